@@ -1,0 +1,1 @@
+"""Data that API, workers and clients agree on. Nothing here does I/O."""

@@ -1,0 +1,198 @@
+"""The events of a journal: what each type carries.
+
+An event's name is past tense. The terminal ones carry the final snapshot, whole.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.contract.judgement import CriterionScore, Finding, Score, Usage
+from app.contract.limits import Limits
+from app.contract.model import Contract
+from app.contract.snapshot import Best, Snapshot
+from app.contract.status import StopReason
+
+
+class EventType(StrEnum):
+    """Every kind of journal entry."""
+
+    QUEUED = "refinement.queued"
+    STARTED = "refinement.started"
+    RESUMED = "refinement.resumed"
+    STEP_STARTED = "step.started"
+    STEP_COMPLETED = "step.completed"
+    STEP_FAILED = "step.failed"
+    ITERATION_COMPLETED = "iteration.completed"
+    CHANGED = "refinement.changed"
+    STOPPING = "refinement.stopping"
+    CANCELING = "refinement.canceling"
+    COMPLETED = "refinement.completed"
+    FAILED = "refinement.failed"
+    CANCELED = "refinement.canceled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """True for the last event of a journal."""
+        return self in {EventType.COMPLETED, EventType.FAILED, EventType.CANCELED}
+
+
+class Queued(Contract):
+    """The refinement was accepted. The request itself stays out; its SHA-256 stands for it."""
+
+    strategy: str
+    models: dict[str, str] = Field(description="Model by role.")
+    limits: Limits
+    request_sha256: str
+
+
+class Started(Contract):
+    """A worker claimed it for the first time."""
+
+    token: int
+
+
+class Resumed(Contract):
+    """A worker claimed it again and replayed what was recorded."""
+
+    token: int
+    replayed: int = Field(ge=0, description="Recorded steps that will not be performed again.")
+
+
+class StepStarted(Contract):
+    """The first steps under way after a claim."""
+
+    next: tuple[str, ...]
+
+
+class PromptRef(Contract):
+    """Which prompt was sent: its name, its version and the SHA-256 of the text."""
+
+    name: str
+    version: int
+    sha256: str
+
+
+class TextReply(Contract):
+    """What a model answered."""
+
+    kind: Literal["text"] = "text"
+    text: str
+
+
+class FindingsReply(Contract):
+    """What the validators found; empty when all of them passed."""
+
+    kind: Literal["findings"] = "findings"
+    findings: tuple[Finding, ...]
+
+
+AnyReply = Annotated[TextReply | FindingsReply, Field(discriminator="kind")]
+
+
+class StepCompleted(Contract):
+    """A step is done; its reply is durable."""
+
+    key: str
+    kind: Literal["ask", "check"]
+    reply: AnyReply
+    model: str | None = None
+    prompt: PromptRef | None = None
+    usage: Usage
+    seconds: float
+    next: tuple[str, ...]
+
+
+class StepFailed(Contract):
+    """A step could not be done; the failure is durable and is not tried again."""
+
+    key: str
+    code: str
+    detail: str
+    usage: Usage
+    next: tuple[str, ...]
+
+
+class IterationCompleted(Contract):
+    """A draft was judged. `limits` were the reply, and hold for what follows."""
+
+    iteration: int
+    path: str
+    sha256: str
+    parent: str | None
+    score: Score | None
+    scores: tuple[CriterionScore, ...]
+    passed: bool
+    findings: tuple[Finding, ...]
+    strengths: tuple[str, ...]
+    weaknesses: tuple[str, ...]
+    suggestions: tuple[str, ...]
+    asked: tuple[str, ...]
+    best: Best
+    limits: Limits
+
+
+class Changed(Contract):
+    """A PATCH was accepted: the limits now in force."""
+
+    limits: Limits
+
+
+class Stopping(Contract):
+    """No model call, tool or review starts any more."""
+
+    reason: Literal[StopReason.BUDGET_EXHAUSTED, StopReason.DEADLINE, StopReason.FINISHED_EARLY]
+
+
+class Canceling(Contract):
+    """A cancel was accepted; work is being stopped."""
+
+
+EventData = (
+    Queued
+    | Started
+    | Resumed
+    | StepStarted
+    | StepCompleted
+    | StepFailed
+    | IterationCompleted
+    | Changed
+    | Stopping
+    | Canceling
+    | Snapshot
+)
+
+DATA_OF: dict[EventType, type[Contract]] = {
+    EventType.QUEUED: Queued,
+    EventType.STARTED: Started,
+    EventType.RESUMED: Resumed,
+    EventType.STEP_STARTED: StepStarted,
+    EventType.STEP_COMPLETED: StepCompleted,
+    EventType.STEP_FAILED: StepFailed,
+    EventType.ITERATION_COMPLETED: IterationCompleted,
+    EventType.CHANGED: Changed,
+    EventType.STOPPING: Stopping,
+    EventType.CANCELING: Canceling,
+    EventType.COMPLETED: Snapshot,
+    EventType.FAILED: Snapshot,
+    EventType.CANCELED: Snapshot,
+}
+
+
+class Event(Contract):
+    """One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps."""
+
+    event: int = Field(ge=1)
+    type: EventType
+    at: datetime
+    data: EventData
+
+
+class EventPage(Contract):
+    """Events after a number, oldest first."""
+
+    data: tuple[Event, ...]
+    has_more: bool
+    next_after: int

@@ -1,0 +1,76 @@
+"""What is said about one draft: findings, scores per criterion, a critique."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from app.contract.model import Contract
+
+Score = Annotated[float, Field(ge=0, le=1)]
+
+
+class OnFail(StrEnum):
+    """What a failed validator does to its draft."""
+
+    VETO = "veto"
+    REVISE = "revise"
+    WARN = "warn"
+
+
+class Span(Contract):
+    """Characters `start` to `end` (exclusive) of the draft, counted in Unicode code points."""
+
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+
+
+class Finding(Contract):
+    """One thing that is wrong with a draft: where, what, and how to mend it."""
+
+    source: str = Field(description="Who found it: `critic`, or a validator as `validators/0`.")
+    kind: str = Field(description="Criterion or kind of validator that it concerns.")
+    message: str
+    fix: str | None = Field(None, description="What to do about it.")
+    span: Span | None = None
+    quote: str | None = Field(None, description="The words it is about, as they stand in the draft.")
+    on_fail: OnFail = OnFail.REVISE
+
+
+class CriterionScore(Contract):
+    """How far a draft meets one criterion; `null` when the critic cannot measure it."""
+
+    criterion: str
+    score: Score | None
+    reason: str = ""
+
+
+class Critique(Contract):
+    """A structured verdict on one draft. The weighted total is not the critic's to give."""
+
+    scores: tuple[CriterionScore, ...]
+    strengths: tuple[str, ...] = ()
+    weaknesses: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+class Usage(Contract):
+    """What model calls consumed. An unknown cost is `null`, never 0."""
+
+    calls: int = Field(0, ge=0)
+    input_tokens: int = Field(0, ge=0)
+    output_tokens: int = Field(0, ge=0)
+    cost_usd: float | None = Field(0.0, ge=0)
+    seconds: float = Field(0.0, ge=0, description="Seconds spent waiting for steps, added up.")
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Add two usages; a sum with an unknown cost is unknown."""
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            seconds=self.seconds + other.seconds,
+        )

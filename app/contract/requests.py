@@ -1,0 +1,117 @@
+"""What a client submits."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from app.contract.limits import Limits, MaxIterations, Stop, Threshold
+from app.contract.model import Contract
+from app.contract.strategies import AnyStrategy, IterativeStrategy
+from app.contract.validators import AnyValidator
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+ModelName = Annotated[
+    str,
+    Field(
+        min_length=3,
+        max_length=200,
+        pattern=r"^[a-z0-9_]+:.+$",
+        description="`provider:name`, such as `openai:gpt-5-mini` or `offline:editor`.",
+    ),
+]
+MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+MetadataValue = Annotated[str, Field(max_length=256)]
+
+MAX_TEXT = 200_000
+MAX_CONTEXT = 1_000_000
+
+
+class Criterion(Contract):
+    """One thing a draft is judged on."""
+
+    name: Name
+    description: str = Field("", max_length=2_000)
+    weight: float = Field(1.0, gt=0, le=1_000)
+    floor: float | None = Field(
+        None, ge=0, le=1, description="A draft that scores less here does not pass."
+    )
+
+
+QUALITY = Criterion(
+    name="quality", description="Does what the task asks, correctly and clearly."
+)
+
+
+class ContextDocument(Contract):
+    """A document that the models may use and must not contradict."""
+
+    name: Name
+    text: str = Field(max_length=MAX_CONTEXT)
+
+
+class ModelChoice(Contract):
+    """A model for one role, and how to call it."""
+
+    model: ModelName
+    temperature: float | None = Field(None, ge=0, le=2)
+    max_output_tokens: int = Field(4_096, ge=1, le=200_000)
+
+
+class Models(Contract):
+    """Which model plays which role; a role left out uses the server's default model."""
+
+    generator: ModelName | ModelChoice | None = None
+    critic: ModelName | ModelChoice | None = None
+
+
+class RefinementRequest(Contract):
+    """A text to improve, or a task to write one for."""
+
+    task: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
+    draft: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
+    context: tuple[ContextDocument, ...] = Field((), max_length=32)
+    criteria: tuple[Criterion, ...] = Field((), max_length=20)
+    strategy: AnyStrategy = IterativeStrategy(kind="iterative")
+    threshold: Threshold = 0.85
+    max_iterations: MaxIterations = 3
+    stop: Stop = Stop()
+    validators: tuple[AnyValidator, ...] = Field((), max_length=20)
+    models: Models = Models()
+    metadata: dict[MetadataKey, MetadataValue] = Field({}, max_length=16)
+
+    @model_validator(mode="after")
+    def _has_something_to_do(self) -> Self:
+        if self.task is None and self.draft is None:
+            raise ValueError("give a task, a draft, or both")
+        if self.draft is None and self.strategy.kind == "critique":
+            raise ValueError("the critique strategy judges a draft: give one in `draft`")
+        return self
+
+    @model_validator(mode="after")
+    def _context_fits(self) -> Self:
+        total = sum(len(document.text) for document in self.context)
+        if total > MAX_CONTEXT:
+            raise ValueError(f"context has {total} characters; at most {MAX_CONTEXT} are allowed")
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        for field, names in (
+            ("criteria", [criterion.name for criterion in self.criteria]),
+            ("context", [document.name for document in self.context]),
+        ):
+            if len(set(names)) < len(names):
+                raise ValueError(f"two {field} have the same name")
+        return self
+
+    def judged_on(self) -> tuple[Criterion, ...]:
+        """Return the criteria, or the one that stands in when none were given."""
+        return self.criteria or (QUALITY,)
+
+    def limits(self) -> Limits:
+        """Return the limits in force at the start."""
+        return Limits(
+            threshold=self.threshold,
+            max_iterations=self.max_iterations,
+            **self.stop.model_dump(),
+        )

@@ -1,0 +1,135 @@
+"""The resource as a client sees it: a summary of its journal."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from app.contract.judgement import CriterionScore, Finding, Score, Usage
+from app.contract.model import Contract
+from app.contract.status import Status, StopReason
+
+
+class IterationScore(Contract):
+    """The score of one iteration; `null` when no criterion could be measured."""
+
+    iteration: int = Field(ge=0)
+    path: str
+    score: Score | None
+
+
+class Best(IterationScore):
+    """The best judged draft so far, by its SHA-256 (hex)."""
+
+    sha256: str
+
+
+class Result(Contract):
+    """The best judged draft, with the score of exactly that text."""
+
+    draft: str
+    iteration: int = Field(ge=0)
+    path: str
+    score: Score | None
+    score_from: Literal["critique"] = "critique"
+    sha256: str
+    missing: tuple[str, ...] = ()
+
+
+class Failure(Contract):
+    """Why a refinement failed: a stable code and a sentence."""
+
+    code: str
+    detail: str
+
+
+class Links(Contract):
+    """Where to go from here, as paths on this server."""
+
+    self: str
+    events: str
+    iterations: str
+    request: str
+    cancel: str
+    finish: str
+
+
+class Snapshot(Contract):
+    """One refinement as it stands. Nothing in it changes without an event."""
+
+    id: str
+    status: Status
+    passed: bool | None
+    stop_reason: StopReason | None
+    strategy: str
+    phase: tuple[str, ...] = Field(description="Keys of the steps now under way.")
+    iteration: int | None
+    max_iterations: int
+    threshold: float
+    best: Best | None
+    scores: tuple[IterationScore, ...]
+    usage: Usage
+    result: Result | None
+    error: Failure | None
+    parent: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    expires_at: datetime | None
+    last_event: int
+    metadata: dict[str, str]
+    links: Links
+
+
+class SnapshotPage(Contract):
+    """One page of refinements, newest first."""
+
+    data: tuple[Snapshot, ...]
+    has_more: bool
+    next_cursor: str | None
+
+
+class Iteration(Contract):
+    """One draft and how it was judged."""
+
+    iteration: int
+    path: str
+    draft: str
+    sha256: str
+    parent: str | None = Field(description="Path of the iteration it was revised from.")
+    score: Score | None
+    scores: tuple[CriterionScore, ...]
+    passed: bool
+    findings: tuple[Finding, ...]
+    strengths: tuple[str, ...]
+    weaknesses: tuple[str, ...]
+    suggestions: tuple[str, ...]
+    asked: tuple[str, ...] = Field(description="What its writer was asked to change.")
+    usage: Usage
+
+
+class IterationList(Contract):
+    """Every iteration, in the order they were judged."""
+
+    data: tuple[Iteration, ...]
+
+
+class DiffOperation(Contract):
+    """Lines `from_start:from_end` of one draft became `to_start:to_end` of the other (0-based)."""
+
+    op: Literal["equal", "replace", "delete", "insert"]
+    from_start: int
+    from_end: int
+    to_start: int
+    to_end: int
+    from_text: str
+    to_text: str
+
+
+class Diff(Contract):
+    """The difference between two iterations, by lines."""
+
+    from_iteration: int
+    to_iteration: int
+    operations: tuple[DiffOperation, ...]
+    unified: str

@@ -1,0 +1,54 @@
+"""The states of a refinement, and every legal move between them.
+
+A move that the table does not list does not happen. A terminal status is an empty row.
+"""
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Where a refinement is in its life."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PAUSED = "paused"
+    CANCELING = "canceling"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """True when nothing can happen to the refinement any more."""
+        return not MOVES[self]
+
+
+MOVES: dict[Status, frozenset[Status]] = {
+    Status.QUEUED: frozenset({Status.RUNNING, Status.CANCELED}),
+    Status.RUNNING: frozenset(
+        {Status.PAUSED, Status.SUCCEEDED, Status.FAILED, Status.CANCELING},
+    ),
+    Status.PAUSED: frozenset({Status.QUEUED, Status.CANCELED}),
+    Status.CANCELING: frozenset({Status.CANCELED}),
+    Status.SUCCEEDED: frozenset(),
+    Status.FAILED: frozenset(),
+    Status.CANCELED: frozenset(),
+}
+
+TERMINAL = frozenset(status for status, moves in MOVES.items() if not moves)
+
+
+class StopReason(StrEnum):
+    """Why a refinement ended. `canceled` and `error` belong to those statuses alone."""
+
+    THRESHOLD_MET = "threshold_met"
+    COMPLETED = "completed"
+    MAX_ITERATIONS = "max_iterations"
+    PLATEAU = "plateau"
+    STABLE = "stable"
+    OSCILLATING = "oscillating"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    DEADLINE = "deadline"
+    FINISHED_EARLY = "finished_early"
+    CANCELED = "canceled"
+    ERROR = "error"

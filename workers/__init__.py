@@ -1,0 +1,1 @@
+"""The worker process: plays strategies against models, and journals every step."""

@@ -1,0 +1,1 @@
+"""Models: one port, and an adapter for each way to reach one."""

@@ -1,0 +1,67 @@
+"""The port through which every model is reached, and the ways a call can fail.
+
+ModelError
+  ModelUnavailable    model_unavailable   unreachable, overloaded, timed out, still failing after retries
+  ModelRefused        model_refused       the server refuses this call (key, name, size, content); not retried
+  UnreadableReply     unreadable_reply    the server answered with something that is not its own format
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from app.contract.judgement import Usage
+from workers.engine.briefs import Brief, Prompt
+
+
+class ModelError(Exception):
+    """A model call that will not succeed by itself; `usage` is what it consumed all the same."""
+
+    code: ClassVar[str] = "model_unavailable"
+
+    def __init__(self, detail: str, usage: Usage | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.usage = usage or Usage()
+
+
+class ModelUnavailable(ModelError):
+    """Unreachable, overloaded, timed out, or still failing after every retry."""
+
+
+class ModelRefused(ModelError):
+    """The server refuses this call; sending it again would not help."""
+
+    code = "model_refused"
+
+
+class UnreadableReply(ModelError):
+    """The server's answer is not in its own format, too large, or empty."""
+
+    code = "unreadable_reply"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One question to one model. `key` is the same whenever the same step is asked again."""
+
+    model: str
+    prompt: Prompt
+    brief: Brief
+    key: str
+    temperature: float | None = None
+    max_output_tokens: int = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What a model answered; `model` is the name the server gave, `usage.calls` counts retries."""
+
+    text: str
+    model: str
+    usage: Usage
+
+
+class Model(Protocol):
+    """Answers calls. Raises `ModelError`; a cancelled call drops its connection at once."""
+
+    async def complete(self, call: ModelCall) -> ModelReply: ...

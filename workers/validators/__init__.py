@@ -1,0 +1,1 @@
+"""Validators: checks of a draft that need no model, behind one port."""
