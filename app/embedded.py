@@ -1,4 +1,4 @@
-"""A Redis of one's own: started on a Unix socket, durable, alone on its data, gone with its parent."""
+"""A Redis of one's own: on a Unix socket, durable, alone on its data, gone with its parent."""
 
 import fcntl
 import os
@@ -68,7 +68,7 @@ class EmbeddedRedis:
             _check_version(home / "version", binary.version)
             server = _spawn(binary, home, lock, aof=aof)
         finally:
-            os.close(lock)  # the server has inherited the lock: it lasts exactly as long as the server
+            os.close(lock)  # the server has inherited it: the lock lasts as long as the server
         try:
             server._wait_until_ready(ready_timeout_s)
         except BaseException:
@@ -120,7 +120,7 @@ class EmbeddedRedis:
                 try:
                     client.ping()
                     return
-                except (RedisConnectionError, RedisTimeoutError):  # not there yet, or loading its AOF
+                except (RedisConnectionError, RedisTimeoutError):  # not there yet, or loading
                     if time.monotonic() > give_up:
                         raise self._failure(f"did not answer within {timeout_s:g} s") from None
                     time.sleep(0.01)
@@ -168,7 +168,7 @@ def _spawn(binary: RedisBinary, home: Path, lock: int, *, aof: bool) -> Embedded
     # Its own session keeps a terminal's Ctrl-C away. LC_ALL=C: Redis refuses a locale it lacks.
     keep = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     with log.open("ab") as output:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - a program that find_redis has chosen
             tethered([str(binary.path), *_options(home, socket, aof=aof)], signal.SIGTERM),
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -1,4 +1,4 @@
-"""Which Redis program to run: the machine's own if it is new enough, else the one that came as a wheel."""
+"""Which Redis program to run: the machine's own if new enough, else the one from the wheel."""
 
 import importlib.util
 import os
@@ -39,7 +39,7 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """Read `redis 7.0.15` or the output of `redis-server --version`; ValueError for anything else."""
+        """Read `redis 7.0.15` or the output of `redis-server --version`, else ValueError."""
         found = re.search(r"(?:v=|\s)(\d+(?:\.\d+)+)", text)
         if found is None:
             raise ValueError(f"no version in {text!r}")
@@ -64,7 +64,7 @@ class RedisBinary:
 def find_redis(
     search_path: str | None = None, prefix: Path = Path(sys.prefix), wheel: Path | None = None
 ) -> RedisBinary:
-    """The first server of version 6.2 or newer; RedisNotFound, naming the command that installs one.
+    """The first server of version 6.2 or newer; RedisNotFound names the command for one.
 
     `search_path` (default: PATH) is searched without the environment's own `bin`, because the wheel
     puts an old server there that would hide a newer one of the machine's.
@@ -102,7 +102,7 @@ def _wheel() -> Path | None:
 def _ask(program: Path) -> RedisBinary | None:
     """None for a program that cannot run here, such as one built for another C library."""
     try:
-        answer = subprocess.run(
+        answer = subprocess.run(  # noqa: S603 - a name of ours, found on PATH
             [program, "--version"], capture_output=True, text=True, timeout=10, check=True
         )
         return RedisBinary(program, Version.parse(answer.stdout))

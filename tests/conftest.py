@@ -1,0 +1,23 @@
+"""What every test may ask for: a real Redis of its own, empty at the start of each test."""
+
+from collections.abc import Iterator
+
+import pytest
+from redis import Redis
+
+from app.embedded import EmbeddedRedis
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    """One server per test process, its AOF off for speed."""
+    with EmbeddedRedis.start(tmp_path_factory.mktemp("redis"), aof=False) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: EmbeddedRedis) -> str:
+    """The address of that server, with nothing in it."""
+    with Redis.from_url(redis_server.url) as client:
+        client.flushall()
+    return redis_server.url
