@@ -1,0 +1,75 @@
+# Every target does whatever it needs first; a second run of the same target reuses it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PACKAGES := app workers tests
+
+# The first one that is new enough. Up to 3.12 comes first: for it a wheel brings a Redis along.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3 python3.13 python3.14; do \
+	$$python -c 'import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' \
+	2>/dev/null && { echo $$python; break; }; done)
+
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --upgrade
+
+.PHONY: help install demo serve test check fix openapi bench lock clean
+
+help: ## what can be made
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+install: $(VENV)/dev.stamp ## everything, checks included, into .venv
+
+demo: $(VENV)/run.stamp ## watch a rough text get better: no key, no network
+	$(BIN)/hone demo
+
+serve: $(VENV)/run.stamp ## Redis, API and worker until Ctrl-C
+	$(BIN)/hone serve
+
+test: install ## all tests
+	$(BIN)/python -m pytest $(TESTS)
+
+check: install ## format, lint, types, import arrows, OpenAPI up to date
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict $(PACKAGES)
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/hone openapi | diff -u openapi/openapi.json - || { echo "stale: run make openapi"; exit 1; }
+
+fix: install ## format, and repair what the linter can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+openapi: $(VENV)/run.stamp ## write openapi/openapi.json from the code
+	mkdir -p openapi
+	$(BIN)/hone openapi > openapi/openapi.json.new
+	mv openapi/openapi.json.new openapi/openapi.json
+
+bench: install ## side by side with the peers; BENCH=full takes longer
+	$(BIN)/python -m benchmarks $(BENCH)
+
+lock: install ## resolve the newest versions that pyproject.toml allows
+	$(COMPILE) pyproject.toml -o requirements.lock
+	$(COMPILE) --group pyproject.toml:build -c requirements.lock -o requirements-build.lock
+	$(COMPILE) pyproject.toml --group pyproject.toml:dev -c requirements.lock \
+		-c requirements-build.lock -o requirements-dev.lock
+
+clean: ## remove .venv, caches and builds
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Hone needs Python 3.11 to 3.14 with its venv module."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: pyproject.toml requirements.lock requirements-build.lock | $(BIN)/python
+	$(PIP) --require-hashes -r requirements.lock -r requirements-build.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements-dev.lock $(VENV)/run.stamp
+	$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $@
