@@ -1,0 +1,100 @@
+"""What would otherwise be written down as "remember to", and proof that each of it bites."""
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+THIS_FILE = "tests/test_conventions.py"
+
+
+def spells_no_redis_key(path: str, source: str) -> bool:
+    """Only app.store spells a key or channel of Redis (`hone:1:...`)."""
+    return not path.startswith(("app/", "workers/")) or (
+        path.startswith("app/store/") or not re.search(r"\bhone:[\w{]", source)
+    )
+
+
+def is_named_for_what_it_holds(path: str, _source: str) -> bool:
+    return not re.search(r"(^|[/_])(utils?|helpers?|common|manager|base|misc)[_./]", path)
+
+
+def has_at_most_250_lines(path: str, source: str) -> bool:
+    return path.startswith("tests/") or len(source.splitlines()) <= 250
+
+
+def has_no_function_over_60_lines(_path: str, source: str) -> bool:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return all(
+        (node.end_lineno or 0) - node.lineno < 60
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, functions)
+    )
+
+
+def constructs_and_never_patches(path: str, source: str) -> bool:
+    """Collaborators are passed in, so a test never replaces one behind a module's back."""
+    patching = r"\b(monkeypatch|MonkeyPatch|mocker|unittest\.mock|import mock)\b"
+    return path == THIS_FILE or not re.search(patching, source)
+
+
+def asserts_no_duration(path: str, source: str) -> bool:
+    """A machine that is busy with something else must not turn a test red."""
+    timing = r"assert .*(elapsed|perf_counter|monotonic\(\))"
+    return path == THIS_FILE or not path.startswith("tests/") or not re.search(timing, source)
+
+
+CONVENTIONS: list[Callable[[str, str], bool]] = [
+    spells_no_redis_key,
+    is_named_for_what_it_holds,
+    has_at_most_250_lines,
+    has_no_function_over_60_lines,
+    constructs_and_never_patches,
+    asserts_no_duration,
+]
+
+BROKEN = [
+    (spells_no_redis_key, "app/service.py", 'KEY = "hone:1:due"'),
+    (spells_no_redis_key, "workers/driver.py", 'key = f"hone:{version}:due"'),
+    (is_named_for_what_it_holds, "app/utils.py", ""),
+    (is_named_for_what_it_holds, "workers/engine/text_helpers.py", ""),
+    (is_named_for_what_it_holds, "app/common/__init__.py", ""),
+    (has_at_most_250_lines, "app/main.py", "x = 1\n" * 251),
+    (has_no_function_over_60_lines, "app/main.py", "def long():\n" + "    x = 1\n" * 60),
+    (constructs_and_never_patches, "tests/test_x.py", "def test_x(monkeypatch): ..."),
+    (constructs_and_never_patches, "tests/test_x.py", "from unittest.mock import patch"),
+    (asserts_no_duration, "tests/test_x.py", "assert perf_counter() - began < 1"),
+]
+
+
+def sources() -> list[str]:
+    return sorted(
+        str(path.relative_to(ROOT))
+        for package in ("app", "workers", "tests", "benchmarks")
+        for path in (ROOT / package).rglob("*.py")
+    )
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_every_file_keeps_the_convention(convention: Callable[[str, str], bool]) -> None:
+    broken = [path for path in sources() if not convention(path, (ROOT / path).read_text())]
+    assert broken == []
+
+
+@pytest.mark.parametrize(("convention", "path", "source"), BROKEN)
+def test_a_file_that_breaks_the_convention_is_noticed(
+    convention: Callable[[str, str], bool], path: str, source: str
+) -> None:
+    assert not convention(path, source)
+
+
+def test_every_convention_has_an_example_that_is_noticed() -> None:
+    assert {convention for convention, _, _ in BROKEN} == set(CONVENTIONS)
+
+
+def test_every_folder_of_tests_is_a_package_so_that_names_may_repeat() -> None:
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []

@@ -1,0 +1,63 @@
+"""What is shipped, and what it is pinned to."""
+
+import re
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = {
+    "requirements.lock": PROJECT["project"]["dependencies"],
+    "requirements-build.lock": PROJECT["dependency-groups"]["build"],
+    "requirements-dev.lock": [
+        *PROJECT["project"]["dependencies"],
+        *(r for r in PROJECT["dependency-groups"]["dev"] if isinstance(r, str)),
+    ],
+}
+
+
+def pins(lock: str) -> dict[str, str]:
+    found = re.findall(r"^([\w.-]+)==([\w.]+)", (ROOT / lock).read_text(), re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in found}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_the_lock_pins_a_version_of_every_dependency_that_is_allowed(lock: str) -> None:
+    wanted = [Requirement(dependency) for dependency in LOCKS[lock]]
+    pinned = pins(lock)
+    missing = [
+        str(requirement)
+        for requirement in wanted
+        if not requirement.specifier.contains(pinned.get(canonicalize_name(requirement.name), "0"))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_the_lock_names_no_index_and_no_path(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    assert re.findall(r"(?m)://|^-|file:|(?:^|\s)/\w+", text) == []
+
+
+def test_the_locks_agree() -> None:
+    everything = pins("requirements-dev.lock")
+    for lock in LOCKS:
+        assert pins(lock).items() <= everything.items()
+
+
+def test_the_wheel_holds_the_two_packages_and_nothing_else(tmp_path: Path) -> None:
+    with ZipFile(next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path)))) as wheel:
+        shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    expected = {
+        str(path.relative_to(ROOT))
+        for package in ("app", "workers")
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert shipped == expected
