@@ -9,6 +9,10 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
+
+from app.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -61,3 +65,22 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(tmp_path: Path) -> No
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert shipped == expected
+
+
+def variable(name: str, field: FieldInfo) -> str:
+    if isinstance(field.validation_alias, AliasChoices):
+        return str(field.validation_alias.choices[-1])
+    return f"HONE_{name.upper()}"
+
+
+def test_the_example_of_an_env_file_names_every_setting() -> None:
+    named = re.findall(r"(?m)^# (\w+)=", (ROOT / ".env.example").read_text())
+    providers = {name for name in named if name.startswith("HONE_PROVIDER_")}
+    settings = {variable(name, field) for name, field in Settings.model_fields.items()}
+    assert set(named) - providers == settings
+
+
+def test_the_compose_file_hands_on_every_setting_that_concerns_a_container() -> None:
+    handed_on = re.findall(r"(?m)^  ([A-Z_]+):", (ROOT / "docker-compose.yml").read_text())
+    settings = {variable(name, field) for name, field in Settings.model_fields.items()}
+    assert set(handed_on) == settings - {"HONE_HOST", "HONE_PORT", "HONE_DATA_DIR"}
