@@ -6,7 +6,9 @@ from pydantic import Field
 
 from app.contract.model import Contract
 
-Threshold = Annotated[float, Field(ge=0, le=1, description="Score from which a draft is good enough.")]
+Threshold = Annotated[
+    float, Field(ge=0, le=1, description="Score from which a draft is good enough.")
+]
 MaxIterations = Annotated[int, Field(ge=1, le=50, description="Drafts written and judged at most.")]
 MaxSeconds = Annotated[
     float, Field(gt=0, le=86_400, description="Seconds from `started_at`, pauses excluded.")
@@ -24,7 +26,7 @@ class Stop(Contract):
         0.99,
         ge=0,
         le=1,
-        description="Jaccard similarity of word 3-grams with its parent at which a draft is stable.",
+        description="Jaccard similarity of word 3-grams with its parent that counts as stable.",
     )
     max_seconds: MaxSeconds = 600
     max_tokens: MaxTokens | None = None

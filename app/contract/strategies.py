@@ -8,7 +8,7 @@ from app.contract.model import Contract
 
 
 class IterativeStrategy(Contract):
-    """Draft, then critique and revise the best until it is good enough (Self-Refine, arXiv 2303.17651)."""
+    """Draft, then critique and revise the best until good enough (Self-Refine, arXiv 2303.17651)."""
 
     kind: Literal["iterative"]
 

@@ -51,7 +51,7 @@ class RegexValidator(Validator):
 
 
 class JsonSchemaValidator(Validator):
-    """The draft is one JSON document that satisfies a JSON Schema (2020-12 unless it says otherwise)."""
+    """The draft is one JSON document that satisfies a JSON Schema (2020-12 unless it says so)."""
 
     kind: Literal["json_schema"]
     schema_: dict[str, Any] | bool = Field(alias="schema")

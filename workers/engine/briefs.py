@@ -1,4 +1,4 @@
-"""What a model is asked to do, as data. Prompts render it; models that are no language models read it."""
+"""What a model is asked to do, as data. Prompts render it; the offline editor reads it."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ Brief = Write | Judge | Revise
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is sent to a language model. `schema` (JSON Schema) is set when the reply must be JSON."""
+    """What is sent to a language model. `schema` (JSON Schema) is set when JSON must come back."""
 
     name: str
     version: int

@@ -1,19 +1,20 @@
 """The language between a strategy and whoever plays it.
 
 A move is a value. A strategy awaits it; the driver (or a test) receives it from `send`, performs it
-and sends the reply back. `within` prefixes the paths of all the moves of a part, and
-nesting is `await`. Every path is used once per refinement: it is the key of the step.
+and sends the reply back. `within` prefixes the paths of all the moves of a part; nesting is
+`await`. Every path is used once per refinement: it is the key of the step.
 """
 
 from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from app.contract.judgement import CriterionScore, Critique, Finding
 from app.contract.limits import Limits
 from workers.engine.briefs import Brief, Prompt
 
 Role = Literal["generator", "critic"]
+Reply = TypeVar("Reply")
 
 
 class Stop(Exception):
@@ -27,3 +28,133 @@ class StepFailed(Exception):
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One version of the text; `parent` is the path of the iteration it was revised from."""
+
+    text: str
+    sha256: str
+    parent: str | None = None
+    asked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A draft with everything that was said about exactly this text."""
+
+    draft: Draft
+    score: float | None
+    scores: tuple[CriterionScore, ...]
+    valid: bool
+    floors_met: bool
+    critique: Critique
+    findings: tuple[Finding, ...] = ()
+
+    def passes(self, threshold: float) -> bool:
+        """True when every vetoing validator passed, and every floor and the threshold are met."""
+        good = self.score is not None and self.score >= threshold
+        return self.valid and self.floors_met and good
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A scored draft and where it stands: its path, and its number in its own search."""
+
+    scored: Scored
+    iteration: int
+    path: str
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """Order of drafts within one rubric; of two equal ones the earlier is the better."""
+        scored = self.scored
+        return (scored.valid, scored.floors_met, -1.0 if scored.score is None else scored.score)
+
+
+@dataclass(frozen=True)
+class Move(Generic[Reply]):
+    """Something a strategy asks for; awaiting it gives the reply."""
+
+    path: str
+
+    def __await__(self) -> Generator["Move[Any]", Any, Reply]:
+        reply: Reply = yield self
+        return reply
+
+    def under(self, prefix: str) -> Self:
+        """Return the same move as a part of something larger."""
+        return replace(self, path=f"{prefix}/{self.path}")
+
+
+@dataclass(frozen=True)
+class Ask(Move[str]):
+    """A model's text. The brief is what is asked, the prompt is how it is put into words."""
+
+    role: Role
+    brief: Brief
+    prompt: Prompt
+
+
+@dataclass(frozen=True)
+class Check(Move[tuple[Finding, ...]]):
+    """What the request's validators find in a draft."""
+
+    draft: str
+
+
+@dataclass(frozen=True)
+class Judged(Move[Limits]):
+    """News: a draft was judged. The reply is the limits now in force.
+
+    The paths of `judgement` and `best` are those of their own search, as are the parents of their
+    drafts; what `under` put in front of `path` holds for all of them.
+    """
+
+    judgement: Judgement
+    best: Judgement
+
+
+@dataclass(frozen=True)
+class Together(Move[tuple[Any, ...]]):
+    """Strategies side by side that share nothing; the reply: what they returned, in order."""
+
+    parts: tuple[Coroutine[Move[Any], Any, Any], ...]
+
+    def under(self, prefix: str) -> Self:
+        """Prefix the moves of every part."""
+        return replace(
+            super().under(prefix), parts=tuple(within(prefix, part) for part in self.parts)
+        )
+
+
+Play = Coroutine[Move[Any], Any, Reply]
+
+
+async def within(prefix: str, part: Play[Reply]) -> Reply:
+    """Play a part with its moves' paths below `prefix`."""
+    try:
+        return await _Within(prefix, part)
+    finally:
+        part.close()
+
+
+@dataclass(frozen=True)
+class _Within(Generic[Reply]):
+    prefix: str
+    part: Play[Reply]
+
+    def __await__(self) -> Generator[Move[Any], Any, Reply]:
+        try:
+            move = self.part.send(None)
+            while True:
+                try:
+                    reply = yield move.under(self.prefix)
+                except (Stop, StepFailed) as refusal:
+                    move = self.part.throw(refusal)
+                else:
+                    move = self.part.send(reply)
+        except StopIteration as done:
+            result: Reply = done.value
+            return result

@@ -1,0 +1,71 @@
+"""How much a model call may consume at most, known before it is made.
+
+Input is estimated as UTF-8 bytes / 3 (more than any common tokenizer makes of prose), output as the
+role's `max_output_tokens`. The editor that needs no network consumes nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.contract.requests import ModelChoice, RefinementRequest
+
+PROMPT_BYTES = 3_000
+"""Bytes of instructions around a client's own texts; a test holds every prompt below it."""
+
+BYTES_PER_TOKEN = 3
+OUTPUT_BYTES_PER_TOKEN = 5
+"""A written draft of n tokens may come back as a prompt of this many bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one call consumes at most."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+
+def estimate(choice: ModelChoice, prompt_bytes: int) -> Estimate:
+    """Return what a call with a prompt of that many UTF-8 bytes consumes at most."""
+    if choice.model.startswith("offline:"):
+        return Estimate(choice.model, 0, 0)
+    return Estimate(choice.model, -(-prompt_bytes // BYTES_PER_TOKEN), choice.max_output_tokens)
+
+
+def to_judge(
+    request: RefinementRequest, models: Mapping[str, ModelChoice], draft_bytes: int | None = None
+) -> Estimate:
+    """Return what judging a draft consumes at most; one not yet written has its full length."""
+    if draft_bytes is None:
+        draft_bytes = models["generator"].max_output_tokens * OUTPUT_BYTES_PER_TOKEN
+    return estimate(models["critic"], prompt_bytes(request) + draft_bytes)
+
+
+def first_judgement(
+    request: RefinementRequest, models: Mapping[str, ModelChoice]
+) -> tuple[Estimate, ...]:
+    """Return the calls without which nothing is judged; a budget below their sum is refused."""
+    if request.draft is not None:
+        return (to_judge(request, models, len(request.draft.encode())),)
+    write = estimate(models["generator"], prompt_bytes(request))
+    return (write, to_judge(request, models))
+
+
+def least_tokens(request: RefinementRequest, models: Mapping[str, ModelChoice]) -> int:
+    """Return the tokens without which nothing is judged."""
+    return sum(call.tokens for call in first_judgement(request, models))
+
+
+def prompt_bytes(request: RefinementRequest) -> int:
+    """Return the bytes of a prompt that holds everything but a draft."""
+    texts = [request.task or ""]
+    texts += [part for document in request.context for part in (document.name, document.text)]
+    texts += [part for it in request.judged_on() for part in (it.name, it.description)]
+    fences = 200 * (1 + len(request.context) + len(request.judged_on()))
+    return PROMPT_BYTES + fences + sum(len(text.encode()) for text in texts)

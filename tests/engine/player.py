@@ -1,0 +1,95 @@
+"""Plays a strategy against a scripted model: no event loop, no fixture, no patching."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.contract.judgement import Finding
+from app.contract.limits import Limits
+from app.contract.requests import RefinementRequest
+from workers.engine.moves import Ask, Check, Judged, Move, Play, StepFailed, Stop
+from workers.engine.search import Outcome
+from workers.engine.strategies import strategy_for
+
+Refusal = Stop | StepFailed
+
+
+def verdict(*scores: float | None, names: Iterable[str] = ("quality",), **more: object) -> str:
+    """Write a critic's reply."""
+    given = zip(names, scores, strict=True)
+    return json.dumps(
+        {"scores": [{"criterion": n, "score": s, "reason": "so"} for n, s in given], **more}
+    )
+
+
+@dataclass
+class Player:
+    """Answers moves from scripts; an exception among the answers is thrown in instead."""
+
+    critic: Iterator[str | Refusal]
+    writer: Iterator[str | Refusal]
+    check: Callable[[str], tuple[Finding, ...]] = lambda draft: ()
+    change: Callable[[Judged, Limits], Limits] = lambda judged, limits: limits
+    moves: list[Move[Any]] = field(default_factory=list)
+
+    @property
+    def paths(self) -> list[str]:
+        return [move.path for move in self.moves]
+
+    def asked(self, role: str) -> list[Ask]:
+        return [move for move in self.moves if isinstance(move, Ask) and move.role == role]
+
+    def play(self, request: RefinementRequest) -> Outcome:
+        limits = request.limits()
+        return self.run(strategy_for(request, limits), limits)
+
+    def run(self, strategy: Play[Outcome], limits: Limits) -> Outcome:
+        send = self._answered(strategy, None)
+        while True:
+            try:
+                move = send()
+            except StopIteration as done:
+                outcome: Outcome = done.value
+                return outcome
+            self.moves.append(move)
+            if isinstance(move, Judged):
+                limits = self.change(move, limits)
+            send = self._answered(strategy, self._answer(move, limits))
+
+    def _answer(self, move: Move[Any], limits: Limits) -> Any:
+        match move:
+            case Ask(role="critic"):
+                return next(self.critic)
+            case Ask():
+                return next(self.writer)
+            case Check(draft=draft):
+                return self.check(draft)
+            case Judged():
+                return limits
+        raise AssertionError(move)
+
+    @staticmethod
+    def _answered(strategy: Play[Outcome], answer: Any) -> Callable[[], Move[Any]]:
+        if isinstance(answer, (Stop, StepFailed)):
+            return lambda: strategy.throw(answer)
+        return lambda: strategy.send(answer)
+
+
+def drafts() -> Iterator[str]:
+    """Write drafts that share no words."""
+    number = 0
+    while True:
+        number += 1
+        yield " ".join(f"word{number}.{place}" for place in range(12))
+
+
+def player(*scores: float | str | Refusal, writer: Iterable[str | Refusal] | None = None) -> Player:
+    """A critic that gives these scores in turn, and a writer whose drafts are all different."""
+    critic = (verdict(it) if isinstance(it, float) else it for it in scores)
+    return Player(critic, iter(writer) if writer is not None else drafts())
+
+
+def request(**fields: Any) -> RefinementRequest:
+    """A task alone, unless the fields say otherwise."""
+    return RefinementRequest.model_validate({"task": "Explain refunds.", **fields})

@@ -1,0 +1,79 @@
+"""When a search stops: absolute expectations, one rule at a time."""
+
+from typing import Any
+
+import pytest
+
+from app.contract.status import StopReason
+from tests.engine.player import player, request
+from workers.engine.similarity import similarity
+
+TEXT = "the quick brown fox jumps over the lazy dog and runs away again"
+
+
+def why(scores: list[float], writer: list[str] | None = None, **fields: Any) -> tuple[str, int]:
+    """Return the reason for stopping, and how many drafts were judged."""
+    model = player(*scores, writer=writer)
+    outcome = model.play(request(max_iterations=50, **fields))
+    assert outcome.reason is not None
+    return outcome.reason, len(model.asked("critic"))
+
+
+def test_plateau_after_patience_drafts_without_improvement() -> None:
+    assert why([0.5, 0.505, 0.4, 0.9]) == (StopReason.PLATEAU, 3)
+
+
+def test_patience_starts_again_with_every_improvement() -> None:
+    scores = [0.5, 0.4, 0.6, 0.3, 0.2]
+    assert why(scores) == (StopReason.PLATEAU, 5)
+
+
+def test_small_steps_count_against_the_best_before_them() -> None:
+    assert why([0.50, 0.505, 0.51, 0.9]) == (StopReason.PLATEAU, 3)
+
+
+def test_stable_when_a_revision_changes_nothing() -> None:
+    assert why([0.5, 0.5], [TEXT, TEXT]) == (StopReason.STABLE, 2)
+
+
+def test_stable_at_the_similarity_asked_for() -> None:
+    near = TEXT.replace("again", "soon")
+    assert why([0.5, 0.5], [TEXT, near], stop={"max_similarity": 0.8}) == (StopReason.STABLE, 2)
+
+
+def test_oscillating_when_a_text_comes_back() -> None:
+    texts = ["alpha beta gamma delta", TEXT, TEXT]
+    assert why([0.5, 0.4, 0.4], texts, stop={"patience": 50}) == (StopReason.OSCILLATING, 3)
+
+
+def test_oscillating_when_scores_swing_between_two_values() -> None:
+    scores = [0.5, 0.3, 0.5, 0.3]
+    assert why(scores, stop={"patience": 50}) == (StopReason.OSCILLATING, 4)
+
+
+def test_max_iterations_is_inclusive() -> None:
+    model = player(0.1, 0.2, 0.3)
+    outcome = model.play(request(max_iterations=2))
+    assert (outcome.reason, outcome.best.iteration) == (StopReason.MAX_ITERATIONS, 2)
+
+
+def test_the_threshold_goes_before_every_other_reason() -> None:
+    outcome = player(0.85).play(request(max_iterations=1))
+    assert outcome.reason is StopReason.THRESHOLD_MET
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("a b c", "a b c", 1.0),
+        ("a b c d", "b c d e", 1 / 3),
+        ("a b c", "x y z", 0.0),
+        ("a b", "a  b", 1.0),
+        ("a b", "a c", 0.0),
+        ("", "a b c", 0.0),
+    ],
+)
+def test_similarity_is_the_share_of_common_three_grams(
+    one: str, other: str, expected: float
+) -> None:
+    assert similarity(one, other) == pytest.approx(expected)

@@ -1,0 +1,42 @@
+"""Asking a model for something that must be read, and asking again with the error."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from workers.engine.moves import Ask, StepFailed
+from workers.engine.prompts.fence import fenced
+
+AGAIN = 2
+"""How often a reply that cannot be read is asked for again."""
+
+Read = TypeVar("Read")
+
+
+class Unreadable(Exception):
+    """A reply that breaks the form that was asked for; the text says how."""
+
+
+async def ask(question: Ask, read: Callable[[str], Read], code: str) -> Read:
+    """Return the reply as read; an unreadable one is asked for again with the error.
+
+    Raises `StepFailed` with `code` when it still cannot be read: there is no default.
+    """
+    reply, error = "", ""
+    for attempt in range(AGAIN + 1):
+        asked = question if attempt == 0 else _again(question, attempt, reply, error)
+        reply = await asked
+        try:
+            return read(reply)
+        except Unreadable as unreadable:
+            error = str(unreadable)
+    raise StepFailed(code, f"asked {AGAIN + 1} times; the last reply: {error}")
+
+
+def _again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
+    correction = (
+        f"{fenced('Your last answer', reply[:20_000])}\n\n"
+        f"It cannot be used: {error}\nAnswer again, whole and in the form asked for."
+    )
+    prompt = replace(question.prompt, user=f"{question.prompt.user}\n\n{correction}")
+    return replace(question, path=f"{question.path}/again/{attempt}", prompt=prompt)

@@ -1,0 +1,33 @@
+"""The revision: what failed is named, what is good is kept."""
+
+from workers.engine.briefs import Prompt, Revise
+from workers.engine.prompts.fence import DATA_RULE, described, fenced
+
+VERSION = 1
+SYSTEM = f"""You revise a draft. Mend what the review names, worst first, and meet every criterion.
+Keep what is good, and keep facts, numbers, names, quotations and links as they are unless the
+review says they are wrong. Use only facts from the draft, the task and the context documents.
+Answer with the whole revised text alone: no preamble, no comment, no code fence around it.
+{DATA_RULE}"""
+
+
+def render(brief: Revise) -> Prompt:
+    """Ask for a better version of a judged draft."""
+    parts = [*described(brief.task), fenced("Draft", brief.draft), fenced("Review", review(brief))]
+    return Prompt("revise", VERSION, SYSTEM, "\n\n".join(parts))
+
+
+def review(brief: Revise) -> str:
+    """Return the feedback as text: what failed first, then what to keep."""
+    critique = brief.critique
+    sections = [
+        ("Must be mended", brief.failing),
+        ("Weaknesses", critique.weaknesses),
+        ("Suggestions", critique.suggestions),
+        ("Keep", critique.strengths),
+    ]
+    return "\n\n".join(
+        f"{title}:\n" + "\n".join(f"- {line}" for line in lines)
+        for title, lines in sections
+        if lines
+    )

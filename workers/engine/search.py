@@ -1,0 +1,126 @@
+"""When to stop, and which draft to return.
+
+The rules a `Search` obeys:
+
+1. The text returned is the text scored: the outcome is the best judged draft, ordered by
+   (vetoing validators pass, floors met, score, earlier).
+2. It stops for the first that holds: threshold met; `max_iterations`; stable (Jaccard similarity of
+   word 3-grams between a draft and its parent reaches `max_similarity`); oscillating (a text seen
+   before that is not the parent's, or scores a, b, a, b within 1e-6); plateau (`patience` judged
+   drafts in a row that raise the best by less than `min_improvement`).
+3. A client's own draft is iteration 0 and is not counted by `max_iterations`.
+4. When it is told to stop from outside it keeps its best, if it has one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from app.contract.limits import Limits
+from app.contract.status import StopReason
+from workers.engine.moves import Judged, Judgement, Scored, Stop
+from workers.engine.similarity import similarity
+
+SAME_SCORE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a strategy decided: its best judged draft, and why it went no further.
+
+    `reason` is None when it was stopped from outside: whoever stopped it knows why.
+    """
+
+    best: Judgement
+    reason: StopReason | None
+    passed: bool
+
+
+class Search:
+    """Remembers what was judged, keeps the best, and says when to stop."""
+
+    def __init__(self, limits: Limits, *, starts_with_own_draft: bool) -> None:
+        self.limits = limits
+        self.best: Judgement | None = None
+        self.reason: StopReason | None = None
+        self._judged: list[Judgement] = []
+        self._first = 0 if starts_with_own_draft else 1
+        self._stale = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> bool:
+        """Swallow a stop from outside when something was judged: the best is kept."""
+        return isinstance(error, Stop) and self.best is not None
+
+    def iterations(self) -> Iterator[str]:
+        """Give the path of one iteration after another, until a rule says stop."""
+        number = self._first
+        while self.reason is None:
+            yield f"iterations/{number}"
+            number += 1
+
+    async def judged(self, scored: Scored) -> None:
+        """Take in a judged draft, tell the news, and decide under the limits now in force."""
+        number = self._first + len(self._judged)
+        judgement = Judgement(scored, number, f"iterations/{number}")
+        gain = self._gain(judgement)
+        if self.best is None or judgement.rank > self.best.rank:
+            self.best = judgement
+        self.limits = await Judged(judgement.path, judgement, self.best)
+        self._judged.append(judgement)
+        self._stale = 0 if gain >= self.limits.min_improvement else self._stale + 1
+        self.reason = self._why_stop(judgement, self.best)
+
+    def outcome(self) -> Outcome:
+        """Return the best judged draft. Raises `Stop` when nothing was judged."""
+        if self.best is None:
+            raise Stop
+        return Outcome(self.best, self.reason, self.best.scored.passes(self.limits.threshold))
+
+    def _gain(self, judgement: Judgement) -> float:
+        """Return by how much a draft raises the best; a better kind of draft counts as 1."""
+        if self.best is None:
+            return 1.0
+        *kind, score = judgement.rank
+        *best_kind, best_score = self.best.rank
+        return score - best_score if kind == best_kind else float(kind > best_kind)
+
+    def _why_stop(self, last: Judgement, best: Judgement) -> StopReason | None:
+        if best.scored.passes(self.limits.threshold):
+            return StopReason.THRESHOLD_MET
+        if last.iteration >= self.limits.max_iterations:
+            return StopReason.MAX_ITERATIONS
+        if self._is_stable(last):
+            return StopReason.STABLE
+        if self._oscillates(last):
+            return StopReason.OSCILLATING
+        if self._stale >= self.limits.patience:
+            return StopReason.PLATEAU
+        return None
+
+    def _is_stable(self, last: Judgement) -> bool:
+        parent = self._parent_of(last)
+        if parent is None:
+            return False
+        alike = similarity(parent.scored.draft.text, last.scored.draft.text)
+        return alike >= self.limits.max_similarity
+
+    def _oscillates(self, last: Judgement) -> bool:
+        parent = self._parent_of(last)
+        seen = {it.scored.draft.sha256 for it in self._judged[:-1] if it is not parent}
+        if last.scored.draft.sha256 in seen:
+            return True
+        scores = [it.scored.score for it in self._judged[-4:]]
+        if len(scores) < 4 or None in scores:
+            return False
+        a, b, c, d = (score for score in scores if score is not None)
+        return abs(a - c) <= SAME_SCORE and abs(b - d) <= SAME_SCORE and abs(a - b) > SAME_SCORE
+
+    def _parent_of(self, last: Judgement) -> Judgement | None:
+        path = last.scored.draft.parent
+        return next((it for it in self._judged if it.path == path), None) if path else None

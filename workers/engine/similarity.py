@@ -1,0 +1,19 @@
+"""How alike two texts are."""
+
+
+def similarity(one: str, other: str) -> float:
+    """Return the Jaccard similarity of the texts' word 3-grams (Broder 1997), in [0, 1].
+
+    The texts themselves decide for texts of fewer than three words.
+    """
+    if one == other:
+        return 1.0
+    first, second = _shingles(one), _shingles(other)
+    if not first or not second:
+        return float(one.split() == other.split())
+    return len(first & second) / len(first | second)
+
+
+def _shingles(text: str) -> frozenset[tuple[str, str, str]]:
+    words = text.split()
+    return frozenset(zip(words, words[1:], words[2:], strict=False))

@@ -1,0 +1,78 @@
+"""What strategies are made of: propose a draft, and judge it."""
+
+from app.contract.drafts import draft_of, sha256_of
+from app.contract.judgement import Finding, OnFail
+from workers.engine.asking import Unreadable, ask
+from workers.engine.briefs import Brief, Judge, Revise, Task, Write
+from workers.engine.moves import Ask, Check, Draft, Role, Scored
+from workers.engine.prompts import render
+from workers.engine.search import Search
+from workers.engine.verdicts import below_floor, reader, total
+
+
+async def propose(task: Task, search: Search) -> Draft:
+    """Return the next draft: a revision of the best, the client's own, or a first one."""
+    if search.best is not None:
+        return await revise(task, search.best.scored, search.best.path, search.limits.threshold)
+    if task.draft is not None:
+        return Draft(task.draft, sha256_of(task.draft))
+    return _draft(await ask(_question("draft", "generator", Write(task)), _text, "empty_draft"))
+
+
+async def revise(task: Task, scored: Scored, parent: str, threshold: float) -> Draft:
+    """Return a revision that was asked to mend what failed."""
+    failing = failures(task, scored, threshold)
+    brief = Revise(task, scored.draft.text, failing, scored.critique, scored.findings)
+    text = await ask(_question("revise", "generator", brief), _text, "empty_draft")
+    return _draft(text, parent, failing)
+
+
+async def judge(task: Task, draft: Draft) -> Scored:
+    """Return the draft with its verdict: validators first, then the blind critic."""
+    findings: tuple[Finding, ...] = ()
+    if task.has_validators:
+        findings = await Check("check", draft.text)
+    question = _question("critique", "critic", Judge(task, draft.text))
+    critique = await ask(question, reader(task.criteria, draft.text), "unreadable_critique")
+    return Scored(
+        draft=draft,
+        score=total(critique.scores, task.criteria),
+        scores=critique.scores,
+        valid=all(finding.on_fail is not OnFail.VETO for finding in findings),
+        floors_met=not below_floor(critique.scores, task.criteria),
+        critique=critique,
+        findings=findings,
+    )
+
+
+def failures(task: Task, scored: Scored, threshold: float) -> tuple[str, ...]:
+    """Return what failed, in words for the reviser: validators, floors, then weak criteria."""
+    lines = [_line(it) for it in scored.findings if it.on_fail is not OnFail.WARN]
+    below = below_floor(scored.scores, task.criteria)
+    for criterion, given in zip(task.criteria, scored.scores, strict=True):
+        if criterion in below or (given.score is not None and given.score < threshold):
+            said = ": ".join(part for part in (criterion.name, given.reason) if part)
+            lines.append(f"{said} (not met yet)")
+    lines += [_line(it) for it in scored.critique.findings]
+    return tuple(lines)
+
+
+def _line(finding: Finding) -> str:
+    quoted = f' at "{finding.quote}"' if finding.quote else ""
+    fix = f" Fix: {finding.fix}" if finding.fix else ""
+    return f"{finding.kind}{quoted}: {finding.message}{fix}"
+
+
+def _question(path: str, role: Role, brief: Brief) -> Ask:
+    return Ask(path, role, brief, render(brief))
+
+
+def _text(reply: str) -> str:
+    text = draft_of(reply)
+    if not text:
+        raise Unreadable("it is empty")
+    return text
+
+
+def _draft(text: str, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:
+    return Draft(text, sha256_of(text), parent, asked)

@@ -1,0 +1,28 @@
+"""The strategies by their kind. One file each."""
+
+from collections.abc import Callable
+
+from app.contract.limits import Limits
+from app.contract.requests import RefinementRequest
+from workers.engine.briefs import Task
+from workers.engine.moves import Play
+from workers.engine.search import Outcome
+from workers.engine.strategies.critique import critique
+from workers.engine.strategies.iterative import iterative
+
+STRATEGIES: dict[str, Callable[[Task, Limits], Play[Outcome]]] = {
+    "iterative": iterative,
+    "critique": critique,
+}
+
+
+def strategy_for(request: RefinementRequest, limits: Limits) -> Play[Outcome]:
+    """Return a fresh play of the strategy that the request names."""
+    task = Task(
+        instruction=request.task,
+        draft=request.draft,
+        criteria=request.judged_on(),
+        context=request.context,
+        has_validators=bool(request.validators),
+    )
+    return STRATEGIES[request.strategy.kind](task, limits)

@@ -1,0 +1,20 @@
+"""Judging without revising."""
+
+from app.contract.drafts import sha256_of
+from app.contract.limits import Limits
+from app.contract.status import StopReason
+from workers.engine.briefs import Task
+from workers.engine.moves import Draft, within
+from workers.engine.search import Outcome, Search
+from workers.engine.steps import judge
+
+
+async def critique(task: Task, limits: Limits) -> Outcome:
+    """Judge the given draft once: validators and critic, no revision."""
+    if task.draft is None:
+        raise ValueError("the critique strategy judges a given draft")
+    with Search(limits, starts_with_own_draft=True) as search:
+        given = Draft(task.draft, sha256_of(task.draft))
+        await search.judged(await within("iterations/0", judge(task, given)))
+        search.reason = StopReason.COMPLETED
+    return search.outcome()

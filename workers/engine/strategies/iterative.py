@@ -1,0 +1,17 @@
+"""The loop most people mean."""
+
+from app.contract.limits import Limits
+from workers.engine.briefs import Task
+from workers.engine.moves import within
+from workers.engine.search import Outcome, Search
+from workers.engine.steps import judge, propose
+
+
+async def iterative(task: Task, limits: Limits) -> Outcome:
+    """Draft, then critique and revise the best until good enough (Self-Refine, arXiv 2303.17651)."""
+    with Search(limits, starts_with_own_draft=task.draft is not None) as search:
+        for at in search.iterations():
+            draft = await within(at, propose(task, search))
+            scored = await within(at, judge(task, draft))
+            await search.judged(scored)
+    return search.outcome()

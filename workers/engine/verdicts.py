@@ -1,0 +1,118 @@
+"""Reading a critic's reply, and what follows from it. Fail closed: nothing is guessed."""
+
+from collections.abc import Callable, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.contract.drafts import draft_of
+from app.contract.judgement import CriterionScore, Critique, Finding, Span
+from app.contract.requests import Criterion
+from workers.engine.asking import Unreadable
+
+MOST_LINES = 50
+"""Lines of one kind taken from a critic; what follows is dropped."""
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+class _Score(_Said):
+    criterion: str
+    score: float | None = Field(ge=0, le=1)
+    reason: str = ""
+
+
+class _Finding(_Said):
+    kind: str
+    message: str
+    fix: str | None = None
+    span: Span | None = None
+    quote: str | None = None
+
+
+class _Verdict(_Said):
+    scores: list[_Score]
+    strengths: list[str] = []
+    weaknesses: list[str] = []
+    suggestions: list[str] = []
+    findings: list[_Finding] = []
+
+
+def reader(criteria: Sequence[Criterion], draft: str) -> Callable[[str], Critique]:
+    """Return a function that reads a critique of `draft`; it raises `Unreadable` with why."""
+
+    def read(reply: str) -> Critique:
+        verdict = _parsed(reply)
+        return Critique(
+            scores=_scores(verdict, criteria),
+            strengths=tuple(verdict.strengths[:MOST_LINES]),
+            weaknesses=tuple(verdict.weaknesses[:MOST_LINES]),
+            suggestions=tuple(verdict.suggestions[:MOST_LINES]),
+            findings=tuple(_finding(it, draft) for it in verdict.findings[:MOST_LINES]),
+        )
+
+    return read
+
+
+def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> float | None:
+    """Return the weighted mean of the measured criteria, or None when none was measured."""
+    weights = {criterion.name: criterion.weight for criterion in criteria}
+    measured = [(it.score, weights[it.criterion]) for it in scores if it.score is not None]
+    if not measured:
+        return None
+    mean = sum(score * weight for score, weight in measured) / sum(weight for _, weight in measured)
+    return min(1.0, max(0.0, mean))
+
+
+def below_floor(
+    scores: Sequence[CriterionScore], criteria: Sequence[Criterion]
+) -> tuple[Criterion, ...]:
+    """Return the criteria whose floor is not met; an unmeasured one with a floor is among them."""
+    given = {it.criterion: it.score for it in scores}
+
+    def is_below(criterion: Criterion) -> bool:
+        score = given[criterion.name]
+        return criterion.floor is not None and (score is None or score < criterion.floor)
+
+    return tuple(criterion for criterion in criteria if is_below(criterion))
+
+
+def _parsed(reply: str) -> _Verdict:
+    text = draft_of(reply)
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start:
+        raise Unreadable("it holds no JSON object")
+    try:
+        return _Verdict.model_validate_json(text[start : end + 1])
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = "/".join(str(part) for part in first["loc"]) or "the object"
+        raise Unreadable(f"{where}: {first['msg']}") from None
+
+
+def _scores(verdict: _Verdict, criteria: Sequence[Criterion]) -> tuple[CriterionScore, ...]:
+    given = {it.criterion: it for it in verdict.scores}
+    names = [criterion.name for criterion in criteria]
+    if len(given) < len(verdict.scores):
+        raise Unreadable("a criterion is scored twice")
+    if missing := [name for name in names if name not in given]:
+        raise Unreadable(f"no score for {', '.join(missing)}")
+    if unknown := [name for name in given if name not in names]:
+        raise Unreadable(f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
+    scores = tuple(
+        CriterionScore(criterion=name, score=given[name].score, reason=given[name].reason)
+        for name in names
+    )
+    if all(it.score is None for it in scores):
+        raise Unreadable("no criterion has a score")
+    return scores
+
+
+def _finding(said: _Finding, draft: str) -> Finding:
+    """Take over a finding; words that do not stand in the draft are no quotation of it."""
+    quote = said.quote if said.quote and said.quote in draft else None
+    span = said.span if said.span and said.span.start <= said.span.end <= len(draft) else None
+    return Finding(
+        source="critic", kind=said.kind, message=said.message, fix=said.fix, span=span, quote=quote
+    )
