@@ -1,0 +1,124 @@
+"""The values that cross the store's border, and how a write can be refused.
+
+Fenced        the claim is no longer in force: stop at once, write nothing more
+StaleLimits   an append relied on limits that a PATCH has replaced; nothing was written
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.contract.events import EventType, Queued
+from app.contract.judgement import Usage
+from app.contract.limits import Limits
+from app.contract.model import Contract
+from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.snapshot import Best, Failure, IterationScore, Result
+from app.contract.status import Status, StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a worker learns from every claim, append and look."""
+
+    status: Status
+    last_event: int
+    limits: Limits  # now in force
+    limits_seq: int  # grows with every PATCH
+    stopping: StopReason | None  # set once `refinement.stopping` is journaled
+    finish_requested: bool  # a finish came before anything was judged
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry to append; the terminal types and `refinement.canceling` carry no data."""
+
+    type: EventType
+    data: Contract | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The summary fields an append may set; None leaves a field as it is.
+
+    `best_passed` and `result` are given as soon as a draft is judged and shown once it has ended.
+    """
+
+    phase: tuple[str, ...] | None = None
+    iteration: int | None = None
+    best: Best | None = None
+    best_passed: bool | None = None
+    scores: tuple[IterationScore, ...] | None = None
+    usage: Usage | None = None
+    result: Result | None = None
+    stop_reason: StopReason | None = None
+    error: Failure | None = None
+
+
+class Fenced(Exception):
+    """The token is no longer in force, or the refinement has ended or was erased."""
+
+
+class StaleLimits(Exception):
+    """The append named a `limits_seq` that is no longer in force; nothing was written."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(f"limits {state.limits_seq} are in force")
+        self.state = state
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claim that holds; `elapsed_s` counts from `started_at` by Redis time."""
+
+    id: str
+    tenant: str
+    token: int
+    resumed: bool
+    attempt: int  # 1 to 3: claims, this one included, since which no step was journaled
+    state: State
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What a worker works on: the request, and the model of each role as chosen at submission."""
+
+    request: RefinementRequest
+    models: Mapping[str, ModelChoice]
+
+
+@dataclass(frozen=True, slots=True)
+class NewRefinement:
+    """Everything that is decided before a refinement is stored."""
+
+    tenant: str
+    request: RefinementRequest
+    body_sha256: str  # of the body as the client sent it: what an idempotency key stands for
+    models: Mapping[str, ModelChoice]
+    limits: Limits
+    queued: Queued
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The id of a new refinement, or of the one that the same key and body made before."""
+
+    id: str
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One journal entry as a client sees it; `json` is the whole event, ready to send."""
+
+    number: int
+    type: EventType
+    json: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A refinement that needs a worker, and the id of the RQ job that will carry its id."""
+
+    refinement_id: str
+    job_id: str
