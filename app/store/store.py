@@ -20,11 +20,11 @@ class Store:
         """
         raise NotImplementedError
 
-    async def snapshot(self, tenant: str, id: str) -> Snapshot:
+    async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         """Return the refinement as it stands, else RefinementNotFound."""
         raise NotImplementedError
 
-    async def request(self, tenant: str, id: str) -> RefinementRequest:
+    async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         """Return what was submitted, else RefinementNotFound."""
         raise NotImplementedError
 
@@ -41,32 +41,33 @@ class Store:
         raise NotImplementedError
 
     async def events(
-        self, tenant: str, id: str, after: int = 0, limit: int = 1_000
+        self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[StoredEvent, ...]:
-        """Return up to `limit` events after number `after`, oldest first, else RefinementNotFound."""
+        """Return at most `limit` events after number `after`, oldest first, else
+        RefinementNotFound."""
         raise NotImplementedError
 
     async def decoded_events(
-        self, tenant: str, id: str, after: int = 0, limit: int = 1_000
+        self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[Event, ...]:
         """Return the same events as `events`, decoded."""
         raise NotImplementedError
 
-    async def cancel(self, tenant: str, id: str, command_id: str | None = None) -> Snapshot:
+    async def cancel(self, tenant: str, refinement_id: str, command_id: str | None = None) -> Snapshot:
         """Cancel it: at once while it waits, else it is `canceling`; Conflict when it has ended."""
         raise NotImplementedError
 
-    async def finish(self, tenant: str, id: str, command_id: str | None = None) -> Snapshot:
+    async def finish(self, tenant: str, refinement_id: str, command_id: str | None = None) -> Snapshot:
         """Let it end with its best draft, as soon as there is one; Conflict when it has ended."""
         raise NotImplementedError
 
     async def change(
-        self, tenant: str, id: str, change: LimitsChange, command_id: str | None = None
+        self, tenant: str, refinement_id: str, change: LimitsChange, command_id: str | None = None
     ) -> Limits:
         """Return the limits now in force; Conflict when it has ended."""
         raise NotImplementedError
 
-    async def erase(self, tenant: str, id: str) -> None:
+    async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, else RefinementNotFound."""
         raise NotImplementedError
 

@@ -7,7 +7,7 @@ class Changed:
     """Whether something happened since the last `wait`."""
 
     async def wait(self, timeout_s: float) -> bool:
-        """Return True as soon as there is news, False after `timeout_s`; missed news are harmless."""
+        """Return True as soon as there is news, False after `timeout_s`."""
         raise NotImplementedError
 
 
@@ -20,6 +20,6 @@ class Wakeups:
     async def __aexit__(self, *_: object) -> None:
         raise NotImplementedError
 
-    def watch(self, id: str) -> AbstractAsyncContextManager[Changed]:
+    def watch(self, refinement_id: str) -> AbstractAsyncContextManager[Changed]:
         """Tell the caller when the refinement changes, for as long as the context is open."""
         raise NotImplementedError

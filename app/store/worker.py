@@ -37,7 +37,7 @@ class Journal:
 class WorkerStore:
     """What a worker may do. Redis errors reach the caller as redis-py raises them."""
 
-    async def claim(self, id: str, job_id: str, nonce: str) -> Claimed | None:
+    async def claim(self, refinement_id: str, job_id: str, nonce: str) -> Claimed | None:
         """Claim it, journaling `started` or `resumed`; None when there is nothing to do."""
         raise NotImplementedError
 
@@ -45,19 +45,19 @@ class WorkerStore:
         """Return the journal of a claim; ask once per claim."""
         raise NotImplementedError
 
-    async def request(self, id: str) -> Submitted:
+    async def request(self, refinement_id: str) -> Submitted:
         """Return what to work on, else RefinementNotFound."""
         raise NotImplementedError
 
-    async def recorded(self, id: str) -> tuple[Event, ...]:
+    async def recorded(self, refinement_id: str) -> tuple[Event, ...]:
         """Return the whole journal so far, else RefinementNotFound."""
         raise NotImplementedError
 
-    async def summary(self, id: str) -> Snapshot:
+    async def summary(self, refinement_id: str) -> Snapshot:
         """Return the snapshot, else RefinementNotFound."""
         raise NotImplementedError
 
-    async def hand_back(self, id: str, token: int) -> None:
+    async def hand_back(self, refinement_id: str, token: int) -> None:
         """Give up the claim so that another worker takes it at once; no attempt is burnt."""
         raise NotImplementedError
 
