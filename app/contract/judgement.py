@@ -33,7 +33,9 @@ class Finding(Contract):
     message: str
     fix: str | None = Field(None, description="What to do about it.")
     span: Span | None = None
-    quote: str | None = Field(None, description="The words it is about, as they stand in the draft.")
+    quote: str | None = Field(
+        None, description="The words it is about, as they stand in the draft."
+    )
     on_fail: OnFail = OnFail.REVISE
 
 

@@ -37,9 +37,7 @@ class Criterion(Contract):
     )
 
 
-QUALITY = Criterion(
-    name="quality", description="Does what the task asks, correctly and clearly."
-)
+QUALITY = Criterion(name="quality", description="Does what the task asks, correctly and clearly.")
 
 
 class ContextDocument(Contract):

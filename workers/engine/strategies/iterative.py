@@ -8,7 +8,10 @@ from workers.engine.steps import judge, propose
 
 
 async def iterative(task: Task, limits: Limits) -> Outcome:
-    """Draft, then critique and revise the best until good enough (Self-Refine, arXiv 2303.17651)."""
+    """Draft, then critique and revise the best until it is good enough.
+
+    Self-Refine, arXiv:2303.17651.
+    """
     with Search(limits, starts_with_own_draft=task.draft is not None) as search:
         for at in search.iterations():
             draft = await within(at, propose(task, search))
