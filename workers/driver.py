@@ -1,0 +1,212 @@
+"""Plays a strategy against models and journal: replay, cancel, budget, endings.
+
+The rules it keeps:
+
+1. A step with a recorded reply is never performed again; the strategy is given its reply.
+2. A reply is durable before the next call starts.
+3. Once stopping is journaled, or the refinement is canceling, no model call starts and those in
+   flight are aborted; checks and news still work, so that what is there can be judged.
+4. News is answered with the limits in force; limits replaced meanwhile mean: replay from there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Any
+
+from app.contract.events import StepCompleted, StepFailed
+from app.contract.limits import Limits
+from app.contract.status import Status, StopReason
+from app.store import Fenced, Journal, StaleLimits, State, Submitted
+from workers import endings
+from workers.endings import Canceled, Ending, Leaving
+from workers.engine import moves
+from workers.engine.moves import Ask, Check, Judged, Move, Play, Stop, Together
+from workers.engine.strategies import strategy_for
+from workers.pen import Judging, Pen
+from workers.performing import Performer
+from workers.purse import Purse
+from workers.recorded import Recorded, Step
+
+log = logging.getLogger(__name__)
+
+
+class Driver:
+    """Plays one claimed refinement to its end."""
+
+    def __init__(
+        self,
+        submitted: Submitted,
+        recorded: Recorded,
+        performer: Performer,
+        journal: Journal,
+        state: State,
+        elapsed_s: float,
+    ) -> None:
+        self._submitted = submitted
+        self._recorded = recorded
+        self._performer = performer
+        self._journal = journal
+        self._pen = Pen(journal, recorded, state)
+        self._purse = Purse(submitted.request, submitted.models)
+        self._loop = asyncio.get_running_loop()
+        self._started = self._loop.time() - elapsed_s
+        self._deadline: asyncio.TimerHandle | None = None
+        self._in_flight: dict[asyncio.Task[StepCompleted | StepFailed], Ask | Check] = {}
+        self._is_leaving = False
+
+    async def play(self) -> None:
+        """Play until the refinement has ended.
+
+        Raises `Leaving` after `leave`, and `Fenced` when it is no longer this worker's. When
+        cancelled, what is journaled stands and the rest is performed by another claim.
+        """
+        self._heed(self._pen.state)
+        try:
+            while True:
+                try:
+                    await self._pen.write(await self._ending())
+                except StaleLimits as stale:
+                    self._pen.start_over(stale.state)
+                else:
+                    return
+        finally:
+            if self._deadline:
+                self._deadline.cancel()
+
+    async def look(self) -> None:
+        """Heed a command: cancel and finish abort the calls in flight."""
+        state = await self._journal.look()
+        if state.last_event >= self._pen.state.last_event:
+            self._pen.state = state
+            self._heed(state)
+
+    def leave(self) -> None:
+        """Let the calls in flight answer, and start no other."""
+        self._is_leaving = True
+
+    async def _ending(self) -> Ending:
+        strategy = strategy_for(self._submitted.request, self._submitted.request.limits())
+        try:
+            return endings.succeeded(await self._play(strategy), self._recorded.stopping)
+        except Canceled:
+            return endings.canceled()
+        except Stop:
+            return endings.nothing_judged(self._recorded.stopping)
+        except moves.StepFailed as failure:
+            return endings.failed(failure.code, failure.detail)
+        except (Leaving, Fenced, StaleLimits):
+            raise
+        except Exception:
+            log.exception("%s: the strategy could not be played", self._journal.id)
+            return endings.failed("internal_error", "an error in this server; its log says more")
+
+    async def _play(self, part: Play[Any]) -> Any:
+        """Play a strategy, or a part of one, and return what it returned."""
+        answer: Any = part.send
+        value: Any = None
+        try:
+            while True:
+                move = answer(value)
+                try:
+                    answer, value = part.send, await self._reply(move)
+                except (Stop, moves.StepFailed) as refusal:
+                    answer, value = part.throw, refusal
+        except StopIteration as done:
+            return done.value
+        finally:
+            part.close()
+
+    def _reply(self, move: Move[Any]) -> Awaitable[Any]:
+        match move:
+            case Ask() | Check():
+                return self._step(move)
+            case Judged():
+                return self._judged(move)
+            case Together():
+                return self._together(move)
+        raise TypeError(f"nobody plays {type(move).__name__}")
+
+    async def _together(self, move: Together) -> tuple[Any, ...]:
+        done = await asyncio.gather(*map(self._play, move.parts), return_exceptions=True)
+        errors = [it for it in done if isinstance(it, BaseException)]
+        refusals = [it for it in errors if isinstance(it, (Stop, moves.StepFailed))]
+        for error in (*(it for it in errors if it not in refusals), *refusals):
+            raise error
+        return tuple(done)
+
+    async def _judged(self, move: Judged) -> Limits:
+        recorded = self._recorded.limits.get(move.path)
+        if recorded is not None:
+            return recorded
+        state = self._pen.state
+        self._pen.add(Judging.of(move, state.limits, state.limits_seq))
+        return state.limits
+
+    async def _step(self, move: Ask | Check) -> Any:
+        step = self._recorded.steps.get(move.path)
+        if step is None:
+            step = Step(await self._perform(move))
+            self._recorded.add(step)
+        if not step.is_journaled:
+            self._pen.add(step)
+        return step.reply()
+
+    async def _perform(self, move: Ask | Check) -> StepCompleted | StepFailed:
+        limits, spent = self._pen.state.limits, self._recorded.usage
+        if isinstance(move, Ask) and not self._purse.reserve(move, spent, limits):
+            self._pen.stop(StopReason.BUDGET_EXHAUSTED)
+        self._admit(move)
+        self._pen.under_way[move.path] = None
+        try:
+            self._heed(await self._pen.write())
+            if self._is_leaving:
+                raise Leaving
+            self._admit(move)
+            return await self._abortable(move)
+        finally:
+            self._pen.under_way.pop(move.path, None)
+            self._purse.settle(move.path)
+
+    def _admit(self, move: Ask | Check) -> None:
+        """Raise what forbids a step to start."""
+        if self._pen.state.status is Status.CANCELING:
+            raise Canceled
+        if self._recorded.stopping and isinstance(move, Ask):
+            raise Stop
+
+    async def _abortable(self, move: Ask | Check) -> StepCompleted | StepFailed:
+        task = self._loop.create_task(self._performer.perform(move))
+        self._in_flight[task] = move
+        try:
+            return await task
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if me is not None and me.cancelling():
+                raise
+            canceling = self._pen.state.status is Status.CANCELING
+            raise (Canceled if canceling else Stop) from None
+        finally:
+            del self._in_flight[task]
+
+    def _heed(self, state: State) -> None:
+        """Act on what the API has decided meanwhile."""
+        self._recorded.stopping = self._recorded.stopping or state.stopping
+        if state.finish_requested and self._recorded.best:
+            self._pen.stop(StopReason.FINISHED_EARLY)
+        remaining = self._started + state.limits.max_seconds - self._loop.time()
+        if self._deadline:
+            self._deadline.cancel()
+        self._deadline = self._loop.call_later(max(0.0, remaining), self._overdue)
+        if state.status is Status.CANCELING or self._recorded.stopping:
+            self._abort()
+
+    def _overdue(self) -> None:
+        self._pen.stop(StopReason.DEADLINE)
+        self._abort()
+
+    def _abort(self) -> None:
+        canceling = self._pen.state.status is Status.CANCELING
+        for task, move in self._in_flight.items():
+            if canceling or isinstance(move, Ask):
+                task.cancel()

@@ -1,0 +1,73 @@
+"""How a refinement ends: its last status, and what the summary says from then on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.contract.snapshot import Best, Failure, Result
+from app.contract.status import Status, StopReason
+from workers.engine.moves import Judgement
+from workers.engine.search import Outcome
+
+
+class Canceled(Exception):
+    """A cancel was accepted: the strategy is closed where it stands."""
+
+
+class Leaving(Exception):
+    """This worker is shutting down: the next step is somebody else's."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The status a refinement ends in, and the `Fields` that change with it."""
+
+    status: Status
+    changes: Mapping[str, Any]
+
+
+def succeeded(outcome: Outcome, stopping: StopReason | None) -> Ending:
+    """The strategy returned; one stopped from outside says no reason of its own."""
+    changes = {
+        "stop_reason": outcome.reason or stopping,
+        "best": best_of(outcome.best, outcome.best.path),
+        "result": result_of(outcome.best, outcome.best.path),
+        "best_passed": outcome.passed,
+    }
+    return Ending(Status.SUCCEEDED, changes)
+
+
+def canceled() -> Ending:
+    """Work has really stopped."""
+    return Ending(Status.CANCELED, {"stop_reason": StopReason.CANCELED})
+
+
+def failed(code: str, detail: str) -> Ending:
+    """It could not go on; what was judged before stays the result."""
+    error = Failure(code=code, detail=detail)
+    return Ending(Status.FAILED, {"stop_reason": StopReason.ERROR, "error": error})
+
+
+def nothing_judged(stopping: StopReason | None) -> Ending:
+    """A budget or deadline was reached with no draft judged."""
+    return failed("nothing_judged", f"stopped before a draft was judged ({stopping})")
+
+
+def best_of(judgement: Judgement, path: str) -> Best:
+    """Return what the snapshot says of the best draft."""
+    scored = judgement.scored
+    return Best(
+        iteration=judgement.iteration, path=path, score=scored.score, sha256=scored.draft.sha256
+    )
+
+
+def result_of(judgement: Judgement, path: str) -> Result:
+    """Return a draft with the score of exactly that text."""
+    scored = judgement.scored
+    return Result(
+        draft=scored.draft.text,
+        iteration=judgement.iteration,
+        path=path,
+        score=scored.score,
+        sha256=scored.draft.sha256,
+    )

@@ -1,0 +1,186 @@
+"""Writing the journal: what was done is appended together with what is now under way."""
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from redis.exceptions import ConnectionError as RedisUnreachable
+from redis.exceptions import TimeoutError as RedisTimedOut
+
+from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
+from app.contract.limits import Limits
+from app.contract.snapshot import Result
+from app.contract.status import Status, StopReason
+from app.store import Entry, Fields, Journal, State
+from workers.endings import Ending, best_of, result_of
+from workers.engine.moves import Judged
+from workers.recorded import Recorded, Step, score_of
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
+ITERATION = re.compile(r"iterations/(\d+)/")
+
+TERMINAL_TYPE = {
+    Status.SUCCEEDED: EventType.COMPLETED,
+    Status.FAILED: EventType.FAILED,
+    Status.CANCELED: EventType.CANCELED,
+}
+
+
+@dataclass(frozen=True)
+class Judging:
+    """News of a judged draft; `result` stands when it is the new best."""
+
+    entry: IterationCompleted
+    result: Result | None
+    limits_seq: int
+
+    @classmethod
+    def of(cls, move: Judged, limits: Limits, limits_seq: int) -> Self:
+        """Return the news as a journal entry, with absolute paths and the limits that hold."""
+        it, scored = move.judgement, move.judgement.scored
+        prefix = move.path.removesuffix(it.path)
+        parent = scored.draft.parent
+        entry = IterationCompleted(
+            iteration=it.iteration,
+            path=move.path,
+            sha256=scored.draft.sha256,
+            parent=None if parent is None else prefix + parent,
+            score=scored.score,
+            scores=scored.scores,
+            passed=scored.passes(limits.threshold),
+            findings=(*scored.findings, *scored.critique.findings),
+            strengths=scored.critique.strengths,
+            weaknesses=scored.critique.weaknesses,
+            suggestions=scored.critique.suggestions,
+            asked=scored.draft.asked,
+            best=best_of(move.best, prefix + move.best.path),
+            limits=limits,
+        )
+        return cls(entry, result_of(it, move.path) if move.best is it else None, limits_seq)
+
+
+Pending = Step | Judging | Stopping
+
+
+class Pen:
+    """Collects what is to be journaled and writes it in one append.
+
+    Entries stay until an append has taken them: while Redis is away nothing that was paid for is
+    lost. `Fenced` and `StaleLimits` reach the caller of `write`.
+    """
+
+    def __init__(self, journal: Journal, recorded: Recorded, state: State) -> None:
+        self.state = state
+        self.under_way: dict[str, None] = {}
+        self._journal = journal
+        self._recorded = recorded
+        self._pending: list[Pending] = []
+        self._announced: tuple[str, ...] = ()
+        self._lock = asyncio.Lock()
+
+    def add(self, done: Step | Judging) -> None:
+        """Have a step or a judged draft journaled with the next append."""
+        self._pending.append(done)
+
+    def stop(self, reason: StopReason) -> None:
+        """Have it journaled, once, that nothing new is started any more."""
+        if self._recorded.stopping is None:
+            self._recorded.stopping = reason
+            self._pending.append(Stopping.model_validate({"reason": reason}))
+
+    def start_over(self, state: State) -> None:
+        """Drop what a replay under other limits will give again."""
+        self.state = state
+        self.under_way.clear()
+        self._pending = [it for it in self._pending if isinstance(it, Stopping)]
+
+    async def write(self, ending: Ending | None = None) -> State:
+        """Append what was collected, what is under way now, and the ending if there is one."""
+        async with self._lock:
+            pending, under_way = tuple(self._pending), tuple(self.under_way)
+            if ending is None and not pending and under_way == self._announced:
+                return self.state
+            judgings = [it for it in pending if isinstance(it, Judging)]
+            self.state = await self._append(
+                _entries(pending, under_way, ending),
+                self._fields(judgings, under_way, ending),
+                ending.status if ending else None,
+                judgings[0].limits_seq if judgings else None,
+            )
+            self._written(pending, under_way)
+            return self.state
+
+    def _fields(
+        self, judgings: Sequence[Judging], under_way: tuple[str, ...], ending: Ending | None
+    ) -> Fields:
+        """Return what the append changes in the summary; what the ending says goes before."""
+        fields = Fields(phase=under_way, usage=self._recorded.usage)
+        for judging in judgings:
+            fields = replace(fields, best=judging.entry.best, iteration=judging.entry.iteration)
+            if judging.result:
+                fields = replace(fields, result=judging.result, best_passed=judging.entry.passed)
+        if judgings:
+            scores = [score_of(judging.entry) for judging in judgings]
+            fields = replace(fields, scores=(*self._recorded.scores.values(), *scores))
+        if (number := _iteration(under_way)) is not None:
+            fields = replace(fields, iteration=number)
+        return replace(fields, **ending.changes) if ending else fields
+
+    async def _append(
+        self,
+        entries: Sequence[Entry],
+        fields: Fields,
+        to: Status | None,
+        limits_seq: int | None,
+    ) -> State:
+        wait = FIRST_WAIT_S
+        while True:
+            try:
+                return await self._journal.append(entries, fields, to=to, limits_seq=limits_seq)
+            except (RedisUnreachable, RedisTimedOut) as error:
+                log.warning("%s: the journal waits for Redis: %s", self._journal.id, error)
+            await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - jitter
+            wait = min(2 * wait, LONGEST_WAIT_S)
+
+    def _written(self, pending: Sequence[Pending], under_way: tuple[str, ...]) -> None:
+        del self._pending[: len(pending)]
+        self._announced = under_way
+        for done in pending:
+            if isinstance(done, Step):
+                done.is_journaled = True
+            elif isinstance(done, Judging):
+                self._recorded.judged(done.entry)
+
+
+def _entries(
+    pending: Sequence[Pending], under_way: tuple[str, ...], ending: Ending | None
+) -> list[Entry]:
+    entries = [_entry(done, under_way) for done in pending]
+    if ending:
+        entries.append(Entry(TERMINAL_TYPE[ending.status]))
+    elif not entries:
+        entries.append(Entry(EventType.STEP_STARTED, StepStarted(next=under_way)))
+    return entries
+
+
+def _entry(done: Pending, under_way: tuple[str, ...]) -> Entry:
+    match done:
+        case Stopping():
+            return Entry(EventType.STOPPING, done)
+        case Judging():
+            return Entry(EventType.ITERATION_COMPLETED, done.entry)
+        case Step():
+            completed = isinstance(done.entry, StepCompleted)
+            kind = EventType.STEP_COMPLETED if completed else EventType.STEP_FAILED
+            return Entry(kind, done.entry.model_copy(update={"next": under_way}))
+
+
+def _iteration(under_way: tuple[str, ...]) -> int | None:
+    numbers = [int(found[1]) for key in under_way if (found := ITERATION.match(key))]
+    return max(numbers, default=None)

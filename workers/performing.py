@@ -1,0 +1,94 @@
+"""Doing what a strategy asks for: calling a model, running the validators."""
+
+from asyncio import get_running_loop
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.contract.drafts import sha256_of
+from app.contract.events import (
+    FindingsReply,
+    PromptRef,
+    StepCompleted,
+    StepFailed,
+    TextReply,
+)
+from app.contract.judgement import Finding, Usage
+from app.contract.requests import ModelChoice
+from workers.engine.briefs import Prompt
+from workers.engine.moves import Ask, Check
+from workers.models.port import ModelCall, ModelError, ModelReply
+
+
+class Models(Protocol):
+    """Every model by its name, as `provider:name`. Raises `ModelError`."""
+
+    async def complete(self, name: str, call: ModelCall) -> ModelReply: ...
+
+
+class Checks(Protocol):
+    """The validators of one request."""
+
+    async def run(self, draft: str) -> tuple[Finding, ...]: ...
+
+
+@dataclass(frozen=True)
+class Performer:
+    """Performs the steps of one refinement and says what goes into its journal."""
+
+    refinement_id: str
+    models: Models
+    choices: Mapping[str, ModelChoice]
+    checks: Checks
+
+    async def perform(self, move: Ask | Check) -> StepCompleted | StepFailed:
+        """Do one step; a model's failure is an entry like any other."""
+        clock = get_running_loop().time
+        started = clock()
+        try:
+            entry: StepCompleted | StepFailed = await self._done(move)
+        except ModelError as error:
+            entry = StepFailed(
+                key=move.path, code=error.code, detail=error.detail, usage=error.usage, next=()
+            )
+        seconds = clock() - started
+        usage = entry.usage.model_copy(update={"seconds": seconds})
+        if isinstance(entry, StepFailed):
+            return entry.model_copy(update={"usage": usage})
+        return entry.model_copy(update={"usage": usage, "seconds": seconds})
+
+    async def _done(self, move: Ask | Check) -> StepCompleted:
+        return await (self._ask(move) if isinstance(move, Ask) else self._check(move))
+
+    async def _check(self, move: Check) -> StepCompleted:
+        reply = FindingsReply(findings=await self.checks.run(move.draft))
+        return StepCompleted(
+            key=move.path, kind="check", reply=reply, usage=Usage(), seconds=0, next=()
+        )
+
+    async def _ask(self, move: Ask) -> StepCompleted:
+        choice = self.choices[move.role]
+        call = ModelCall(
+            model=choice.model,
+            prompt=move.prompt,
+            brief=move.brief,
+            key=f"{self.refinement_id}/{move.path}",
+            temperature=choice.temperature,
+            max_output_tokens=choice.max_output_tokens,
+        )
+        answer = await self.models.complete(choice.model, call)
+        return StepCompleted(
+            key=move.path,
+            kind="ask",
+            reply=TextReply(text=answer.text),
+            model=answer.model,
+            prompt=_reference(move.prompt),
+            usage=answer.usage,
+            seconds=0,
+            next=(),
+        )
+
+
+def _reference(prompt: Prompt) -> PromptRef:
+    sha256 = sha256_of(f"{prompt.system}\n\n{prompt.user}")
+    return PromptRef(name=prompt.name, version=prompt.version, sha256=sha256)

@@ -1,0 +1,53 @@
+"""Tokens and money: counted at every depth, reserved before a call, settled from its reply."""
+
+from collections.abc import Mapping
+
+from app.contract.budget import Estimate, estimate, to_judge
+from app.contract.judgement import Usage
+from app.contract.limits import Limits
+from app.contract.providers import cost_usd
+from app.contract.requests import ModelChoice, RefinementRequest
+from workers.engine.moves import Ask
+
+
+class Purse:
+    """Says whether a call can be paid for, with enough left to judge one draft."""
+
+    def __init__(self, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> None:
+        self._models = models
+        self._judging = to_judge(request, models)
+        self._reserved: dict[str, Estimate] = {}
+
+    def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
+        """Set aside what a call may consume, until it is settled.
+
+        False, and nothing set aside, when that and what is spent would exceed `limits`.
+        """
+        if not self._affords(ask, spent, limits):
+            return False
+        self._reserved[ask.path] = self._at_most(ask)
+        return True
+
+    def settle(self, path: str) -> None:
+        """Free what was set aside; the reply's usage says what was consumed."""
+        self._reserved.pop(path, None)
+
+    def _affords(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
+        needed = [*self._reserved.values(), self._at_most(ask)]
+        if ask.role == "generator":
+            needed.append(self._judging)
+        tokens = spent.input_tokens + spent.output_tokens + sum(it.tokens for it in needed)
+        if limits.max_tokens is not None and tokens > limits.max_tokens:
+            return False
+        return limits.max_cost_usd is None or _cost(spent, needed) <= limits.max_cost_usd
+
+    def _at_most(self, ask: Ask) -> Estimate:
+        text = ask.prompt.system + ask.prompt.user
+        return estimate(self._models[ask.role], len(text.encode()))
+
+
+def _cost(spent: Usage, needed: list[Estimate]) -> float:
+    """Return the cost in US dollars; one that is unknown exceeds every limit."""
+    costs = [cost_usd(it.model, it.input_tokens, it.output_tokens) for it in needed]
+    known = [cost for cost in (spent.cost_usd, *costs) if cost is not None]
+    return sum(known) if len(known) == len(costs) + 1 else float("inf")

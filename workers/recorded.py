@@ -1,0 +1,85 @@
+"""What a refinement has done so far: read from its journal, and added to as it goes on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.contract.events import (
+    AnyReply,
+    Event,
+    FindingsReply,
+    IterationCompleted,
+    StepCompleted,
+    StepFailed,
+    Stopping,
+    TextReply,
+)
+from app.contract.judgement import Usage
+from app.contract.limits import Limits
+from app.contract.snapshot import Best, IterationScore
+from app.contract.status import StopReason
+from workers.engine import moves
+
+
+@dataclass
+class Step:
+    """One step that was done or could not be done, and whether that is durable."""
+
+    entry: StepCompleted | StepFailed
+    is_journaled: bool = False
+
+    def reply(self) -> Any:
+        """Return what the strategy gets. Raises the failure of a step that could not be done."""
+        if isinstance(self.entry, StepFailed):
+            raise moves.StepFailed(self.entry.code, self.entry.detail)
+        return _value(self.entry.reply)
+
+
+@dataclass
+class Recorded:
+    """Steps by key, limits and scores by path of iteration, and the sums over them."""
+
+    steps: dict[str, Step] = field(default_factory=dict)
+    limits: dict[str, Limits] = field(default_factory=dict)
+    scores: dict[str, IterationScore] = field(default_factory=dict)
+    best: Best | None = None
+    usage: Usage = Usage()  # noqa: RUF009 - frozen
+    stopping: StopReason | None = None
+
+    def add(self, step: Step) -> None:
+        """Remember a step and what it consumed."""
+        self.steps[step.entry.key] = step
+        self.usage += step.entry.usage
+
+    def judged(self, iteration: IterationCompleted) -> None:
+        """Remember that a draft was judged, and the limits that were the reply."""
+        self.limits[iteration.path] = iteration.limits
+        self.scores[iteration.path] = score_of(iteration)
+        self.best = iteration.best
+
+
+def read(events: Iterable[Event]) -> Recorded:
+    """Return what a journal says was done."""
+    recorded = Recorded()
+    for event in events:
+        match event.data:
+            case StepCompleted() | StepFailed():
+                recorded.add(Step(event.data, is_journaled=True))
+            case IterationCompleted():
+                recorded.judged(event.data)
+            case Stopping():
+                recorded.stopping = event.data.reason
+    return recorded
+
+
+def score_of(entry: IterationCompleted) -> IterationScore:
+    """Return what the snapshot shows of a judged draft."""
+    return IterationScore(iteration=entry.iteration, path=entry.path, score=entry.score)
+
+
+def _value(reply: AnyReply) -> Any:
+    match reply:
+        case TextReply():
+            return reply.text
+        case FindingsReply():
+            return reply.findings
