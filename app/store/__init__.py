@@ -1,6 +1,9 @@
 """Refinements and their journals in Redis: the only package that spells a Redis key."""
 
-from app.store.opening import Queue, open_store, open_wakeups, open_worker_store
+from app.store.appending import Journal
+from app.store.connection import UnusableRedis
+from app.store.opening import open_store, open_wakeups, open_worker_store
+from app.store.posting import Queue
 from app.store.state import (
     Claimed,
     Created,
@@ -16,7 +19,7 @@ from app.store.state import (
 )
 from app.store.store import Store
 from app.store.wakeups import Changed, Wakeups
-from app.store.worker import Journal, WorkerStore
+from app.store.worker import WorkerStore
 
 __all__ = [
     "Changed",
@@ -34,6 +37,7 @@ __all__ = [
     "Store",
     "StoredEvent",
     "Submitted",
+    "UnusableRedis",
     "Wakeups",
     "WorkerStore",
     "open_store",

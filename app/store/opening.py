@@ -1,39 +1,80 @@
 """How a process gets its store."""
 
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
-
-from redis import Redis
-from redis.client import Pipeline
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 from app.settings import Settings
-from app.store.store import Store
+from app.store.connection import (
+    api_client,
+    blocking_client,
+    check_server,
+    listening_client,
+    worker_client,
+)
+from app.store.creation import Creation
+from app.store.posting import Postman, Queue
+from app.store.store import Store, refusals
 from app.store.wakeups import Wakeups
 from app.store.worker import WorkerStore
 
-
-class Queue(Protocol):
-    """What the store needs of the RQ queue, which stands above it."""
-
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
-        """Add the commands that enqueue one job to a fresh pipeline, as its first calls."""
-
-    def length(self, connection: Redis) -> int:
-        """Return how many jobs wait; `connection` may be a pipeline that watches keys."""
+CREATORS = 8  # threads that create refinements in one API process
 
 
-def open_store(settings: Settings, queue: Queue) -> AbstractAsyncContextManager[Store]:
-    """Connect the API's side; raises UnusableRedis for a server that would lose data."""
-    raise NotImplementedError
+@asynccontextmanager
+async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
+    """Connect the API's side.
+
+    Raises Unavailable, and UnusableRedis for a server that would lose records.
+    """
+    with (
+        blocking_client(settings.redis_url) as blocking,
+        ThreadPoolExecutor(CREATORS, "create") as executor,
+    ):
+        async with api_client(settings.redis_url) as client:
+            with refusals():
+                await check_server(client)
+            creation = Creation(
+                queue,
+                blocking,
+                executor,
+                queue_max=settings.queue_max,
+                lease_ms=_milliseconds(settings.lease_s),
+                retention_ms=_milliseconds(settings.retention_s),
+            )
+            yield Store(client, creation)
 
 
-def open_worker_store(
+@asynccontextmanager
+async def open_worker_store(
     settings: Settings, queue: Queue, name: str
-) -> AbstractAsyncContextManager[WorkerStore]:
-    """Connect the worker's side under a name that is unique among workers; raises UnusableRedis."""
-    raise NotImplementedError
+) -> AsyncIterator[WorkerStore]:
+    """Connect the worker's side under a name that is unique among workers.
+
+    Raises redis errors, and UnusableRedis for a server that would lose records.
+    """
+    lease_ms = _milliseconds(settings.lease_s)
+    with (
+        blocking_client(settings.redis_url) as blocking,
+        ThreadPoolExecutor(1, "post") as executor,
+    ):
+        async with (
+            worker_client(settings.redis_url) as client,
+            listening_client(settings.redis_url) as listener,
+        ):
+            await check_server(client)
+            postman = Postman(queue, blocking, executor, lease_ms)
+            store = WorkerStore(client, listener, postman, name=name, lease_ms=lease_ms)
+            yield store
+            await store.aclose()
 
 
-def open_wakeups(settings: Settings) -> AbstractAsyncContextManager[Wakeups]:
-    """Connect the API process's one pub/sub connection."""
-    raise NotImplementedError
+@asynccontextmanager
+async def open_wakeups(settings: Settings) -> AsyncIterator[Wakeups]:
+    """Start the API process's one pub/sub connection."""
+    async with listening_client(settings.redis_url) as listener, Wakeups(listener) as wakeups:
+        yield wakeups
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

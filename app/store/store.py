@@ -1,80 +1,146 @@
 """The API's side of the store."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import OutOfMemoryError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from app.contract.errors import Overloaded, Unavailable
 from app.contract.events import Event
 from app.contract.limits import Limits, LimitsChange
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.contract.status import Status
+from app.store.commands import Commands
+from app.store.creation import RETRY_AFTER_S, Creation
+from app.store.listing import Listing
+from app.store.reading import Reader
+from app.store.scripts import WORKERS, run
 from app.store.state import Created, NewRefinement, StoredEvent
+
+NO_METADATA: Mapping[str, str] = {}
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Say as a refusal that Redis is away or full."""
+    try:
+        yield
+    except (RedisConnectionError, RedisTimeoutError) as error:
+        raise Unavailable("Redis cannot be reached", retry_after_s=RETRY_AFTER_S) from error
+    except OutOfMemoryError as error:
+        raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
 
 
 class Store:
     """What the API may do. Every method raises `Unavailable` when Redis cannot be reached."""
+
+    def __init__(self, client: Redis, creation: Creation) -> None:
+        self._client = client
+        self._creation = creation
+        self._reader = Reader(client)
+        self._listing = Listing(client)
+        self._commands = Commands(client)
 
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
         """Store and queue a refinement in one transaction.
 
         Raises IdempotencyMismatch, and Overloaded when the queue is full or memory nearly so.
         """
-        raise NotImplementedError
+        with refusals():
+            return await self._creation.create(new, idempotency_key)
 
     async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         """Return the refinement as it stands, else RefinementNotFound."""
-        raise NotImplementedError
+        with refusals():
+            return await self._reader.snapshot(tenant, refinement_id)
 
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         """Return what was submitted, else RefinementNotFound."""
-        raise NotImplementedError
+        with refusals():
+            return (await self._reader.request(tenant, refinement_id)).request
 
     async def page(
         self,
         tenant: str,
         *,
         status: Status | None = None,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] = NO_METADATA,
         limit: int = 20,
         cursor: str | None = None,
     ) -> SnapshotPage:
-        """Return one page, newest first; MalformedHeader for a cursor that cannot be read."""
-        raise NotImplementedError
+        """Return one page, newest first; MalformedHeader for a cursor that cannot be read.
+
+        With several filters that seldom meet a page may be short and still have a next one.
+        """
+        with refusals():
+            return await self._listing.page(
+                tenant, status=status, metadata=metadata, limit=limit, cursor=cursor
+            )
 
     async def events(
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[StoredEvent, ...]:
-        """Return at most `limit` events after number `after`, oldest first, else
-        RefinementNotFound."""
-        raise NotImplementedError
+        """Return at most `limit` events after number `after`, oldest first, ready to send.
+
+        Raises RefinementNotFound.
+        """
+        with refusals():
+            return await self._reader.events(tenant, refinement_id, after, limit)
 
     async def decoded_events(
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[Event, ...]:
         """Return the same events as `events`, decoded."""
-        raise NotImplementedError
+        with refusals():
+            return await self._reader.decoded_events(tenant, refinement_id, after, limit)
 
-    async def cancel(self, tenant: str, refinement_id: str, command_id: str | None = None) -> Snapshot:
-        """Cancel it: at once while it waits, else it is `canceling`; Conflict when it has ended."""
-        raise NotImplementedError
+    async def cancel(
+        self, tenant: str, refinement_id: str, command_id: str | None = None
+    ) -> Snapshot:
+        """Cancel it: at once while nobody works on it, else it is `canceling`.
 
-    async def finish(self, tenant: str, refinement_id: str, command_id: str | None = None) -> Snapshot:
-        """Let it end with its best draft, as soon as there is one; Conflict when it has ended."""
-        raise NotImplementedError
+        Raises RefinementNotFound, and Conflict when it has succeeded or failed.
+        """
+        with refusals():
+            await self._commands.cancel(tenant, refinement_id, command_id)
+            return await self._reader.snapshot(tenant, refinement_id)
+
+    async def finish(
+        self, tenant: str, refinement_id: str, command_id: str | None = None
+    ) -> Snapshot:
+        """Let it end with its best draft, as soon as there is one.
+
+        Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
+        """
+        with refusals():
+            await self._commands.finish(tenant, refinement_id, command_id)
+            return await self._reader.snapshot(tenant, refinement_id)
 
     async def change(
         self, tenant: str, refinement_id: str, change: LimitsChange, command_id: str | None = None
     ) -> Limits:
-        """Return the limits now in force; Conflict when it has ended."""
-        raise NotImplementedError
+        """Return the limits now in force.
+
+        Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
+        """
+        with refusals():
+            return await self._commands.change(tenant, refinement_id, change, command_id)
 
     async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, else RefinementNotFound."""
-        raise NotImplementedError
+        with refusals():
+            await self._commands.erase(tenant, refinement_id)
 
     async def ping(self) -> None:
         """Return when Redis answers, else Unavailable."""
-        raise NotImplementedError
+        with refusals():
+            await self._client.ping()
 
     async def workers(self) -> int:
-        """Return how many workers are alive."""
-        raise NotImplementedError
+        """Return how many workers gave a sign of life within their lease."""
+        with refusals():
+            return int(await run(self._client, WORKERS))

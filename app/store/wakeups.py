@@ -1,25 +1,81 @@
 """One pub/sub connection per API process wakes whoever watches a refinement that changed."""
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Self
+
+from redis.asyncio import Redis
+
+from app.store import keys
+from app.store.channel import messages
 
 
 class Changed:
     """Whether something happened since the last `wait`."""
 
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Tell whoever waits, now or later, that there is news."""
+        self._event.set()
+
     async def wait(self, timeout_s: float) -> bool:
-        """Return True as soon as there is news, False after `timeout_s`."""
-        raise NotImplementedError
+        """Return True as soon as there is news, False after `timeout_s`.
+
+        A wake-up can be missed while Redis is away: look by yourself now and then.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
 
 
 class Wakeups:
-    """Who watches which refinement."""
+    """Who watches which refinement. A watcher costs no Redis connection."""
 
-    async def __aenter__(self) -> "Wakeups":
-        raise NotImplementedError
+    def __init__(self, listener: Redis) -> None:
+        self._listener = listener
+        self._watchers: dict[str, set[Changed]] = {}
+        self._listening: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start to listen; Redis need not be reachable yet."""
+        self._listening = asyncio.create_task(self._listen())
+        return self
 
     async def __aexit__(self, *_: object) -> None:
-        raise NotImplementedError
+        """Stop to listen."""
+        assert self._listening is not None
+        self._listening.cancel()
+        await asyncio.wait([self._listening])
 
-    def watch(self, refinement_id: str) -> AbstractAsyncContextManager[Changed]:
+    @asynccontextmanager
+    async def watch(self, refinement_id: str) -> AsyncIterator[Changed]:
         """Tell the caller when the refinement changes, for as long as the context is open."""
-        raise NotImplementedError
+        changed = Changed()
+        self._watchers.setdefault(refinement_id, set()).add(changed)
+        try:
+            yield changed
+        finally:
+            watchers = self._watchers[refinement_id]
+            watchers.discard(changed)
+            if not watchers:
+                del self._watchers[refinement_id]
+
+    async def _listen(self) -> None:
+        async for refinement_id in messages(self._listener, keys.CHANGES):
+            if refinement_id is None:  # anybody may have missed something
+                for watchers in self._watchers.values():
+                    _wake(watchers)
+            else:
+                _wake(self._watchers.get(refinement_id, ()))
+
+
+def _wake(watchers: Iterable[Changed]) -> None:
+    for changed in watchers:
+        changed.set()

@@ -2,88 +2,139 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from redis.asyncio import Redis
+
 from app.contract.events import Event
 from app.contract.snapshot import Snapshot
-from app.contract.status import Status
-from app.store.state import Claimed, Entry, Fields, Job, State, Submitted
+from app.store import keys
+from app.store.appending import Journal
+from app.store.channel import messages
+from app.store.codec import decode_state
+from app.store.committer import Committer
+from app.store.posting import Postman
+from app.store.reading import Reader
+from app.store.scripts import CLAIM, HAND_BACK, RENEW, TAKE_DUE, run
+from app.store.state import Claimed, Job, Submitted
 
-
-class Journal:
-    """The journal of one claimed refinement."""
-
-    id: str
-    token: int
-
-    async def append(
-        self,
-        entries: Sequence[Entry],
-        fields: Fields = Fields(),  # noqa: B008 - frozen
-        *,
-        to: Status | None = None,
-        limits_seq: int | None = None,
-    ) -> State:
-        """Append all of `entries` with the summary fields that go with them, or nothing.
-
-        Raises Fenced, StaleLimits and redis errors. After a redis error the same call may be
-        made again: it happens once.
-        """
-        raise NotImplementedError
-
-    async def look(self) -> State:
-        """Return how it stands, else Fenced."""
-        raise NotImplementedError
+ATTEMPTS = 3
+TAKEN = 100  # what one run of the script looks at
 
 
 class WorkerStore:
     """What a worker may do. Redis errors reach the caller as redis-py raises them."""
 
+    def __init__(
+        self, client: Redis, listener: Redis, postman: Postman, *, name: str, lease_ms: int
+    ) -> None:
+        self._client = client
+        self._listener = listener
+        self._postman = postman
+        self._name = name
+        self._lease_ms = lease_ms
+        self._committer = Committer(client)
+        self._reader = Reader(client)
+
     async def claim(self, refinement_id: str, job_id: str, nonce: str) -> Claimed | None:
-        """Claim it, journaling `started` or `resumed`; None when there is nothing to do."""
-        raise NotImplementedError
+        """Claim it, journaling `started` or `resumed`; None when there is nothing to do.
+
+        The same job id and nonce are given their token again. After three claims in a row since
+        which no step was journaled the refinement is `failed`, `poisoned`.
+        """
+        reply = await self._committer.run(
+            CLAIM, refinement_id, job_id, nonce, self._lease_ms, ATTEMPTS
+        )
+        if reply is None:
+            return None
+        assert isinstance(reply, list)
+        token, attempt, resumed, elapsed_ms, tenant, state = reply
+        return Claimed(
+            id=refinement_id,
+            tenant=tenant.decode(),
+            token=int(token),
+            resumed=bool(int(resumed)),
+            attempt=int(attempt),
+            state=decode_state(state.partition(b" ")[2], None),
+            elapsed_s=int(elapsed_ms) / 1000,
+        )
 
     def journal(self, claimed: Claimed) -> Journal:
         """Return the journal of a claim; ask once per claim."""
-        raise NotImplementedError
+        return Journal(claimed, self._committer)
 
     async def request(self, refinement_id: str) -> Submitted:
         """Return what to work on, else RefinementNotFound."""
-        raise NotImplementedError
+        return await self._reader.request(None, refinement_id)
 
     async def recorded(self, refinement_id: str) -> tuple[Event, ...]:
         """Return the whole journal so far, else RefinementNotFound."""
-        raise NotImplementedError
+        return await self._reader.recorded(refinement_id)
 
     async def summary(self, refinement_id: str) -> Snapshot:
         """Return the snapshot, else RefinementNotFound."""
-        raise NotImplementedError
+        return await self._reader.snapshot(None, refinement_id)
 
     async def hand_back(self, refinement_id: str, token: int) -> None:
         """Give up the claim so that another worker takes it at once; no attempt is burnt."""
-        raise NotImplementedError
+        number = await run(self._client, HAND_BACK, refinement_id, token)
+        if number is not None:
+            await self.post([_job(refinement_id, number)])
 
     async def renew(self, held: Mapping[str, int]) -> set[str]:
         """Prolong the leases of `held` (id to token) and this worker's sign of life.
 
-        Returns the ids that are lost, or of which a command has news: look at those.
+        Call it four times per lease. Returns the ids that are lost, or of which a command has news
+        that no append or look has brought yet: look at those.
         """
-        raise NotImplementedError
+        pairs = [word for pair in held.items() for word in pair]
+        lost = await run(self._client, RENEW, self._name, self._lease_ms, *pairs)
+        return {refinement_id.decode() for refinement_id in lost}
 
     async def leave(self) -> None:
         """Take back this worker's sign of life."""
-        raise NotImplementedError
+        await self._client.zrem(keys.WORKERS, self._name)
 
-    async def take_due(self, limit: int, include_queued: bool) -> tuple[Job, ...]:
-        """End, sweep or pick what is due; what is returned must be posted."""
-        raise NotImplementedError
+    async def take_due(self, limit: int, include_queued: bool) -> tuple[int, tuple[Job, ...]]:
+        """Look at up to `limit` refinements that are due: end, sweep or take them.
+
+        Returns how many were looked at, and the jobs to post; those not posted are due again
+        after a lease. With `include_queued` every place in the queue is doubted: say so only with
+        free slots and the RQ queue seen empty. Otherwise only those overtaken by later ones are.
+        """
+        looked_at, *taken = await run(
+            self._client, TAKE_DUE, limit, int(include_queued), self._lease_ms
+        )
+        jobs = tuple(
+            _job(refinement_id.decode(), number)
+            for refinement_id, number in zip(taken[::2], taken[1::2], strict=True)
+        )
+        return looked_at, jobs
 
     async def post(self, jobs: Sequence[Job]) -> None:
         """Put jobs into the RQ queue; one that is posted twice does no harm."""
-        raise NotImplementedError
+        await self._postman.post(jobs)
 
     async def recover(self, include_queued: bool) -> int:
-        """Take everything that is due, post it, and return how many refinements were posted."""
-        raise NotImplementedError
+        """End, sweep or enqueue everything that is due; return how many were enqueued.
 
-    def commands(self) -> AsyncIterator[str]:
+        Call it no sooner than one whole lease after Redis was last seen away.
+        """
+        enqueued, looked_at = 0, TAKEN
+        while looked_at == TAKEN:
+            looked_at, jobs = await self.take_due(TAKEN, include_queued)
+            await self.post(jobs)
+            enqueued += len(jobs)
+        return enqueued
+
+    async def commands(self) -> AsyncIterator[str]:
         """Yield the id of every refinement that a command was given for, reconnecting for ever."""
-        raise NotImplementedError
+        async for refinement_id in messages(self._listener, keys.COMMANDS):
+            if refinement_id is not None:
+                yield refinement_id
+
+    async def aclose(self) -> None:
+        """Return when everything that was asked for has been answered."""
+        await self._committer.aclose()
+
+
+def _job(refinement_id: str, number: int) -> Job:
+    return Job(refinement_id, f"{refinement_id}-{number}")

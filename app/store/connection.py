@@ -1,0 +1,73 @@
+"""Clients of Redis, and what a Redis must be for Hone to trust it with its records."""
+
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.retry import Retry
+
+OLDEST = (6, 2)
+
+# The API must answer 503 within two seconds; a worker can wait, and keeps what it paid for.
+API_TIMEOUT_S = 0.8
+API_RETRIES = 1
+WORKER_TIMEOUT_S = 5.0
+WORKER_RETRIES = 3
+
+
+class UnusableRedis(Exception):
+    """This Redis would lose or refuse records; the text says what to change."""
+
+
+def api_client(url: str) -> AsyncRedis:
+    """Return a client that gives up within two seconds."""
+    return _client(url, API_TIMEOUT_S, API_RETRIES)
+
+
+def worker_client(url: str) -> AsyncRedis:
+    """Return a client that is patient."""
+    return _client(url, WORKER_TIMEOUT_S, WORKER_RETRIES)
+
+
+def listening_client(url: str) -> AsyncRedis:
+    """Return a client for pub/sub, which waits for messages as long as it takes."""
+    return AsyncRedis.from_url(url, socket_timeout=None, protocol=2)
+
+
+def blocking_client(url: str) -> Redis:
+    """Return a client for threads: RQ is synchronous."""
+    return Redis.from_url(
+        url,
+        socket_timeout=API_TIMEOUT_S,
+        socket_connect_timeout=API_TIMEOUT_S,
+        retry=Retry(ExponentialWithJitterBackoff(base=0.01, cap=0.1), API_RETRIES),
+        protocol=2,
+    )
+
+
+def _client(url: str, timeout_s: float, retries: int) -> AsyncRedis:
+    return AsyncRedis.from_url(
+        url,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=AsyncRetry(ExponentialWithJitterBackoff(base=0.01, cap=0.1), retries),
+        protocol=2,
+    )
+
+
+async def check_server(client: AsyncRedis) -> None:
+    """Return if this Redis can be trusted with records, else raise UnusableRedis."""
+    info = await client.info()
+    version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])
+    if version < OLDEST:
+        raise UnusableRedis(f"Redis {info['redis_version']} is too old: Hone needs 6.2 or newer.")
+    if info.get("redis_mode") == "cluster":
+        raise UnusableRedis(
+            "This is a Redis Cluster: Hone needs one Redis that holds all its keys."
+        )
+    policy = info.get("maxmemory_policy")
+    if policy != "noeviction":
+        raise UnusableRedis(
+            f"maxmemory-policy is {policy}: when memory runs short Redis would throw refinements"
+            " away. Set it to noeviction; Hone then refuses new work in time."
+        )

@@ -1,0 +1,72 @@
+"""Every Redis key and channel. All start with `hone:1:`, where 1 is the version of the format.
+
+hone:1:refinement:ID            hash: the summary of the journal
+hone:1:journal:ID               stream: entry n has the id `n-0`
+hone:1:request:ID               hash: `request` and `models`, JSON
+hone:1:due                      sorted set: id -> when to look at it (lease, retention)
+hone:1:waiting                  sorted set: id -> when its place in the RQ queue may be doubted
+hone:1:overtaken                the highest `waiting` score that was ever claimed
+hone:1:workers                  sorted set: name -> when its sign of life expires
+hone:1:list:TENANT              sorted set, all scores 0: every id, in the order of creation
+hone:1:list:TENANT:status:S     the same, one per status
+hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
+hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the client's key
+hone:1:changes                  channel: ids whose journal grew
+hone:1:commands                 channel: ids for which a command was given
+
+Times are milliseconds since 1970 by Redis TIME. Not for Redis Cluster: scripts make key names.
+"""
+
+import hashlib
+
+PREFIX = "hone:1:"
+
+SUMMARY = f"{PREFIX}refinement:"
+JOURNAL = f"{PREFIX}journal:"
+REQUEST = f"{PREFIX}request:"
+DUE = f"{PREFIX}due"
+WAITING = f"{PREFIX}waiting"
+OVERTAKEN = f"{PREFIX}overtaken"
+WORKERS = f"{PREFIX}workers"
+LIST = f"{PREFIX}list:"
+IDEMPOTENCY = f"{PREFIX}idempotency:"
+CHANGES = f"{PREFIX}changes"
+COMMANDS = f"{PREFIX}commands"
+
+BY_STATUS = ":status:"
+BY_METADATA = ":meta:"
+
+LUA = {
+    "SUMMARY": SUMMARY,
+    "JOURNAL": JOURNAL,
+    "REQUEST": REQUEST,
+    "DUE": DUE,
+    "WAITING": WAITING,
+    "OVERTAKEN": OVERTAKEN,
+    "WORKERS": WORKERS,
+    "LIST": LIST,
+    "CHANGES": CHANGES,
+    "COMMANDS": COMMANDS,
+    "BY_STATUS": BY_STATUS,
+    "BY_METADATA": BY_METADATA,
+}
+
+
+def listed(tenant: str) -> str:
+    """Return the list of all refinements of a tenant."""
+    return f"{LIST}{tenant}"
+
+
+def listed_by_status(tenant: str, status: str) -> str:
+    """Return the list of a tenant's refinements in one status."""
+    return f"{LIST}{tenant}{BY_STATUS}{status}"
+
+
+def listed_by_metadata(tenant: str, key: str, value: str) -> str:
+    """Return the list of a tenant's refinements with one pair of metadata (no `=` in `key`)."""
+    return f"{LIST}{tenant}{BY_METADATA}{key}={value}"
+
+
+def idempotency(tenant: str, key: str) -> str:
+    """Return the record of an `Idempotency-Key`, which may be of any length."""
+    return f"{IDEMPOTENCY}{tenant}:{hashlib.sha256(key.encode()).hexdigest()}"

@@ -1,0 +1,65 @@
+-- A worker's append: all of it or nothing.
+-- id, token, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
+-- or '', how many arguments are summary fields, those (name, value), the entries (type, data).
+local id, token, op, seen, relied, known, to = unpack(ARGV, 1, 7)
+local first = 9 + ARGV[8]
+local key = SUMMARY .. id
+local held, lease, status, last, done, seq, stopping, finish_requested, tenant, retention_ms, news,
+  steps = unpack(redis.call('HMGET', key, 'token', 'lease', 'status', 'last_event', 'op',
+    'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'news', 'steps'))
+
+-- A journal shorter than what the worker has seen is one that Redis lost the end of.
+if held ~= token or tonumber(last) < tonumber(seen) then return 'FENCED' end
+
+local function answer(code)
+  if news then redis.call('HDEL', key, 'news') end
+  local limits = seq ~= known and redis.call('HGET', key, 'limits')
+  return state(code, status, last, stopping, finish_requested, seq, limits)
+end
+
+if tonumber(op) <= tonumber(done) then return answer('OK') end
+if not lease or not next(MOVES[status]) then return 'FENCED' end
+if relied ~= '' and relied ~= seq then return answer('STALE') end
+
+local overruled = status == 'canceling' and (to == 'succeeded' or to == 'failed')
+if overruled then to = 'canceled' end
+if to ~= '' and not MOVES[status][to] then
+  return redis.error_reply('MOVE ' .. status .. ' to ' .. to .. ' is not in the table')
+end
+
+local at = clock()
+local n, recorded, progress = tonumber(last), 0, false
+for i = first, #ARGV, 2 do
+  local kind, data = ARGV[i], ARGV[i + 1]
+  local again = kind == 'refinement.stopping' and stopping
+  if kind == 'refinement.stopping' and not stopping then stopping = cjson.decode(data).reason end
+  if kind == 'step.completed' or kind == 'step.failed' then recorded = recorded + 1 end
+  if kind == 'iteration.completed' then progress = true end
+  if ENDS[kind] then kind = END[to] or kind end
+  if not again then
+    n = n + 1
+    write(id, n, at, kind, data)
+  end
+end
+
+local set = { 'op', op, 'last_event', n }
+for i = 9, first - 1 do set[#set + 1] = ARGV[i] end
+if stopping then set[#set + 1] = 'stopping'; set[#set + 1] = stopping end
+if recorded > 0 or progress then
+  set[#set + 1] = 'attempt'; set[#set + 1] = 0
+  set[#set + 1] = 'steps'; set[#set + 1] = steps + recorded
+end
+if to ~= '' and not next(MOVES[to]) then
+  for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms) }) do set[#set + 1] = v end
+elseif to ~= '' then
+  relist(id, tenant, status, to)
+  set[#set + 1] = 'status'; set[#set + 1] = to
+end
+if overruled then set[#set + 1] = 'stop_reason'; set[#set + 1] = 'canceled' end
+redis.call('HSET', key, unpack(set))
+if overruled then redis.call('HDEL', key, 'error') end
+redis.call('PUBLISH', CHANGES, id)
+
+last = n
+if to ~= '' then status = to end
+return answer('OK')

@@ -1,0 +1,25 @@
+-- Cancels: id, tenant, command id. Returns OK, MISSING or ENDED.
+local id, owner, command = unpack(ARGV)
+local key = SUMMARY .. id
+local tenant, status, lease, last, retention_ms, before = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'lease', 'last_event', 'retention_ms', 'cancel_command'))
+if tenant ~= owner then return 'MISSING' end
+if before == command or status == 'canceling' or status == 'canceled' then return 'OK' end
+if not next(MOVES[status]) then return 'ENDED' end
+
+local at = clock()
+if status == 'running' then
+  last = last + 1
+  write(id, last, at, 'refinement.canceling')
+  relist(id, tenant, status, 'canceling')
+  status = 'canceling'
+  redis.call('HSET', key, 'status', status, 'last_event', last, 'news', 1)
+end
+-- A worker whose lease ran out has no say: if it still lives, it is fenced.
+if status ~= 'canceling' or not lease or tonumber(lease) <= at then
+  cancel_now(id, tenant, status, at, last + 1, retention_ms)
+end
+redis.call('HSET', key, 'cancel_command', command)
+redis.call('PUBLISH', CHANGES, id)
+redis.call('PUBLISH', COMMANDS, id)
+return 'OK'

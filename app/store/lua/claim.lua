@@ -1,0 +1,64 @@
+-- What an RQ job does first: id, job id, nonce of the worker, lease in ms, attempts at most.
+-- Returns false when there is nothing to do, else token, attempt, resumed, elapsed ms, tenant, state.
+local id, job_id, nonce, lease_ms, attempts = unpack(ARGV)
+local claimant = job_id .. ':' .. nonce
+local key = SUMMARY .. id
+local status, lease, holder, token, attempt, started, last, tenant, retention_ms, steps, seq, limits,
+  stopping, finish_requested, jobs = unpack(redis.call('HMGET', key, 'status', 'lease', 'claimant',
+    'token', 'attempt', 'started_at', 'last_event', 'tenant', 'retention_ms', 'steps', 'limits_seq',
+    'limits', 'stopping', 'finish_requested', 'jobs'))
+if not status or not next(MOVES[status]) then return false end
+
+local at = clock()
+local expires = at + lease_ms
+local function granted(resumed)
+  redis.call('HDEL', key, 'news')
+  return { token, attempt, resumed, at - started, tenant,
+    state('OK', status, last, stopping, finish_requested, seq, limits) }
+end
+
+if lease and holder == claimant then  -- the same claim, sent twice
+  redis.call('HSET', key, 'lease', expires)
+  redis.call('ZADD', DUE, expires, id)
+  return granted(tonumber(token) > 1 and 1 or 0)
+end
+if status ~= 'queued' and status ~= 'running' then return false end
+if lease and tonumber(lease) > at then return false end
+
+local n = last + 1
+if status == 'queued' then
+  relist(id, tenant, 'queued', 'running')
+  status = 'running'
+  redis.call('HSET', key, 'status', status)
+end
+if tonumber(attempt) >= tonumber(attempts) then
+  write(id, n, at, END['failed'])
+  redis.call('HSET', key, 'last_event', n, 'stop_reason', 'error', 'error',
+    '{"code":"poisoned","detail":"' .. attempts .. ' workers in a row were lost while they worked on it"}',
+    ended(id, tenant, status, 'failed', at, retention_ms))
+  redis.call('PUBLISH', CHANGES, id)
+  return false
+end
+
+token, attempt, last = token + 1, attempt + 1, n
+if started then
+  write(id, n, at, 'refinement.resumed', '{"token":' .. token .. ',"replayed":' .. steps .. '}')
+else
+  write(id, n, at, 'refinement.started', '{"token":' .. token .. '}')
+end
+local resumed = started and 1 or 0
+started = started or at
+redis.call('HSET', key, 'token', token, 'attempt', attempt, 'op', 0, 'lease', expires, 'claimant', claimant,
+  'started_at', started, 'last_event', n, 'phase', '[]')
+redis.call('ZADD', DUE, expires, id)
+local place = redis.call('ZSCORE', WAITING, id)
+if place then
+  redis.call('ZREM', WAITING, id)
+  -- An older job of the same refinement says nothing about the place of the newest.
+  local newest = job_id == id .. '-' .. jobs
+  if newest and tonumber(place) > tonumber(redis.call('GET', OVERTAKEN) or 0) then
+    redis.call('SET', OVERTAKEN, place)
+  end
+end
+redis.call('PUBLISH', CHANGES, id)
+return granted(resumed)

@@ -1,0 +1,7 @@
+-- Deletes a refinement in any status: id, tenant. Returns OK or MISSING.
+local id, owner = unpack(ARGV)
+if redis.call('HGET', SUMMARY .. id, 'tenant') ~= owner then return 'MISSING' end
+forget(id)
+redis.call('PUBLISH', CHANGES, id)
+redis.call('PUBLISH', COMMANDS, id)
+return 'OK'

@@ -1,0 +1,39 @@
+-- Looks at what is due: how many at most, whether an idle worker found the queue empty, lease in ms.
+-- Returns how many were looked at, then id and RQ job number of each that needs a worker.
+local limit, idle, lease_ms = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
+local at = clock()
+local found = { 0 }
+
+local function enqueue(id, set)
+  redis.call('ZADD', set, at + lease_ms, id)  -- so that nobody else takes it meanwhile
+  found[#found + 1] = id
+  found[#found + 1] = redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
+end
+
+local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', at, 'LIMIT', 0, limit)
+for _, id in ipairs(due) do
+  local status, tenant, last, retention_ms = unpack(
+    redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms'))
+  if not status or not next(MOVES[status]) then
+    forget(id)
+  elseif status == 'canceling' then
+    cancel_now(id, tenant, status, at, last + 1, retention_ms)
+    redis.call('PUBLISH', CHANGES, id)
+  else
+    enqueue(id, DUE)
+  end
+end
+
+-- The queue is first in, first out: whose place was overtaken by more than a lease lost it.
+local doubted = at
+if not idle then
+  local overtaken = redis.call('GET', OVERTAKEN)
+  doubted = overtaken and math.min(at, overtaken - lease_ms) or 0
+end
+local lost = redis.call('ZRANGEBYSCORE', WAITING, '-inf', doubted, 'LIMIT', 0, limit - #due)
+for _, id in ipairs(lost) do
+  if redis.call('EXISTS', SUMMARY .. id) == 1 then enqueue(id, WAITING) else forget(id) end
+end
+
+found[1] = #due + #lost
+return found
