@@ -99,6 +99,4 @@ class Refinements:
         checks = compile_validators(submitted.request.validators)
         performer = Performer(claimed.id, self._models, submitted.models, checks)
         journal = self._store.journal(claimed)
-        return Driver(
-            submitted, read(events), performer, journal, claimed.state, claimed.elapsed_s
-        )
+        return Driver(submitted, read(events), performer, journal, claimed.state, claimed.elapsed_s)

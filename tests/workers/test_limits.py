@@ -1,0 +1,92 @@
+"""Budgets, deadlines, and steps that cannot be done."""
+
+import asyncio
+
+from app.contract.events import EventType
+from app.contract.judgement import Usage
+from app.contract.status import Status, StopReason
+from tests.workers.stage import Answers, Stage, pausing_at, scores, verdict
+from workers.engine.briefs import Judge
+from workers.models.port import ModelCall, ModelUnavailable
+
+COSTLY = Usage(calls=1, input_tokens=500, output_tokens=100, cost_usd=0.0)
+
+
+async def test_no_call_starts_that_the_budget_might_not_cover(stage: Stage) -> None:
+    models = scores(0.4, 0.5, 0.6, 0.7, 0.8)
+    models.usage = COSTLY
+    refinement_id = await stage.submit(max_iterations=5, stop={"max_tokens": 4_000, "patience": 9})
+    ended = await stage.play(refinement_id, models)
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.BUDGET_EXHAUSTED)
+    spent = ended.usage.input_tokens + ended.usage.output_tokens
+    assert 1_200 <= spent <= 4_000
+    assert ended.result is not None
+    last = (await stage.events(refinement_id))[-2]
+    assert last.type is EventType.STOPPING
+
+
+async def test_a_budget_that_ends_before_a_judgement_fails_and_says_so(stage: Stage) -> None:
+    refinement_id = await stage.submit(stop={"max_tokens": 100})
+    models = scores(0.4)
+    ended = await stage.play(refinement_id, models)
+    assert (ended.status, ended.stop_reason) == (Status.FAILED, StopReason.ERROR)
+    assert ended.error is not None
+    assert ended.error.code == "nothing_judged"
+    assert not models.calls
+
+
+async def test_a_deadline_aborts_the_call_in_flight_and_keeps_the_best(stage: Stage) -> None:
+    models, _, _ = pausing_at("iterations/2/revise", scores(0.4))
+    ended = await stage.play(await stage.submit(stop={"max_seconds": 0.3}), models)
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.DEADLINE)
+    assert models.aborted == ["iterations/2/revise"]
+    assert ended.result is not None
+    assert ended.result.score == 0.4
+
+
+async def test_a_model_that_cannot_be_reached_fails_the_step_but_not_what_was_judged(
+    stage: Stage,
+) -> None:
+    async def answer(key: str, call: ModelCall) -> str:
+        if key == "iterations/2/revise":
+            raise ModelUnavailable("the server answered 503 three times", COSTLY)
+        return verdict(0.4, call) if isinstance(call.brief, Judge) else "a first draft"
+
+    refinement_id = await stage.submit()
+    ended = await stage.play(refinement_id, Answers(answer))
+    assert (ended.status, ended.stop_reason) == (Status.FAILED, StopReason.ERROR)
+    assert ended.error is not None
+    assert ended.error.code == "model_unavailable"
+    assert ended.result is not None
+    assert (ended.result.draft, ended.result.score) == ("a first draft", 0.4)
+    assert ended.usage.input_tokens == 520
+    assert EventType.STEP_FAILED in [it.type for it in await stage.events(refinement_id)]
+
+
+async def test_an_error_of_ours_ends_the_refinement_without_its_details(stage: Stage) -> None:
+    async def answer(key: str, call: ModelCall) -> str:
+        raise ZeroDivisionError("a secret")
+
+    ended = await stage.play(await stage.submit(), Answers(answer))
+    assert ended.error is not None
+    assert ended.error.code == "internal_error"
+    assert "secret" not in ended.error.detail
+
+
+async def test_one_worker_holds_many_refinements_at_once(stage: Stage) -> None:
+    under_way, all_there = 0, asyncio.Event()
+
+    async def answer(key: str, call: ModelCall) -> str:
+        nonlocal under_way
+        if isinstance(call.brief, Judge):
+            return verdict(0.9, call)
+        under_way += 1
+        if under_way == 100:
+            all_there.set()
+        await all_there.wait()
+        return "a draft"
+
+    worker = stage.worker(Answers(answer))
+    ids = [await stage.submit() for _ in range(100)]
+    await asyncio.wait_for(asyncio.gather(*(stage.deliver(worker, it) for it in ids)), 60)
+    assert {(await stage.snapshot(it)).status for it in ids} == {Status.SUCCEEDED}

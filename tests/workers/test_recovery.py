@@ -1,0 +1,34 @@
+"""Killed anywhere, a refinement ends as if nothing had happened."""
+
+import pytest
+
+from app.contract.snapshot import Snapshot
+from tests.workers.stage import Stage, scores
+
+GIVEN = (0.4, 0.6, 0.5, 0.9)
+APPENDS = 9
+"""One when the first call starts, one for each of the 8 calls."""
+
+
+def told(snapshot: Snapshot) -> dict[str, object]:
+    """What must not depend on kills: all but times, numbers of events and the id."""
+    kept = {"status", "passed", "stop_reason", "best", "scores", "result", "error", "iteration"}
+    return snapshot.model_dump(include=kept) | {"calls": snapshot.usage.calls}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("dies_at", range(1, APPENDS + 1))
+async def test_killed_at_an_append_it_goes_on_where_it_was(
+    stage: Stage, dies_at: int, after: bool
+) -> None:
+    undisturbed = await stage.play(await stage.submit(max_iterations=4), scores(*GIVEN))
+    refinement_id = await stage.submit(max_iterations=4)
+    models = scores(*GIVEN)
+    assert await stage.play_and_die(refinement_id, models, dies_at, after=after)
+    ended = await stage.play(refinement_id, models, "second")
+    assert told(ended) == told(undisturbed)
+    events = await stage.events(refinement_id)
+    assert [event.event for event in events] == list(range(1, len(events) + 1))
+    repeated = [key for key, calls in models.calls.items() if calls > 1]
+    lost = 1 if not after and dies_at > 1 else 0
+    assert len(repeated) == lost
