@@ -1,13 +1,15 @@
 """The validators a request can name: checks that need no model."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from app.contract.judgement import OnFail
 from app.contract.model import Contract
 
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
+Unit = Literal["characters", "words", "sentences"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
 
 
 class Validator(Contract):
@@ -20,7 +22,13 @@ class Validator(Contract):
 
 
 class LengthValidator(Validator):
-    """Bounds on characters, words and sentences, each inclusive."""
+    """Bounds on characters, words and sentences, each inclusive.
+
+    A character is a Unicode code point. A word is a run of letters, digits and marks, held together
+    by single apostrophes, hyphens, dots and commas inside it; each ideograph and kana is a word. A
+    sentence ends at `.`, `!`, `?` or `…` before white space, not after an abbreviation, or at an
+    empty line, and holds a word.
+    """
 
     kind: Literal["length"]
     min_characters: Count | None = None
@@ -29,6 +37,20 @@ class LengthValidator(Validator):
     max_words: Count | None = None
     min_sentences: Count | None = None
     max_sentences: Count | None = None
+
+    @model_validator(mode="after")
+    def _bounds_can_be_met(self) -> Self:
+        bounds = [self.bounds(unit) for unit in UNITS]
+        if all(bound is None for pair in bounds for bound in pair):
+            raise ValueError("give at least one bound, such as max_words")
+        for unit, (least, most) in zip(UNITS, bounds, strict=True):
+            if least is not None and most is not None and least > most:
+                raise ValueError(f"min_{unit} is greater than max_{unit}")
+        return self
+
+    def bounds(self, unit: Unit) -> tuple[int | None, int | None]:
+        """Return the least and the most of a unit that are allowed; `None` is no bound."""
+        return getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
 
 
 class ContainsValidator(Validator):

@@ -1,1 +1,8 @@
-"""Validators: checks of a draft that need no model, behind one port."""
+"""Validators: checks of a draft that need no model, behind one port.
+
+Each kind is one function in one file: a validator of the request and a draft in, violations out.
+"""
+
+from workers.validators.checks import Checks, compile_validators
+
+__all__ = ["Checks", "compile_validators"]

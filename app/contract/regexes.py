@@ -1,0 +1,48 @@
+"""Regular expressions from clients: RE2, which matches in linear time and has no look-around.
+
+Syntax: https://github.com/google/re2/wiki/Syntax. A program of at most `MAX_MEMORY` bytes compiles
+in milliseconds or is refused; what a pattern may cost to run is for its runner to bound.
+"""
+
+from functools import lru_cache
+
+import re2
+
+MAX_PATTERN = 1_000
+MAX_MEMORY = 1 << 20
+
+
+class PatternError(ValueError):
+    """The pattern is not RE2, too long, or needs too large a program; the text says which."""
+
+
+@lru_cache(maxsize=64)
+def compile_pattern(pattern: str, *, case_sensitive: bool = True) -> "re2._Regexp[str]":
+    """Return the compiled pattern, or raise `PatternError`.
+
+    Groups do not capture: only where a match starts and ends is wanted, and without captures RE2
+    needs no slower engine to find that.
+    """
+    if len(pattern) > MAX_PATTERN:
+        raise PatternError(
+            f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are allowed"
+        )
+    options = re2.Options()
+    options.max_mem = MAX_MEMORY
+    options.case_sensitive = case_sensitive
+    options.log_errors = False
+    options.never_capture = True
+    try:
+        return re2._Regexp(pattern, options)
+    except re2.error as error:
+        raise PatternError(_reason(error)) from None
+    except UnicodeEncodeError:
+        raise PatternError("the pattern holds a lone surrogate, which is no character") from None
+
+
+def _reason(error: re2.error) -> str:
+    said = error.args[0] if error.args else ""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    if "too large" in text:
+        return "the pattern needs too large a program; lower its repetition counts"
+    return f"not a pattern in RE2 syntax: {text}"

@@ -1,0 +1,157 @@
+"""The port: findings of every validator, and hostile ones that hold nobody up."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.contract.judgement import OnFail, Span
+from app.contract.validators import (
+    AnyValidator,
+    ContainsValidator,
+    JsonSchemaValidator,
+    LengthValidator,
+    RegexValidator,
+)
+from workers.validators import compile_validators
+from workers.validators.aside import Aside
+
+
+@pytest.fixture(scope="module")
+def aside() -> Iterator[Aside]:
+    with Aside() as aside:
+        yield aside
+
+
+def schema(value: Any, on_fail: OnFail = OnFail.VETO) -> JsonSchemaValidator:
+    return JsonSchemaValidator(kind="json_schema", schema=value, on_fail=on_fail)
+
+
+def doubling(keyword: str) -> dict[str, Any]:
+    """Twenty-five lines that take 2 ** 25 visits."""
+    steps = {f"{n}": {keyword: [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(25)}
+    return {"$ref": "#/$defs/0", "$defs": steps | {"25": {"type": "integer"}}}
+
+
+PRIVATE = {"unevaluatedProperties": False, "allOf": [{"$ref": "#/$defs/a"}] * 1500}
+NAMES = {f"n{number}": True for number in range(1500)}
+HOSTILE: dict[str, tuple[AnyValidator, str]] = {
+    "allOf of references": (schema(doubling("allOf")), "1"),
+    "anyOf of references": (schema(doubling("anyOf")), '"x"'),
+    "a reference to itself": (schema({"allOf": [{"$ref": "#"}, {"$ref": "#"}]}), "1"),
+    "wide unevaluated": (
+        schema(PRIVATE | {"$defs": {"a": {"properties": NAMES}}}),
+        "{" + ",".join(f'"n{number}": 1' for number in range(15_000)) + "}",
+    ),
+    "errors without end": (
+        schema({"anyOf": [{"items": {"type": "string"}}] * 900}),
+        "[" + "1," * 90_000 + "1]",
+    ),
+    "slow states": (
+        schema({"patternProperties": {f".*x.{{900}}y.{{{n}}}$": False for n in range(60)}}),
+        '{"' + "x" * 190_000 + '": 1}',
+    ),
+}
+
+
+async def test_findings_name_their_validator_and_what_it_does(aside: Aside) -> None:
+    checks = compile_validators(
+        [
+            LengthValidator(kind="length", max_words=1),
+            ContainsValidator(kind="contains", texts=("two",)),
+            RegexValidator(kind="regex", pattern="two", expect="no_match", on_fail=OnFail.WARN),
+            schema({"type": "object"}, OnFail.REVISE),
+        ],
+        aside,
+    )
+    found = await checks.run("one two")
+    assert [(each.source, each.kind, each.on_fail) for each in found] == [
+        ("validators/0", "length", OnFail.VETO),
+        ("validators/2", "regex", OnFail.WARN),
+        ("validators/3", "json_schema", OnFail.REVISE),
+    ]
+    assert found[1].span == Span(start=4, end=7)
+    assert all(each.fix for each in found)
+
+
+async def test_nothing_is_wrong_when_everything_passes(aside: Aside) -> None:
+    assert await compile_validators([schema({"required": ["a"]})], aside).run('{"a": 1}') == ()
+    assert await compile_validators([], aside).run("anything") == ()
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_validator_is_a_finding(name: str, aside: Aside) -> None:
+    validator, draft = HOSTILE[name]
+    (finding,) = await compile_validators([validator], aside).run(draft)
+    assert "could not be checked" in finding.message or "without end" in finding.message
+
+
+async def test_a_hostile_pattern_ends(aside: Aside) -> None:
+    validator = RegexValidator(kind="regex", pattern="(x*)*" * 150 + ".{500}y")
+    (finding,) = await compile_validators([validator], aside).run("x" * 200_000)
+    assert finding.kind == "regex"
+
+
+async def test_a_hostile_validator_leaves_the_event_loop_free(aside: Aside) -> None:
+    validator, draft = HOSTILE["allOf of references"]
+    running = asyncio.create_task(compile_validators([validator], aside).run(draft))
+    turns = 0
+    while not running.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert turns > 20
+
+
+async def test_the_next_check_is_right_after_a_hostile_one(aside: Aside) -> None:
+    validator, draft = HOSTILE["slow states"]
+    await compile_validators([validator], aside).run(draft)
+    (finding,) = await compile_validators([schema({"type": "array"})], aside).run("{}")
+    assert finding.message == 'at the document: {} is not of type "array"'
+
+
+async def test_an_invalid_pattern_is_a_finding(aside: Aside) -> None:
+    validator = RegexValidator(kind="regex", pattern="(")
+    (finding,) = await compile_validators([validator], aside).run("text")
+    assert "RE2" in finding.message
+
+
+def test_a_process_that_was_killed_is_replaced(aside: Aside) -> None:
+    validator = schema({"type": "array"})
+    aside.check(validator, "[]")
+    assert aside._process
+    os.kill(aside._process.pid, signal.SIGKILL)
+    assert aside.check(validator, "[]") == ()
+
+
+def test_the_process_ends_with_its_parent() -> None:
+    script = (
+        "from workers.validators.aside import shared\n"
+        "from app.contract.validators import JsonSchemaValidator as V\n"
+        "shared().check(V(kind='json_schema', schema=True), '1')\n"
+        "print(shared()._process.pid, flush=True)\n"
+        "import os, sys; os._exit(0) if 'abruptly' in sys.argv else None\n"
+    )
+    for how in ("abruptly", "by itself"):
+        ended = subprocess.run(
+            [sys.executable, "-c", script, how], capture_output=True, text=True, check=True
+        )
+        assert ended.stderr == ""
+        assert _is_gone(int(ended.stdout))
+
+
+def _is_gone(pid: int) -> bool:
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
+            if stat.read().rpartition(")")[2].split()[0] == "Z":
+                return True
+        signal.sigtimedwait([], 0.05)
+    return False

@@ -1,0 +1,88 @@
+"""What is wrong with patterns and schemas is said before anything runs."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.contract.patterns import MAX_ERRORS, check_validators
+from app.contract.validators import JsonSchemaValidator, LengthValidator, RegexValidator
+
+KEYWORDS = st.sampled_from(["$ref", "$id", "$schema", "type", "pattern", "allOf", "items", "$defs"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYWORDS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def schema(value: Any) -> JsonSchemaValidator:
+    return JsonSchemaValidator(kind="json_schema", schema=value)
+
+
+def pointers(*validators: Any) -> list[str]:
+    return [error.pointer for error in check_validators(validators)]
+
+
+def test_points_at_each_mistake() -> None:
+    found = pointers(
+        LengthValidator(kind="length", max_words=3),
+        RegexValidator(kind="regex", pattern="("),
+        schema({"properties": {"a/b": {"pattern": "(?=x)", "type": "text"}}}),
+    )
+    assert sorted(found) == [
+        "/validators/1/pattern",
+        "/validators/2/schema/properties/a~1b/pattern",
+        "/validators/2/schema/properties/a~1b/type",
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        True,
+        {},
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}},
+        {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+        {"$id": "http://e/x", "$ref": "http://e/b#q", "$defs": {"a": {"$id": "b", "$anchor": "q"}}},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{}]},
+        {"const": {"$ref": "nowhere"}},
+        {"properties": {"$ref": {"type": "string"}, "pattern": {"type": "string"}}},
+    ],
+)
+def test_accepts_a_schema(value: Any) -> None:
+    assert pointers(schema(value)) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$ref": "https://example.com/schema.json"},
+        {"$ref": "#/$defs/missing"},
+        {"items": {"$ref": "#nowhere"}},
+        {"$schema": "https://example.com/dialect"},
+        {"$schema": "http://json-schema.org/draft-03/schema#"},
+        {"$id": "http://[bad"},
+        {"patternProperties": {"(?<!x)": {}}},
+        {"maximum": float("inf")},
+        {"enum": [[]] * 5000},
+        {"allOf": [{"const": [[[[[[[[[[[]]]]]]]]]]]}] * 500},
+    ],
+)
+def test_refuses_a_schema(value: Any) -> None:
+    assert len(pointers(schema(value))) == 1
+
+
+def test_the_schemas_of_a_request_share_one_limit() -> None:
+    assert pointers(*[schema({"enum": list(range(3000))})] * 2) == ["/validators/1/schema"]
+
+
+def test_says_only_the_first_errors() -> None:
+    assert len(pointers(schema({"allOf": [{"type": "text"}] * 50}))) == MAX_ERRORS
+
+
+@given(st.booleans() | st.dictionaries(KEYWORDS, JSON, max_size=4))
+def test_never_fails_whatever_the_schema(value: Any) -> None:
+    check_validators([schema(value)])
