@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any
 
 from jsonschema import FormatChecker, validators
-from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY, UnknownDialect, specification_with
 
@@ -123,7 +122,7 @@ def _against_meta_schema(schema: Schema) -> Iterator[Error]:
 def _dead_references(schema: Schema) -> Iterator[Error]:
     specification = specification_with(_dialect_of(schema))
     root = specification.create_resource(schema)
-    registry = REGISTRY.with_resource(root.id() or "", root).crawl()
+    registry = _PUBLISHED.with_resource(root.id() or "", root).crawl()
     pending = [(root, registry.resolver(root.id() or ""))]
     while pending:
         resource, resolver = pending.pop()
@@ -149,5 +148,9 @@ def _is_pattern(value: object) -> bool:
     return not isinstance(value, str) or compile_pattern(value) is not None
 
 
+_PUBLISHED = EMPTY_REGISTRY.with_resources(
+    (uri, specification_with(uri).create_resource(original.META_SCHEMA))
+    for uri, original in DIALECTS.items()
+)
 _FORMATS = FormatChecker(formats=())
 _FORMATS.checks("regex", raises=PatternError)(_is_pattern)
