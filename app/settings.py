@@ -1,24 +1,57 @@
 """Settings: environment variables with the prefix HONE_, read once."""
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from app.contract.providers import PROVIDERS
+
+PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)
+BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
+
+
+class ModelServer(BaseModel):
+    """A server that speaks OpenAI's chat completions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: str = Field(pattern=r"^https?://", description="Up to and without /chat/completions.")
+    api_key: SecretStr | None = Field(None, description="Its key, if it wants one.")
+
+
+def _is_free(name: str) -> str:
+    if name in BUILT_IN:
+        raise ValueError(f"{name} is a provider of its own: choose another name")
+    return name
+
+
+ProviderName = Annotated[str, Field(pattern=r"^[a-z0-9_]+$"), AfterValidator(_is_free)]
 
 
 class Settings(BaseSettings):
     """Everything that can be set; construct it with keywords in tests."""
 
     model_config = SettingsConfigDict(
-        env_prefix="HONE_", env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+        env_prefix="HONE_",
+        env_file=".env",
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+        hide_input_in_errors=True,
     )
 
     host: str = Field("127.0.0.1", description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65_535, description="Port the API listens on.")
-    redis_url: str = Field(
-        "", description="The shared Redis; empty: `hone serve` starts its own."
-    )
+    redis_url: str = Field("", description="The shared Redis; empty: `hone serve` starts its own.")
     data_dir: Path = Field(
         Path("~/.local/share/hone"), description="Where the embedded Redis keeps its AOF."
     )
@@ -42,6 +75,11 @@ class Settings(BaseSettings):
         ),
         description="Its key.",
     )
+    providers: dict[ProviderName, ModelServer] = Field(
+        {},
+        description="More OpenAI-compatible servers, for `name:MODEL`, each named by a pair of "
+        "variables: HONE_PROVIDER_NAME_BASE_URL and HONE_PROVIDER_NAME_API_KEY.",
+    )
     model_timeout_s: float = Field(120, gt=0, description="Seconds one model call may take.")
     max_reply_bytes: int = Field(4 * 1024 * 1024, ge=1024, description="Bytes of one model reply.")
     concurrency: int = Field(200, ge=1, le=10_000, description="Refinements in flight per worker.")
@@ -57,3 +95,41 @@ class Settings(BaseSettings):
         description="Seconds after which a silent worker's refinements are taken over.",
     )
     retention_s: int = Field(86_400, ge=1, description="Seconds an ended refinement is kept.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Add the servers that variables name to the sources pydantic-settings knows."""
+        named = _NamedServers(settings_cls, dotenv_settings, env_settings)
+        return init_settings, env_settings, dotenv_settings, file_secret_settings, named
+
+
+class _NamedServers(PydanticBaseSettingsSource):
+    """Gathers HONE_PROVIDER_NAME_... from several sources; a later one wins. Empty is unset."""
+
+    def __init__(
+        self, settings_cls: type[BaseSettings], *sources: PydanticBaseSettingsSource
+    ) -> None:
+        super().__init__(settings_cls)
+        self._variables: dict[str, str | None] = {}
+        for source in sources:
+            if isinstance(source, EnvSettingsSource):
+                self._variables |= source.env_vars
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """Return nothing: no variable stands for a single field."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        servers: dict[str, dict[str, str]] = {}
+        for variable, value in self._variables.items():
+            if value and (found := PROVIDER_VARIABLE.match(variable)):
+                name, part = found[1].lower(), found[2].lower()
+                servers.setdefault(name, {})[part] = value
+        return {"providers": servers} if servers else {}
