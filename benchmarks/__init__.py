@@ -1,0 +1,1 @@
+"""What Hone costs, side by side with its peers."""

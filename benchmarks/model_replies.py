@@ -1,0 +1,161 @@
+"""What a model server answers: replies, the ways in which they go wrong, and a model that improves.
+
+A behaviour is a function from what was asked to a reply; the ones here keep no state.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache, cached_property
+from typing import Any
+
+SCORES = (0.4, 0.6, 0.8, 0.95)
+"""The score of draft 1, 2, 3 and of every later one: draft 4 is the first that passes 0.85."""
+
+DRAFT = re.compile(rb"Draft number (\d+)")
+CRITERIA = re.compile(rb'"enum": ?(\[[^\]]*\])')
+
+
+class Ending(Enum):
+    """How a call ends."""
+
+    ANSWER = "answer"
+    RESET = "reset"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call: `number` counts from 1, `head` is the request line and the header fields."""
+
+    number: int
+    path: str
+    head: bytes
+    body: bytes
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The body, parsed."""
+        parsed: dict[str, Any] = json.loads(self.body)
+        return parsed
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header field."""
+        found = re.search(rb"(?i)\r\n" + name.encode() + rb": *([^\r]*)", self.head)
+        return found[1].decode() if found else None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is sent back; `delay_s` None waits as long as the server always does.
+
+    With `chunk_bytes` the body goes out in pieces of that size, one every `every_s` seconds.
+    """
+
+    status: int = 200
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = (("Content-Type", "application/json"),)
+    delay_s: float | None = None
+    ending: Ending = Ending.ANSWER
+    chunk_bytes: int = 0
+    every_s: float = 0.0
+
+    @cached_property
+    def wire(self) -> bytes:
+        """The reply as it goes over the wire."""
+        fields = "".join(f"{name}: {value}\r\n" for name, value in self.headers)
+        head = f"HTTP/1.1 {self.status} -\r\n{fields}Content-Length: {len(self.body)}\r\n\r\n"
+        return head.encode() + self.body
+
+
+Behaviour = Callable[[Asked], Reply]
+
+RESET = Reply(ending=Ending.RESET)
+HANG = Reply(ending=Ending.NEVER)
+NOT_JSON = Reply(body=b"<html>It works!</html>", headers=(("Content-Type", "text/html"),))
+WRONG_SCHEMA = Reply(body=b'{"choices": [{"message": {"text": 7}}]}')
+EMPTY = Reply(body=b"")
+
+
+def chat(text: str, **changes: Any) -> Reply:
+    """Return a chat completion with this text; `changes` replace top-level fields of its JSON."""
+    completion = {
+        "id": "chatcmpl-0",
+        "object": "chat.completion",
+        "model": "bench",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": text},
+            }
+        ],
+        "usage": {"prompt_tokens": 700, "completion_tokens": 300, "total_tokens": 1000},
+    }
+    return Reply(body=json.dumps(completion | changes).encode())
+
+
+def refusal(status: int, message: str, *headers: tuple[str, str], **details: Any) -> Reply:
+    """Return an error in OpenAI's form."""
+    body = {"error": {"message": message, "type": "error", "param": None, "code": None} | details}
+    return Reply(status=status, body=json.dumps(body).encode(), headers=headers)
+
+
+def drip(text: str, every_s: float = 1.0) -> Reply:
+    """Return a completion of which one byte arrives at a time."""
+    return Reply(body=chat(text).body, chunk_bytes=1, every_s=every_s)
+
+
+def huge(size: int = 50 * 1024 * 1024) -> Reply:
+    """Return a completion of that many bytes, sent no faster than it is read."""
+    return Reply(body=chat("x" * size).body, chunk_bytes=64 * 1024)
+
+
+def improving(asked: Asked) -> Reply:
+    """Write draft 1, revise draft n into n + 1, score draft n: eight calls until 0.85 is passed.
+
+    It keeps no state: every draft carries its own number.
+    """
+    drafts = [int(number) for number in DRAFT.findall(asked.body)]
+    latest = max(drafts, default=0)
+    if b'"response_format"' not in asked.body and b"You judge" not in asked.body:
+        return _drafted(latest + 1)
+    criteria = CRITERIA.search(asked.body)
+    return _judged(latest, criteria[1] if criteria else b'["quality"]')
+
+
+@cache
+def _drafted(number: int) -> Reply:
+    return chat(draft(number))
+
+
+@cache
+def _judged(number: int, criteria: bytes) -> Reply:
+    return chat(critique(number, *json.loads(criteria)))
+
+
+def draft(number: int) -> str:
+    """Return a draft of some 200 words that shares few word 3-grams with any other number's."""
+    sentences = [
+        f"Point {point} in version {number} says that item {number * 100 + point} matters."
+        for point in range(20)
+    ]
+    return " ".join([f"Draft number {number}.", *sentences])
+
+
+def critique(number: int, *criteria: str) -> str:
+    """Return the verdict on a draft; every criterion has the same score."""
+    score = SCORES[min(max(number, 1), len(SCORES)) - 1]
+    return json.dumps(
+        {
+            "scores": [
+                {"criterion": name, "score": score, "reason": f"Version {number} of {len(SCORES)}."}
+                for name in criteria
+            ],
+            "strengths": [],
+            "weaknesses": [],
+            "suggestions": [],
+        }
+    )

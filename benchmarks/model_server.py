@@ -1,0 +1,231 @@
+"""A model server of one's own: OpenAI chat completions, a fixed latency, and a count of every call.
+
+    python -m benchmarks.model_server --port 0 --latency-ms 200      prints its port
+
+`GET /stats` answers with the counters, `GET /keys` with the calls per `Idempotency-Key`, `POST
+/reset` sets all to zero. Every other POST is a call, answered by a behaviour: by default the one in
+`benchmarks.model_replies`, which makes a refinement of exactly eight calls. It is written on
+`asyncio.Protocol` because what it costs is taken from what is measured.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import re
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Self, cast
+
+import uvloop
+
+from benchmarks.model_replies import Asked, Behaviour, Ending, Reply, improving
+
+LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
+KEY = re.compile(rb"(?i)\r\nidempotency-key: *([^\r]+)")
+MOST_UNSENT = 256 * 1024
+
+
+@dataclass
+class Counts:
+    """What was seen since the start or the last reset; `dropped` calls lost their client first."""
+
+    calls: int = 0
+    answered: int = 0
+    dropped: int = 0
+    in_flight: int = 0
+    most_in_flight: int = 0
+    connections: int = 0
+    bytes_sent: int = 0
+    keys: Counter[str] = field(default_factory=Counter)
+
+    def summary(self) -> dict[str, int]:
+        """Return the counters, with how many calls repeated a key that had been seen."""
+        numbers = {name: value for name, value in asdict(self).items() if name != "keys"}
+        return numbers | {
+            "keys": len(self.keys),
+            "repeated": sum(self.keys.values()) - len(self.keys),
+        }
+
+
+class ModelServer:
+    """Listens on 127.0.0.1 while its context is open; `port` 0 takes a free one."""
+
+    def __init__(
+        self, behaviour: Behaviour = improving, latency_s: float = 0.0, port: int = 0
+    ) -> None:
+        self.behaviour = behaviour
+        self.latency_s = latency_s
+        self.port = port
+        self.counts = Counts()
+        self._connections: set[_Connection] = set()
+
+    @property
+    def url(self) -> str:
+        """The base URL for a client of OpenAI's API."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: _Connection(self, loop), "127.0.0.1", self.port, backlog=4096
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for connection in list(self._connections):
+            connection.transport.abort()
+        await self._server.wait_closed()
+
+    def reset(self) -> None:
+        """Set every counter to zero; calls in flight are counted again when they end."""
+        self.counts = Counts(in_flight=self.counts.in_flight, connections=len(self._connections))
+
+    def opened(self, connection: "_Connection") -> None:
+        """Count a connection."""
+        self._connections.add(connection)
+        self.counts.connections += 1
+
+    def closed(self, connection: "_Connection") -> None:
+        """Forget a connection."""
+        self._connections.discard(connection)
+
+
+class _Connection(asyncio.Protocol):
+    """One keep-alive connection; its calls are answered one after the other."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: ModelServer, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+        self._unread = b""
+        self._pending: asyncio.TimerHandle | None = None
+        self._is_busy = False
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._pacing: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(MOST_UNSENT)
+        self._server.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.closed(self)
+        if self._pending:
+            self._pending.cancel()
+        if self._pacing:
+            self._pacing.cancel()
+        if self._is_busy:
+            self._ended("dropped")
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def data_received(self, data: bytes) -> None:
+        self._unread = self._unread + data if self._unread else data
+        if not self._is_busy:
+            self._read()
+
+    def _read(self) -> None:
+        head_end = self._unread.find(b"\r\n\r\n")
+        if head_end < 0:
+            return
+        head = self._unread[: head_end + 2]
+        length = LENGTH.search(head)
+        end = head_end + 4 + (int(length[1]) if length else 0)
+        if len(self._unread) < end:
+            return
+        body, self._unread = self._unread[head_end + 4 : end], self._unread[end:]
+        method, path, _ = head.split(b" ", 2)
+        if method == b"GET" or path == b"/reset":
+            self._administer(path)
+        else:
+            self._called(path.decode(), head, body)
+
+    def _administer(self, path: bytes) -> None:
+        if path == b"/reset":
+            self._server.reset()
+        counts = self._server.counts
+        answer = counts.keys if path == b"/keys" else counts.summary()
+        self.transport.write(Reply(body=json.dumps(answer).encode()).wire)
+        self._read()
+
+    def _called(self, path: str, head: bytes, body: bytes) -> None:
+        counts = self._server.counts
+        self._is_busy = True
+        counts.calls += 1
+        counts.in_flight += 1
+        counts.most_in_flight = max(counts.most_in_flight, counts.in_flight)
+        if key := KEY.search(head):
+            counts.keys[key[1].decode()] += 1
+        reply = self._server.behaviour(Asked(counts.calls, path, head, body))
+        delay_s = self._server.latency_s if reply.delay_s is None else reply.delay_s
+        if reply.ending is Ending.NEVER:
+            return
+        if delay_s:
+            self._pending = self._loop.call_later(delay_s, self._answer, reply)
+        else:
+            self._answer(reply)
+
+    def _answer(self, reply: Reply) -> None:
+        self._pending = None
+        if reply.ending is Ending.RESET:
+            self._ended("answered")
+            self.transport.abort()
+        elif reply.chunk_bytes:
+            self._pacing = self._loop.create_task(self._paced(reply))
+        else:
+            self._send(reply.wire)
+            self._done()
+
+    async def _paced(self, reply: Reply) -> None:
+        wire, size = reply.wire, reply.chunk_bytes
+        body_at = len(wire) - len(reply.body)
+        self._send(wire[:body_at])
+        for at in range(body_at, len(wire), size):
+            await asyncio.sleep(reply.every_s)
+            await self._may_write.wait()
+            self._send(wire[at : at + size])
+        self._done()
+
+    def _send(self, data: bytes) -> None:
+        self._server.counts.bytes_sent += len(data)
+        self.transport.write(data)
+
+    def _done(self) -> None:
+        self._ended("answered")
+        if self._unread:
+            self._read()
+
+    def _ended(self, how: str) -> None:
+        self._is_busy = False
+        counts = self._server.counts
+        counts.in_flight -= 1
+        setattr(counts, how, getattr(counts, how) + 1)
+
+
+async def _serve(port: int, latency_s: float) -> None:
+    async with ModelServer(latency_s=latency_s, port=port) as server:
+        print(server.port, flush=True)
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--latency-ms", type=float, default=0.0)
+    arguments = parser.parse_args()
+    with contextlib.suppress(KeyboardInterrupt):
+        uvloop.run(_serve(arguments.port, arguments.latency_ms / 1000))
+
+
+if __name__ == "__main__":
+    main()

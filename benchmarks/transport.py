@@ -1,0 +1,194 @@
+"""CPU per model call of each HTTP client at 500 calls at once, against a server in another process.
+
+    python -m benchmarks.transport [--calls 10000] [--at-once 500] [--latency-ms 200] [--clients 1]
+
+Each run is a process of its own; printed are medians of three. `raw` writes bytes and waits for a
+status line: what is left is the server's ceiling, best measured with `--latency-ms 0 --clients 3`.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import aiohttp
+import httpx
+import uvloop
+from httpx_aiohttp import AiohttpTransport
+
+BODY = json.dumps(
+    {
+        "model": "bench",
+        "messages": [
+            {"role": "system", "content": "You write one text that does what the task asks. " * 10},
+            {"role": "user", "content": "Explain our refund policy to a customer. " * 40},
+        ],
+        "max_tokens": 4096,
+    }
+).encode()
+HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer key"}
+
+Ask = Callable[[str], Awaitable[int]]
+
+
+@asynccontextmanager
+async def with_aiohttp(_at_once: int) -> AsyncIterator[Ask]:
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(
+        connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+    ) as session:
+
+        async def ask(url: str) -> int:
+            async with session.post(
+                url, data=BODY, headers=HEADERS, allow_redirects=False
+            ) as reply:
+                return len(await reply.read())
+
+        yield ask
+
+
+@asynccontextmanager
+async def with_httpx_on_aiohttp(_at_once: int) -> AsyncIterator[Ask]:
+    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+    transport = AiohttpTransport(client=session)
+    async with httpx.AsyncClient(transport=transport, timeout=120) as client:
+
+        async def ask(url: str) -> int:
+            return len((await client.post(url, content=BODY, headers=HEADERS)).content)
+
+        yield ask
+
+
+@asynccontextmanager
+async def with_httpx(at_once: int) -> AsyncIterator[Ask]:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=at_once)
+    async with httpx.AsyncClient(limits=limits, timeout=120) as client:
+
+        async def ask(url: str) -> int:
+            return len((await client.post(url, content=BODY, headers=HEADERS)).content)
+
+        yield ask
+
+
+@asynccontextmanager
+async def with_bytes(_at_once: int) -> AsyncIterator[Ask]:
+    idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (
+        len(BODY),
+        BODY,
+    )
+
+    async def ask(url: str) -> int:
+        port = urlsplit(url).port
+        reader, writer = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.rsplit(b":", 1)[1])
+        await reader.readexactly(length)
+        idle.append((reader, writer))
+        return length
+
+    yield ask
+    for _, writer in idle:
+        writer.close()
+
+
+CLIENTS = {
+    "raw": with_bytes,
+    "aiohttp": with_aiohttp,
+    "httpx on aiohttp": with_httpx_on_aiohttp,
+    "httpx": with_httpx,
+}
+
+
+async def drive(client: str, url: str, calls: int, at_once: int) -> dict[str, float]:
+    """Make the calls and return CPU milliseconds per call, calls per second and peak MB."""
+    async with CLIENTS[client](at_once) as ask:
+        await asyncio.gather(*[ask(url) for _ in range(at_once)])
+        remaining = iter(range(calls))
+        began, cpu = time.perf_counter(), time.process_time()
+
+        async def caller() -> None:
+            for _ in remaining:
+                await ask(url)
+
+        await asyncio.gather(*[caller() for _ in range(at_once)])
+        seconds = time.perf_counter() - began
+        return {
+            "cpu_ms": (time.process_time() - cpu) * 1000 / calls,
+            "per_s": calls / seconds,
+            "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+
+
+def run(client: str, url: str, calls: int, at_once: int, clients: int) -> dict[str, float]:
+    """Drive the server from that many processes; CPU is the mean, calls per second the sum."""
+    command = [sys.executable, "-m", "benchmarks.transport", "--drive", client, "--url", url]
+    command += ["--calls", str(calls // clients), "--at-once", str(at_once // clients)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(clients)]
+    results = [json.loads(process.communicate()[0]) for process in processes]
+    return {
+        "cpu_ms": statistics.mean(result["cpu_ms"] for result in results),
+        "per_s": sum(result["per_s"] for result in results),
+        "mb": max(result["mb"] for result in results),
+    }
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    """Print the table: medians of three runs of each client."""
+    server = subprocess.Popen(
+        [
+            *[sys.executable, "-m", "benchmarks.model_server"],
+            *["--latency-ms", str(arguments.latency_ms)],
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout
+        origin = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        url = f"{origin}/v1/chat/completions"
+        print(f"{'client':18}{'CPU ms/call':>12}{'calls/s':>10}{'peak MB':>9}")
+        for client in arguments.only or CLIENTS:
+            sizes = (arguments.calls, arguments.at_once, arguments.clients)
+            runs = [run(client, url, *sizes) for _ in range(3)]
+            median = {name: statistics.median(r[name] for r in runs) for name in runs[0]}
+            print(
+                f"{client:18}{median['cpu_ms']:12.3f}{median['per_s']:10.0f}{median['mb']:9.0f}",
+                flush=True,
+            )
+        with urlopen(f"{origin}/stats") as stats:
+            print("server:", stats.read().decode())
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def main() -> None:
+    """Compare the clients, or be one of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--calls", type=int, default=10_000)
+    parser.add_argument("--at-once", type=int, default=500)
+    parser.add_argument("--latency-ms", type=float, default=200)
+    parser.add_argument("--clients", type=int, default=1)
+    parser.add_argument("--only", action="append", choices=CLIENTS)
+    parser.add_argument("--drive", choices=CLIENTS)
+    parser.add_argument("--url")
+    arguments = parser.parse_args()
+    if arguments.drive:
+        driving = drive(arguments.drive, arguments.url, arguments.calls, arguments.at_once)
+        print(json.dumps(uvloop.run(driving)))
+    else:
+        compare(arguments)
+
+
+if __name__ == "__main__":
+    main()
