@@ -1,0 +1,145 @@
+"""Hone over HTTP, as somebody at a terminal needs it."""
+
+import ipaddress
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import ValidationError
+
+from app.cli.failures import NotHone, Refused, Unreachable
+from app.cli.replies import event_of, problem_of
+from app.cli.sse import Message, messages
+from app.contract.events import Event
+from app.contract.model import Contract
+from app.contract.snapshot import Diff, Snapshot
+
+TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+SILENCE_S = 45.0  # by then three of the server's comments should have come
+RECONNECTS = 30  # in a row and a second apart: a server may be started again meanwhile
+
+Reply = TypeVar("Reply", bound=Contract)
+
+
+class Client:
+    """What the commands ask of one server; every method raises Refused, Unreachable or NotHone.
+
+    Fields and events that only a newer server knows are ignored.
+    """
+
+    def __init__(self, server: str, *, pause: Callable[[float], None] = time.sleep) -> None:
+        self._server = server.rstrip("/")
+        self._pause = pause
+        # A proxy named in the environment does not reach this machine's own loopback.
+        trusts_environment = not _is_loopback(self._server)
+        self._http = httpx.Client(
+            base_url=self._server, timeout=TIMEOUT, trust_env=trusts_environment
+        )
+
+    def is_ready(self) -> bool:
+        """Whether the server answers and reaches its Redis."""
+        try:
+            return self._http.get("/readyz", timeout=2.0).is_success
+        except httpx.TransportError:
+            return False
+
+    def submit(self, request: Mapping[str, Any]) -> Snapshot:
+        """Create a refinement."""
+        return self._read(Snapshot, self._send("POST", "/v1/refinements", json=request))
+
+    def get(self, refinement_id: str) -> Snapshot:
+        """The snapshot."""
+        return self._read(Snapshot, self._send("GET", _path(refinement_id)))
+
+    def cancel(self, refinement_id: str) -> Snapshot:
+        """Ask for the end of a refinement, and return the snapshot after that."""
+        return self._read(Snapshot, self._send("POST", f"{_path(refinement_id)}/cancel"))
+
+    def diff(self, refinement_id: str, before: int, after: int) -> Diff | None:
+        """The difference between two iterations; None if there is no such iteration."""
+        query = {"from": before, "to": after}
+        try:
+            response = self._send("GET", f"{_path(refinement_id)}/diff", params=query)
+        except Refused as refused:
+            if refused.problem.status == 404:
+                return None
+            raise
+        return self._read(Diff, response)
+
+    def follow(self, refinement_id: str) -> Iterator[Event | None]:
+        """Yield every event from the first to the terminal one, each once.
+
+        None comes now and then when there is no news. A stream that breaks is taken up where it
+        broke; Unreachable is raised once that has failed for half a minute.
+        """
+        seen, failures = 0, 0
+        while True:
+            try:
+                for message in self._stream(refinement_id, seen):
+                    failures = 0
+                    event = event_of(message) if message else None
+                    yield event
+                    seen = int(message.id) if message else seen
+                    if event and event.type.is_terminal:
+                        return
+            except httpx.TransportError as error:
+                failures += 1
+                if failures > RECONNECTS:
+                    raise Unreachable(self._server, error) from error
+            except ValueError as error:
+                raise NotHone(self._server) from error
+            yield None
+            self._pause(1.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    def _stream(self, refinement_id: str, seen: int) -> Iterator[Message | None]:
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(seen)}
+        timeout = httpx.Timeout(SILENCE_S, connect=10.0)
+        url = f"{_path(refinement_id)}/events"
+        with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
+            if response.status_code in {502, 503, 504}:  # on its way down or up: ask again
+                raise httpx.ReadError(f"answered {response.status_code}", request=response.request)
+            if response.is_error:
+                response.read()
+                raise Refused(problem_of(response))
+            yield from messages(response.iter_bytes())
+
+    def _send(self, method: str, url: str, **options: Any) -> httpx.Response:
+        try:
+            response = self._http.request(method, url, **options)
+        except httpx.TransportError as error:
+            raise Unreachable(self._server, error) from error
+        if response.is_error:
+            raise Refused(problem_of(response))
+        return response
+
+    def _read(self, model: type[Reply], response: httpx.Response) -> Reply:
+        try:
+            return model.model_validate_json(response.content, extra="ignore")
+        except ValidationError as error:
+            raise NotHone(self._server) from error
+
+
+def _path(refinement_id: str) -> str:
+    return f"/v1/refinements/{quote(refinement_id, safe='')}"
+
+
+def _is_loopback(server: str) -> bool:
+    host = httpx.URL(server).host
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,67 @@
+"""The request that `hone submit` makes of its arguments."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import typer
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for on the command line; None is not asked for."""
+
+    task: str | None = None
+    criteria: Sequence[str] = ()
+    threshold: float | None = None
+    max_iterations: int | None = None
+    model: str | None = None
+    strategy: str | None = None
+
+
+def request_of(draft: str | None, wishes: Wishes, started_from: dict[str, Any]) -> dict[str, Any]:
+    """Return the body to submit: `started_from` with everything replaced that was asked for.
+
+    The server says what is wrong with it.
+    """
+    asked: dict[str, Any] = {
+        "draft": draft,
+        "task": wishes.task,
+        "threshold": wishes.threshold,
+        "max_iterations": wishes.max_iterations,
+        "criteria": [_criterion(text) for text in wishes.criteria] or None,
+        "models": {"generator": wishes.model, "critic": wishes.model} if wishes.model else None,
+        "strategy": {"kind": wishes.strategy} if wishes.strategy else None,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    if not (started_from | given).keys() & {"draft", "task"}:
+        raise typer.BadParameter("give a FILE, a --task, or a --json with one of them")
+    return started_from | given
+
+
+def read_text(path: Path, stdin: IO[bytes]) -> str:
+    """Return the text of a file, or of `stdin` for `-`; BadParameter if it cannot be read."""
+    try:
+        return (stdin.read() if path == Path("-") else path.read_bytes()).decode()
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{path} is not UTF-8 text") from None
+
+
+def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
+    """Return the JSON object in a file; BadParameter if there is none."""
+    try:
+        request = json.loads(read_text(path, stdin))
+    except json.JSONDecodeError as error:
+        raise typer.BadParameter(f"{path} is not JSON: {error}") from None
+    if not isinstance(request, dict):
+        raise typer.BadParameter(f"{path} holds no JSON object")
+    return request
+
+
+def _criterion(text: str) -> dict[str, str]:
+    name, separator, description = text.partition("=")
+    return {"name": name, "description": description} if separator else {"name": name}

@@ -1,0 +1,69 @@
+"""The processes a whole service is made of, and what they are told."""
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from app.child import Program
+from app.cli.failures import ServiceFailed
+from app.settings import Settings
+
+
+def programs(settings: Settings) -> tuple[Program, Program]:
+    """One API and one worker that run with exactly these settings."""
+    environment = os.environ | environment_of(settings) | {"PYTHONUNBUFFERED": "1"}
+    return (
+        Program("api", (*python(), "-m", "app.cli", "api"), environment),
+        Program("worker", (*python(), "-m", "workers"), environment),
+    )
+
+
+def environment_of(settings: Settings) -> Mapping[str, str]:
+    """The variables from which another process reads the same settings, secrets included."""
+    values = {name: getattr(settings, name) for name in Settings.model_fields}
+    return {
+        f"HONE_{name.upper()}": value.get_secret_value()
+        if isinstance(value, SecretStr)
+        else str(value)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def python() -> tuple[str, ...]:
+    """This interpreter, importing from where this process does.
+
+    A directory called `app` where somebody happens to stand must not take the place of Hone's.
+    """
+    return (sys.executable,) if str(Path.cwd()) in sys.path else (sys.executable, "-P")
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise ServiceFailed if nothing could listen there now."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ServiceFailed(
+                f"cannot listen on {host}, port {port}: {error.strerror}. Choose another HONE_PORT."
+            ) from None
+
+
+def free_port(host: str) -> int:
+    """A port on which nothing listens now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def url_of(settings: Settings) -> str:
+    """Where the API can be reached from this machine."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"

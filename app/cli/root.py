@@ -1,0 +1,51 @@
+"""The command line itself: what every command shares."""
+
+import sys
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from typer.core import TyperGroup
+
+from app.cli.failures import CliError
+from app.cli.words import say
+from app.redis_binary import RedisNotFound
+from app.redis_home import EmbeddedRedisError
+from app.settings import Settings
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+class HoneGroup(TyperGroup):
+    """The one place where a failure becomes words and exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (CliError, RedisNotFound, EmbeddedRedisError) as error:
+            say(Console(stderr=True), str(error), "red")
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    name="hone",
+    cls=HoneGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Refinement as an API: submit a text, watch it get better, get the best draft.",
+)
+
+
+def read_settings() -> Settings:
+    """Read the settings; BadParameter names each variable that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = [f"HONE_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
+        raise typer.BadParameter("; ".join(wrong)) from None
+
+
+def console() -> Console:
+    """Where results go."""
+    return Console(file=sys.stdout)

@@ -1,0 +1,175 @@
+"""`hone submit | watch | get | cancel`, over HTTP."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.contract.events import EventType
+from app.contract.status import Status, StopReason
+from tests.cli.conftest import Run
+from tests.cli.scripted import Answer, Scripted
+from tests.cli.story import DIFF, EVENTS, ID, ending, snapshot, stream
+
+ROOT = Path(__file__).parent.parent.parent
+SUBMIT = "POST /v1/refinements"
+WATCH = f"GET /v1/refinements/{ID}/events"
+PROBLEM = {
+    "type": "/docs#invalid_request",
+    "title": "The request is invalid",
+    "status": 422,
+    "detail": "1 error",
+    "instance": "/v1/refinements",
+    "code": "invalid_request",
+    "errors": [{"pointer": "/threshold", "detail": "at most 1"}],
+}
+
+
+def script(server: Scripted, final: Answer | None = None) -> None:
+    """Accept a submission, and tell the story to who watches."""
+    server.answers[SUBMIT] = [Answer(snapshot(Status.QUEUED, None, None).model_dump_json(), 202)]
+    whole = Answer(stream(*EVENTS, ending()), media_type="text/event-stream")
+    server.answers[WATCH] = [final or whole]
+    server.answers[f"GET /v1/refinements/{ID}/diff?from=0&to=1"] = [Answer(DIFF.model_dump_json())]
+
+
+def test_submit_prints_the_id(server: Scripted, hone: Run) -> None:
+    script(server)
+    done = hone("submit", "-", "--task", "Shorter.", stdin="In order to be short.")
+    assert (done.exit_code, done.stdout) == (0, f"{ID}\n")
+
+
+def test_submit_sends_what_was_asked_for_and_nothing_else(
+    server: Scripted, hone: Run, tmp_path: Path
+) -> None:
+    script(server)
+    draft = tmp_path / "draft.txt"
+    draft.write_text("Größer.", encoding="utf-8")
+    options = "--criterion clarity=Plain=simple --criterion tone --threshold 0.9 --max-iterations 2"
+    hone("submit", str(draft), *options.split(), "--model", "openai:x", "--strategy", "critique")
+    assert json.loads(server.asked[0].body) == {
+        "draft": "Größer.",
+        "criteria": [{"name": "clarity", "description": "Plain=simple"}, {"name": "tone"}],
+        "threshold": 0.9,
+        "max_iterations": 2,
+        "models": {"generator": "openai:x", "critic": "openai:x"},
+        "strategy": {"kind": "critique"},
+    }
+
+
+def test_options_replace_what_the_request_file_says(
+    server: Scripted, hone: Run, tmp_path: Path
+) -> None:
+    script(server)
+    request = tmp_path / "request.json"
+    request.write_text('{"task": "Shorter.", "threshold": 0.5, "metadata": {"ticket": "4711"}}')
+    hone("submit", "--json", str(request), "--threshold", "0.9")
+    assert json.loads(server.asked[0].body) == {
+        "task": "Shorter.",
+        "threshold": 0.9,
+        "metadata": {"ticket": "4711"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "give a FILE"),
+        (("no-such-file.txt",), "No such file"),
+        (("-", "--json", "no-such-file.json"), "No such file"),
+        (("--threshold", "high"), "--threshold"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2_and_asks_no_server(
+    server: Scripted, hone: Run, arguments: tuple[str, ...], complaint: str
+) -> None:
+    done = hone("submit", *arguments, stdin="x", TERM="dumb", COLUMNS="200")
+    assert done.exit_code == 2
+    assert complaint in done.stderr
+    assert server.asked == []
+
+
+def test_a_refusal_is_shown_with_its_pointers(server: Scripted, hone: Run) -> None:
+    server.answers[SUBMIT] = [Answer(json.dumps(PROBLEM), 422, "application/problem+json")]
+    done = hone("submit", "-", "--threshold", "7", stdin="x")
+    assert done.exit_code == 1
+    assert "The request is invalid: 1 error\n  /threshold  at most 1\n" in done.stderr
+
+
+def test_without_a_server_it_says_how_to_start_one(hone: Run) -> None:
+    done = hone("get", ID, "--server", "http://127.0.0.1:9")
+    assert done.exit_code == 1
+    assert "http://127.0.0.1:9 cannot be reached" in done.stderr
+    assert "hone serve" in done.stderr
+
+
+def test_watching_tells_scores_difference_and_result_in_plain_lines(
+    server: Scripted, hone: Run
+) -> None:
+    script(server)
+    done = hone("submit", "-", "--watch", stdin="In order to be short.")
+    assert done.exit_code == 0
+    for line in (
+        f"{ID}: iterative, generator offline:editor, critic offline:editor",
+        "iteration 0: score 0.41 (clarity 0.41), not good enough yet",
+        "iteration 1: score 0.91 (clarity 0.91), passed",
+        "succeeded: threshold_met; 2 calls, 240 tokens, $0.0000, 1.0 s",
+        "-In order to be short.",
+        "+Short.",
+        "Result: succeeded (threshold_met): iteration 1 with score 0.91, threshold 0.85, passed",
+    ):
+        assert done.stdout.count(f"{line}\n") == 1, line
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("kind", [EventType.FAILED, EventType.CANCELED])
+def test_watching_what_fails_is_exit_code_1(server: Scripted, hone: Run, kind: EventType) -> None:
+    status = Status.FAILED if kind is EventType.FAILED else Status.CANCELED
+    end = ending(kind, snapshot(status, StopReason(status.value.replace("failed", "error")), None))
+    script(server, Answer(stream(*EVENTS, end), media_type="text/event-stream"))
+    assert hone("watch", ID).exit_code == 1
+
+
+def test_a_draft_cannot_give_orders_to_the_terminal(server: Scripted, hone: Run) -> None:
+    nasty = ending(final=snapshot(draft="\x1b]0;owned\x07 [bold]x[/bold]"))
+    script(server, Answer(stream(*EVENTS, nasty), media_type="text/event-stream"))
+    done = hone("watch", ID)
+    assert (
+        "\N{REPLACEMENT CHARACTER}]0;owned\N{REPLACEMENT CHARACTER} [bold]x[/bold]" in done.stdout
+    )
+
+
+def test_get_prints_the_snapshot_as_json(server: Scripted, hone: Run) -> None:
+    server.answers[f"GET /v1/refinements/{ID}"] = [Answer(snapshot().model_dump_json())]
+    assert json.loads(hone("get", ID).stdout) == snapshot().model_dump(mode="json")
+
+
+def test_get_draft_prints_the_text_to_the_letter(server: Scripted, hone: Run) -> None:
+    kept = snapshot(draft="Tab\there,\x0c no end")
+    server.answers[f"GET /v1/refinements/{ID}"] = [Answer(kept.model_dump_json())]
+    assert hone("get", ID, "--draft").stdout_bytes == b"Tab\there,\x0c no end"
+
+
+def test_cancel_prints_the_status_after_it(server: Scripted, hone: Run) -> None:
+    canceling = snapshot(Status.CANCELING, None, None).model_dump_json()
+    server.answers[f"POST /v1/refinements/{ID}/cancel"] = [Answer(canceling, 202)]
+    assert hone("cancel", ID).stdout == "canceling\n"
+
+
+def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: Scripted) -> None:
+    script(server, Answer(stream(*EVENTS), media_type="text/event-stream", hangs=True))
+    command = [sys.executable, "-m", "app.cli", "watch", ID, "--server", server.url]
+    watching = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    with watching:
+        output = watching.stdout
+        assert output is not None
+        assert any(line.startswith("iteration 1:") for line in output)
+        watching.send_signal(signal.SIGINT)
+        last_words = output.read()
+    assert watching.returncode == 130
+    assert f"hone watch {ID}" in last_words
+    assert f"hone cancel {ID}" in last_words
+    assert [asked.route for asked in server.asked] == [WATCH]

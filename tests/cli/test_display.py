@@ -1,0 +1,79 @@
+"""The live table and the coloured difference, on a terminal."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from app.cli.display import display_on
+from app.cli.progress import Progress
+from app.cli.unified import coloured
+from app.cli.words import bar, score_text
+from tests.cli.story import DIFF, EVENTS, ID, ending
+
+
+def terminal() -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=120, color_system="standard")
+
+
+def drawn(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_table_shows_what_is_known() -> None:
+    console, progress = terminal(), Progress()
+    with display_on(console, ID) as display:
+        for event in (*EVENTS, ending()):
+            progress = progress.after(event)
+            display.show(progress)
+    table = drawn(console)
+    for shown in (ID, "clarity 0.91", "threshold 0.85", "passed", "succeeded: threshold_met"):
+        assert shown in table
+
+
+def test_the_step_under_way_is_shown() -> None:
+    console, progress = terminal(), Progress()
+    with display_on(console, ID) as display:
+        for event in EVENTS[:3]:
+            progress = progress.after(event)
+        display.show(progress)
+    assert "critique" in drawn(console)
+
+
+@pytest.mark.parametrize(("score", "filled"), [(0.0, 0), (0.5, 12), (1.0, 24), (None, 0)])
+def test_the_bar_is_as_long_as_the_score(score: float | None, filled: int) -> None:
+    cells = bar(score, threshold=0.5, passed=True)
+    assert len(cells.plain) == 24
+    assert cells.plain.index("┃") == 12
+    green = sum(span.end - span.start for span in cells.spans if span.style == "green")
+    assert green == filled - (1 if filled > 12 else 0)
+
+
+@pytest.mark.parametrize(
+    ("score", "text"), [(0.849, "0.84"), (0.85, "0.85"), (0.29, "0.29"), (1.0, "1.00")]
+)
+def test_a_score_is_never_rounded_up_to_a_threshold_it_missed(score: float, text: str) -> None:
+    assert score_text(score) == text
+
+
+def test_colours_change_no_character_of_the_difference() -> None:
+    lines = [line.plain for line in coloured(DIFF.unified)]
+    assert "\n".join(lines) + "\n" == DIFF.unified
+
+
+def test_only_the_words_that_changed_stand_out() -> None:
+    unified = "@@ -1 +1 @@\n-We will utilize it now.\n+We will use it now.\n"
+    removed, added = list(coloured(unified))[1:]
+    strong = [
+        line.plain[span.start : span.end]
+        for line in (removed, added)
+        for span in line.spans
+        if "reverse" in str(span.style)
+    ]
+    assert strong == ["utilize", "use"]
+
+
+def test_a_line_removed_with_nothing_in_its_place_is_whole() -> None:
+    unified = "@@ -1,2 +1 @@\n keep\n---- a rule\n"
+    assert [line.plain for line in coloured(unified)] == unified.split("\n")[:-1]
