@@ -1,0 +1,1 @@
+"""The HTTP side: routes, and what lies between them and the network."""

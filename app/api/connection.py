@@ -1,0 +1,120 @@
+"""One client's connection: what uvicorn would leave open for ever is closed here."""
+
+import asyncio
+from http import HTTPStatus
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from app.api.problems import MEDIA_TYPE, problem_of
+from app.api.refusals import HeadersTooLarge, RequestTimeout
+from app.contract.errors import HoneError, MalformedHeader
+
+ARRIVAL_S = 10.0
+SLOWEST_BYTES_PER_S = 50_000
+MAX_HEAD_BYTES = 64 * 1024
+STALL_S = 12.0
+
+
+class Connection(HttpToolsProtocol):
+    """Closes itself when a request does not arrive, or an answer is not taken.
+
+    A request has ARRIVAL_S from its first byte (the first one of a connection: from the start), and
+    a second more for every SLOWEST_BYTES_PER_S of its body. A client that takes nothing of what
+    waits for it is cut off within two looks STALL_S apart; one that reads slowly is not.
+    """
+
+    _arriving: asyncio.TimerHandle | None = None
+    _stalling: asyncio.TimerHandle | None = None
+    _credit_s = 0.0
+    _head_bytes: int | None = None  # None when no head is under way
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._arriving, self._stalling):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._arriving is None and self._has_answered():
+            self._expect_request()
+        super().data_received(data)
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(HeadersTooLarge(f"at most {MAX_HEAD_BYTES} bytes of headers are read"))
+
+    def on_message_begin(self) -> None:
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = None
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.cycle.response_complete:  # what follows a refusal earns no time
+            self._credit_s += len(body) / SLOWEST_BYTES_PER_S
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._arriving is not None:
+            self._arriving.cancel()
+            self._arriving = None
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalling = self.loop.call_later(STALL_S, self._look_at_reader, None)
+
+    def resume_writing(self) -> None:
+        if self._stalling is not None:
+            self._stalling.cancel()
+            self._stalling = None
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(MalformedHeader(msg))
+
+    def _expect_request(self) -> None:
+        self._credit_s = 0.0
+        self._arriving = self.loop.call_later(ARRIVAL_S, self._look_at_request)
+
+    def _look_at_request(self) -> None:
+        credit_s, self._credit_s = self._credit_s, 0.0
+        if credit_s:
+            self._arriving = self.loop.call_later(credit_s, self._look_at_request)
+        else:
+            self._refuse(RequestTimeout(f"a request has to arrive within {ARRIVAL_S:.0f} seconds"))
+
+    def _look_at_reader(self, waiting_before: int | None) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        if waiting_before is not None and waiting >= waiting_before:
+            self.transport.abort()
+        else:
+            self._stalling = self.loop.call_later(STALL_S, self._look_at_reader, waiting)
+
+    def _refuse(self, error: HoneError) -> None:
+        """Close, with a problem where one can still be read; between requests without a word."""
+        if self.transport.is_closing() or self._is_idle() or self._is_answering():
+            self.transport.abort()
+            return
+        body = problem_of(error, "").model_dump_json(exclude_none=True).encode()
+        status = HTTPStatus(error.status)
+        head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _is_idle(self) -> bool:
+        return self._head_bytes is None and self._has_answered()
+
+    def _has_answered(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete
+
+    def _is_answering(self) -> bool:
+        return not self._has_answered() and self.cycle.response_started

@@ -1,0 +1,102 @@
+"""Examples for the OpenAPI document; a test reads every one of them with its contract."""
+
+from typing import Any
+
+Example = dict[str, Any]
+
+REFINEMENT_ID = "ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"
+SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+REQUESTS: dict[str, Example] = {
+    "improve a draft": {
+        "task": "Explain our refund policy to a customer in under 120 words.",
+        "draft": "In the event that you are desirous of a refund, it is possible to obtain one.",
+        "validators": [{"kind": "length", "max_words": 120}],
+        "metadata": {"ticket": "4711"},
+    },
+    "judge a draft": {
+        "draft": "Refunds take 14 days.",
+        "criteria": [{"name": "conciseness", "description": "No word too many.", "floor": 0.8}],
+        "strategy": {"kind": "critique"},
+    },
+    "write with chosen models": {
+        "task": "Explain our refund policy to a customer in under 120 words.",
+        "context": [{"name": "policy.md", "text": "Refunds within 14 days, to the same card."}],
+        "criteria": [
+            {"name": "accuracy", "description": "Only what policy.md says.", "weight": 2},
+            {"name": "tone", "description": "Warm, plain, no jargon.", "floor": 0.6},
+        ],
+        "threshold": 0.9,
+        "max_iterations": 5,
+        "stop": {"max_tokens": 200_000},
+        "models": {
+            "generator": "openai:gpt-5-mini",
+            "critic": {"model": "anthropic:claude-sonnet-5", "temperature": 0},
+        },
+    },
+}
+
+CHANGES: dict[str, Example] = {
+    "be content with less": {"threshold": 0.7},
+    "go on for longer": {"max_iterations": 10, "max_seconds": 1_800},
+}
+
+LINKS = {
+    "self": f"/v1/refinements/{REFINEMENT_ID}",
+    "events": f"/v1/refinements/{REFINEMENT_ID}/events",
+    "iterations": f"/v1/refinements/{REFINEMENT_ID}/iterations",
+    "request": f"/v1/refinements/{REFINEMENT_ID}/request",
+    "cancel": f"/v1/refinements/{REFINEMENT_ID}/cancel",
+    "finish": f"/v1/refinements/{REFINEMENT_ID}/finish",
+}
+
+SNAPSHOT: Example = {
+    "id": REFINEMENT_ID,
+    "status": "running",
+    "passed": None,
+    "stop_reason": None,
+    "strategy": "iterative",
+    "phase": ["iterations/2/critique"],
+    "iteration": 2,
+    "max_iterations": 3,
+    "threshold": 0.85,
+    "best": {"iteration": 1, "path": "iterations/1", "score": 0.71, "sha256": SHA256},
+    "scores": [
+        {"iteration": 0, "path": "iterations/0", "score": 0.55},
+        {"iteration": 1, "path": "iterations/1", "score": 0.71},
+    ],
+    "usage": {
+        "calls": 3,
+        "input_tokens": 2120,
+        "output_tokens": 830,
+        "cost_usd": 0.0062,
+        "seconds": 9.2,
+    },
+    "result": None,
+    "error": None,
+    "parent": None,
+    "created_at": "2025-11-21T09:30:00.000Z",
+    "started_at": "2025-11-21T09:30:00.012Z",
+    "ended_at": None,
+    "expires_at": None,
+    "last_event": 9,
+    "metadata": {"ticket": "4711"},
+    "links": LINKS,
+}
+
+EVENT: Example = {
+    "event": 2,
+    "type": "refinement.started",
+    "at": "2025-11-21T09:30:00.012Z",
+    "data": {"token": 1},
+}
+
+EVENT_PAGE: Example = {"data": [EVENT], "has_more": True, "next_after": 2}
+
+EVENT_STREAM = """id: 2
+event: refinement.started
+data: {"event":2,"type":"refinement.started","at":"2025-11-21T09:30:00.012Z","data":{"token":1}}
+
+: nothing new
+
+"""

@@ -1,0 +1,102 @@
+"""What happened to a refinement: its events, its iterations and the difference between two."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from app.api.answers import event_page
+from app.api.dependencies import (
+    EVENT_STREAM,
+    After,
+    EventsAs,
+    IterationNumber,
+    RefinementId,
+    SearchPath,
+    Tenant,
+    TheService,
+)
+from app.api.documentation import WATCHED, problems
+from app.api.queries import EventLimit
+from app.api.refusals import NotAcceptable
+from app.api.stream import EventStream
+from app.contract.errors import MalformedHeader, RefinementNotFound
+from app.contract.snapshot import Diff, Iteration, IterationList
+
+router = APIRouter(prefix="/v1/refinements/{refinement_id}", tags=["journal"])
+
+
+@router.get(
+    "/events",
+    operation_id="watchRefinement",
+    response_class=Response,
+    responses=WATCHED | problems(MalformedHeader, RefinementNotFound, NotAcceptable),
+)
+async def events(
+    refinement_id: RefinementId,
+    tenant: Tenant,
+    service: TheService,
+    request: Request,
+    after: After,
+    media_type: EventsAs,
+    limit: EventLimit = 100,
+) -> Response:
+    """Watch a refinement: every event so far, then each as it happens, up to the terminal one.
+
+    As `text/event-stream` the `id` of an event is its number. A client that was cut off sends the
+    last one it saw as `Last-Event-ID` (or `after`) and misses nothing; 204 tells it that nothing is
+    left to see. Every 15 seconds without an event there is a comment. With
+    `Accept: application/json` the same events come in pages.
+    """
+    if media_type != EVENT_STREAM:
+        found = await service.events(tenant, refinement_id, after, limit)
+        return event_page(request, found, after)
+    stream = await service.follow(tenant, refinement_id, after)
+    return EventStream(stream) if stream else Response(status_code=204)
+
+
+@router.get(
+    "/iterations",
+    operation_id="listIterations",
+    responses=problems(MalformedHeader, RefinementNotFound),
+)
+async def iterations(
+    refinement_id: RefinementId, tenant: Tenant, service: TheService, path: SearchPath | None = None
+) -> IterationList:
+    """Return every draft that was judged, with its scores, findings and usage."""
+    return IterationList(data=await service.iterations(tenant, refinement_id, path))
+
+
+@router.get(
+    "/iterations/{number}",
+    operation_id="getIteration",
+    responses=problems(MalformedHeader, RefinementNotFound),
+)
+async def iteration(
+    refinement_id: RefinementId,
+    number: IterationNumber,
+    tenant: Tenant,
+    service: TheService,
+    path: SearchPath = "",
+) -> Iteration:
+    """Return one draft and how it was judged."""
+    return await service.iteration(tenant, refinement_id, number, path)
+
+
+@router.get(
+    "/diff",
+    operation_id="diffIterations",
+    responses=problems(MalformedHeader, RefinementNotFound),
+)
+async def diff(
+    refinement_id: RefinementId,
+    tenant: Tenant,
+    service: TheService,
+    before: Annotated[int, Query(alias="from", ge=0, le=1_000_000, description="An iteration.")],
+    after: Annotated[int, Query(alias="to", ge=0, le=1_000_000, description="Another.")],
+    path: SearchPath = "",
+) -> Diff:
+    """Return the difference between two iterations, as operations and as unified text.
+
+    0 is the client's own draft; without one there is no iteration 0.
+    """
+    return await service.diff(tenant, refinement_id, before, after, path)

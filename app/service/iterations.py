@@ -1,0 +1,74 @@
+"""Iterations as a view of the journal: what was judged, with the text that was judged."""
+
+from collections.abc import Sequence
+
+from app.contract.drafts import draft_of, sha256_of
+from app.contract.errors import NotFound
+from app.contract.events import Event, IterationCompleted, StepCompleted, StepFailed, TextReply
+from app.contract.judgement import Usage
+from app.contract.requests import RefinementRequest
+from app.contract.snapshot import Iteration
+
+WRITERS = ("draft", "revise")
+"""Steps whose reply is the draft of their iteration."""
+
+
+class JournalContradiction(Exception):
+    """A draft in the journal is not the text that was judged: a defect, never shown."""
+
+
+def iterations_of(events: Sequence[Event], request: RefinementRequest) -> tuple[Iteration, ...]:
+    """Return every judged draft in the order of judging, inner ones included."""
+    steps = [event.data for event in events if isinstance(event.data, StepCompleted | StepFailed)]
+    judged = [event.data for event in events if isinstance(event.data, IterationCompleted)]
+    return tuple(_iteration(one, steps, request) for one in judged)
+
+
+def within(iterations: Sequence[Iteration], path: str) -> tuple[Iteration, ...]:
+    """Return those of the search at `path`, such as `stages/outline`; "" is the outermost.
+
+    NotFound when nothing was judged there.
+    """
+    prefix = f"{path}/iterations/" if path else "iterations/"
+    found = tuple(one for one in iterations if one.path == f"{prefix}{one.iteration}")
+    if path and not found:
+        raise NotFound(f"nothing was judged at {path}")
+    return found
+
+
+def numbered(iterations: Sequence[Iteration], number: int) -> Iteration:
+    """Return one of a search's iterations by its number, else NotFound."""
+    for one in iterations:
+        if one.iteration == number:
+            return one
+    raise NotFound(f"there is no iteration {number}, or it is not judged yet")
+
+
+def _iteration(
+    judged: IterationCompleted,
+    steps: Sequence[StepCompleted | StepFailed],
+    request: RefinementRequest,
+) -> Iteration:
+    own = [step for step in steps if step.key.startswith(f"{judged.path}/")]
+    draft = _draft(judged.path, own, request)
+    if sha256_of(draft) != judged.sha256:
+        raise JournalContradiction(f"{judged.path} was judged as {judged.sha256}")
+    return Iteration(
+        draft=draft,
+        usage=sum((step.usage for step in own), Usage()),
+        **{name: getattr(judged, name) for name in _SHARED},
+    )
+
+
+def _draft(path: str, own: Sequence[StepCompleted | StepFailed], request: RefinementRequest) -> str:
+    replies = [
+        step.reply.text
+        for step in own
+        if isinstance(step, StepCompleted)
+        and isinstance(step.reply, TextReply)
+        and step.key.removeprefix(f"{path}/").partition("/")[0] in WRITERS
+    ]
+    return draft_of(replies[-1]) if replies else request.draft or ""  # the last: a re-ask's
+
+
+_SHARED = sorted(Iteration.model_fields.keys() & IterationCompleted.model_fields.keys())

@@ -1,0 +1,70 @@
+"""What this server offers, described by the very models that read a request."""
+
+from collections.abc import Iterable
+from inspect import cleandoc
+from typing import Any, get_args
+
+from app.contract.model import Contract
+from app.contract.offers import ModelList, ModelOffer, Offer, OfferList, PricedModel
+from app.contract.providers import Provider, price_list
+from app.contract.requests import ModelChoice
+from app.contract.strategies import AnyStrategy
+from app.contract.validators import AnyValidator
+from app.service.casting import Casting
+
+
+def strategies() -> OfferList:
+    """Return every strategy a request can name."""
+    return OfferList(data=tuple(map(_offer, _members(AnyStrategy))))
+
+
+def validators() -> OfferList:
+    """Return every validator a request can name."""
+    return OfferList(data=tuple(map(_offer, _members(AnyValidator))))
+
+
+def models(casting: Casting) -> ModelList:
+    """Return every provider, what it lacks, and the models whose price is known."""
+    offers = tuple(_models_of(provider, casting) for provider in casting.providers())
+    return ModelList(default=casting.default.model, data=offers)
+
+
+def _models_of(provider: Provider, casting: Casting) -> ModelOffer:
+    missing = casting.missing(provider)
+    priced = (
+        PricedModel(model=model, bands=price.bands)
+        for model, price in price_list().models.items()
+        if model.startswith(f"{provider.name}:")
+    )
+    return ModelOffer(
+        provider=provider.name,
+        configured=missing is None,
+        missing=missing,
+        writes=provider.writes,
+        names=tuple(f"{provider.name}:{name}" for name in provider.models),
+        priced=tuple(priced),
+        defaults=_defaults(ModelChoice),
+        schema=ModelChoice.model_json_schema(),
+    )
+
+
+def _members(union: Any) -> Iterable[type[Contract]]:
+    return get_args(get_args(union)[0])
+
+
+def _offer(contract: type[Contract]) -> Offer:
+    (kind,) = get_args(contract.model_fields["kind"].annotation)
+    return Offer(
+        kind=kind,
+        description=cleandoc(contract.__doc__ or ""),
+        defaults=_defaults(contract),
+        schema=contract.model_json_schema(),
+    )
+
+
+def _defaults(contract: type[Contract]) -> dict[str, Any]:
+    return {
+        field.alias or name: field.get_default(call_default_factory=True)
+        for name, field in contract.model_fields.items()
+        if not field.is_required()
+    }

@@ -1,0 +1,174 @@
+"""What the API can do, without HTTP."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Container, Mapping
+from dataclasses import dataclass
+
+from app.contract.events import Event, Queued
+from app.contract.limits import Limits, LimitsChange
+from app.contract.offers import ModelList
+from app.contract.readiness import Readiness
+from app.contract.requests import RefinementRequest
+from app.contract.snapshot import Diff, Iteration, Snapshot, SnapshotPage
+from app.contract.status import Status
+from app.service import offers
+from app.service.admission import Admission
+from app.service.casting import PLAYING
+from app.service.diffs import diff_of
+from app.service.iterations import iterations_of, numbered, within
+from app.service.watching import News, Watching
+from app.store import NewRefinement, Store, StoredEvent
+
+PAGE = 1_000
+NO_WORKER = "no worker is alive: what is submitted waits for one"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A submission that was taken; `replayed` when its key stood for a refinement already."""
+
+    snapshot: Snapshot
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """Events in order, ready to send, and whether there are more."""
+
+    events: tuple[StoredEvent, ...]
+    has_more: bool
+
+
+class Service:
+    """Everything that a route calls. Raises HoneError; what is nobody's is RefinementNotFound."""
+
+    def __init__(self, store: Store, watching: Watching, admission: Admission) -> None:
+        self._store = store
+        self._watching = watching
+        self._admission = admission
+
+    async def submit(
+        self,
+        tenant: str,
+        request: RefinementRequest,
+        body_sha256: str,
+        *,
+        key: str | None = None,
+        wait_s: float = 0,
+    ) -> Accepted:
+        """Take a refinement on; return it when it has ended, or as it is after `wait_s`.
+
+        Raises InvalidRequest, IdempotencyMismatch and Overloaded.
+        """
+        models = await self._admission.admit(request)
+        limits = request.limits()
+        new = NewRefinement(
+            tenant=tenant,
+            request=request,
+            body_sha256=body_sha256,
+            models=models,
+            limits=limits,
+            queued=Queued(
+                strategy=request.strategy.kind,
+                models={role: models[role].model for role in PLAYING[request.strategy.kind]},
+                limits=limits,
+                request_sha256=body_sha256,
+            ),
+        )
+        created = await self._store.create(new, key)
+        snapshot = await self._watching.until(
+            tenant, created.id, lambda snapshot: snapshot.status.is_terminal, wait_s
+        )
+        return Accepted(snapshot, created.replayed)
+
+    async def news(
+        self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
+    ) -> News:
+        """Return the refinement once its last event is not among `seen`, or after `wait_s`.
+
+        `seen` None stands for what it is now; what has ended is returned at once.
+        """
+        return await self._watching.news(tenant, refinement_id, seen, wait_s)
+
+    async def page(
+        self,
+        tenant: str,
+        *,
+        status: Status | None,
+        metadata: Mapping[str, str],
+        limit: int,
+        cursor: str | None,
+    ) -> SnapshotPage:
+        """Return one page, newest first; MalformedHeader for a cursor that cannot be read."""
+        return await self._store.page(
+            tenant, status=status, metadata=metadata, limit=limit, cursor=cursor
+        )
+
+    async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
+        """Return what was submitted."""
+        return await self._store.request(tenant, refinement_id)
+
+    async def follow(
+        self, tenant: str, refinement_id: str, after: int
+    ) -> AsyncGenerator[StoredEvent | None, None] | None:
+        """Return every event after `after` as it comes, or None when nothing is left to see."""
+        return await self._watching.open(tenant, refinement_id, after)
+
+    async def events(self, tenant: str, refinement_id: str, after: int, limit: int) -> StoredPage:
+        """Return at most `limit` events after number `after`."""
+        found = await self._store.events(tenant, refinement_id, after, limit + 1)
+        return StoredPage(found[:limit], has_more=len(found) > limit)
+
+    async def iterations(
+        self, tenant: str, refinement_id: str, path: str | None
+    ) -> tuple[Iteration, ...]:
+        """Return every iteration that was judged, or those of the search at `path`."""
+        request = await self._store.request(tenant, refinement_id)
+        journal: list[Event] = []
+        while more := await self._store.decoded_events(tenant, refinement_id, len(journal), PAGE):
+            journal += more
+            if len(more) < PAGE:
+                break
+        found = await asyncio.to_thread(iterations_of, journal, request)
+        return found if path is None else within(found, path)
+
+    async def iteration(self, tenant: str, refinement_id: str, number: int, path: str) -> Iteration:
+        """Return one iteration of the search at `path`, else NotFound."""
+        return numbered(await self.iterations(tenant, refinement_id, path), number)
+
+    async def diff(
+        self, tenant: str, refinement_id: str, before: int, after: int, path: str
+    ) -> Diff:
+        """Return the difference between two iterations of the search at `path`, else NotFound."""
+        found = await self.iterations(tenant, refinement_id, path)
+        return await asyncio.to_thread(diff_of, numbered(found, before), numbered(found, after))
+
+    async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
+        """Cancel it; Conflict when it has succeeded or failed."""
+        return await self._store.cancel(tenant, refinement_id)
+
+    async def finish(self, tenant: str, refinement_id: str) -> Snapshot:
+        """Let it end with the best draft so far; Conflict when it has ended."""
+        return await self._store.finish(tenant, refinement_id)
+
+    async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:
+        """Return the limits now in force; Conflict when it has ended."""
+        if change.max_cost_usd is not None:
+            queued = (await self._store.decoded_events(tenant, refinement_id, 0, 1))[0].data
+            assert isinstance(queued, Queued)
+            self._admission.require_prices(queued.models)
+        return await self._store.change(tenant, refinement_id, change)
+
+    async def erase(self, tenant: str, refinement_id: str) -> None:
+        """Erase it, in any status, with everything derived from it."""
+        await self._store.erase(tenant, refinement_id)
+
+    def models(self) -> ModelList:
+        """Return the providers of models, and what each lacks."""
+        return offers.models(self._admission.casting)
+
+    async def readiness(self) -> Readiness:
+        """Return how ready it is; Unavailable when Redis cannot be reached."""
+        await self._store.ping()
+        workers = await self._store.workers()
+        return Readiness(workers=workers, warnings=() if workers else (NO_WORKER,))

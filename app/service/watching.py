@@ -1,0 +1,112 @@
+"""Following a refinement: until something changes, until it has ended, or event by event."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Container
+from dataclasses import dataclass
+
+from app.contract.errors import MalformedHeader, RefinementNotFound, Unavailable
+from app.contract.snapshot import Snapshot
+from app.service.doors import Doors
+from app.store import Store, StoredEvent, Wakeups
+
+LOOK_S = 15.0
+"""Seconds after which a watcher looks by itself: a wake-up can be missed."""
+
+BATCH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A snapshot, and whether it tells more than was known."""
+
+    snapshot: Snapshot
+    is_new: bool
+
+
+class Watching:
+    """Watches on behalf of clients. A watcher holds no connection to Redis."""
+
+    def __init__(self, store: Store, wakeups: Wakeups, doors: Doors) -> None:
+        self._store = store
+        self._wakeups = wakeups
+        self._doors = doors
+
+    async def until(
+        self, tenant: str, refinement_id: str, done: Callable[[Snapshot], bool], wait_s: float
+    ) -> Snapshot:
+        """Return the snapshot as soon as it is `done`, or as it is after `wait_s`."""
+        if wait_s <= 0:
+            return await self._store.snapshot(tenant, refinement_id)
+        deadline = time.monotonic() + wait_s
+        async with self._wakeups.watch(refinement_id) as changed:
+            while True:
+                snapshot = await self._store.snapshot(tenant, refinement_id)
+                left_s = deadline - time.monotonic()
+                if done(snapshot) or left_s <= 0 or not self._doors.are_open:
+                    return snapshot
+                await self._doors.news(changed, min(left_s, LOOK_S))
+
+    async def news(
+        self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
+    ) -> News:
+        """Return the snapshot once its last event is not among `seen`, or after `wait_s`.
+
+        `seen` None stands for what it is now; what has ended is returned at once.
+        """
+        if seen is None:
+            now = await self._store.snapshot(tenant, refinement_id)
+            if wait_s <= 0 or now.status.is_terminal:
+                return News(now, is_new=True)
+            seen = frozenset({now.last_event})
+        latest = await self.until(
+            tenant,
+            refinement_id,
+            lambda snapshot: snapshot.last_event not in seen or snapshot.status.is_terminal,
+            wait_s,
+        )
+        return News(latest, is_new=latest.last_event not in seen)
+
+    async def open(
+        self, tenant: str, refinement_id: str, after: int
+    ) -> AsyncGenerator[StoredEvent | None, None] | None:
+        """Return every event after number `after`, as it comes, up to the terminal one.
+
+        A None among them says that nothing came for a while. Returns None at once when there is
+        nothing left to see. MalformedHeader for a number that was not given out yet.
+        """
+        first = await self._store.events(tenant, refinement_id, after, BATCH)
+        if not first:
+            snapshot = await self._store.snapshot(tenant, refinement_id)
+            if after > snapshot.last_event:
+                raise MalformedHeader(f"there is no event {after} yet, only {snapshot.last_event}")
+            if snapshot.status.is_terminal and after == snapshot.last_event:
+                return None
+        return self._follow(tenant, refinement_id, after, first)
+
+    async def _follow(
+        self, tenant: str, refinement_id: str, after: int, events: tuple[StoredEvent, ...]
+    ) -> AsyncGenerator[StoredEvent | None, None]:
+        more: tuple[StoredEvent, ...] | None = events
+        async with self._wakeups.watch(refinement_id) as changed:
+            while more is not None:
+                for event in more:
+                    yield event
+                    if event.type.is_terminal:
+                        return
+                    after = event.number
+                if not more and not await self._doors.news(changed, LOOK_S):
+                    yield None
+                if not self._doors.are_open:
+                    return
+                more = await self._more(tenant, refinement_id, after)
+
+    async def _more(
+        self, tenant: str, refinement_id: str, after: int
+    ) -> tuple[StoredEvent, ...] | None:
+        """Return what is new; nothing while Redis is away, None once the refinement is erased."""
+        try:
+            return await self._store.events(tenant, refinement_id, after, BATCH)
+        except Unavailable:
+            return ()
+        except RefinementNotFound:
+            return None
