@@ -11,7 +11,7 @@ The rules it keeps:
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from app.contract.events import StepCompleted, StepFailed
@@ -22,7 +22,7 @@ from workers import endings
 from workers.endings import Canceled, Ending, Leaving
 from workers.engine import moves
 from workers.engine.moves import Ask, Check, Judged, Move, Play, Stop, Together
-from workers.engine.strategies import strategy_for
+from workers.engine.search import Outcome
 from workers.pen import Judging, Pen
 from workers.performing import Performer
 from workers.purse import Purse
@@ -32,10 +32,11 @@ log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Plays one claimed refinement to its end."""
+    """Plays one claimed refinement to its end; `strategy` gives a fresh play for every replay."""
 
     def __init__(
         self,
+        strategy: Callable[[], Play[Outcome]],
         submitted: Submitted,
         recorded: Recorded,
         performer: Performer,
@@ -43,7 +44,7 @@ class Driver:
         state: State,
         elapsed_s: float,
     ) -> None:
-        self._submitted = submitted
+        self._strategy = strategy
         self._recorded = recorded
         self._performer = performer
         self._journal = journal
@@ -86,9 +87,9 @@ class Driver:
         self._is_leaving = True
 
     async def _ending(self) -> Ending:
-        strategy = strategy_for(self._submitted.request, self._submitted.request.limits())
         try:
-            return endings.succeeded(await self._play(strategy), self._recorded.stopping)
+            outcome = await self._play(self._strategy())
+            return endings.succeeded(outcome, self._recorded.stopping)
         except Canceled:
             return endings.canceled()
         except Stop:

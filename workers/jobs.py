@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 from app.contract.errors import RefinementNotFound
 from app.store import Claimed, Fenced, WorkerStore
 from workers.driver import Driver
 from workers.endings import Leaving
+from workers.engine.strategies import strategy_for
 from workers.performing import Models, Performer
 from workers.recorded import read
 from workers.validators import compile_validators
@@ -99,4 +101,12 @@ class Refinements:
         checks = compile_validators(submitted.request.validators)
         performer = Performer(claimed.id, self._models, submitted.models, checks)
         journal = self._store.journal(claimed)
-        return Driver(submitted, read(events), performer, journal, claimed.state, claimed.elapsed_s)
+        return Driver(
+            partial(strategy_for, submitted.request),
+            submitted,
+            read(events),
+            performer,
+            journal,
+            claimed.state,
+            claimed.elapsed_s,
+        )

@@ -41,8 +41,7 @@ class Player:
         return [move for move in self.moves if isinstance(move, Ask) and move.role == role]
 
     def play(self, request: RefinementRequest) -> Outcome:
-        limits = request.limits()
-        return self.run(strategy_for(request, limits), limits)
+        return self.run(strategy_for(request), request.limits())
 
     def run(self, strategy: Play[Outcome], limits: Limits) -> Outcome:
         send = self._answered(strategy, None)

@@ -16,8 +16,8 @@ STRATEGIES: dict[str, Callable[[Task, Limits], Play[Outcome]]] = {
 }
 
 
-def strategy_for(request: RefinementRequest, limits: Limits) -> Play[Outcome]:
-    """Return a fresh play of the strategy that the request names."""
+def strategy_for(request: RefinementRequest) -> Play[Outcome]:
+    """Return a fresh play of the strategy that the request names, under the limits it asks for."""
     task = Task(
         instruction=request.task,
         draft=request.draft,
@@ -25,4 +25,4 @@ def strategy_for(request: RefinementRequest, limits: Limits) -> Play[Outcome]:
         context=request.context,
         has_validators=bool(request.validators),
     )
-    return STRATEGIES[request.strategy.kind](task, limits)
+    return STRATEGIES[request.strategy.kind](task, request.limits())

@@ -1,0 +1,104 @@
+"""Strategies side by side: one journal, no order between the parts."""
+
+import asyncio
+
+import pytest
+
+from app.contract.requests import RefinementRequest
+from app.contract.status import Status
+from tests.workers.stage import Answers, Stage, verdict
+from workers.driver import Driver
+from workers.engine.briefs import Judge
+from workers.engine.moves import Together, within
+from workers.engine.search import Outcome
+from workers.engine.strategies import strategy_for
+from workers.models.port import ModelCall, ModelUnavailable
+from workers.performing import Performer
+from workers.recorded import read
+from workers.validators import compile_validators
+
+REQUEST = RefinementRequest(task="Explain refunds.", max_iterations=2)
+
+
+async def halves() -> Outcome:
+    """Play the same strategy twice, side by side, and return the better half."""
+    parts = tuple(within(name, strategy_for(REQUEST)) for name in ("left", "right"))
+    outcomes = await Together("halves", parts)
+    return max(outcomes, key=lambda outcome: outcome.best.rank)  # type: ignore[no-any-return]
+
+
+async def drive(stage: Stage, refinement_id: str, models: Answers, nonce: str) -> None:
+    """Claim the refinement and play `halves` as its strategy."""
+    store = stage.worker_store
+    claimed = await store.claim(refinement_id, f"{refinement_id}-{nonce}", nonce)
+    assert claimed is not None
+    submitted = await store.request(refinement_id)
+    recorded = read(await store.recorded(refinement_id))
+    performer = Performer(refinement_id, models, submitted.models, compile_validators(()))
+    play = halves
+    driver = Driver(play, submitted, recorded, performer, store.journal(claimed), claimed.state, 0)
+    try:
+        await driver.play()
+    except asyncio.CancelledError:
+        await store.hand_back(refinement_id, claimed.token)
+
+
+def answering(*held: str) -> tuple[Answers, asyncio.Event]:
+    """Return models whose calls `held` wait until the event is set."""
+    go_on = asyncio.Event()
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if key in held:
+            await go_on.wait()
+        if isinstance(call.brief, Judge):
+            return verdict(0.9 if key.startswith("right") else 0.95, call)
+        return f"the draft of {key}"
+
+    return Answers(answer), go_on
+
+
+async def test_parts_are_under_way_at_once(stage: Stage) -> None:
+    refinement_id = await stage.submit()
+    models, go_on = answering("left/iterations/1/draft", "right/iterations/1/draft")
+    playing = asyncio.create_task(drive(stage, refinement_id, models, "1"))
+    while len(models.calls) < 2:
+        await asyncio.sleep(0.01)
+    phase = (await stage.snapshot(refinement_id)).phase
+    assert phase == ("left/iterations/1/draft", "right/iterations/1/draft")
+    go_on.set()
+    await playing
+    ended = await stage.snapshot(refinement_id)
+    assert ended.result is not None
+    assert ended.result.draft == "the draft of left/iterations/1/draft"
+
+
+@pytest.mark.parametrize("slow", ["left", "right"])
+async def test_replay_does_not_depend_on_the_order_of_arrival(stage: Stage, slow: str) -> None:
+    refinement_id = await stage.submit()
+    models, go_on = answering(f"{slow}/iterations/1/critique")
+    playing = asyncio.create_task(drive(stage, refinement_id, models, "1"))
+    while (await stage.snapshot(refinement_id)).usage.calls < 3:
+        await asyncio.sleep(0.01)
+    playing.cancel()
+    await playing
+    go_on.set()
+    await drive(stage, refinement_id, models, "2")
+    ended = await stage.snapshot(refinement_id)
+    assert (ended.status, ended.usage.calls) == (Status.SUCCEEDED, 4)
+    repeated = [key for key, calls in models.calls.items() if calls > 1]
+    assert repeated == [f"{slow}/iterations/1/critique"]
+
+
+async def test_a_part_that_fails_fails_the_whole_after_the_others_are_done(stage: Stage) -> None:
+    refinement_id = await stage.submit()
+    models, _ = answering()
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if key == "left/iterations/1/draft":
+            raise ModelUnavailable("gone")
+        return await models.answer(key, call)
+
+    await drive(stage, refinement_id, Answers(answer), "1")
+    ended = await stage.snapshot(refinement_id)
+    assert ended.status is Status.FAILED
+    assert [it.path for it in ended.scores] == ["right/iterations/1"]
