@@ -47,6 +47,12 @@ def request() -> dict[str, Any]:
     return {
         "task": "Make this message easy to read. Keep every fact.",
         "draft": rough_text(),
+        "criteria": [
+            {"name": "readability", "weight": 2},
+            {"name": "conciseness", "weight": 2},
+            {"name": "spelling", "floor": 0.9},
+            {"name": "active voice"},
+        ],
         "models": {"generator": MODEL, "critic": MODEL},
     }
 

@@ -3,12 +3,10 @@
 import os
 import socket
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import SecretStr
-
 from app.child import Program
+from app.cli.environment import environment_of
 from app.cli.failures import ServiceFailed
 from app.settings import Settings
 
@@ -20,18 +18,6 @@ def programs(settings: Settings) -> tuple[Program, Program]:
         Program("api", (*python(), "-m", "app.cli", "api"), environment),
         Program("worker", (*python(), "-m", "workers"), environment),
     )
-
-
-def environment_of(settings: Settings) -> Mapping[str, str]:
-    """The variables from which another process reads the same settings, secrets included."""
-    values = {name: getattr(settings, name) for name in Settings.model_fields}
-    return {
-        f"HONE_{name.upper()}": value.get_secret_value()
-        if isinstance(value, SecretStr)
-        else str(value)
-        for name, value in values.items()
-        if value is not None
-    }
 
 
 def python() -> tuple[str, ...]:

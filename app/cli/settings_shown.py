@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Table
 
+from app.cli.environment import SERVER, servers_of
 from app.cli.words import plain, say
 from app.settings import Settings
 
@@ -30,12 +31,16 @@ class Setting:
 def shown(settings: Settings) -> Iterator[Setting]:
     """Yield every setting."""
     for name, field in Settings.model_fields.items():
-        yield Setting(
-            variable=_variable(name, field),
-            value=_masked(getattr(settings, name)),
-            default=_masked(field.default),
-            meaning=field.description or "",
-        )
+        meaning = field.description or ""
+        if name == "providers":
+            named = dict(servers_of(settings.providers)) or {
+                SERVER.format("NAME", "BASE_URL"): None
+            }
+            for variable, value in named.items():
+                yield Setting(variable, _masked(value), "", meaning)
+        else:
+            value, default = _masked(getattr(settings, name)), _masked(field.default)
+            yield Setting(_variable(name, field), value, default, meaning)
 
 
 def show_settings(settings: Settings, console: Console) -> None:

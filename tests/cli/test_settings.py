@@ -1,0 +1,72 @@
+"""`hone config`, and settings handed on to other processes."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from rich.console import Console
+
+from app.cli.environment import environment_of
+from app.cli.settings_shown import MASK, show_settings
+from app.settings import ModelServer, Settings
+from tests.cli.conftest import Run
+
+ROOT = Path(__file__).parent.parent.parent
+SECRET = "sk-canary-4711"
+EVERYTHING = Settings(
+    host="::1",
+    port=1,
+    redis_url="unix:///tmp/x y/redis.sock",
+    data_dir=Path("/tmp/x y"),
+    model="openai:x",
+    openai_api_key=SecretStr(SECRET),
+    providers={"vllm": ModelServer(base_url="http://x:1/v1", api_key=SecretStr(SECRET))},
+    grace_s=0.5,
+)
+
+
+def test_another_process_reads_the_same_settings_from_its_environment(tmp_path: Path) -> None:
+    show = "from app.settings import Settings; print(Settings().model_dump())"
+    clean = {"PATH": os.defpath, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", show]
+    read = subprocess.run(
+        command,
+        env={**clean, **environment_of(EVERYTHING)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert read.stdout == f"{EVERYTHING.model_dump()}\n"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_every_setting_is_shown_and_no_secret(terminal: bool) -> None:
+    output = io.StringIO()
+    settings = EVERYTHING.model_copy(update={"redis_url": f"redis://me:{SECRET}@host/0"})
+    show_settings(settings, Console(file=output, force_terminal=terminal, width=300))
+    text = output.getvalue()
+    assert SECRET not in text
+    for variable in environment_of(settings):
+        assert variable.removeprefix("HONE_") in text
+    assert f"redis://me:{MASK}@host/0" in text
+    for field in Settings.model_fields.values():
+        assert field.description
+        assert field.description[:30] in text
+
+
+def test_config_prints_lines_that_a_dotenv_file_can_hold(hone: Run) -> None:
+    lines = hone("config", HONE_PORT="9999").stdout.splitlines()
+    assert "HONE_PORT=9999" in lines
+    assert "# Port the API listens on. Default: 8080" in lines
+
+
+def test_a_setting_that_makes_no_sense_is_named(hone: Run) -> None:
+    done = hone("config", HONE_PORT="many", HONE_GRACE_S="-1", COLUMNS="200")
+    assert done.exit_code == 2
+    assert "HONE_PORT" in done.stderr
+    assert "HONE_GRACE_S" in done.stderr
