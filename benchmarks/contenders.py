@@ -1,0 +1,142 @@
+"""Who is compared: the processes of each, and what they are told."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from benchmarks.processes import Program
+
+AT_ONCE = 500
+RQ_REFINEMENTS = 10
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a run has: a model server, a Redis of its own, a directory for logs, so many to do."""
+
+    model_url: str
+    redis_url: str
+    directory: Path
+    count: int
+
+    def program(self, name: str, *command: object, **more: object) -> Program:
+        """Start a process of this run; it speaks unless told otherwise."""
+        return Program(name, *command, log_dir=self.directory, **more)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Cast:
+    """The processes of one run: the ones measured, and the one that drives them."""
+
+    tested: tuple[Program, ...]
+    driver: Program
+    reporters: tuple[Program, ...]
+    """Those that say a line when all is done."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One line of the table."""
+
+    name: str
+    keeps: str
+    start: Callable[[Stage], Cast]
+    most: int | None = None
+    """Refinements it is given at most, because more would take minutes."""
+
+
+def _bare(stage: Stage) -> Cast:
+    program = stage.program(
+        "bare",
+        "benchmarks.peers.bare",
+        *("--model", stage.model_url, "--count", stage.count, "--at-once", AT_ONCE),
+    )
+    program.heard()
+    return Cast((program,), program, (program,))
+
+
+def _rq(stage: Stage) -> Cast:
+    module = "benchmarks.peers.rq_forking"
+    workers = tuple(
+        stage.program(f"rq worker {number}", module, "work", "--redis", stage.redis_url)
+        for number in range(os.cpu_count() or 1)
+    )
+    for worker in workers:
+        worker.heard()
+    driver = stage.program(
+        "rq submit",
+        *(module, "submit", "--redis", stage.redis_url),
+        *("--model", stage.model_url, "--count", stage.count),
+    )
+    driver.heard()
+    return Cast(workers, driver, (driver,))
+
+
+def _saq(stage: Stage) -> Cast:
+    module = "benchmarks.peers.saq_checkpoints"
+    common = ("--redis", stage.redis_url, "--count", stage.count)
+    worker = stage.program(
+        "saq worker",
+        *(module, "work", *common, "--model", stage.model_url, "--at-once", AT_ONCE),
+    )
+    worker.heard()
+    driver = stage.program("saq submit", module, "submit", *common)
+    driver.heard()
+    return Cast((worker,), driver, (driver, worker))
+
+
+def _hone(stage: Stage) -> Cast:
+    port = _free_port()
+    env = {
+        "HONE_REDIS_URL": stage.redis_url,
+        "HONE_HOST": "127.0.0.1",
+        "HONE_PORT": str(port),
+        "HONE_CONCURRENCY": str(AT_ONCE),
+        "HONE_QUEUE_MAX": str(stage.count + 1_000),
+        "HONE_MODEL": "openai:bench",
+        "HONE_OPENAI_BASE_URL": stage.model_url,
+        "OPENAI_API_KEY": "key",
+    }
+    api = stage.program("api", "app.cli", "api", env=env, speaks=False)
+    worker = stage.program("worker", "workers", env=env, speaks=False)
+    _wait_until_ready(port, api, worker)
+    driver = stage.program("load", "benchmarks.load", "--port", port, "--count", stage.count)
+    driver.heard()
+    return Cast((api, worker), driver, (driver,))
+
+
+CONTENDERS = (
+    Contender("bare asyncio loop", "nothing", _bare),
+    Contender("RQ, forking, 10 only", "the job", _rq, RQ_REFINEMENTS),
+    Contender("SAQ, a checkpoint per step", "the job and its replies", _saq),
+    Contender("Hone whole", "every step and event", _hone),
+)
+SAQ, HONE = CONTENDERS[2].name, CONTENDERS[3].name
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_ready(port: int, *programs: Program) -> None:
+    for _ in range(600):
+        for program in programs:
+            if not program.is_running:
+                raise program.failure("ended")
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as ready:
+                if json.load(ready).get("workers", 0) > 0:
+                    return
+        except (URLError, OSError):
+            pass
+        time.sleep(0.1)
+    raise programs[0].failure("did not become ready within a minute")

@@ -1,0 +1,142 @@
+"""Hone's clients in one cheap process: 16 submitters, and a watcher of its own per refinement.
+
+    python -m benchmarks.load --port 8080 --count 1000
+
+Plain HTTP/1.1 over asyncio: what the clients cost is taken from what is measured.
+"""
+
+import argparse
+import asyncio
+import re
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import cast
+
+import uvloop
+
+from benchmarks.loop import request_body
+from benchmarks.peers.telling import say, told
+
+ID = re.compile(rb'"id": ?"([^"]+)"')
+AT = re.compile(rb'"at": ?"([^"]+)"')
+STAMP = re.compile(rb'"model": ?"bench@([0-9.]+)"')
+SUBMITTERS = 16
+
+
+@dataclass
+class Seen:
+    """What the clients saw; times in seconds."""
+
+    submitted: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    since_reply: list[float] = field(default_factory=list)
+    since_journal: list[float] = field(default_factory=list)
+    events: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+class Watcher(asyncio.Protocol):
+    """Reads one event stream to its end."""
+
+    def __init__(self, refinement_id: str, seen: Seen, done: asyncio.Future[None]) -> None:
+        self._id = refinement_id
+        self._seen = seen
+        self._done = done
+        self._unread = b""
+        self._started_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.write(
+            b"GET /v1/refinements/%b/events HTTP/1.1\r\nHost: bench\r\n"
+            b"Accept: text/event-stream\r\n\r\n" % self._id.encode()
+        )
+
+    def data_received(self, data: bytes) -> None:
+        now = time.time()
+        *events, self._unread = (self._unread + data).split(b"\n\n")
+        for event in events:
+            self._saw(event, now)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._done.done():
+            self._seen.failures.append(
+                f"{self._id}: the stream ended early: {self._unread[:300]!r}"
+            )
+            self._done.set_result(None)
+
+    def _saw(self, event: bytes, now: float) -> None:
+        kind = event.partition(b"event: ")[2].partition(b"\n")[0]
+        found = AT.search(event)
+        if not kind or not found:
+            return
+        self._seen.events += 1
+        at = datetime.fromisoformat(found[1].decode()).timestamp()
+        if kind == b"step.completed":
+            self._seen.since_journal.append(now - at)
+            if stamp := STAMP.search(event):
+                self._seen.since_reply.append(now - float(stamp[1]))
+        elif kind == b"refinement.started":
+            self._started_at = at
+        elif kind == b"refinement.completed":
+            self._seen.seconds.append(at - self._started_at)
+            self._end(None if b'"score":0.95' in event.replace(b": ", b":") else event)
+        elif kind in {b"refinement.failed", b"refinement.canceled"}:
+            self._end(event)
+
+    def _end(self, wrong: bytes | None) -> None:
+        if wrong:
+            self._seen.failures.append(wrong[:500].decode(errors="replace"))
+        if not self._done.done():
+            self._done.set_result(None)
+        self._transport.abort()
+
+
+async def submit(port: int, remaining: "asyncio.Queue[int]", seen: Seen) -> None:
+    """Submit over one connection until nothing remains; watch each refinement to its end."""
+    body = request_body()
+    head = b"POST /v1/refinements HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+    request = head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    watched: list[asyncio.Future[None]] = []
+    loop = asyncio.get_running_loop()
+    while not remaining.empty():
+        remaining.get_nowait()
+        began = time.perf_counter()
+        writer.write(request)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"(?i)content-length: *(\d+)", answer)
+        answer += await reader.readexactly(int(length[1]) if length else 0)
+        seen.submitted.append(time.perf_counter() - began)
+        found = ID.search(answer)
+        if not answer.startswith(b"HTTP/1.1 202") or not found:
+            raise RuntimeError(f"not accepted: {answer[:500]!r}")
+        done: asyncio.Future[None] = loop.create_future()
+        watched.append(done)
+        watcher = Watcher(found[1].decode(), seen, done)
+        await loop.create_connection(lambda it=watcher: it, "127.0.0.1", port)
+    writer.close()
+    await asyncio.gather(*watched)
+
+
+async def run(port: int, count: int) -> None:
+    """Submit and watch so many refinements, then tell what was seen."""
+    say()
+    await told()
+    seen = Seen()
+    remaining: asyncio.Queue[int] = asyncio.Queue()
+    for number in range(count):
+        remaining.put_nowait(number)
+    started_at = time.time()
+    await asyncio.gather(*[submit(port, remaining, seen) for _ in range(SUBMITTERS)])
+    say(started_at=started_at, ended_at=time.time(), **vars(seen))
+    await told()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--count", type=int, required=True)
+    arguments = parser.parse_args()
+    uvloop.run(run(arguments.port, arguments.count))

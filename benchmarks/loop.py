@@ -1,0 +1,98 @@
+"""The refinement that every peer runs: Hone's prompts, eight calls, and nothing else.
+
+It does no I/O: a generator that yields the body of each model call and is sent the reply's.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+from app.contract.judgement import CriterionScore, Critique
+from app.contract.requests import QUALITY
+from workers.engine.briefs import Brief, Judge, Revise, Task, Write
+from workers.engine.prompts import render
+
+INSTRUCTION = """Explain our refund policy to a customer who bought a pair of running shoes in our
+shop three weeks ago and wants to bring them back. The shoes have been worn twice. Say what can be
+returned and until when, what has to come along, how the money is paid back and how long that takes,
+and what can be done instead if the shoes cannot be taken back. Be warm and plain, promise nothing
+that the policy does not promise, and keep it under two hundred words."""
+THRESHOLD = 0.85
+MAX_ITERATIONS = 4
+CALLS = 8
+
+Talk = Generator[bytes, bytes, float]
+Ask = Callable[[bytes], Awaitable[bytes]]
+Checkpoint = Callable[[int, bytes], Awaitable[object]]
+
+
+def request_body() -> bytes:
+    """Return what Hone's client submits to run the same refinement."""
+    body = {"task": INSTRUCTION, "threshold": THRESHOLD, "max_iterations": MAX_ITERATIONS}
+    return json.dumps(body).encode()
+
+
+def refinement() -> Talk:
+    """Draft, then critique and revise until the score is good enough; return the last score."""
+    draft = _text((yield _call(WRITE)))
+    score = 0.0
+    for iteration in range(1, MAX_ITERATIONS + 1):
+        verdict = json.loads(_text((yield _call(JUDGE, draft, schema=SCHEMA))))
+        score = verdict["scores"][0]["score"]
+        if score >= THRESHOLD or iteration == MAX_ITERATIONS:
+            break
+        draft = _text((yield _call(REVISE, draft, verdict["scores"][0]["reason"])))
+    return score
+
+
+async def play(ask: Ask, checkpoint: Checkpoint | None = None) -> None:
+    """Play one refinement; a checkpoint is made of every reply before anything builds on it."""
+    talk, step = refinement(), 0
+    body = next(talk)
+    while True:
+        reply = await ask(body)
+        if checkpoint:
+            await checkpoint(step, reply)
+        try:
+            body, step = talk.send(reply), step + 1
+        except StopIteration as end:
+            if (step + 1, end.value) != (CALLS, 0.95):
+                raise RuntimeError(f"{step + 1} calls, score {end.value}") from None
+            return
+
+
+def _call(prompt: tuple[str, str], *texts: str, schema: Any = None) -> bytes:
+    system, user = prompt
+    for mark, text in zip(("DRAFT-HERE", "REASON-HERE"), texts, strict=False):
+        user = user.replace(mark, text)
+    body = {
+        "model": "bench",
+        "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
+        "max_completion_tokens": 4096,
+    }
+    return json.dumps(body | ({"response_format": schema} if schema else {})).encode()
+
+
+def _text(reply: bytes) -> str:
+    text: str = json.loads(reply)["choices"][0]["message"]["content"]
+    return text
+
+
+def _worded(brief: Brief) -> tuple[str, str]:
+    prompt = render(brief)
+    return prompt.system, prompt.user
+
+
+_TASK = Task(instruction=INSTRUCTION, draft=None, criteria=(QUALITY,))
+_VERDICT = Critique(scores=(CriterionScore(criterion="quality", score=0.5),))
+WRITE = _worded(Write(_TASK))
+JUDGE = _worded(Judge(_TASK, "DRAFT-HERE"))
+REVISE = _worded(Revise(_TASK, "DRAFT-HERE", ("quality: REASON-HERE",), _VERDICT, ()))
+SCHEMA = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "critique",
+        "strict": True,
+        "schema": render(Judge(_TASK, "DRAFT-HERE")).schema,
+    },
+}

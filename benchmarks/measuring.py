@@ -1,0 +1,93 @@
+"""One run of one contender: everything fresh, everything measured, everything ended."""
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.request import urlopen
+
+from app.embedded import EmbeddedRedis
+from benchmarks.contenders import Cast, Contender, Stage
+from benchmarks.loop import CALLS
+from benchmarks.processes import Program, cpu_s, peak_mb
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was measured; names with a slash are those of one process: `cpu_ms/worker`."""
+
+    contender: str
+    latency_ms: int
+    figures: dict[str, float]
+
+
+def percentiles(values: list[float]) -> tuple[float, float]:
+    """Return p50 and p99."""
+    cuts = quantiles(values, n=100, method="inclusive")
+    return cuts[49], cuts[98]
+
+
+def measure(contender: Contender, latency_ms: int, count: int) -> Run:
+    """Run a contender once against its own model server and Redis (AOF everysec, noeviction)."""
+    count = min(count, contender.most or count)
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(TemporaryDirectory(prefix="hone-bench-")))
+        redis = stack.enter_context(EmbeddedRedis.start(directory))
+        model = Program(
+            "model server",
+            *("benchmarks.stamped", "--latency-ms", latency_ms),
+            log_dir=directory,
+        )
+        stack.callback(model.stop)
+        origin = f"http://127.0.0.1:{model.heard()['port']}"
+        cast = contender.start(Stage(f"{origin}/v1", redis.url, directory, count))
+        for program in {cast.driver, *cast.tested}:
+            stack.callback(program.stop)
+        pids = {"redis": redis.pid, "model": model.pid, "driver": cast.driver.pid}
+        pids |= {program.name: program.pid for program in cast.tested}
+        before = {name: cpu_s(pid) for name, pid in pids.items()}
+        facts = _driven(cast)
+        used = {name: cpu_s(pid) - before[name] for name, pid in pids.items()}
+        figures = _figures(cast, facts, used, count)
+        with urlopen(f"{origin}/stats") as reply:
+            counted = json.load(reply)
+    if counted["calls"] != count * CALLS:
+        raise RuntimeError(f"{contender.name}: {counted['calls']} calls instead of {count * CALLS}")
+    return Run(contender.name, latency_ms, figures | {"in_flight": counted["most_in_flight"]})
+
+
+def _driven(cast: Cast) -> dict[str, Any]:
+    cast.driver.tell("go")
+    facts: dict[str, Any] = {}
+    for reporter in cast.reporters:
+        facts |= reporter.heard()
+    if failures := facts.get("failures"):
+        raise RuntimeError(f"{len(failures)} refinements failed, first: {failures[0]}")
+    return facts
+
+
+def _figures(
+    cast: Cast, facts: dict[str, Any], used: dict[str, float], count: int
+) -> dict[str, float]:
+    calls = count * CALLS
+    tested = [program.name for program in cast.tested]
+    p50, p99 = percentiles(facts["seconds"])
+    memory = {program.name: peak_mb(program.pid) for program in cast.tested}
+    figures = {
+        "count": count,
+        "per_s": count / (facts["ended_at"] - facts["started_at"]),
+        "cpu_ms": sum(used[name] for name in tested) * 1000 / calls,
+        "p50_s": p50,
+        "p99_s": p99,
+        "peak_mb": sum(held + facts.get("fork_mb", 0) for held in memory.values()),
+    }
+    figures |= {f"cpu_ms/{name}": spent * 1000 / calls for name, spent in used.items()}
+    figures |= {f"peak_mb/{name}": held for name, held in memory.items()}
+    for name in ("submitted", "since_reply", "since_journal"):
+        if facts.get(name):
+            p50, p99 = percentiles(facts[name])
+            figures |= {f"{name}/p50_ms": p50 * 1000, f"{name}/p99_ms": p99 * 1000}
+    return figures

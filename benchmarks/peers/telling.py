@@ -1,0 +1,41 @@
+"""What a process of the benchmark and its harness say to each other: lines of JSON."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from benchmarks.loop import Ask
+
+
+def say(**facts: Any) -> None:
+    """Tell the harness something."""
+    print(json.dumps(facts), flush=True)
+
+
+async def told() -> str:
+    """Wait for a word of the harness."""
+    return (await asyncio.to_thread(sys.stdin.readline)).strip()
+
+
+@asynccontextmanager
+async def model_calls(model_url: str) -> AsyncIterator[Ask]:
+    """The fastest reasonable client: aiohttp without limits, cookies and redirects."""
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer key"}
+    url = f"{model_url}/chat/completions"
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        headers=headers,
+    ) as session:
+
+        async def ask(body: bytes) -> bytes:
+            async with session.post(url, data=body, allow_redirects=False) as reply:
+                return await reply.read()
+
+        yield ask

@@ -1,0 +1,102 @@
+"""Processes of a run: started, spoken to, measured from /proc, and ended by their own id."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from app.tether import tethered
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def allow_many_files() -> None:
+    """Raise the limit on open files for this process and those it starts."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process and of its ended children; 10 ms is the grain."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICKS
+
+
+def peak_mb(pid: int) -> float:
+    """Return the most memory a process has held (VmHWM)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise LookupError(f"no VmHWM for process {pid}")
+
+
+class Program:
+    """`python -m MODULE ARGUMENTS` that dies with this process; its log goes into a file."""
+
+    def __init__(
+        self,
+        name: str,
+        *command: object,
+        log_dir: Path,
+        env: Mapping[str, str] | None = None,
+        speaks: bool = True,
+    ) -> None:
+        self.name = name
+        self._log = log_dir / f"{name}.log"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                tethered([sys.executable, "-m", *map(str, command)], signal.SIGKILL),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if speaks else log,
+                stderr=log,
+                text=True,
+                env={**os.environ, **(env or {})},
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def heard(self) -> dict[str, Any]:
+        """Return the next line of JSON it says."""
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        if not line:
+            raise self.failure("said nothing")
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+    def tell(self, word: str) -> None:
+        """Send it a line."""
+        assert self._process.stdin
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+
+    def failure(self, fact: str) -> RuntimeError:
+        """Return an error that shows the end of its log."""
+        tail = self._log.read_text(errors="replace")[-3000:]
+        return RuntimeError(f"{self.name} {fact} (exit {self._process.poll()}):\n{tail}")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """End it by force, for its Redis goes as well, and close its pipes."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                pipe.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,116 @@
+"""The runs as a Markdown table, and its place in docs/performance.md."""
+
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.contenders import AT_ONCE, CONTENDERS, HONE, SAQ, Contender
+from benchmarks.loop import CALLS
+from benchmarks.measuring import Run
+
+BEGIN, END = "<!-- printed by the benchmark: begin -->", "<!-- printed by the benchmark: end -->"
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+
+Medians = dict[str, float]
+
+
+def rendered(runs: Sequence[Run], facts: Sequence[str]) -> str:
+    """Return everything that a benchmark prints: medians of each contender's runs."""
+    latencies = sorted({run.latency_ms for run in runs})
+    parts = ["\n".join(f"- {fact}" for fact in (_machine(), *facts))]
+    parts += [_compared(each, _medians(runs, each)) for each in latencies]
+    if any(run.contender == HONE for run in runs):
+        parts.append(_hone({each: _medians(runs, each)[HONE] for each in latencies}))
+    return "\n\n".join(parts)
+
+
+def write(text: str) -> None:
+    """Put it between the markers of docs/performance.md."""
+    page = PAGE.read_text()
+    before, rest = page.split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+
+
+def _medians(runs: Sequence[Run], latency_ms: int) -> dict[str, Medians]:
+    found: dict[str, Medians] = {}
+    for contender in CONTENDERS:
+        mine = [
+            run.figures
+            for run in runs
+            if run.contender == contender.name and run.latency_ms == latency_ms
+        ]
+        if mine:
+            found[contender.name] = {
+                name: median(figures[name] for figures in mine) for name in mine[0]
+            }
+    return found
+
+
+def _machine() -> str:
+    return (
+        f"{os.cpu_count()} cores for everything: contender, Redis, model server and clients; "
+        f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    )
+
+
+def _compared(latency_ms: int, medians: dict[str, Medians]) -> str:
+    title = f"A model call takes {latency_ms} ms, {AT_ONCE} refinements in flight:"
+    head = (
+        "| | of | refinements/s | of SAQ's | CPU ms/call | Redis's | p50 s | p99 s | peak MB "
+        "| calls in flight | a crash leaves |"
+    )
+    lines = [title, "", head, "|---|" + "--:|" * 9 + "---|"]
+    saq = medians.get(SAQ, {}).get("per_s")
+    lines += [_line(it, medians[it.name], saq) for it in CONTENDERS if it.name in medians]
+    calls = f"{CALLS} calls x {latency_ms} ms = {CALLS * latency_ms / 1000:g} s"
+    lines += ["", f"p50 and p99 are of one refinement, first call to last entry; {calls}."]
+    return "\n".join(lines)
+
+
+def _line(contender: Contender, it: Medians, saq: float | None) -> str:
+    cells = [
+        contender.name,
+        f"{it['count']:.0f}",
+        f"{it['per_s']:.{0 if it['per_s'] >= 10 else 1}f}",
+        f"{it['per_s'] / saq:.2f}" if saq else "-",
+        f"{it['cpu_ms']:.2f}",
+        f"{it['cpu_ms/redis']:.2f}",
+        f"{it['p50_s']:.2f}",
+        f"{it['p99_s']:.2f}",
+        f"{it['peak_mb']:.0f}",
+        f"{it['in_flight']:.0f}",
+        contender.keeps,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _hone(by_latency: dict[int, Medians]) -> str:
+    latencies = list(by_latency)
+    lines = [
+        "Hone, more closely:",
+        "",
+        "| | " + " | ".join(f"at {each} ms" for each in latencies) + " |",
+        "|---|" + "--:|" * len(latencies),
+    ]
+    rows = {
+        "submit p50 / p99, ms": ("submitted/p50_ms", "submitted/p99_ms"),
+        "model's reply to its event at a watcher p50 / p99, ms": (
+            "since_reply/p50_ms",
+            "since_reply/p99_ms",
+        ),
+        "journal to watcher p50 / p99, ms": ("since_journal/p50_ms", "since_journal/p99_ms"),
+        "CPU ms per call: worker / API": ("cpu_ms/worker", "cpu_ms/api"),
+        "CPU ms per call: Redis / model server": ("cpu_ms/redis", "cpu_ms/model"),
+        "CPU ms per call: submitter and watchers": ("cpu_ms/driver",),
+        "peak MB: worker / API": ("peak_mb/worker", "peak_mb/api"),
+    }
+    for title, names in rows.items():
+        digits = 2 if "CPU" in title else 0
+        cells = [
+            " / ".join(f"{it[name]:.{digits}f}" if name in it else "-" for name in names)
+            for it in by_latency.values()
+        ]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
