@@ -1,4 +1,4 @@
-"""The model server, its replies stamped with when they were due: a model named `bench@1700000000.5`.
+"""The model server, its replies stamped with their due time: a model named `bench@1700000000.5`.
 
     python -m benchmarks.stamped --latency-ms 200      prints its port as JSON
 
