@@ -11,6 +11,7 @@ from redis import Redis
 from app.child import Program
 from app.embedded import EmbeddedRedis
 from app.supervisor import Backoff, Keeper, Supervisor
+from tests.processes import is_alive
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parent.parent
@@ -69,15 +70,6 @@ class Fragile:
 
 def python(name: str, code: str, **environment: str) -> Program:
     return Program(name, (sys.executable, "-c", code), environment)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process exists and has not ended; one that nobody has waited for has."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def restarted(supervisor: Supervisor, old: int | None) -> bool:
