@@ -30,6 +30,8 @@ from workers.recorded import Recorded, Step
 
 log = logging.getLogger(__name__)
 
+REFUSALS = (Stop, moves.StepFailed)
+
 
 class Driver:
     """Plays one claimed refinement to its end; `strategy` gives a fresh play for every replay."""
@@ -111,7 +113,7 @@ class Driver:
                 move = answer(value)
                 try:
                     answer, value = part.send, await self._reply(move)
-                except (Stop, moves.StepFailed) as refusal:
+                except REFUSALS as refusal:
                     answer, value = part.throw, refusal
         except StopIteration as done:
             return done.value
@@ -129,12 +131,21 @@ class Driver:
         raise TypeError(f"nobody plays {type(move).__name__}")
 
     async def _together(self, move: Together) -> tuple[Any, ...]:
-        done = await asyncio.gather(*map(self._play, move.parts), return_exceptions=True)
+        """Play every part to its end; what forbids one of them goes on to the whole."""
+        done = await asyncio.gather(*map(self._play_part, move.parts), return_exceptions=True)
         errors = [it for it in done if isinstance(it, BaseException)]
-        refusals = [it for it in errors if isinstance(it, (Stop, moves.StepFailed))]
-        for error in (*(it for it in errors if it not in refusals), *refusals):
+        for error in sorted(errors, key=lambda it: isinstance(it, REFUSALS)):
             raise error
         return tuple(done)
+
+    async def _play_part(self, part: Play[Any]) -> Any:
+        """Play a part; its last reply is durable however long the other parts take."""
+        try:
+            return await self._play(part)
+        except REFUSALS as refusal:
+            return refusal
+        finally:
+            self._heed(await self._pen.write())
 
     async def _judged(self, move: Judged) -> Limits:
         recorded = self._recorded.limits.get(move.path)

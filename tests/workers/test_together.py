@@ -43,6 +43,13 @@ async def drive(stage: Stage, refinement_id: str, models: Answers, nonce: str) -
         await store.hand_back(refinement_id, claimed.token)
 
 
+async def all_begun(models: Answers, calls: int) -> None:
+    """Return once that many calls have begun."""
+    async with asyncio.timeout(30):
+        while len(models.calls) < calls:  # noqa: ASYNC110 - the models are a plain function
+            await asyncio.sleep(0.01)
+
+
 def answering(*held: str) -> tuple[Answers, asyncio.Event]:
     """Return models whose calls `held` wait until the event is set."""
     go_on = asyncio.Event()
@@ -61,8 +68,7 @@ async def test_parts_are_under_way_at_once(stage: Stage) -> None:
     refinement_id = await stage.submit()
     models, go_on = answering("left/iterations/1/draft", "right/iterations/1/draft")
     playing = asyncio.create_task(drive(stage, refinement_id, models, "1"))
-    while len(models.calls) < 2:
-        await asyncio.sleep(0.01)
+    await all_begun(models, 2)
     phase = (await stage.snapshot(refinement_id)).phase
     assert phase == ("left/iterations/1/draft", "right/iterations/1/draft")
     go_on.set()
@@ -77,7 +83,8 @@ async def test_replay_does_not_depend_on_the_order_of_arrival(stage: Stage, slow
     refinement_id = await stage.submit()
     models, go_on = answering(f"{slow}/iterations/1/critique")
     playing = asyncio.create_task(drive(stage, refinement_id, models, "1"))
-    while (await stage.snapshot(refinement_id)).usage.calls < 3:
+    await all_begun(models, 4)
+    while (await stage.snapshot(refinement_id)).usage.calls < 3:  # noqa: ASYNC110 - not ours
         await asyncio.sleep(0.01)
     playing.cancel()
     await playing
