@@ -80,6 +80,7 @@ class Creation:
             if known is not None:
                 return _replayed(refinement_id, new, cast("bytes", known))
         self._require_room()
+        pipeline.multi()
         self._queue.enqueue(refinement_id, f"{refinement_id}-1", pipeline)
         # The text, not its hash: a script that Redis has lost must not fail in here.
         pipeline.eval(CREATE.text, 0, *args)

@@ -53,19 +53,25 @@ def _load(name: str) -> Script:
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-APPEND = _load("append")
-CANCEL = _load("cancel")
-CHANGE = _load("change")
-CLAIM = _load("claim")
-CREATE = _load("create")
-ERASE = _load("erase")
-FINISH = _load("finish")
-HAND_BACK = _load("hand_back")
-LOOK = _load("look")
-POSTED = _load("posted")
-RENEW = _load("renew")
-TAKE_DUE = _load("take_due")
-WORKERS = _load("workers")
+SCRIPTS = {
+    path.stem: _load(path.stem)
+    for path in sorted(DIRECTORY.glob("*.lua"))
+    if path.stem != "prelude"
+}
+
+APPEND = SCRIPTS["append"]
+CANCEL = SCRIPTS["cancel"]
+CHANGE = SCRIPTS["change"]
+CLAIM = SCRIPTS["claim"]
+CREATE = SCRIPTS["create"]
+ERASE = SCRIPTS["erase"]
+FINISH = SCRIPTS["finish"]
+HAND_BACK = SCRIPTS["hand_back"]
+LOOK = SCRIPTS["look"]
+POSTED = SCRIPTS["posted"]
+RENEW = SCRIPTS["renew"]
+TAKE_DUE = SCRIPTS["take_due"]
+WORKERS = SCRIPTS["workers"]
 
 
 async def run(client: Redis, script: Script, *args: str | bytes | int) -> Any:

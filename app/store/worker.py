@@ -131,6 +131,10 @@ class WorkerStore:
             if refinement_id is not None:
                 yield refinement_id
 
+    async def ping(self) -> None:
+        """Return when Redis answers."""
+        await self._client.ping()
+
     async def aclose(self) -> None:
         """Return when everything that was asked for has been answered."""
         await self._committer.aclose()

@@ -17,11 +17,7 @@ local function granted(resumed)
     state('OK', status, last, stopping, finish_requested, seq, limits) }
 end
 
-if lease and holder == claimant then  -- the same claim, sent twice
-  redis.call('HSET', key, 'lease', expires)
-  redis.call('ZADD', DUE, expires, id)
-  return granted(tonumber(token) > 1 and 1 or 0)
-end
+if lease and holder == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -- sent twice
 if status ~= 'queued' and status ~= 'running' then return false end
 if lease and tonumber(lease) > at then return false end
 

@@ -1,0 +1,38 @@
+"""The store's two sides on a real Redis, and ways to make time pass without waiting."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from app.settings import Settings
+from app.store import Store, WorkerStore, open_store, open_worker_store
+from tests.store.stage import ListQueue
+
+
+@pytest.fixture
+def settings(redis_url: str) -> Settings:
+    return Settings(redis_url=redis_url, queue_max=100)
+
+
+@pytest.fixture
+def queue() -> ListQueue:
+    return ListQueue()
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    async with Redis.from_url(redis_url, protocol=2) as client:
+        yield client
+
+
+@pytest.fixture
+async def store(settings: Settings, queue: ListQueue) -> AsyncIterator[Store]:
+    async with open_store(settings, queue) as store:
+        yield store
+
+
+@pytest.fixture
+async def worker(settings: Settings, queue: ListQueue) -> AsyncIterator[WorkerStore]:
+    async with open_worker_store(settings, queue, "worker-1") as worker:
+        yield worker

@@ -1,0 +1,223 @@
+"""One worker at a time has a refinement; what a lost worker had is given to another."""
+
+import asyncio
+
+from redis.asyncio import Redis
+
+from app.contract.events import EventType, Resumed, Started
+from app.contract.limits import LimitsChange
+from app.contract.snapshot import Failure
+from app.contract.status import Status, StopReason
+from app.settings import Settings
+from app.store import Store, WorkerStore, keys, open_worker_store
+from tests.store.stage import (
+    BROKEN,
+    FAILED,
+    JUDGED,
+    RESULT,
+    TENANT,
+    ListQueue,
+    claim,
+    expire_lease,
+    failed_step,
+    iteration,
+    kinds,
+    started,
+    step,
+    submit,
+    under_way,
+)
+
+
+async def test_the_first_claim_starts_it(store: Store, worker: WorkerStore) -> None:
+    held = await started(store, worker)
+    snapshot = await store.snapshot(TENANT, held.id)
+    assert (held.token, held.claimed.resumed, held.claimed.attempt) == (1, False, 1)
+    assert (snapshot.status, snapshot.started_at is None) == (Status.RUNNING, False)
+    assert (await worker.recorded(held.id))[-1].data == Started(token=1)
+
+
+async def test_a_job_that_is_delivered_a_hundred_times_runs_once(
+    store: Store, worker: WorkerStore
+) -> None:
+    refinement_id = await submit(store)
+    claims = await asyncio.gather(
+        *(worker.claim(refinement_id, f"{refinement_id}-1", f"nonce-{n}") for n in range(100))
+    )
+    assert sum(claimed is not None for claimed in claims) == 1
+    assert await kinds(store, refinement_id) == [EventType.QUEUED, EventType.STARTED]
+
+
+async def test_the_same_claim_again_is_given_its_token_again(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await started(store, worker)
+    again = await claim(worker, held.id)
+    assert (again.token, again.claimed.attempt, again.claimed.resumed) == (1, 1, False)
+    assert await kinds(store, held.id) == [EventType.QUEUED, EventType.STARTED]
+
+
+async def test_what_another_worker_has_is_refused(store: Store, worker: WorkerStore) -> None:
+    held = await started(store, worker)
+    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+
+
+async def test_what_is_unknown_or_has_ended_is_refused(store: Store, worker: WorkerStore) -> None:
+    assert await worker.claim("ref_unknown", "ref_unknown-1", "nonce") is None
+    held = await started(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    assert await worker.claim(held.id, f"{held.id}-1", "nonce") is None
+
+
+async def test_what_is_canceling_is_refused(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await store.cancel(TENANT, held.id)
+    await expire_lease(redis, held.id)
+    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+
+
+async def test_a_later_claim_resumes_and_counts_what_is_recorded(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    first = await started(store, worker)
+    await first.journal.append([under_way("a", "b")])
+    await first.journal.append([step("a"), failed_step("b"), iteration(first)], JUDGED)
+    await expire_lease(redis, first.id)
+    second = await claim(worker, first.id, job=2)
+    assert (second.token, second.claimed.resumed) == (2, True)
+    assert (await worker.recorded(first.id))[-1].data == Resumed(token=2, replayed=2)
+
+
+async def test_a_resumed_refinement_keeps_its_start_and_has_nothing_under_way(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    first = await started(store, worker)
+    before = await store.snapshot(TENANT, first.id)
+    await first.journal.append([under_way("a")])
+    await expire_lease(redis, first.id)
+    await claim(worker, first.id, job=2)
+    after = await store.snapshot(TENANT, first.id)
+    assert (after.started_at, after.phase) == (before.started_at, ())
+
+
+async def test_the_time_since_the_start_goes_on_over_claims(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    first = await started(store, worker)
+    key = keys.SUMMARY + first.id
+    await redis.hincrby(key, "started_at", -60_000)
+    await expire_lease(redis, first.id)
+    second = await claim(worker, first.id, job=2)
+    assert 60 <= second.claimed.elapsed_s < 120
+
+
+async def test_after_three_claims_without_a_step_it_is_poisoned(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    for job, attempt in ((2, 2), (3, 3)):
+        await held.journal.append([under_way("a")])
+        await expire_lease(redis, held.id)
+        held = await claim(worker, held.id, job)
+        assert held.claimed.attempt == attempt
+    await expire_lease(redis, held.id)
+    assert await worker.claim(held.id, f"{held.id}-4", "nonce") is None
+    snapshot = await store.snapshot(TENANT, held.id)
+    assert (snapshot.status, snapshot.stop_reason) == (Status.FAILED, StopReason.ERROR)
+    assert isinstance(snapshot.error, Failure)
+    assert snapshot.error.code == "poisoned"
+    assert (await kinds(store, held.id))[-1] is EventType.FAILED
+
+
+async def test_a_step_makes_the_attempts_count_from_the_beginning(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    for job in range(2, 6):
+        await held.journal.append([step(f"s/{job}")])
+        await expire_lease(redis, held.id)
+        held = await claim(worker, held.id, job)
+        assert held.claimed.attempt == 1
+
+
+async def test_a_poisoned_refinement_shows_what_was_paid_for(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await held.journal.append([iteration(held)], JUDGED)
+    for job in range(2, 6):
+        await expire_lease(redis, held.id)
+        await worker.claim(held.id, f"{held.id}-{job}", "nonce")
+    snapshot = await store.snapshot(TENANT, held.id)
+    assert (snapshot.status, snapshot.result) == (Status.FAILED, RESULT)
+
+
+async def test_handing_back_burns_no_attempt_and_queues_it_again(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    for job in range(2, 8):
+        await worker.hand_back(held.id, held.token)
+        assert (await redis.lrange(ListQueue.KEY, -1, -1)) == [f"{held.id}-{job}".encode()]
+        held = await claim(worker, held.id, job)
+        assert held.claimed.attempt == 1
+    assert (await store.snapshot(TENANT, held.id)).status is Status.RUNNING
+
+
+async def test_only_the_holder_can_hand_back(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    first = await started(store, worker)
+    await expire_lease(redis, first.id)
+    second = await claim(worker, first.id, job=2)
+    await worker.hand_back(first.id, first.token)
+    assert await worker.renew({second.id: second.token}) == set()
+
+
+async def test_renewing_keeps_others_away(store: Store, worker: WorkerStore, redis: Redis) -> None:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    assert await worker.renew({held.id: held.token}) == set()
+    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+    assert await worker.recover(include_queued=True) == 0
+
+
+async def test_renewing_names_what_is_lost(store: Store, worker: WorkerStore, redis: Redis) -> None:
+    taken, erased, ended, back, kept = [await started(store, worker) for _ in range(5)]
+    await expire_lease(redis, taken.id)
+    await claim(worker, taken.id, job=2)
+    await store.erase(TENANT, erased.id)
+    await ended.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    await worker.hand_back(back.id, back.token)
+    held = {it.id: it.token for it in (taken, erased, ended, back, kept)}
+    assert await worker.renew(held) == {taken.id, erased.id, ended.id, back.id}
+
+
+async def test_renewing_names_what_a_command_changed_until_it_was_looked_at(
+    store: Store, worker: WorkerStore
+) -> None:
+    canceled, finished, changed = [await started(store, worker) for _ in range(3)]
+    held = {it.id: it.token for it in (canceled, finished, changed)}
+    await store.cancel(TENANT, canceled.id)
+    await store.finish(TENANT, finished.id)
+    await store.change(TENANT, changed.id, LimitsChange(threshold=0.1))
+    assert await worker.renew(held) == set(held)
+    assert (await canceled.journal.look()).status is Status.CANCELING
+    assert (await finished.journal.look()).finish_requested
+    assert (await changed.journal.append([step()])).limits.threshold == 0.1
+    assert await worker.renew(held) == set()
+
+
+async def test_a_worker_counts_while_it_gives_signs_of_life(
+    store: Store, worker: WorkerStore, settings: Settings, queue: ListQueue, redis: Redis
+) -> None:
+    async with open_worker_store(settings, queue, "worker-2") as other:
+        await worker.renew({})
+        await other.renew({})
+        assert await store.workers() == 2
+        await other.leave()
+        assert await store.workers() == 1
+    await redis.zadd(keys.WORKERS, {"worker-1": 1})
+    assert await store.workers() == 0

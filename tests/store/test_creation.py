@@ -1,0 +1,171 @@
+"""A submission is one refinement and one job, or neither; the same key and body is the same one."""
+
+import asyncio
+from typing import cast
+
+import pytest
+from redis import Redis as BlockingRedis
+from redis.asyncio import Redis
+from redis.client import Pipeline
+
+from app.contract.errors import IdempotencyMismatch, Overloaded, RefinementNotFound, Unavailable
+from app.contract.events import EventType
+from app.contract.status import Status
+from app.settings import Settings
+from app.store import Store, WorkerStore, keys, open_store
+from tests.store.stage import BODY, DRAFT, TENANT, ListQueue, kinds, new, submit
+
+
+async def jobs(redis: Redis) -> list[str]:
+    return [cast("bytes", job).decode() for job in await redis.lrange(ListQueue.KEY, 0, -1)]
+
+
+async def test_a_new_refinement_is_queued(store: Store, redis: Redis) -> None:
+    created = await store.create(new(ticket="4711"), None)
+    snapshot = await store.snapshot(TENANT, created.id)
+    assert (snapshot.status, snapshot.last_event) == (Status.QUEUED, 1)
+    assert snapshot.metadata == {"ticket": "4711"}
+    assert await kinds(store, created.id) == [EventType.QUEUED]
+    assert await jobs(redis) == [f"{created.id}-1"]
+
+
+async def test_what_was_submitted_comes_back(store: Store, worker: WorkerStore) -> None:
+    refinement_id = await submit(store)
+    submitted = await worker.request(refinement_id)
+    assert submitted.request == await store.request(TENANT, refinement_id) == new().request
+    assert submitted.models == new().models
+
+
+async def test_the_request_itself_stays_out_of_the_journal(store: Store) -> None:
+    events = await store.events(TENANT, await submit(store))
+    assert DRAFT.encode() not in events[0].json
+
+
+async def test_the_same_key_and_body_is_the_same_refinement(store: Store, redis: Redis) -> None:
+    first = await store.create(new(), "key")
+    second = await store.create(new(), "key")
+    assert (second.id, first.replayed, second.replayed) == (first.id, False, True)
+    assert len(await jobs(redis)) == 1
+
+
+async def test_the_same_key_with_another_body_is_refused(store: Store) -> None:
+    await store.create(new(), "key")
+    with pytest.raises(IdempotencyMismatch):
+        await store.create(new(body="b" * 64), "key")
+
+
+async def test_a_key_belongs_to_one_tenant(store: Store) -> None:
+    mine = await store.create(new("mine"), "key")
+    yours = await store.create(new("yours", body="b" * 64), "key")
+    assert mine.id != yours.id
+
+
+async def test_a_key_may_be_of_any_length_and_is_forgotten_after_a_day(
+    store: Store, redis: Redis
+) -> None:
+    key = "schlüssel " * 10_000
+    assert (await store.create(new(), key)).id == (await store.create(new(), key)).id
+    assert 86_000 < await redis.ttl(keys.idempotency(TENANT, key)) <= 86_400
+
+
+async def test_fifty_at_once_with_one_key_are_one_refinement(store: Store, redis: Redis) -> None:
+    created = await asyncio.gather(*(store.create(new(), "key") for _ in range(50)))
+    assert len({it.id for it in created}) == 1
+    assert [it.replayed for it in created].count(False) == 1
+    assert len(await jobs(redis)) == 1
+
+
+async def test_the_same_key_in_many_processes_is_one_refinement(
+    store: Store, settings: Settings, queue: ListQueue, redis: Redis
+) -> None:
+    async with open_store(settings, queue) as other:
+        created = await asyncio.gather(
+            *(side.create(new(), f"key-{n}") for n in range(20) for side in (store, other))
+        )
+    assert len({it.id for it in created}) == 20 == len(await jobs(redis))
+
+
+async def test_a_full_queue_refuses_and_says_when_to_come_back(
+    settings: Settings, queue: ListQueue, redis: Redis
+) -> None:
+    async with open_store(settings.model_copy(update={"queue_max": 2}), queue) as store:
+        await submit(store)
+        replayed_later = await store.create(new(), "key")
+        with pytest.raises(Overloaded) as refused:
+            await store.create(new(), "another key")
+        assert refused.value.retry_after_s
+        assert (await store.create(new(), "key")).id == replayed_later.id
+    assert len(await jobs(redis)) == 2
+
+
+async def test_new_work_is_refused_when_memory_is_nearly_full(
+    settings: Settings, queue: ListQueue, redis: Redis
+) -> None:
+    used = (await redis.info("memory"))["used_memory"]
+    await redis.config_set("maxmemory", int(used / 0.85))
+    try:
+        async with open_store(settings, queue) as store:
+            with pytest.raises(Overloaded, match="memory"):
+                await submit(store)
+    finally:
+        await redis.config_set("maxmemory", 0)
+    assert await jobs(redis) == []
+
+
+class Cut(ListQueue):
+    """Cuts every connection, once, just before the transaction is sent."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._faults = 1
+
+    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
+        super().enqueue(refinement_id, job_id, pipeline)
+        if self._faults:
+            self._faults -= 1
+            with BlockingRedis.from_url(self._url) as client:
+                client.client_kill_filter(_type="normal", skipme=True)
+
+
+@pytest.mark.parametrize("key", ["key", None])
+async def test_a_connection_that_breaks_makes_no_second_refinement(
+    settings: Settings, redis: Redis, key: str | None
+) -> None:
+    async with open_store(settings, Cut(settings.redis_url)) as store:
+        created = await store.create(new(), key)
+    assert not created.replayed
+    assert await jobs(redis) == [f"{created.id}-1"]
+    assert await redis.zcard(keys.listed(TENANT)) == 1
+
+
+class Unanswered(ListQueue):
+    """Has the transaction fail as if it had taken place and only its answer were lost."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
+        with BlockingRedis.from_url(self._url) as client:
+            client.set(keys.idempotency(TENANT, "key"), f"{BODY} {refinement_id}")
+
+
+async def test_an_answer_that_was_lost_is_not_a_replay(settings: Settings) -> None:
+    async with open_store(settings, Unanswered(settings.redis_url)) as store:
+        assert not (await store.create(new(), "key")).replayed
+
+
+async def test_a_redis_that_is_away_is_unavailable(settings: Settings, queue: ListQueue) -> None:
+    away = settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
+    with pytest.raises(Unavailable):
+        async with open_store(away, queue):
+            pass
+
+
+async def test_another_tenants_refinement_is_not_found(store: Store) -> None:
+    refinement_id = await submit(store)
+    with pytest.raises(RefinementNotFound):
+        await store.snapshot("other", refinement_id)
+    with pytest.raises(RefinementNotFound):
+        await store.request("other", refinement_id)
+    with pytest.raises(RefinementNotFound):
+        await store.events("other", refinement_id)

@@ -1,0 +1,205 @@
+"""redis-py sends a command again when its answer is late: every script is harmless then."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from redis.asyncio import Redis
+
+from app.contract.limits import LimitsChange
+from app.contract.status import Status
+from app.store import Store, WorkerStore
+from app.store.codec import encode_limits
+from app.store.scripts import SCRIPTS, run
+from tests.store.stage import (
+    BROKEN,
+    FAILED,
+    JUDGED,
+    TENANT,
+    doubt,
+    everything,
+    expire_lease,
+    expire_retention,
+    iteration,
+    new,
+    started,
+    submit,
+)
+
+Args = tuple[str | bytes | int, ...]
+Scene = Callable[[Store, WorkerStore, Redis], Awaitable[Args]]
+
+LEASE_MS = 5_000
+
+
+async def _append(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    held = await started(store, worker)
+    await store.finish(TENANT, held.id)
+    fields = ("phase", '["a"]')
+    return (held.id, held.token, 1, 2, "", 1, "", len(fields), *fields, "step.completed", "{}")
+
+
+async def _end(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    held = await started(store, worker)
+    return (held.id, held.token, 1, 2, "", 1, "failed", 0, "refinement.failed", "")
+
+
+async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    held = await started(store, worker)
+    await store.cancel(TENANT, held.id)
+    return (held.id, held.token, 1, 2, "", 1, "succeeded", 0, "refinement.completed", "")
+
+
+async def _look(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    held = await started(store, worker)
+    await store.change(TENANT, held.id, LimitsChange(threshold=0.5))
+    return (held.id, held.token, 2, 1)
+
+
+async def _claim(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    refinement_id = await submit(store)
+    return (refinement_id, f"{refinement_id}-1", "nonce", LEASE_MS, 3)
+
+
+async def _claim_again(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    return (held.id, f"{held.id}-2", "nonce", LEASE_MS, 3)
+
+
+async def _claim_once_too_often(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    return (held.id, f"{held.id}-2", "nonce", LEASE_MS, 1)
+
+
+async def _hand_back(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    held = await started(store, worker)
+    return (held.id, held.token)
+
+
+async def _renew(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+    kept, lost = await started(store, worker), await started(store, worker)
+    await expire_lease(redis, kept.id)
+    return ("worker-1", LEASE_MS, kept.id, kept.token, lost.id, 7)
+
+
+async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+    running, canceling, ended = [await started(store, worker) for _ in range(3)]
+    await store.cancel(TENANT, canceling.id)
+    await ended.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    for held in (running, canceling):
+        await expire_lease(redis, held.id)
+    await expire_retention(redis, ended.id)
+    await doubt(redis, await submit(store))
+    return (100, 1, LEASE_MS)
+
+
+async def _posted(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    return (held.id, LEASE_MS)
+
+
+async def _create(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    limits = encode_limits(new().limits)
+    fields: Args = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
+    record: Args = ("test:record", 60)
+    return ("ref_1", TENANT, LEASE_MS, "{}", "{}", "{}", *record, '{"a":"b"}', *fields, *_KEY)
+
+
+_KEY: Args = ("idempotency", "test:idempotency")
+
+
+async def _cancel_queued(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    return (await submit(store), TENANT, "command")
+
+
+async def _cancel_running(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    return ((await started(store, worker)).id, TENANT, "command")
+
+
+async def _cancel_lost(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    return (held.id, TENANT, "command")
+
+
+async def _finish(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    return ((await started(store, worker)).id, TENANT, "command")
+
+
+async def _finish_judged(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    held = await started(store, worker)
+    await held.journal.append([iteration(held)], JUDGED)
+    return (held.id, TENANT, "command")
+
+
+async def _change(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    held = await started(store, worker)
+    return (held.id, TENANT, "command", 1, encode_limits(held.claimed.state.limits))
+
+
+async def _erase(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    await store.create(new(ticket="1"), "key")
+    return (await submit(store, ticket="1"), TENANT)
+
+
+async def _workers(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    await worker.renew({})
+    return ()
+
+
+SCENES: list[tuple[str, Scene]] = [
+    ("append", _append),
+    ("append", _end),
+    ("append", _end_while_canceling),
+    ("look", _look),
+    ("claim", _claim),
+    ("claim", _claim_again),
+    ("claim", _claim_once_too_often),
+    ("hand_back", _hand_back),
+    ("renew", _renew),
+    ("take_due", _take_due),
+    ("posted", _posted),
+    ("create", _create),
+    ("cancel", _cancel_queued),
+    ("cancel", _cancel_running),
+    ("cancel", _cancel_lost),
+    ("finish", _finish),
+    ("finish", _finish_judged),
+    ("change", _change),
+    ("erase", _erase),
+    ("workers", _workers),
+]
+
+# These answer differently the second time, and their callers can bear it: what was taken once is
+# due again after a lease, what was erased is not found, and more time has gone by.
+ANSWERS_ONCE = {"take_due", "erase", "claim"}
+
+
+def test_every_script_is_sent_twice() -> None:
+    assert {name for name, _ in SCENES} == set(SCRIPTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "scene"), SCENES, ids=[scene.__name__.strip("_") for _, scene in SCENES]
+)
+async def test_a_script_that_is_sent_twice_changes_nothing_the_second_time(
+    store: Store, worker: WorkerStore, redis: Redis, name: str, scene: Scene
+) -> None:
+    args = await scene(store, worker, redis)
+    first = await run(redis, SCRIPTS[name], *args)
+    before = await everything(redis)
+    second = await run(redis, SCRIPTS[name], *args)
+    assert await everything(redis) == before
+    assert name in ANSWERS_ONCE or second == first
+
+
+async def test_a_claim_that_is_sent_twice_gives_the_same_token(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    args = await _claim_again(store, worker, redis)
+    first = await run(redis, SCRIPTS["claim"], *args)
+    second = await run(redis, SCRIPTS["claim"], *args)
+    assert first[:3] == [2, 2, 1]
+    assert [int(it) for it in second[:3]] == [2, 2, 1]
