@@ -14,6 +14,9 @@ from app.contract.requests import RefinementRequest
 UNSEEN = (Problem, RefinementRequest, LimitsChange)
 """Schemas that FastAPI does not see: what is read and refused by hand."""
 
+FOREIGN = {"HTTPValidationError", "ValidationError"}
+"""Schemas of refusals that FastAPI would make."""
+
 VERSION = "1"
 """Of the HTTP contract; a change that breaks clients is `/v2`."""
 
@@ -45,11 +48,20 @@ def document(app: FastAPI) -> dict[str, Any]:
         [(contract, "validation") for contract in UNSEEN],
         ref_template="#/components/schemas/{model}",
     )
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    schemas |= unseen["$defs"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
+    schemas = document["components"]["schemas"] | unseen["$defs"]
+    document["components"]["schemas"] = {
+        name: schemas[name] for name in sorted(schemas.keys() - FOREIGN)
+    }
+    for path in document["paths"].values():
+        for operation in path.values():
+            _drop_foreign(operation["responses"])
     return document
+
+
+def _drop_foreign(responses: dict[str, Any]) -> None:
+    """FastAPI announces a 422 of its own for every parameter; here that is a 400 or a 404."""
+    if responses.get("422", {}).get("description") == "Validation Error":
+        del responses["422"]
 
 
 def _row(kind: Any) -> str:

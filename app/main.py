@@ -1,0 +1,94 @@
+"""The only wiring: what the API process is made of, and how it is run."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+
+from app.api import docs, health, journal, offers, problems, refinements
+from app.api.body_limit import BodyLimit
+from app.api.openapi import document
+from app.api.server import Server, configured
+from app.contract.errors import Unavailable
+from app.queue import RefinementQueue
+from app.service import Admission, Casting, Doors, Service, Watching
+from app.settings import Settings
+from app.store import UnusableRedis, open_store, open_wakeups
+
+PATIENCE_S = 30.0
+AGAIN_S = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class Api(FastAPI):
+    """FastAPI with the document that says what this API really answers."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document, made once."""
+        if self.openapi_schema is None:
+            self.openapi_schema = document(self)
+        return self.openapi_schema
+
+
+def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
+    """Return the API, which connects when it starts up; closing `doors` ends streams and waits.
+
+    Raises ValueError for settings that contradict each other.
+    """
+    doors = doors or Doors()
+    casting = Casting(settings)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Service]]:
+        async with (
+            open_store(settings, RefinementQueue(settings.queue)) as store,
+            open_wakeups(settings) as wakeups,
+        ):
+            watching = Watching(store, wakeups, doors)
+            yield {"service": Service(store, watching, Admission(casting))}
+            doors.close()
+
+    app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    problems.install(app)
+    for module in (refinements, journal, offers, health, docs):
+        app.include_router(module.router)
+    return app
+
+
+def serve(settings: Settings) -> int:
+    """Serve until a signal comes; return 0 then, 1 if it could not start. The log says why.
+
+    Waits half a minute for a Redis that cannot be reached; one that would lose records is refused.
+    """
+    doors = Doors()
+    try:
+        server = Server(configured(create_app(settings, doors), settings), doors.close)
+        asyncio.run(_reachable(settings))
+    except (Unavailable, UnusableRedis, ValueError) as error:
+        _log.error("cannot start: %s", error)
+        return 1
+    server.run()
+    return 0
+
+
+async def _reachable(settings: Settings) -> None:
+    if not settings.redis_url:
+        raise ValueError("HONE_REDIS_URL is empty; `hone serve` would start a Redis of its own")
+    give_up = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            async with open_store(settings, RefinementQueue(settings.queue)):
+                return
+        except Unavailable as error:
+            if time.monotonic() > give_up:
+                raise
+            where = urlsplit(settings.redis_url)
+            _log.warning("waiting for Redis at %s: %s", where.hostname or where.path, error)
+        await asyncio.sleep(AGAIN_S)

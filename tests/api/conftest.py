@@ -1,0 +1,59 @@
+"""The API over real HTTP, on a real Redis, and the worker's side of the store."""
+
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.api.server import Server, configured
+from app.embedded import EmbeddedRedis
+from app.main import create_app
+from app.queue import RefinementQueue
+from app.service import Doors
+from app.settings import Settings
+from app.store import WorkerStore, open_worker_store
+from tests.waiting import eventually
+
+
+@contextmanager
+def running(settings: Settings, app: FastAPI | None = None) -> Iterator[str]:
+    """Run the API in a thread with an event loop of its own; the address is yielded."""
+    doors = Doors()
+    app = app or create_app(settings, doors)
+    server = Server(configured(app, settings), doors.close)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        assert eventually(lambda: server.started)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.handle_exit(15, None)
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def settings(redis_server: EmbeddedRedis) -> Settings:
+    return Settings(redis_url=redis_server.url, port=0, max_body_bytes=300_000)
+
+
+@pytest.fixture(scope="session")
+def server(settings: Settings) -> Iterator[str]:
+    with running(settings) as url:
+        yield url
+
+
+@pytest.fixture
+async def api(server: str, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the API, whose Redis is empty."""
+    async with httpx.AsyncClient(base_url=server, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+async def worker(settings: Settings, redis_url: str) -> AsyncIterator[WorkerStore]:
+    async with open_worker_store(settings, RefinementQueue(settings.queue), "hand") as store:
+        yield store

@@ -1,0 +1,86 @@
+"""Cancel, finish, change and erase."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from app.store import WorkerStore
+from tests.api.stage import DRAFT, Hand, ended, problem, submitted, watching
+
+
+async def test_cancel_ends_at_once_what_nobody_works_on(api: httpx.AsyncClient) -> None:
+    url = f"/v1/refinements/{await submitted(api)}"
+    response = await api.post(f"{url}/cancel")
+    assert response.status_code == 202
+    assert response.json()["status"] == "canceled"
+    assert (await api.post(f"{url}/cancel")).status_code == 202
+
+
+async def test_cancel_is_over_when_work_has_stopped(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    url = f"/v1/refinements/{(refinement_id := await submitted(api))}"
+    hand = await Hand.claim(worker, refinement_id)
+    await hand.judge(0, DRAFT, 0.4)
+    assert (await api.post(f"{url}/cancel")).json()["status"] == "canceling"
+    await hand.stop()
+    snapshot = (await api.get(url)).json()
+    assert (snapshot["status"], snapshot["stop_reason"]) == ("canceled", "canceled")
+    assert snapshot["result"]["draft"] == DRAFT
+
+
+@pytest.mark.parametrize("command", ["cancel", "finish"])
+async def test_a_command_on_what_has_ended_is_a_conflict(
+    api: httpx.AsyncClient, worker: WorkerStore, command: str
+) -> None:
+    refinement_id = await ended(api, worker)
+    problem(await api.post(f"/v1/refinements/{refinement_id}/{command}"), 409, "conflict")
+
+
+async def test_finish_is_journaled_once_a_draft_was_judged(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    url = f"/v1/refinements/{(refinement_id := await submitted(api))}"
+    hand = await Hand.claim(worker, refinement_id)
+    before = (await api.post(f"{url}/finish")).json()["last_event"]
+    assert before == 2
+    await hand.judge(0, DRAFT, 0.4)
+    judged = (await api.get(url)).json()["last_event"]
+    assert (await api.post(f"{url}/finish")).json()["last_event"] == judged + 1
+    assert (await api.post(f"{url}/finish")).json()["last_event"] == judged + 1
+
+
+async def test_a_change_answers_with_the_limits_now_in_force(api: httpx.AsyncClient) -> None:
+    url = f"/v1/refinements/{await submitted(api)}"
+    limits = (await api.patch(url, json={"threshold": 0.5})).json()
+    assert (limits["threshold"], limits["max_iterations"], limits["max_seconds"]) == (0.5, 3, 600)
+    snapshot = (await api.get(url)).json()
+    assert (snapshot["threshold"], snapshot["last_event"]) == (0.5, 2)
+
+
+async def test_a_change_is_refused_like_any_other_body(api: httpx.AsyncClient) -> None:
+    url = f"/v1/refinements/{await submitted(api)}"
+    refused = problem(await api.patch(url, json={"patience": 3}), 422, "invalid_request")
+    assert refused["errors"][0]["pointer"] == "/patience"
+
+
+async def test_what_was_erased_is_a_404_and_its_watchers_streams_end(
+    api: httpx.AsyncClient,
+) -> None:
+    refinement_id = await submitted(api)
+    async with watching(api, refinement_id) as events:
+        assert (await anext(events)).id == 1
+        response = await api.delete(f"/v1/refinements/{refinement_id}")
+        assert (response.status_code, response.content) == (204, b"")
+        assert [event async for event in events] == []
+    for method in ("GET", "DELETE"):
+        problem(await api.request(method, f"/v1/refinements/{refinement_id}"), 404, "not_found")
+
+
+async def test_a_long_poll_of_what_is_erased_is_a_404(api: httpx.AsyncClient) -> None:
+    refinement_id = await submitted(api)
+    polling = asyncio.create_task(api.get(f"/v1/refinements/{refinement_id}?wait=30"))
+    await asyncio.sleep(0.2)
+    await api.delete(f"/v1/refinements/{refinement_id}")
+    problem(await polling, 404, "not_found")

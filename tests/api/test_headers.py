@@ -1,0 +1,112 @@
+"""What clients say in headers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.api.headers import accepted, event_number, idempotency_key, preferred_wait_s, seen_events
+from app.contract.errors import MalformedHeader
+
+OFFERED = ("text/event-stream", "application/json")
+
+
+@pytest.mark.parametrize(
+    ("prefer", "wait_s"),
+    [
+        ([], None),
+        (["wait=30"], 30),
+        (["respond-async, wait=10"], 10),
+        (["handling=lenient; x=1", 'WAIT = "5"'], 5),
+        (["wait=1, wait=2"], 1),
+        (["wait=60"], 60),
+        (["respond-async", ""], None),
+    ],
+)
+def test_prefer_is_read_as_rfc_7240_says(prefer: list[str], wait_s: int | None) -> None:
+    assert preferred_wait_s(prefer) == wait_s
+
+
+@pytest.mark.parametrize(
+    "prefer", ["wait", "wait=", "wait=-1", "wait=1.5", "wait=61", "wait=\u0661"]
+)
+def test_a_wait_that_is_no_whole_number_up_to_60_is_refused(prefer: str) -> None:
+    with pytest.raises(MalformedHeader):
+        preferred_wait_s([prefer])
+
+
+@pytest.mark.parametrize("value", ["", " 1", "-1", "1.0", "+1", "0x1", "\u0661", "1" * 19, "null"])
+def test_an_event_number_is_digits_and_nothing_else(value: str) -> None:
+    with pytest.raises(MalformedHeader):
+        event_number("Last-Event-ID", value)
+
+
+@pytest.mark.parametrize(
+    ("header", "key"),
+    [("abc", "abc"), ('"abc"', "abc"), (r'"a\"b\\"', 'a"b\\'), ('a"b', 'a"b'), (None, None)],
+)
+def test_a_key_is_the_same_quoted_or_bare(header: str | None, key: str | None) -> None:
+    assert idempotency_key(header) == key
+
+
+@pytest.mark.parametrize("header", ["", '""', "a" * 256, "caf\u00e9", "a\tb"])
+def test_a_key_has_1_to_255_printable_characters(header: str) -> None:
+    with pytest.raises(MalformedHeader):
+        idempotency_key(header)
+
+
+@pytest.mark.parametrize(
+    ("if_none_match", "seen", "unseen"),
+    [
+        (['"7"'], 7, 8),
+        (['"6", W/"7"'], 7, 8),
+        (['"6"', '"7"'], 6, 8),
+        (['"x", 7, "7'], None, 7),
+    ],
+)
+def test_a_tag_names_the_event_it_was_made_of(
+    if_none_match: list[str], seen: int | None, unseen: int
+) -> None:
+    events = seen_events(if_none_match)
+    assert events is not None
+    assert seen is None or seen in events
+    assert unseen not in events
+
+
+def test_without_if_none_match_nothing_was_seen_and_a_star_is_everything() -> None:
+    assert seen_events([]) is None
+    assert 3 in (seen_events(["*"]) or ())
+
+
+@pytest.mark.parametrize(
+    ("accept", "answer"),
+    [
+        ([], "text/event-stream"),
+        (["*/*"], "text/event-stream"),
+        (["text/event-stream"], "text/event-stream"),
+        (["application/json"], "application/json"),
+        (["application/*;q=0.9, text/*;q=0.1"], "application/json"),
+        (["text/event-stream;q=0, */*"], "application/json"),
+        (["text/html, application/xhtml+xml, */*;q=0.8"], "text/event-stream"),
+        (["text/html"], None),
+        (["application/json;q=0"], None),
+        (["application/json;q=high"], None),
+    ],
+)
+def test_accept_is_weighed_as_rfc_9110_says(accept: list[str], answer: str | None) -> None:
+    assert accepted(accept, OFFERED) == answer
+
+
+@given(st.text(st.characters(max_codepoint=255), max_size=60))
+def test_any_header_is_read_or_refused(text: str) -> None:
+    readers = (
+        lambda: preferred_wait_s([text]),
+        lambda: seen_events([text]),
+        lambda: idempotency_key(text),
+        lambda: accepted([text], OFFERED),
+        lambda: event_number("after", text),
+    )
+    for read in readers:
+        try:
+            read()
+        except MalformedHeader as refusal:
+            assert refusal.detail  # noqa: PT017 - either way out is fine

@@ -1,0 +1,119 @@
+"""What the server says about itself."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import TypeAdapter
+
+from app.api import examples
+from app.contract.events import Event, EventPage
+from app.contract.limits import LimitsChange
+from app.contract.requests import RefinementRequest
+from app.contract.snapshot import Snapshot
+from app.contract.strategies import AnyStrategy
+from app.contract.validators import AnyValidator
+from app.main import create_app
+from app.settings import Settings
+from app.store import WorkerStore
+
+OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"
+
+
+@pytest.mark.parametrize(
+    ("path", "union", "kinds"),
+    [
+        ("strategies", AnyStrategy, {"iterative", "critique"}),
+        ("validators", AnyValidator, {"length", "contains", "regex", "json_schema"}),
+    ],
+)
+async def test_every_kind_is_offered_with_a_schema_that_its_defaults_satisfy(
+    api: httpx.AsyncClient, path: str, union: Any, kinds: set[str]
+) -> None:
+    offers = (await api.get(f"/v1/{path}")).json()["data"]
+    assert {offer["kind"] for offer in offers} == kinds
+    needed = {"pattern": "a", "texts": ["a"], "schema": {}, "max_words": 1}
+    for offer in offers:
+        Draft202012Validator.check_schema(offer["schema"])
+        fields = {name: needed[name] for name in needed if name in offer["schema"]["properties"]}
+        request = {**offer["defaults"], **fields, "kind": offer["kind"]}
+        Draft202012Validator(offer["schema"]).validate(request)
+        TypeAdapter(union).validate_python(request)
+
+
+async def test_the_models_say_what_has_to_be_set(api: httpx.AsyncClient) -> None:
+    models = (await api.get("/v1/models")).json()
+    offers = {offer["provider"]: offer for offer in models["data"]}
+    assert models["default"] == "offline:editor"
+    assert offers.keys() == {"offline", "openai", "anthropic"}
+    assert offers["offline"]["configured"]
+    assert offers["offline"]["names"] == ["offline:editor"]
+    assert "OPENAI_API_KEY" in offers["openai"]["missing"]
+    assert offers["anthropic"]["priced"]
+
+
+async def test_a_server_without_workers_is_ready_with_a_warning(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    assert (await api.get("/healthz")).json() == {"status": "ok"}
+    ready = (await api.get("/readyz")).json()
+    assert (ready["status"], ready["workers"], len(ready["warnings"])) == ("ready", 0, 1)
+    await worker.renew({})
+    assert (await api.get("/readyz")).json() == {"status": "ready", "workers": 1, "warnings": []}
+
+
+async def test_the_page_needs_nothing_from_elsewhere(api: httpx.AsyncClient) -> None:
+    page = (await api.get("/docs")).text
+    assets = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(assets) == 3
+    for asset in assets:
+        assert asset.startswith("/")
+        assert (await api.get(asset)).status_code == 200
+    assert not re.findall(r"https?://", page)
+
+
+def document() -> dict[str, Any]:
+    return create_app(Settings()).openapi()
+
+
+def test_the_committed_document_is_the_one_the_code_makes() -> None:
+    assert OPENAPI.read_text() == json.dumps(document(), indent=2) + "\n"
+
+
+def operations() -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (path, method, operation)
+        for path, item in document()["paths"].items()
+        for method, operation in item.items()
+    ]
+
+
+def test_every_operation_is_named_described_and_refuses_with_problems() -> None:
+    assert document()["openapi"] == "3.1.0"
+    for _, _, operation in operations():
+        assert re.fullmatch(r"[a-z]+[A-Z]\w+", operation["operationId"])
+        assert operation["description"]
+        for status, response in operation["responses"].items():
+            assert response["description"]
+            if int(status) >= 400:
+                assert response["content"].keys() == {"application/problem+json"}
+
+
+def test_every_reference_of_the_document_leads_somewhere() -> None:
+    made = document()
+    references = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(made)))
+    assert references <= made["components"]["schemas"].keys()
+
+
+def test_every_example_is_what_its_contract_reads() -> None:
+    for request in examples.REQUESTS.values():
+        RefinementRequest.model_validate_json(json.dumps(request), strict=True)
+    for change in examples.CHANGES.values():
+        LimitsChange.model_validate_json(json.dumps(change), strict=True)
+    Snapshot.model_validate(examples.SNAPSHOT)
+    Event.model_validate(examples.EVENT)
+    EventPage.model_validate(examples.EVENT_PAGE)

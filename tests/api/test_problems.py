@@ -1,0 +1,99 @@
+"""Every refusal is a problem, whoever refuses, and no body is a defect."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examined
+from hypothesis import strategies as st
+
+from app.main import create_app
+from app.settings import Settings
+from tests.api.conftest import running
+from tests.api.stage import REQUEST, problem
+
+JSON = {"Content-Type": "application/json"}
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(
+    [
+        "task",
+        "draft",
+        "context",
+        "criteria",
+        "strategy",
+        "threshold",
+        "stop",
+        "validators",
+        "models",
+    ]
+)
+MUTATED = st.dictionaries(FIELDS, VALUES, min_size=1, max_size=3).map(
+    lambda fields: json.dumps({**REQUEST, **fields}).encode()
+)
+BODIES = st.binary(max_size=200) | VALUES.map(json.dumps).map(str.encode) | MUTATED
+
+
+def test_no_body_is_a_defect(server: str, redis_url: str) -> None:
+    with httpx.Client(base_url=server, timeout=30) as client:
+
+        @examined(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(BODIES)
+        def sent(body: bytes) -> None:
+            response = client.post("/v1/refinements", content=body, headers=JSON)
+            if response.status_code != 202:
+                assert problem(response, 422, "invalid_request")["errors"]
+
+        sent()
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/v1", "/v1/refinements/", "/v2/refinements", "/docs/x", "/%ff"]
+)
+async def test_an_unknown_address_is_a_problem(api: httpx.AsyncClient, path: str) -> None:
+    problem(await api.get(path), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("PUT", "/v1/refinements"), ("DELETE", "/healthz"), ("TRACE", "/v1/models")],
+)
+async def test_a_wrong_method_is_a_problem_that_says_which_are_right(
+    api: httpx.AsyncClient, method: str, path: str
+) -> None:
+    response = await api.request(method, path)
+    problem(response, 405, "method_not_allowed")
+    assert response.headers["allow"]
+
+
+async def test_a_problem_names_the_request_it_is_about(api: httpx.AsyncClient) -> None:
+    found = problem(await api.get("/v1/refinements/x"), 404, "not_found")
+    assert found["instance"] == "/v1/refinements/x"
+
+
+def test_a_defect_is_a_problem_that_gives_nothing_away(settings: Settings) -> None:
+    app = create_app(settings)
+
+    @app.get("/defect")
+    async def defect() -> None:
+        raise RuntimeError("secret")
+
+    with running(settings, app) as url:
+        response = httpx.get(f"{url}/defect")
+    assert "secret" not in response.text
+    problem(response, 500, "internal")
+
+
+@pytest.mark.parametrize("values", [{"model": "nobody:x"}, {"model": "openai:x"}, {"model": "x"}])
+def test_a_default_model_that_cannot_be_called_is_noticed_at_the_start(
+    settings: Settings, values: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match=r"HONE_MODEL|model"):
+        create_app(settings.model_copy(update=values))
