@@ -34,6 +34,10 @@ class Provider(Contract):
     )
     costs: bool = Field(description="Whether calls may cost money.")
 
+    def serves(self, model: str) -> bool:
+        """Return whether it knows a model of that name, the part after the colon."""
+        return bool(model) and (not self.models or model in self.models)
+
 
 class Band(Contract):
     """US dollars per million tokens for a call with at most that many input tokens."""
@@ -118,7 +122,7 @@ def provider_of(model: str, named: Collection[str] = ()) -> Provider | None:
     if name in named:
         return BY_NAME["openai"].model_copy(update={"name": name, "needs_key": False})
     provider = BY_NAME.get(name)
-    return provider if provider and (not provider.models or rest in provider.models) else None
+    return provider if provider and provider.serves(rest) else None
 
 
 @cache

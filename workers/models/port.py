@@ -1,9 +1,9 @@
 """The port through which every model is reached, and the ways a call can fail.
 
 ModelError
-  ModelUnavailable    model_unavailable   unreachable, overloaded, timed out, still failing after retries
-  ModelRefused        model_refused       the server refuses this call (key, name, size, content); not retried
-  UnreadableReply     unreadable_reply    the server answered with something that is not its own format
+  ModelUnavailable  model_unavailable  unreachable, overloaded, timed out, failing after retries
+  ModelRefused      model_refused      the server refuses this call (key, name, size, content)
+  UnreadableReply   unreadable_reply   the answer is in no known format, too large, cut off, empty
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class ModelRefused(ModelError):
 
 
 class UnreadableReply(ModelError):
-    """The server's answer is not in its own format, too large, or empty."""
+    """The server's answer is not in its own format, too large, cut off, or empty."""
 
     code = "unreadable_reply"
 

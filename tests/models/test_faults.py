@@ -1,0 +1,211 @@
+"""Every way in which a model server fails: bounded calls, time and memory, and a name for it."""
+
+import asyncio
+import gzip
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.model_replies import (
+    EMPTY,
+    HANG,
+    NOT_JSON,
+    RESET,
+    WRONG_SCHEMA,
+    Asked,
+    Reply,
+    chat,
+    drip,
+    huge,
+    refusal,
+)
+from tests.models.asking import PATIENCE, REPLY_BYTES, call, in_turn, serving
+from workers.models.port import ModelError, ModelRefused, ModelUnavailable, UnreadableReply
+from workers.models.retries import Patience
+
+HASTY = replace(PATIENCE, total_s=0.3)
+BUSY = refusal(429, "slow down", ("Retry-After", "0"))
+
+
+async def failure(reply: Reply, patience: Patience = PATIENCE) -> tuple[ModelError, int]:
+    """How a call fails that always gets this reply, and how many requests the server saw."""
+    async with serving(in_turn(reply), patience=patience) as (model, server):
+        with pytest.raises(ModelError) as caught:
+            await model.complete(call())
+        assert caught.value.usage.calls == server.counts.calls
+        return caught.value, server.counts.calls
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+async def test_a_refusal_that_may_pass_is_asked_again_at_most_three_times(status: int) -> None:
+    error, calls = await failure(refusal(status, "not now"))
+    assert type(error) is ModelUnavailable
+    assert calls == 3
+    assert f"answered {status}: not now" in error.detail
+    assert error.usage.cost_usd == 0.0
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
+async def test_a_refusal_that_stays_is_not_asked_again(status: int) -> None:
+    error, calls = await failure(refusal(status, "no such model"))
+    assert isinstance(error, ModelRefused)
+    assert error.code == "model_refused"
+    assert calls == 1
+    assert "no such model" in error.detail
+
+
+async def test_a_server_that_says_a_retry_is_useless_is_believed() -> None:
+    error, calls = await failure(refusal(429, "quota used up", ("x-should-retry", "false")))
+    assert isinstance(error, ModelRefused)
+    assert calls == 1
+
+
+@pytest.mark.parametrize("reply", [NOT_JSON, WRONG_SCHEMA, EMPTY, chat(""), chat("  \n")])
+async def test_a_reply_that_cannot_be_read_is_not_asked_again(reply: Reply) -> None:
+    error, calls = await failure(reply)
+    assert type(error) is UnreadableReply
+    assert calls == 1
+    assert error.usage.cost_usd is None
+
+
+async def test_a_reply_cut_off_by_the_output_limit_is_not_taken_for_a_text() -> None:
+    choice = {"finish_reason": "length", "message": {"content": "Dear cust"}}
+    error, _ = await failure(chat("", choices=[choice]))
+    assert type(error) is UnreadableReply
+    assert (error.usage.input_tokens, error.usage.output_tokens) == (700, 300)
+
+
+async def test_a_reply_withheld_by_a_filter_is_a_refusal() -> None:
+    choice = {"finish_reason": "content_filter", "message": {"content": "Dear"}}
+    error, _ = await failure(chat("", choices=[choice]))
+    assert type(error) is ModelRefused
+
+
+async def test_a_reset_connection_is_tried_three_times() -> None:
+    error, calls = await failure(RESET)
+    assert type(error) is ModelUnavailable
+    assert calls == 3
+    assert error.usage.cost_usd is None
+
+
+async def test_a_server_that_is_not_there_is_tried_three_times() -> None:
+    async with serving(in_turn(EMPTY)) as (model, server):
+        await server.__aexit__()
+        with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:\d+ cannot be reached") as caught:
+            await model.complete(call())
+    assert caught.value.usage.calls == 3
+    assert caught.value.usage.cost_usd == 0.0
+
+
+@pytest.mark.parametrize("reply", [HANG, drip("never whole", every_s=0.05)])
+async def test_a_server_too_slow_for_the_whole_time_is_given_up(reply: Reply) -> None:
+    error, calls = await failure(reply, HASTY)
+    assert type(error) is ModelUnavailable
+    assert "did not answer in time" in error.detail
+    assert calls == 1
+
+
+async def test_a_first_byte_that_does_not_come_leaves_time_to_try_again() -> None:
+    patience = replace(PATIENCE, first_byte_s=0.1)
+    async with serving(in_turn(HANG, chat("done")), patience=patience) as (model, _):
+        reply = await model.complete(call())
+    assert reply.text == "done"
+    assert reply.usage.calls == 2
+
+
+async def test_a_reply_of_50_megabytes_is_dropped_soon_after_the_limit() -> None:
+    async with serving(in_turn(huge())) as (model, server):
+        with pytest.raises(UnreadableReply, match=f"more than {REPLY_BYTES} bytes"):
+            await model.complete(call())
+        assert server.counts.calls == 1
+        assert server.counts.bytes_sent < 8 * 1024 * 1024
+
+
+async def test_a_reply_that_grows_when_decompressed_is_held_to_the_same_limit() -> None:
+    bomb = Reply(body=gzip.compress(b"x" * 50_000_000), headers=(("Content-Encoding", "gzip"),))
+    error, calls = await failure(bomb)
+    assert type(error) is UnreadableReply
+    assert f"more than {REPLY_BYTES} bytes" in error.detail
+    assert calls == 1
+
+
+async def test_a_compressed_reply_is_read_though_none_was_asked_for() -> None:
+    packed = Reply(body=gzip.compress(chat("done").body), headers=(("Content-Encoding", "gzip"),))
+    async with serving(in_turn(packed)) as (model, _):
+        assert (await model.complete(call())).text == "done"
+
+
+@pytest.mark.parametrize(
+    "headers", [(("Content-Encoding", "br"),), (("Content-Encoding", "gzip"),)]
+)
+async def test_a_reply_in_no_known_or_a_broken_encoding_cannot_be_read(
+    headers: tuple[tuple[str, str], ...],
+) -> None:
+    error, _ = await failure(Reply(body=b"not packed", headers=headers))
+    assert type(error) is UnreadableReply
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    error, calls = await failure(Reply(status=307, headers=(("Location", "/elsewhere"),)))
+    assert isinstance(error, ModelRefused)
+    assert "redirect" in error.detail
+    assert calls == 1
+
+
+@pytest.mark.parametrize("trouble", [BUSY, refusal(500, "oops"), RESET])
+async def test_trouble_that_passes_is_not_noticed_but_counted(trouble: Reply) -> None:
+    async with serving(in_turn(trouble, trouble, chat("done"))) as (model, _):
+        reply = await model.complete(call())
+    assert reply.text == "done"
+    assert reply.usage.calls == 3
+
+
+async def test_a_wait_longer_than_the_time_left_is_not_begun() -> None:
+    error, calls = await failure(refusal(429, "slow down", ("Retry-After", "60")))
+    assert type(error) is ModelUnavailable
+    assert "no time is left" in error.detail
+    assert calls == 1
+
+
+async def test_a_cancelled_call_drops_its_connection_at_once() -> None:
+    async with serving(in_turn(HANG)) as (model, server):
+        await cancelled_when(model.complete(call()), lambda: server.counts.in_flight == 1)
+        await until(lambda: server.counts.dropped == 1)
+        assert server.counts.in_flight == 0
+
+
+async def test_a_call_cancelled_in_the_middle_of_its_reply_drops_its_connection() -> None:
+    async with serving(in_turn(drip("never whole", every_s=0.01))) as (model, server):
+        await cancelled_when(model.complete(call()), lambda: server.counts.bytes_sent > 150)
+        await until(lambda: server.counts.dropped == 1)
+
+
+async def test_200_calls_at_once_overlap_and_each_has_its_own_reply() -> None:
+    def echo(asked: Asked) -> Reply:
+        return replace(chat(asked.header("idempotency-key") or ""), delay_s=0.5)
+
+    async with serving(echo) as (model, server):
+        calls = [model.complete(call(key=f"ref_{n}")) for n in range(200)]
+        replies = await asyncio.gather(*calls)
+    assert [reply.text for reply in replies] == [f"ref_{n}" for n in range(200)]
+    assert server.counts.most_in_flight == 200
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for the condition, within a bound that only a failure reaches."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what is waited for is a counter, not an event
+            await asyncio.sleep(0.01)
+
+
+async def cancelled_when(
+    coroutine: Coroutine[Any, Any, object], condition: Callable[[], bool]
+) -> None:
+    """Start it, wait for the condition, cancel it."""
+    task = asyncio.create_task(coroutine)
+    await until(condition)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

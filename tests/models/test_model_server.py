@@ -1,0 +1,90 @@
+"""The model server that benchmarks and end-to-end tests count on."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+from urllib.request import Request, urlopen
+
+from app.contract.judgement import Critique
+from benchmarks.model_replies import draft, improving
+from benchmarks.model_server import ModelServer
+from tests.models.asking import TASK, call, serving
+from workers.engine.briefs import Judge, Revise
+from workers.engine.similarity import similarity
+
+
+async def test_a_refinement_takes_a_draft_four_critiques_and_three_revisions() -> None:
+    scores: list[float] = []
+    async with serving(improving) as (model, server):
+        text = (await model.complete(call())).text
+        while True:
+            verdict = await model.complete(call(Judge(TASK, text)))
+            critique = Critique.model_validate_json(verdict.text)
+            scores.append(critique.scores[0].score or 0.0)
+            if scores[-1] >= 0.85:
+                break
+            revise = Revise(TASK, text, ("quality: too long",), critique, ())
+            text = (await model.complete(call(revise))).text
+        assert server.counts.calls == 8
+    assert scores == [0.4, 0.6, 0.8, 0.95]
+    assert text == draft(4)
+
+
+def test_no_two_drafts_in_a_row_are_alike() -> None:
+    assert all(similarity(draft(n), draft(n + 1)) < 0.5 for n in range(1, 5))
+
+
+async def test_every_criterion_of_the_request_is_scored() -> None:
+    async with serving(improving) as (model, _):
+        asked = call(Judge(TASK, draft(2)))
+        schema = json.loads(json.dumps(asked.prompt.schema).replace("quality", "tone"))
+        reply = await model.complete(
+            call(prompt=asked.prompt.__class__("c", 1, "", draft(2), schema))
+        )
+    assert json.loads(reply.text)["scores"][0]["criterion"] == "tone"
+
+
+async def test_calls_are_counted_by_their_key() -> None:
+    async with serving(improving) as (model, server):
+        for key in ("a", "b", "a"):
+            await model.complete(call(key=key))
+        assert server.counts.keys == {"a": 2, "b": 1}
+        assert server.counts.summary()["repeated"] == 1
+
+
+async def test_a_reset_counts_from_zero_and_keeps_the_connections() -> None:
+    async with serving(improving) as (model, server):
+        await model.complete(call())
+        server.reset()
+        assert server.counts.calls == 0
+        await model.complete(call())
+        assert (server.counts.calls, server.counts.connections) == (1, 1)
+
+
+def test_it_is_started_as_a_process_and_asked_for_its_counters() -> None:
+    command = [sys.executable, "-m", "benchmarks.model_server", "--latency-ms", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        origin = f"http://127.0.0.1:{int(process.stdout.readline())}"
+        body = json.dumps({"messages": [{"role": "user", "content": "Write."}]}).encode()
+        asked = Request(f"{origin}/v1/chat/completions", body, {"Idempotency-Key": "ref_1"})
+        answer, _ = fetched(asked), fetched(asked)
+        stats, keys = fetched(f"{origin}/stats"), fetched(f"{origin}/keys")
+        again = fetched(Request(f"{origin}/reset", b""))
+        process.terminate()
+    assert answer["choices"][0]["message"]["content"] == draft(1)
+    assert (stats["calls"], stats["answered"], stats["repeated"]) == (2, 2, 1)
+    assert keys == {"ref_1": 2}
+    assert again["calls"] == 0
+
+
+def fetched(asked: Request | str) -> Any:
+    with urlopen(asked) as answer:
+        return json.load(answer)
+
+
+async def test_two_servers_do_not_share_their_counters() -> None:
+    async with ModelServer() as one, ModelServer() as other:
+        assert one.port != other.port
+        assert one.counts is not other.counts

@@ -1,0 +1,200 @@
+"""The one way out to model servers: HTTP on aiohttp, with every bound a call needs.
+
+Failures of a call, all `ModelError` (see port.py):
+
+  Rejected (ModelRefused)   a 4xx that stays, or a redirect: never followed, keys go nowhere else
+  ModelUnavailable          not reached, too slow, reset, or still a passing refusal after the tries
+  UnreadableReply           too many bytes, or not HTTP
+
+Calls are repeated here and nowhere else. Exceptions of the HTTP library are not chained: some carry
+the request's header, and with it a key.
+"""
+
+import asyncio
+import json
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import quote
+
+import aiohttp
+
+from workers.models.port import ModelRefused, ModelUnavailable, UnreadableReply
+from workers.models.retries import Patience, may_pass, retry_after_s
+from workers.models.wire import Request
+
+FIELDS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+    "User-Agent": "hone",
+}
+MOST_OF_A_REFUSAL = 64 * 1024
+DNS_CACHE_S = 60
+GZIP_OR_ZLIB = 47
+"""`wbits` of zlib that accepts either header."""
+
+
+class Rejected(ModelRefused):
+    """The server refuses the request as it stands; `said` is its answer, at most 64 KiB."""
+
+    def __init__(self, detail: str, status: int, said: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.said = said
+
+
+class _Passing(Exception):
+    """A try failed in a way that another one may not."""
+
+    def __init__(self, detail: str, after_s: float | None = None) -> None:
+        super().__init__(detail)
+        self.after_s = after_s
+
+
+class Transport:
+    """Shared by all adapters: connections without a limit, kept alive, DNS cached, no cookies."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, patience: Patience, max_reply_bytes: int
+    ) -> None:
+        self.session = session
+        self.patience = patience
+        self.max_reply_bytes = max_reply_bytes
+
+    def step(self, key: str) -> "Step":
+        """Begin a step, whose time runs from now; its requests carry `key` as `Idempotency-Key`."""
+        return Step(self, key)
+
+
+@asynccontextmanager
+async def open_transport(patience: Patience, max_reply_bytes: int) -> AsyncIterator[Transport]:
+    """Keep a transport open for as long as the context lasts."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=DNS_CACHE_S),
+        timeout=aiohttp.ClientTimeout(connect=patience.connect_s),
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers=FIELDS,
+    )
+    async with session:
+        yield Transport(session, patience, max_reply_bytes)
+
+
+class Step:
+    """The calls of one step, which share one deadline and one number of tries.
+
+    `calls` counts requests; `may_have_cost` is true when one got lost after it was sent.
+    """
+
+    def __init__(self, transport: Transport, key: str) -> None:
+        self.calls = 0
+        self.may_have_cost = False
+        self._transport = transport
+        self._patience = transport.patience
+        self._key = quote(key, safe="/:;=+.-_")
+        self._clock = asyncio.get_running_loop().time
+        self._deadline = self._clock() + self._patience.total_s
+        self._failures = 0
+
+    async def post(self, request: Request, variant: str = "") -> bytes:
+        """Return the body of a 2xx reply. A request that differs needs a `variant` of the key."""
+        while True:
+            try:
+                return await self._try(request, variant)
+            except _Passing as failure:
+                self._failures += 1
+                await self._wait(failure)
+
+    async def _wait(self, failure: _Passing) -> None:
+        if self._failures >= self._patience.tries:
+            raise ModelUnavailable(f"{failure}, at the last of {self._failures} tries") from None
+        wait_s = self._patience.wait_s(self._failures, failure.after_s)
+        if self._clock() + wait_s >= self._deadline:
+            raise ModelUnavailable(f"{failure}; no time is left to try again") from None
+        await asyncio.sleep(wait_s)
+
+    async def _try(self, request: Request, variant: str) -> bytes:
+        """Send once, and put every way to fail into our own words."""
+        self.calls += 1
+        headers = request.headers | {"Idempotency-Key": self._key + variant}
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await self._exchange(request, headers)
+        except aiohttp.ConnectionTimeoutError:
+            raise _Passing(f"{request.host} cannot be reached in time") from None
+        except aiohttp.ClientConnectorCertificateError:
+            raise ModelRefused(f"{request.host} shows a certificate nobody vouches for") from None
+        except aiohttp.ClientConnectorError as error:
+            raise _Passing(f"{request.host} cannot be reached: {error.strerror}") from None
+        except TimeoutError:
+            self.may_have_cost = True
+            raise _Passing(f"{request.host} did not answer in time") from None
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+            self.may_have_cost = True
+            raise _Passing(f"{request.host} broke the connection") from None
+        except aiohttp.InvalidURL:
+            raise ModelRefused(f"{request.host} is no address of a model server") from None
+        except aiohttp.ClientError:
+            self.may_have_cost = True
+            raise UnreadableReply(f"{request.host} does not answer in HTTP") from None
+
+    async def _exchange(self, request: Request, headers: dict[str, str]) -> bytes:
+        async with asyncio.timeout(self._patience.first_byte_s) as first_byte:
+            async with self._transport.session.post(
+                request.url, data=request.body, headers=headers, allow_redirects=False
+            ) as reply:
+                first_byte.reschedule(None)
+                if not 200 <= reply.status < 300:
+                    raise await _refusal(request, reply)
+                self.may_have_cost = True
+                return await _read(reply, self._transport.max_reply_bytes, request.host)
+
+
+async def _refusal(request: Request, reply: aiohttp.ClientResponse) -> Rejected | _Passing:
+    try:
+        body = await _read(reply, MOST_OF_A_REFUSAL, request.host)
+    except UnreadableReply:
+        body = b""
+    said = body.decode(errors="replace")
+    if request.secret:
+        said = said.replace(request.secret, "***")
+    detail = f"{request.host} answered {reply.status}"
+    if 300 <= reply.status < 400:
+        return Rejected(f"{detail}, a redirect; redirects are not followed", reply.status, said)
+    if message := _message(said):
+        detail = f"{detail}: {message}"
+    if may_pass(reply.status, reply.headers):
+        return _Passing(detail, retry_after_s(reply.headers))
+    return Rejected(detail, reply.status, said)
+
+
+async def _read(reply: aiohttp.ClientResponse, most: int, host: str) -> bytes:
+    """Read a body of at most `most` bytes, decompressed ones included."""
+    encoding = reply.headers.get("Content-Encoding", "identity").lower()
+    if encoding not in {"identity", "gzip", "deflate"}:
+        raise UnreadableReply(f"{host} answers in the encoding {encoding[:20]!r}")
+    inflate = zlib.decompressobj(GZIP_OR_ZLIB) if encoding != "identity" else None
+    body = bytearray()
+    async for piece in reply.content.iter_any():
+        try:
+            body += inflate.decompress(piece, most + 1 - len(body)) if inflate else piece
+        except zlib.error:
+            raise UnreadableReply(f"{host} answers with broken compression") from None
+        if len(body) > most:
+            raise UnreadableReply(f"{host} answers with more than {most} bytes")
+    return bytes(body)
+
+
+def _message(said: str) -> str:
+    """Return what a refusal says for people, in any of the common forms, at most 500 characters."""
+    try:
+        body = json.loads(said)
+    except (ValueError, RecursionError):
+        return said.strip()[:500]
+    for name in ("error", "message", "detail"):
+        if isinstance(body, dict) and body.get(name):
+            body = body[name]
+            if name != "error" or isinstance(body, str):
+                break
+    return (body if isinstance(body, str) else json.dumps(body))[:500]

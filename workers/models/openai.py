@@ -1,0 +1,117 @@
+"""OpenAI chat completions: OpenAI itself, Azure, and every server that speaks the same.
+
+https://platform.openai.com/docs/api-reference/chat. A base URL with `api-version` in its query is
+Azure's older form: the query stays, and the key goes into `api-key`. JSON is asked for as
+`json_schema`, else as `json_object`, else in the prompt alone.
+"""
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import BaseModel, Field, ValidationError
+
+from workers.models.formats import NAMES_OF_JSON, counted, flaw_of, system_text
+from workers.models.port import ModelCall, UnreadableReply
+from workers.models.wire import Request, Said, Unwanted
+
+JSON_FORMATS = ("json_schema", "json_object")
+TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
+OPENAI_HOSTS = ("api.openai.com", ".openai.azure.com")
+
+
+class _Part(BaseModel):
+    text: str = ""
+
+
+class _Message(BaseModel):
+    content: str | list[_Part] | None = None
+    refusal: str | None = None
+
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content)
+        return self.content or ""
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Completion(BaseModel):
+    model: str | None = None
+    choices: list[_Choice] = Field(min_length=1)
+    usage: object = None
+
+
+class OpenAI:
+    """The dialect, for one base URL and key."""
+
+    def __init__(self, base_url: str, api_key: str = "") -> None:
+        url = urlsplit(base_url)
+        self._url = url._replace(path=url.path.rstrip("/") + "/chat/completions").geturl()
+        self._key = api_key
+        self._headers = _key_field(api_key, "api-version" in parse_qs(url.query))
+        # OpenAI's newer models refuse the old name; other servers often ignore the new one.
+        is_openai = (url.hostname or "").endswith(OPENAI_HOSTS)
+        self._limits = TOKEN_LIMITS[::-1] if is_openai else TOKEN_LIMITS
+
+    def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
+        """Ask for one completion, not streamed."""
+        json_format = _json_format(call, unwanted)
+        wants_words = call.prompt.schema is not None and json_format != "json_schema"
+        body: dict[str, object] = {
+            "model": call.model,
+            "messages": [
+                {"role": "system", "content": system_text(call.prompt, in_words=wants_words)},
+                {"role": "user", "content": call.prompt.user},
+            ],
+        }
+        if limit := _first(self._limits, unwanted):
+            body[limit] = call.max_output_tokens
+        if call.temperature is not None and "temperature" not in unwanted:
+            body["temperature"] = call.temperature
+        if json_format == "json_schema":
+            schema = {"name": call.prompt.name, "schema": call.prompt.schema, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif json_format:
+            body["response_format"] = {"type": json_format}
+        content = json.dumps(body, ensure_ascii=False).encode()
+        return Request(self._url, self._headers, content, self._key)
+
+    def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
+        """Return the parameter that a refusal names, if it was sent and can be left out."""
+        limit = _first(self._limits, unwanted)
+        if limit and limit in said and limit == self._limits[0]:
+            return limit
+        if call.temperature is not None and "temperature" in said and "temperature" not in unwanted:
+            return "temperature"
+        json_format = _json_format(call, unwanted)
+        return json_format if any(name in said.lower() for name in NAMES_OF_JSON) else None
+
+    def read(self, body: bytes) -> Said:
+        """Read a completion; one cut off or withheld is flawed."""
+        try:
+            completion = _Completion.model_validate_json(body)
+        except ValidationError:
+            raise UnreadableReply("the reply is no chat completion") from None
+        choice = completion.choices[0]
+        text = choice.message.text()
+        tokens = counted(completion.usage, ["prompt_tokens"], "completion_tokens")
+        is_withheld = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
+        flaw = flaw_of(text, is_cut_off=choice.finish_reason == "length", is_withheld=is_withheld)
+        return Said(text, completion.model, tokens, flaw)
+
+
+def _key_field(api_key: str, is_azure: bool) -> dict[str, str]:
+    if not api_key:
+        return {}
+    return {"api-key": api_key} if is_azure else {"Authorization": f"Bearer {api_key}"}
+
+
+def _first(names: tuple[str, ...], unwanted: Unwanted) -> str | None:
+    return next((name for name in names if name not in unwanted), None)
+
+
+def _json_format(call: ModelCall, unwanted: Unwanted) -> str | None:
+    return _first(JSON_FORMATS, unwanted) if call.prompt.schema is not None else None
