@@ -1,0 +1,91 @@
+"""The worker process: `python -m workers`, also as `hone worker`."""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import sys
+from contextlib import suppress
+
+import uvloop
+from pydantic import ValidationError
+from redis.exceptions import ConnectionError as RedisUnreachable
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimedOut
+
+from app.queue import JOB, RefinementQueue
+from app.settings import Settings
+from app.store import UnusableRedis, WorkerStore, open_worker_store
+from workers.jobs import Refinements
+from workers.models.registry import Models, open_models
+from workers.recovery import heed_commands, keep_leases, recover
+from workers.worker import CoroutineWorker
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 30.0
+AGAIN_S = 0.5
+
+
+def main() -> int:
+    """Work until a signal comes; return 0 then, 1 if it could not start. The log says why."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        settings = Settings()
+        uvloop.run(_start(settings))
+    except (UnusableRedis, RedisError, ValidationError) as error:
+        log.error("cannot start: %s", error)
+        return 1
+    return 0
+
+
+async def work(settings: Settings, store: WorkerStore, models: Models, name: str) -> None:
+    """Play refinements from the queue until told to stop."""
+    refinements = Refinements(store, models, nonce=name)
+    worker = CoroutineWorker(
+        settings.queue,
+        settings.redis_url,
+        {JOB: refinements.refine},
+        concurrency=settings.concurrency,
+        grace_s=settings.grace_s,
+        leave=refinements.leave,
+        name=name,
+    )
+    async with asyncio.TaskGroup() as around:
+        tasks = [
+            around.create_task(each)
+            for each in (
+                keep_leases(store, refinements, settings.lease_s),
+                recover(store, settings.lease_s, worker.is_idle),
+                heed_commands(store, refinements),
+            )
+        ]
+        log.info("%s takes up to %d refinements at once", name, settings.concurrency)
+        await worker.serve()
+        for task in tasks:
+            task.cancel()
+    with suppress(RedisError):
+        await store.leave()
+
+
+async def _start(settings: Settings) -> None:
+    """Connect, waiting half a minute for a Redis that cannot be reached yet."""
+    name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    give_up = asyncio.get_running_loop().time() + PATIENCE_S
+    while True:
+        try:
+            async with (
+                open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
+                open_models(settings) as models,
+            ):
+                await work(settings, store, models, name)
+                return
+        except (RedisUnreachable, RedisTimedOut):
+            if asyncio.get_running_loop().time() > give_up:
+                raise
+        await asyncio.sleep(AGAIN_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
