@@ -95,9 +95,7 @@ class Refinements:
             del self.held[claimed.id]
 
     async def _driver(self, claimed: Claimed) -> Driver:
-        submitted, events = await asyncio.gather(
-            self._store.request(claimed.id), self._store.recorded(claimed.id)
-        )
+        submitted, events = await self._store.load(claimed.id)
         checks = compile_validators(submitted.request.validators)
         performer = Performer(claimed.id, self._models, submitted.models, checks)
         journal = self._store.journal(claimed)

@@ -4,16 +4,18 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from redis.asyncio import Redis
 
+from app.contract.errors import RefinementNotFound
 from app.contract.events import Event
 from app.contract.snapshot import Snapshot
 from app.store import keys
 from app.store.appending import Journal
 from app.store.channel import messages
-from app.store.codec import decode_state
+from app.store.codec import decode_models, decode_request, decode_state
 from app.store.committer import Committer
 from app.store.posting import Postman
 from app.store.reading import Reader
-from app.store.scripts import CLAIM, HAND_BACK, RENEW, TAKE_DUE, run
+from app.store.rendering import decoded_event
+from app.store.scripts import CLAIM, HAND_BACK, LOAD, RENEW, TAKE_DUE, run
 from app.store.state import Claimed, Job, Submitted
 
 ATTEMPTS = 3
@@ -60,6 +62,23 @@ class WorkerStore:
     def journal(self, claimed: Claimed) -> Journal:
         """Return the journal of a claim; ask once per claim."""
         return Journal(claimed, self._committer)
+
+    async def load(self, refinement_id: str) -> tuple[Submitted, tuple[Event, ...]]:
+        """Return what to work on and the whole journal so far, else RefinementNotFound.
+
+        It goes with the other requests of this turn of the loop: a worker that starts hundreds of
+        refinements at once needs no connection for it.
+        """
+        reply = await self._committer.run(LOAD, refinement_id)
+        if reply is None:
+            raise RefinementNotFound(refinement_id)
+        assert isinstance(reply, list)
+        request, models, entries = reply
+        events = (
+            decoded_event(entry_id, dict(zip(fields[::2], fields[1::2], strict=True)), b"{}")
+            for entry_id, fields in entries
+        )
+        return Submitted(decode_request(request), decode_models(models)), tuple(events)
 
     async def request(self, refinement_id: str) -> Submitted:
         """Return what to work on, else RefinementNotFound."""

@@ -32,11 +32,10 @@ async def drive(stage: Stage, refinement_id: str, models: Answers, nonce: str) -
     store = stage.worker_store
     claimed = await store.claim(refinement_id, f"{refinement_id}-{nonce}", nonce)
     assert claimed is not None
-    submitted = await store.request(refinement_id)
-    recorded = read(await store.recorded(refinement_id))
+    submitted, events = await store.load(refinement_id)
     performer = Performer(refinement_id, models, submitted.models, compile_validators(()))
     play = halves
-    driver = Driver(play, submitted, recorded, performer, store.journal(claimed), claimed.state, 0)
+    driver = Driver(play, submitted, read(events), performer, store.journal(claimed), claimed.state, 0)
     try:
         await driver.play()
     except asyncio.CancelledError:
