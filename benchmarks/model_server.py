@@ -13,8 +13,9 @@ import asyncio
 import contextlib
 import json
 import re
+import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Self, cast
 
 import uvloop
@@ -39,12 +40,13 @@ class Counts:
     bytes_sent: int = 0
     keys: Counter[str] = field(default_factory=Counter)
 
-    def summary(self) -> dict[str, int]:
-        """Return the counters, with how many calls repeated a key that had been seen."""
-        numbers = {name: value for name, value in asdict(self).items() if name != "keys"}
+    def summary(self) -> dict[str, float]:
+        """Return the counters, how many calls repeated a key, and CPU seconds of this process."""
+        numbers = {name: value for name, value in vars(self).items() if name != "keys"}
         return numbers | {
             "keys": len(self.keys),
             "repeated": sum(self.keys.values()) - len(self.keys),
+            "cpu_s": time.process_time(),
         }
 
 

@@ -4,6 +4,7 @@
 
 Each run is a process of its own; printed are medians of three. `raw` writes bytes and waits for a
 status line: what is left is the server's ceiling, best measured with `--latency-ms 0 --clients 3`.
+`hone on aiohttp` is the whole adapter: prompt to request, reply to text, usage, every bound.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -23,6 +25,13 @@ import aiohttp
 import httpx
 import uvloop
 from httpx_aiohttp import AiohttpTransport
+
+from workers.engine.briefs import Prompt, Task, Write
+from workers.models.http import open_transport
+from workers.models.openai import OpenAI
+from workers.models.port import ModelCall
+from workers.models.remote import Remote
+from workers.models.retries import Patience
 
 BODY = json.dumps(
     {
@@ -101,9 +110,28 @@ async def with_bytes(_at_once: int) -> AsyncIterator[Ask]:
         writer.close()
 
 
+@asynccontextmanager
+async def with_hone(_at_once: int) -> AsyncIterator[Ask]:
+    messages = json.loads(BODY)["messages"]
+    prompt = Prompt("write", 1, messages[0]["content"], messages[1]["content"])
+    brief = Write(Task(None, None, ()))
+    call = ModelCall("bench", prompt, brief, "ref_1/iterations/1/draft")
+    async with open_transport(Patience(total_s=120), 4 * 1024 * 1024) as transport:
+
+        @cache
+        def remote(url: str) -> Remote:
+            return Remote("local", OpenAI(url.removesuffix("/chat/completions"), "key"), transport)
+
+        async def ask(url: str) -> int:
+            return len((await remote(url).complete(call)).text)
+
+        yield ask
+
+
 CLIENTS = {
     "raw": with_bytes,
     "aiohttp": with_aiohttp,
+    "hone on aiohttp": with_hone,
     "httpx on aiohttp": with_httpx_on_aiohttp,
     "httpx": with_httpx,
 }

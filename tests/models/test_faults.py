@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import tracemalloc
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
@@ -125,10 +126,14 @@ async def test_a_reply_of_50_megabytes_is_dropped_soon_after_the_limit() -> None
 
 async def test_a_reply_that_grows_when_decompressed_is_held_to_the_same_limit() -> None:
     bomb = Reply(body=gzip.compress(b"x" * 50_000_000), headers=(("Content-Encoding", "gzip"),))
+    tracemalloc.start()
     error, calls = await failure(bomb)
+    _, most_memory = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert type(error) is UnreadableReply
     assert f"more than {REPLY_BYTES} bytes" in error.detail
     assert calls == 1
+    assert most_memory < 16 * 1024 * 1024
 
 
 async def test_a_compressed_reply_is_read_though_none_was_asked_for() -> None:

@@ -92,6 +92,16 @@ async def test_a_refusal_to_every_format_is_a_refusal() -> None:
         assert server.counts.calls == 3
 
 
+@pytest.mark.parametrize("status", [401, 404])
+async def test_only_a_refusal_of_the_request_itself_is_asked_again_without_a_part(
+    status: int,
+) -> None:
+    async with serving(in_turn(refusal(status, "no json_schema for you"))) as (model, server):
+        with pytest.raises(ModelRefused):
+            await model.complete(critique())
+        assert server.counts.calls == 1
+
+
 async def test_a_different_request_has_a_key_of_its_own() -> None:
     async with serving(accepting("none")) as (model, server):
         await model.complete(critique())

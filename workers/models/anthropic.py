@@ -4,9 +4,8 @@ JSON is asked for as structured output (`output_config.format`), else in the pro
 that do not know the first are older than it, and newer ones refuse a forced tool call.
 """
 
-import json
-
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 
 from workers.models.formats import NAMES_OF_JSON, counted, flaw_of, system_text
 from workers.models.port import ModelCall, UnreadableReply
@@ -51,8 +50,7 @@ class Anthropic:
             body["temperature"] = call.temperature
         if is_structured:
             body[STRUCTURED] = {"format": {"type": "json_schema", "schema": call.prompt.schema}}
-        content = json.dumps(body, ensure_ascii=False).encode()
-        return Request(self._url, self._headers, content, self._key)
+        return Request(self._url, self._headers, to_json(body), self._key)
 
     def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
         """Return the parameter that a refusal names, if it was sent and can be left out."""

@@ -119,8 +119,8 @@ class Step:
         self.calls += 1
         headers = request.headers | {"Idempotency-Key": self._key + variant}
         try:
-            async with asyncio.timeout_at(self._deadline):
-                return await self._exchange(request, headers)
+            async with asyncio.timeout_at(self._first_byte_due()) as patience:
+                return await self._exchange(request, headers, patience)
         except aiohttp.ConnectionTimeoutError:
             raise _Passing(f"{request.host} cannot be reached in time") from None
         except aiohttp.ClientConnectorCertificateError:
@@ -139,21 +139,29 @@ class Step:
             self.may_have_cost = True
             raise UnreadableReply(f"{request.host} does not answer in HTTP") from None
 
-    async def _exchange(self, request: Request, headers: dict[str, str]) -> bytes:
-        async with asyncio.timeout(self._patience.first_byte_s) as first_byte:
-            async with self._transport.session.post(
-                request.url, data=request.body, headers=headers, allow_redirects=False
-            ) as reply:
-                first_byte.reschedule(None)
-                if not 200 <= reply.status < 300:
-                    raise await _refusal(request, reply)
-                self.may_have_cost = True
-                return await _read(reply, self._transport.max_reply_bytes, request.host)
+    def _first_byte_due(self) -> float:
+        first_byte_s = self._patience.first_byte_s
+        if first_byte_s is None:
+            return self._deadline
+        return min(self._deadline, self._clock() + first_byte_s)
+
+    async def _exchange(
+        self, request: Request, headers: dict[str, str], patience: asyncio.Timeout
+    ) -> bytes:
+        async with self._transport.session.post(
+            request.url, data=request.body, headers=headers, allow_redirects=False
+        ) as reply:
+            if self._patience.first_byte_s is not None:
+                patience.reschedule(self._deadline)
+            if not 200 <= reply.status < 300:
+                raise await _refusal(request, reply)
+            self.may_have_cost = True
+            return await _read(reply, self._transport.max_reply_bytes, request)
 
 
 async def _refusal(request: Request, reply: aiohttp.ClientResponse) -> Rejected | _Passing:
     try:
-        body = await _read(reply, MOST_OF_A_REFUSAL, request.host)
+        body = await _read(reply, MOST_OF_A_REFUSAL, request)
     except UnreadableReply:
         body = b""
     said = body.decode(errors="replace")
@@ -169,20 +177,20 @@ async def _refusal(request: Request, reply: aiohttp.ClientResponse) -> Rejected 
     return Rejected(detail, reply.status, said)
 
 
-async def _read(reply: aiohttp.ClientResponse, most: int, host: str) -> bytes:
+async def _read(reply: aiohttp.ClientResponse, most: int, request: Request) -> bytes:
     """Read a body of at most `most` bytes, decompressed ones included."""
     encoding = reply.headers.get("Content-Encoding", "identity").lower()
     if encoding not in {"identity", "gzip", "deflate"}:
-        raise UnreadableReply(f"{host} answers in the encoding {encoding[:20]!r}")
+        raise UnreadableReply(f"{request.host} answers in the encoding {encoding[:20]!r}")
     inflate = zlib.decompressobj(GZIP_OR_ZLIB) if encoding != "identity" else None
     body = bytearray()
-    async for piece in reply.content.iter_any():
+    while piece := await reply.content.readany():
         try:
             body += inflate.decompress(piece, most + 1 - len(body)) if inflate else piece
         except zlib.error:
-            raise UnreadableReply(f"{host} answers with broken compression") from None
+            raise UnreadableReply(f"{request.host} answers with broken compression") from None
         if len(body) > most:
-            raise UnreadableReply(f"{host} answers with more than {most} bytes")
+            raise UnreadableReply(f"{request.host} answers with more than {most} bytes")
     return bytes(body)
 
 

@@ -5,10 +5,10 @@ Azure's older form: the query stays, and the key goes into `api-key`. JSON is as
 `json_schema`, else as `json_object`, else in the prompt alone.
 """
 
-import json
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import to_json
 
 from workers.models.formats import NAMES_OF_JSON, counted, flaw_of, system_text
 from workers.models.port import ModelCall, UnreadableReply
@@ -76,8 +76,7 @@ class OpenAI:
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif json_format:
             body["response_format"] = {"type": json_format}
-        content = json.dumps(body, ensure_ascii=False).encode()
-        return Request(self._url, self._headers, content, self._key)
+        return Request(self._url, self._headers, to_json(body), self._key)
 
     def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
         """Return the parameter that a refusal names, if it was sent and can be left out."""
