@@ -12,7 +12,7 @@ from tests.store.stage import ListQueue
 
 @pytest.fixture
 def settings(redis_url: str) -> Settings:
-    return Settings(redis_url=redis_url, queue_max=100)
+    return Settings(redis_url=redis_url, queue_max=1_000)
 
 
 @pytest.fixture

@@ -1,0 +1,110 @@
+"""What many ask for at once travels together, and each is answered for itself."""
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+
+from app.contract.status import Status
+from app.store import Store, WorkerStore
+from app.store.committer import BATCH, Committer
+from app.store.connection import worker_client
+from app.store.scripts import APPEND, LOOK
+from tests.store.stage import CANCELED, kinds, started, step
+
+
+async def commands_processed(redis: Redis, name: str) -> int:
+    stats = await redis.info("commandstats")
+    return int(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"])
+
+
+async def test_whoever_asks_in_one_turn_of_the_loop_shares_a_pipeline(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = [await started(store, worker) for _ in range(50)]
+    before = (await redis.info("stats"))["total_reads_processed"]
+    await asyncio.gather(*(it.journal.append([step()]) for it in held))
+    reads = (await redis.info("stats"))["total_reads_processed"] - before
+    assert reads <= 5
+
+
+async def test_scripts_that_redis_has_lost_are_given_again(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = [await started(store, worker) for _ in range(20)]
+    await redis.script_flush()
+    states = await asyncio.gather(*(it.journal.append([step()]) for it in held))
+    assert [state.last_event for state in states] == [3] * 20
+    for it in held:
+        assert len(await kinds(store, it.id)) == 3
+
+
+async def test_an_error_reaches_its_own_caller_alone(store: Store, worker: WorkerStore) -> None:
+    good, bad = await started(store, worker), await started(store, worker)
+    results = await asyncio.gather(
+        good.journal.append([step()]),
+        bad.journal.append([CANCELED], to=Status.CANCELED),
+        good.journal.append([step("again")]),
+        return_exceptions=True,
+    )
+    assert isinstance(results[1], ResponseError)
+    assert [getattr(it, "last_event", None) for it in results] == [3, None, 4]
+
+
+async def test_more_than_a_batch_is_answered_in_order(redis: Redis) -> None:
+    committer = Committer(redis)
+    answers = await asyncio.gather(
+        *(committer.run(LOOK, f"ref_{n}", 1, 0, 0) for n in range(3 * BATCH))
+    )
+    assert answers == [b"FENCED"] * (3 * BATCH)
+
+
+async def test_a_connection_that_cannot_be_had_is_everybodys_error() -> None:
+    async with worker_client("redis://127.0.0.1:1/0") as client:
+        committer = Committer(client)
+        results = await asyncio.gather(
+            *(committer.run(APPEND, "ref_1") for _ in range(3)), return_exceptions=True
+        )
+    assert [type(result) for result in results] == [RedisConnectionError] * 3
+
+
+async def test_closing_waits_for_what_was_asked_for(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    appending = asyncio.create_task(held.journal.append([step()]))
+    await asyncio.sleep(0)
+    await worker.aclose()
+    assert (await appending).last_event == 3
+
+
+async def test_a_connection_that_breaks_loses_nothing_and_doubles_nothing(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    for n in range(20):
+        appending = asyncio.create_task(held.journal.append([step(f"s/{n}")]))
+        await asyncio.sleep(0)
+        await redis.client_kill_filter(_type="normal", skipme=True)
+        try:
+            await appending
+        except RedisConnectionError:
+            await held.journal.append([step(f"s/{n}")])
+    recorded = await worker.recorded(held.id)
+    assert [getattr(event.data, "key", None) for event in recorded[2:]] == [
+        f"s/{n}" for n in range(20)
+    ]
+
+
+@pytest.mark.parametrize("callers", [1, 10])
+async def test_a_caller_that_is_cancelled_disturbs_nobody(
+    store: Store, worker: WorkerStore, callers: int
+) -> None:
+    gone, *others = [await started(store, worker) for _ in range(callers + 1)]
+    leaving = asyncio.create_task(gone.journal.append([step()]))
+    staying = [asyncio.create_task(it.journal.append([step()])) for it in others]
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert [(await it).last_event for it in staying] == [3] * callers

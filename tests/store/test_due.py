@@ -1,0 +1,146 @@
+"""Whoever goes missing is found: what is due is queued again, ended or swept."""
+
+import pytest
+from redis.asyncio import Redis
+
+from app.contract.errors import RefinementNotFound
+from app.contract.status import Status, StopReason
+from app.store import Job, Store, WorkerStore, keys
+from tests.store.stage import (
+    BROKEN,
+    FAILED,
+    TENANT,
+    ListQueue,
+    claim,
+    doubt,
+    everything,
+    expire_lease,
+    expire_retention,
+    new,
+    started,
+    submit,
+)
+
+
+async def test_a_lost_workers_refinement_is_queued_again_and_resumed(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    assert await worker.recover(include_queued=False) == 0
+    await expire_lease(redis, held.id)
+    assert await worker.recover(include_queued=False) == 1
+    assert await redis.lrange(ListQueue.KEY, -1, -1) == [f"{held.id}-2".encode()]
+    assert (await claim(worker, held.id, job=2)).token == 2
+
+
+async def test_what_was_queued_again_is_not_queued_once_more(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    await worker.recover(include_queued=False)
+    await redis.zadd(keys.DUE, {held.id: 1}, xx=True)  # much time goes by while all are busy
+    assert await worker.recover(include_queued=False) == 0
+
+
+async def test_what_was_taken_but_never_posted_is_due_again_after_a_lease(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    assert await worker.take_due(100, include_queued=False) == (1, (Job(held.id, f"{held.id}-2"),))
+    assert await worker.take_due(100, include_queued=False) == (0, ())
+    await redis.zadd(keys.DUE, {held.id: 1}, xx=True)
+    assert await worker.take_due(100, include_queued=False) == (1, (Job(held.id, f"{held.id}-3"),))
+
+
+async def test_posting_what_a_worker_has_already_leaves_its_lease_alone(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await worker.post([Job(held.id, f"{held.id}-2")])
+    assert await redis.zscore(keys.WAITING, held.id) is None
+    await expire_lease(redis, held.id)
+    assert await worker.recover(include_queued=False) == 1
+
+
+async def test_a_lost_workers_canceling_refinement_is_canceled(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await store.cancel(TENANT, held.id)
+    await expire_lease(redis, held.id)
+    assert await worker.recover(include_queued=False) == 0
+    snapshot = await store.snapshot(TENANT, held.id)
+    assert (snapshot.status, snapshot.stop_reason) == (Status.CANCELED, StopReason.CANCELED)
+
+
+async def test_a_queued_one_is_doubted_only_by_a_worker_that_found_the_queue_empty(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    refinement_id = await submit(store)
+    assert await worker.recover(include_queued=True) == 0
+    await doubt(redis, refinement_id)
+    assert await worker.recover(include_queued=False) == 0
+    assert await worker.recover(include_queued=True) == 1
+    assert await worker.recover(include_queued=True) == 0
+    assert (await claim(worker, refinement_id, job=2)).token == 1
+
+
+async def test_one_that_later_ones_have_overtaken_is_found_though_all_are_busy(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    lost, later = await submit(store), await submit(store)
+    await doubt(redis, lost)
+    await claim(worker, later)
+    assert await worker.recover(include_queued=False) == 1
+    assert await redis.lrange(ListQueue.KEY, -1, -1) == [f"{lost}-2".encode()]
+
+
+async def test_a_claim_by_an_older_job_overtakes_nobody(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    waiting, twice = await submit(store), await submit(store)
+    await doubt(redis, twice)
+    await worker.recover(include_queued=True)
+    await doubt(redis, waiting)
+    await claim(worker, twice, job=1)
+    assert await worker.recover(include_queued=False) == 0
+
+
+async def test_what_has_expired_is_swept_with_everything_derived_from_it(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    before = await everything(redis)
+    created = await store.create(new(ticket="4711"), "key")
+    held = await claim(worker, created.id)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    await worker.recover(include_queued=False)
+    assert (await store.snapshot(TENANT, held.id)).status is Status.FAILED
+    await expire_retention(redis, held.id)
+    await worker.recover(include_queued=False)
+    with pytest.raises(RefinementNotFound):
+        await store.snapshot(TENANT, held.id)
+    await redis.delete(ListQueue.KEY, keys.OVERTAKEN)
+    assert await everything(redis) == before
+
+
+async def test_more_than_one_run_can_take_are_all_taken(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    running = [await started(store, worker) for _ in range(60)]
+    ended = [await started(store, worker) for _ in range(60)]
+    for held in ended:
+        await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+        await expire_retention(redis, held.id)
+    for held in running:
+        await expire_lease(redis, held.id)
+    assert await worker.recover(include_queued=False) == 60
+    assert await redis.zcard(keys.listed(TENANT)) == 60
+
+
+async def test_ids_of_which_nothing_is_left_are_dropped(worker: WorkerStore, redis: Redis) -> None:
+    await redis.zadd(keys.DUE, {"ref_gone": 1})
+    await redis.zadd(keys.WAITING, {"ref_gone": 1})
+    assert await worker.recover(include_queued=True) == 0
+    assert await redis.exists(keys.DUE, keys.WAITING) == 0

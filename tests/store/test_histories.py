@@ -1,0 +1,99 @@
+"""Whatever happens to a few refinements, in whatever order: the record stays whole.
+
+Workers come, go silent, hand back and return too late; clients cancel, finish, change and erase;
+answers are lost; jobs are lost; time passes. What must hold is looked at after every step.
+"""
+
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from app.contract.errors import RefinementNotFound
+from app.contract.events import EventType
+from app.contract.snapshot import Snapshot
+from app.contract.status import MOVES, Status
+from app.settings import Settings
+from app.store import Store, keys, open_store, open_worker_store
+from tests.store.stage import TENANT, ListQueue
+from tests.store.world import ACTIONS, World
+
+
+@dataclass
+class Auditor:
+    """Looks at what clients see and at what is watched over, and remembers what it saw."""
+
+    store: Store
+    redis: Redis
+    seen: dict[str, Snapshot] = field(default_factory=dict)
+
+    async def look_at_all(self, ids: list[str]) -> None:
+        """Raise AssertionError unless everything that must hold does."""
+        for refinement_id in ids:
+            try:
+                await self.look_at(refinement_id)
+            except RefinementNotFound:
+                self.seen.pop(refinement_id, None)
+
+    async def look_at(self, refinement_id: str) -> None:
+        snapshot = await self.store.snapshot(TENANT, refinement_id)
+        events = await self.store.decoded_events(TENANT, refinement_id)
+        before = self.seen.get(refinement_id)
+        assert [event.event for event in events] == list(range(1, snapshot.last_event + 1))
+        assert [it.type.is_terminal for it in events[:-1]].count(True) == 0
+        assert events[-1].type.is_terminal == snapshot.status.is_terminal
+        assert [it.type for it in events].count(EventType.STOPPING) <= 1
+        done = [key for it in events if (key := getattr(it.data, "key", None))]
+        assert len(done) == len(set(done))
+        if before and before.last_event == snapshot.last_event:
+            assert before == snapshot
+        elif before:
+            assert before.status is snapshot.status or reaches(before.status, snapshot.status)
+        self.seen[refinement_id] = snapshot
+        await self.look_at_indexes(refinement_id, snapshot)
+
+    async def look_at_indexes(self, refinement_id: str, snapshot: Snapshot) -> None:
+        for status in Status:
+            page = await self.store.page(TENANT, status=status, metadata=snapshot.metadata)
+            assert (refinement_id in {it.id for it in page.data}) == (status is snapshot.status)
+        watched = [
+            await self.redis.zscore(name, refinement_id) is not None
+            for name in (keys.DUE, keys.WAITING)
+        ]
+        assert watched.count(True) == 1  # nobody is forgotten, nobody looked at twice
+
+
+def reaches(start: Status, end: Status) -> bool:
+    """Whether the table leads from one status to the other."""
+    return end in MOVES[start] or any(reaches(between, end) for between in MOVES[start])
+
+
+@examples(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(ACTIONS), st.integers(0, 9)),
+        min_size=5,
+        max_size=40,
+    )
+)
+async def test_any_history_leaves_the_record_whole(
+    settings: Settings, queue: ListQueue, redis: Redis, history: list[tuple[str, int]]
+) -> None:
+    await redis.flushdb()
+    async with (
+        open_store(settings, queue) as store,
+        open_worker_store(settings, queue, "worker-1") as worker,
+    ):
+        world, auditor = World(store, worker, redis), Auditor(store, redis)
+        await world.submit()
+        for action, n in history:
+            await world.act(action, n)
+            await auditor.look_at_all(world.ids)
+        for _ in range(2):
+            await world.live_on()
+        await auditor.look_at_all(world.ids)
+        assert {it.status.is_terminal for it in auditor.seen.values()} <= {True}

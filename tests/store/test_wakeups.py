@@ -1,0 +1,101 @@
+"""Who watches a refinement is woken when it changes; a lost connection wakes everybody."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from app.settings import Settings
+from app.store import Store, Wakeups, WorkerStore, keys, open_wakeups
+from tests.store.stage import TENANT, started, step, submit
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+async def wakeups(settings: Settings) -> AsyncIterator[Wakeups]:
+    async with open_wakeups(settings) as wakeups:
+        async with wakeups.watch("nothing") as changed:  # the subscription wakes everybody
+            assert await changed.wait(PATIENCE_S)
+        yield wakeups
+
+
+async def test_an_append_wakes_its_watchers_and_nobody_else(
+    store: Store, worker: WorkerStore, wakeups: Wakeups
+) -> None:
+    held, other = await started(store, worker), await started(store, worker)
+    async with (
+        wakeups.watch(held.id) as one,
+        wakeups.watch(held.id) as two,
+        wakeups.watch(other.id) as three,
+    ):
+        await held.journal.append([step()])
+        assert await one.wait(PATIENCE_S)
+        assert await two.wait(PATIENCE_S)
+        assert not await three.wait(0.05)
+        assert not await one.wait(0)
+
+
+async def test_news_between_two_waits_are_not_missed(
+    store: Store, worker: WorkerStore, wakeups: Wakeups
+) -> None:
+    held = await started(store, worker)
+    async with wakeups.watch(held.id) as changed, wakeups.watch(held.id) as probe:
+        await held.journal.append([step()])
+        assert await probe.wait(PATIENCE_S)
+        assert await changed.wait(0)
+
+
+async def test_every_change_of_a_snapshot_wakes(
+    store: Store, worker: WorkerStore, wakeups: Wakeups
+) -> None:
+    refinement_id = await submit(store)
+    async with wakeups.watch(refinement_id) as changed:
+        await worker.claim(refinement_id, f"{refinement_id}-1", "nonce")
+        assert await changed.wait(PATIENCE_S)
+        await store.cancel(TENANT, refinement_id)
+        assert await changed.wait(PATIENCE_S)
+        await store.erase(TENANT, refinement_id)
+        assert await changed.wait(PATIENCE_S)
+
+
+async def test_a_connection_that_came_back_wakes_everybody(redis: Redis, wakeups: Wakeups) -> None:
+    async with wakeups.watch("ref_1") as one, wakeups.watch("ref_2") as two:
+        await redis.client_kill_filter(_type="pubsub")
+        assert await one.wait(PATIENCE_S)
+        assert await two.wait(PATIENCE_S)
+
+
+async def test_a_thousand_watchers_share_one_connection(redis: Redis, wakeups: Wakeups) -> None:
+    before = (await redis.info("clients"))["connected_clients"]
+    watching = [wakeups.watch(f"ref_{n}") for n in range(1_000)]
+    for it in watching:
+        await it.__aenter__()
+    assert (await redis.info("clients"))["connected_clients"] == before
+    for it in watching:
+        await it.__aexit__(None, None, None)
+
+
+async def has_subscriber(redis: Redis, channel: str) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            if dict(await redis.pubsub_numsub(channel))[channel.encode()]:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_workers_hear_of_commands_and_of_nothing_else(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held, queued = await started(store, worker), await submit(store)
+    commands = worker.commands()
+    first = asyncio.ensure_future(anext(commands))
+    await has_subscriber(redis, keys.COMMANDS)
+    await held.journal.append([step()])
+    await store.cancel(TENANT, held.id)
+    await store.finish(TENANT, queued)
+    await store.erase(TENANT, queued)
+    async with asyncio.timeout(PATIENCE_S):
+        heard = [await first, await anext(commands), await anext(commands)]
+    assert heard == [held.id, queued, queued]
