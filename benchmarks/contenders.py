@@ -5,8 +5,10 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -18,16 +20,21 @@ RQ_REFINEMENTS = 10
 
 @dataclass(frozen=True)
 class Stage:
-    """What a run has: a model server, a Redis of its own, a directory for logs, so many to do."""
+    """What a run has: a model server, a Redis of its own, a directory for logs, so many to do.
+
+    Processes end with `stack`.
+    """
 
     model_url: str
     redis_url: str
     directory: Path
     count: int
+    stack: ExitStack
 
-    def program(self, name: str, *command: object, **more: object) -> Program:
+    def program(self, name: str, *command: object, **more: Any) -> Program:
         """Start a process of this run; it speaks unless told otherwise."""
-        return Program(name, *command, log_dir=self.directory, **more)  # type: ignore[arg-type]
+        program = Program(name, *command, log_dir=self.directory, **more)
+        return self.stack.enter_context(program)
 
 
 @dataclass(frozen=True)

@@ -36,16 +36,10 @@ def measure(contender: Contender, latency_ms: int, count: int) -> Run:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="hone-bench-")))
         redis = stack.enter_context(EmbeddedRedis.start(directory))
-        model = Program(
-            "model server",
-            *("benchmarks.stamped", "--latency-ms", latency_ms),
-            log_dir=directory,
-        )
-        stack.callback(model.stop)
+        command = ("benchmarks.stamped", "--latency-ms", latency_ms)
+        model = stack.enter_context(Program("model server", *command, log_dir=directory))
         origin = f"http://127.0.0.1:{model.heard()['port']}"
-        cast = contender.start(Stage(f"{origin}/v1", redis.url, directory, count))
-        for program in {cast.driver, *cast.tested}:
-            stack.callback(program.stop)
+        cast = contender.start(Stage(f"{origin}/v1", redis.url, directory, count, stack))
         pids = {"redis": redis.pid, "model": model.pid, "driver": cast.driver.pid}
         pids |= {program.name: program.pid for program in cast.tested}
         before = {name: cpu_s(pid) for name, pid in pids.items()}
