@@ -1,0 +1,144 @@
+"""The whole service as it runs: uvicorn, Redis with its AOF, workers, and a model server."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.cli.environment import environment_of
+from app.cli.processes import free_port, url_of
+from app.embedded import EmbeddedRedis
+from app.settings import Settings
+from benchmarks.model_replies import Behaviour, improving
+from benchmarks.model_server import ModelServer
+
+PATIENCE_S = 60.0
+TERMINAL = {"succeeded", "failed", "canceled"}
+
+
+@dataclass
+class Town:
+    """A running service, and what a test may do to it."""
+
+    settings: Settings
+    client: httpx.AsyncClient
+    models: ModelServer
+    redis: EmbeddedRedis
+    logs: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, *module: str) -> subprocess.Popen[bytes]:
+        """Start a process of the service with the town's settings."""
+        log = self.logs / f"{len(self.processes)}-{module[0]}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", *module],
+                env=os.environ | environment_of(self.settings),
+                stdout=output,
+                stderr=output,
+            )
+        self.processes.append(process)
+        return process
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        """Start one more worker."""
+        return self.start("workers")
+
+    async def submit(self, **fields: Any) -> str:
+        """Submit a task alone, unless the fields say otherwise; return the id."""
+        body = {"task": "Explain refunds.", "max_iterations": 9, **fields}
+        response = await self.client.post("/v1/refinements", json=body)
+        assert response.status_code == 202, response.text
+        return str(response.json()["id"])
+
+    async def get(self, refinement_id: str, part: str = "") -> Any:
+        response = await self.client.get(f"/v1/refinements/{refinement_id}{part}")
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def ended(self, refinement_id: str) -> Any:
+        """Poll, as a client would, until the refinement has ended."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (snapshot := await self.get(refinement_id))["status"] not in TERMINAL:
+                await asyncio.sleep(0.05)
+        return snapshot
+
+    async def events(self, refinement_id: str, **headers: str) -> list[dict[str, Any]]:
+        """Read the event stream to its end."""
+        events = []
+        path = f"/v1/refinements/{refinement_id}/events"
+        async with self.client.stream("GET", path, headers=headers, timeout=PATIENCE_S) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("data:"):
+                    events.append(json.loads(line.removeprefix("data:")))
+        return events
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return once something has come true that no event of the town tells."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 - another process makes it true
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def open_town(
+    path: Path, behaviour: Behaviour = improving, *, workers: int = 1, **settings: Any
+) -> AsyncIterator[Town]:
+    """Start everything, and leave nothing running."""
+    with EmbeddedRedis.start(path / "data") as redis:
+        async with ModelServer(behaviour) as models:
+            made = Settings(
+                redis_url=redis.url,
+                port=free_port("127.0.0.1"),
+                model="openai:test",
+                openai_base_url=models.url,
+                **{"lease_s": 1, "grace_s": 5, **settings},
+            )
+            async with httpx.AsyncClient(base_url=url_of(made), timeout=PATIENCE_S) as client:
+                town = Town(made, client, models, redis, path)
+                try:
+                    town.start("app.cli", "api")
+                    for _ in range(workers):
+                        town.worker()
+                    await _is_ready(town, workers)
+                    yield town
+                finally:
+                    _end(town)
+
+
+async def _is_ready(town: Town, workers: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                ready = (await town.client.get("/readyz")).json()
+                if ready["workers"] >= workers:
+                    return
+            except httpx.TransportError:
+                pass
+            assert all(process.poll() is None for process in town.processes), _logs(town)
+            await asyncio.sleep(0.1)
+
+
+def _end(town: Town) -> None:
+    for process in town.processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    for process in town.processes:
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _logs(town: Town) -> str:
+    return "\n".join(log.read_text() for log in sorted(town.logs.glob("*.log")))
