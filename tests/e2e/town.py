@@ -40,7 +40,7 @@ class Town:
         """Start a process of the service with the town's settings."""
         log = self.logs / f"{len(self.processes)}-{module[0]}.log"
         with log.open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603
+            process = subprocess.Popen(
                 [sys.executable, "-m", *module],
                 env=os.environ | environment_of(self.settings),
                 stdout=output,
@@ -68,19 +68,21 @@ class Town:
     async def ended(self, refinement_id: str) -> Any:
         """Poll, as a client would, until the refinement has ended."""
         async with asyncio.timeout(PATIENCE_S):
-            while (snapshot := await self.get(refinement_id))["status"] not in TERMINAL:
+            while True:
+                snapshot = await self.get(refinement_id)
+                if snapshot["status"] in TERMINAL:
+                    return snapshot
                 await asyncio.sleep(0.05)
-        return snapshot
 
     async def events(self, refinement_id: str, **headers: str) -> list[dict[str, Any]]:
         """Read the event stream to its end."""
-        events = []
         path = f"/v1/refinements/{refinement_id}/events"
         async with self.client.stream("GET", path, headers=headers, timeout=PATIENCE_S) as stream:
-            async for line in stream.aiter_lines():
-                if line.startswith("data:"):
-                    events.append(json.loads(line.removeprefix("data:")))
-        return events
+            return [
+                json.loads(line.removeprefix("data:"))
+                async for line in stream.aiter_lines()
+                if line.startswith("data:")
+            ]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return once something has come true that no event of the town tells."""
