@@ -1,6 +1,9 @@
 """The RQ queue: what a job is called, and how it is enqueued."""
 
+from typing import cast
+
 from redis import Redis
+from redis.asyncio.client import Pipeline as AsyncPipeline
 from redis.client import Pipeline
 from rq import Queue
 from rq.serializers import JSONSerializer
@@ -16,14 +19,16 @@ class RefinementQueue:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
+    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline | AsyncPipeline) -> None:
         """Add the commands that enqueue one job: nothing is read, nothing is sent.
 
         RQ wants to come first: call it before anything else is on the pipeline, which it makes a
-        transaction. A pipeline of redis.asyncio will do as well. `job_id` is new for every job and
-        made of letters, digits, `_` and `-`.
+        transaction. `job_id` is new for every job and made of letters, digits, `_` and `-`, else
+        ValueError.
         """
-        _Queue(self._name, connection=pipeline, serializer=JSONSerializer).enqueue_call(
+        # RQ only puts commands on it, which is the same call in both clients.
+        commands = cast("Pipeline", pipeline)
+        _Queue(self._name, connection=commands, serializer=JSONSerializer).enqueue_call(
             JOB,
             args=[refinement_id],
             timeout=-1,
@@ -31,7 +36,7 @@ class RefinementQueue:
             failure_ttl=FAILURE_TTL_S,
             description=f"refine {refinement_id}",
             job_id=job_id,
-            pipeline=pipeline,
+            pipeline=commands,
         )
 
     def length(self, connection: Redis) -> int:

@@ -22,7 +22,7 @@ from workers.held_job import HeldJob
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 0.02  # nothing waits for these writes: the record is the truth, RQ shows it
-NOTES_PER_WRITE = 100  # more would hold up the loop
+NOTES_PER_WRITE = 50  # more would hold up the loop for too long
 DEATH_SHOWN_S = 60
 STALE_S = 3600  # how long a killed worker's executions are listed; no clock is that wrong
 
@@ -111,9 +111,9 @@ class Ledger:
             pipeline.zremrangebyscore(started.key, 0, current_timestamp() - STALE_S)
             pipeline.zremrangebyscore(failed.key, 0, current_timestamp())
 
-        self._note(write)
         for job in self.held.values():
             self._note(self._alive(job))
+        self._note(write)
 
     def died(self) -> None:
         """Note that the worker leaves."""

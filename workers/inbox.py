@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 BLOCK_S = 1
 LOOK_EVERY_S = 15.0
-MOST_AT_ONCE = 100
+MOST_AT_ONCE = 50
 
 
 class Inbox:
@@ -58,6 +58,7 @@ class Inbox:
             *hashes, self._waiting = await pipeline.execute(raise_on_error=False)
         except BaseException:
             self.is_empty, self._connection_id = False, None
+            self._seen = set()  # whoever started a job could not say so
             raise
         moved, self._moved = self._moved, []
         self.is_empty = self._waiting == 0 and len(moved) < room

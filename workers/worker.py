@@ -80,11 +80,11 @@ class CoroutineWorker(BaseWorker):
 
     @property
     def free_slots(self) -> int:
-        """How many more jobs could run now."""
-        return self._concurrency - len(self._running)
+        """How many more jobs it would take now; none when it leaves."""
+        return 0 if self._stopping.is_set() else self._concurrency - len(self._running)
 
     def is_idle(self) -> bool:
-        """Whether more jobs could run and the queue was found empty."""
+        """Whether it would take more jobs and found the queue empty."""
         return self.free_slots > 0 and self._inbox.is_empty
 
     def stop(self) -> None:
@@ -97,18 +97,18 @@ class CoroutineWorker(BaseWorker):
         beside = [
             asyncio.create_task(each) for each in (self._ledger.keep(), self._beat(), self._part())
         ]
-        try:
-            with termination_calls(self.stop):
+        with termination_calls(self.stop):
+            try:
                 while not self._stopping.is_set():
                     await self._fill()
                 await self._finish(self._grace_s - self._hand_back_s)
+            finally:
                 await self._hand_back()
-        finally:
-            for task in (*beside, *self._running):
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
-            await self._client.aclose()
-            await self._dequeuing.aclose()
+                for task in beside:
+                    task.cancel()
+                await asyncio.gather(*beside, return_exceptions=True)
+                await self._client.aclose()
+                await self._dequeuing.aclose()
 
     async def _fill(self) -> None:
         """Start what waits as far as there is room; wait a while for room or for a job."""
@@ -153,7 +153,7 @@ class CoroutineWorker(BaseWorker):
     async def _pause(self, error: Exception) -> None:
         self._failures += 1
         pause_s = backoff().compute(self._failures)
-        log.warning("Redis cannot be reached, next try in %.2f s: %s", pause_s, error)
+        log.warning("cannot dequeue, next try in %.2f s: %s", pause_s, error)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), pause_s)
 
