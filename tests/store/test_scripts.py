@@ -49,6 +49,10 @@ async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> A
     return (held.id, held.token, 1, 2, "", 1, "succeeded", 0, "refinement.completed", "")
 
 
+async def _load(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    return ((await started(store, worker)).id,)
+
+
 async def _look(store: Store, worker: WorkerStore, _: Redis) -> Args:
     held = await started(store, worker)
     await store.change(TENANT, held.id, LimitsChange(threshold=0.5))
@@ -153,6 +157,7 @@ SCENES: list[tuple[str, Scene]] = [
     ("append", _append),
     ("append", _end),
     ("append", _end_while_canceling),
+    ("load", _load),
     ("look", _look),
     ("claim", _claim),
     ("claim", _claim_again),
