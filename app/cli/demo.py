@@ -39,7 +39,7 @@ def demo(settings: Settings, console: Console) -> Snapshot:
 
 def rough_text() -> str:
     """A business letter as people write them in a hurry."""
-    return files("app.cli").joinpath("demo.txt").read_text(encoding="utf-8")
+    return files("app.cli").joinpath("demo.txt").read_text(encoding="utf-8").strip()
 
 
 def request() -> dict[str, Any]:
@@ -53,6 +53,8 @@ def request() -> dict[str, Any]:
             {"name": "spelling", "floor": 0.9},
             {"name": "active voice"},
         ],
+        "threshold": 0.82,
+        "max_iterations": 6,
         "models": {"generator": MODEL, "critic": MODEL},
     }
 

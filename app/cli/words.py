@@ -43,8 +43,8 @@ def bar(score: float | None, threshold: float, passed: bool) -> Text:
     """A bar as long as the score, with a mark where the threshold is."""
     filled = round((score or 0.0) * BAR_CELLS)
     mark = min(round(threshold * BAR_CELLS), BAR_CELLS - 1)
-    cells = Text()
-    for cell in range(BAR_CELLS):
-        colour = ("green" if passed else "yellow") if cell < filled else "bright_black"
-        cells.append("┃" if cell == mark else "━", "bold" if cell == mark else colour)
+    cells = Text("━" * mark + "┃" + "━" * (BAR_CELLS - mark - 1))
+    cells.stylize("green" if passed else "yellow", 0, filled)
+    cells.stylize("bright_black", filled)
+    cells.stylize("bold white", mark, mark + 1)
     return cells

@@ -46,8 +46,7 @@ def test_the_bar_is_as_long_as_the_score(score: float | None, filled: int) -> No
     cells = bar(score, threshold=0.5, passed=True)
     assert len(cells.plain) == 24
     assert cells.plain.index("┃") == 12
-    green = sum(span.end - span.start for span in cells.spans if span.style == "green")
-    assert green == filled - (1 if filled > 12 else 0)
+    assert sum(span.end - span.start for span in cells.spans if span.style == "green") == filled
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+"""`hone serve`: the whole service in one process tree, for as long as somebody wants it."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.cli.client import Client
+from app.cli.processes import free_port
+from app.contract.snapshot import Snapshot
+from tests.cli.running import Running, running
+from tests.waiting import eventually
+
+REQUEST = {"draft": "In order to utilize the the report, it must be read by you.", "task": "Edit."}
+
+
+@contextmanager
+def serving(data_dir: Path, port: int, **environment: str) -> Iterator[Running]:
+    variables = {"HONE_DATA_DIR": str(data_dir), "HONE_PORT": str(port), "HONE_GRACE_S": "5"}
+    with running("serve", **variables | environment) as serve:
+        yield serve
+
+
+def refined(port: int) -> Snapshot:
+    """Submit one text, and return its final snapshot."""
+    with Client(f"http://127.0.0.1:{port}") as client:
+        submitted = client.submit(REQUEST)
+        assert eventually(lambda: client.get(submitted.id).status.is_terminal)
+        return client.get(submitted.id)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_ends_everything(tmp_path: Path, number: signal.Signals) -> None:
+    port = free_port("127.0.0.1")
+    with serving(tmp_path, port) as serve:
+        assert serve.says(f"Hone is ready: http://127.0.0.1:{port}")
+        assert refined(port).status == "succeeded"
+        assert serve.interrupt(number) == 0
+        assert serve.left() == []
+
+
+def test_a_second_one_on_the_same_data_is_refused_with_the_pid_of_the_first(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, free_port("127.0.0.1")) as first:
+        assert first.says("Hone is ready")
+        holder = first.named("redis-server")
+        with serving(tmp_path, free_port("127.0.0.1")) as second:
+            assert second.end() == 1
+            assert second.says(f"(pid {holder})")
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with serving(tmp_path, port) as serve:
+            assert serve.end() == 1
+            assert serve.says(f"cannot listen on 127.0.0.1, port {port}")
+
+
+def test_what_is_killed_comes_back_and_goes_on(tmp_path: Path) -> None:
+    port = free_port("127.0.0.1")
+    with serving(tmp_path, port) as serve, Client(f"http://127.0.0.1:{port}") as client:
+        assert serve.says("Hone is ready")
+        before = refined(port)
+        for program in ("redis-server", "workers", "app.cli api"):
+            os.kill(serve.named(program), signal.SIGKILL)
+        assert eventually(lambda: not client.is_ready())
+        assert eventually(client.is_ready)
+        assert client.get(before.id) == before
+        assert refined(port).status == "succeeded"
+
+
+def test_a_redis_that_is_named_is_used_and_left_running(tmp_path: Path, redis_url: str) -> None:
+    port = free_port("127.0.0.1")
+    with serving(tmp_path, port, HONE_REDIS_URL=redis_url) as serve:
+        assert serve.says("Hone is ready")
+        assert refined(port).status == "succeeded"
+        assert len(serve.family()) == 2
+        assert serve.interrupt() == 0
+    assert not (tmp_path / "redis").exists()
