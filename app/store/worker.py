@@ -1,6 +1,7 @@
 """The worker's side of the store."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from uuid import uuid4
 
 from redis.asyncio import Redis
 
@@ -39,11 +40,15 @@ class WorkerStore:
     async def claim(self, refinement_id: str, job_id: str, nonce: str) -> Claimed | None:
         """Claim it, journaling `started` or `resumed`; None when there is nothing to do.
 
-        The same job id and nonce are given their token again. After three claims in a row since
-        which no step was journaled the refinement is `failed`, `poisoned`.
+        `nonce` names the worker. A job that is delivered twice is claimed once, by the same worker
+        too. After three claims in a row since which no step was journaled the refinement is
+        `failed`, `poisoned`.
         """
+        # New for every call: what redis-py sends again is given its token again, and only that.
+        # Two journals of one token would take each other's numbers for their own.
+        once = f"{nonce}:{uuid4().hex}"
         reply = await self._committer.run(
-            CLAIM, refinement_id, job_id, nonce, self._lease_ms, ATTEMPTS
+            CLAIM, refinement_id, job_id, once, self._lease_ms, ATTEMPTS
         )
         if reply is None:
             return None
