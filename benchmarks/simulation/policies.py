@@ -1,0 +1,70 @@
+"""What is compared: the strategy as shipped, played move by move, and the loop people copy."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from app.contract.limits import Limits
+from app.contract.requests import RefinementRequest
+from benchmarks.simulation.world import World, quality_of
+from workers.engine.briefs import Judge, Revise, Write
+from workers.engine.moves import Ask, Judged, Move
+from workers.engine.search import Outcome
+from workers.engine.strategies import strategy_for
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a policy returned: the text's true quality, the score it claims, and what was spent."""
+
+    quality: float
+    score: float
+    calls: int
+    judged: int
+
+
+def naive(world: World, threshold: float, cap: int) -> Result:
+    """Revise the last draft until a score reaches the threshold; return the last draft.
+
+    `cap` drafts are written and judged at most.
+    """
+    number = 1
+    text = world.write("iterations/1/draft")
+    score = world.score("iterations/1/critique", text)
+    while score < threshold and number < cap:
+        number += 1
+        text = world.revise(f"iterations/{number}/revise", text)
+        score = world.score(f"iterations/{number}/critique", text)
+    return Result(quality_of(text), score, world.calls, number)
+
+
+def hone(world: World, request: RefinementRequest) -> Result:
+    """Play the strategy that the request names, exactly as shipped."""
+    strategy, limits = strategy_for(request), request.limits()
+    judged, reply = 0, None
+    while True:
+        try:
+            move = strategy.send(reply)
+        except StopIteration as done:
+            outcome: Outcome = done.value
+            scored = outcome.best.scored
+            return Result(quality_of(scored.draft.text), scored.score or 0.0, world.calls, judged)
+        judged += isinstance(move, Judged)
+        reply = _answer(move, world, limits)
+
+
+def _answer(move: Move[Any], world: World, limits: Limits) -> Any:
+    match move:
+        case Ask(path=key, brief=Write()):
+            return world.write(key)
+        case Ask(path=key, brief=Revise(draft=draft)):
+            return world.revise(key, draft)
+        case Ask(path=key, brief=Judge(draft=draft)):
+            return _verdict(world.score(key, draft))
+        case Judged():
+            return limits
+    raise TypeError(f"a move that this world cannot answer: {move}")
+
+
+def _verdict(score: float) -> str:
+    return json.dumps({"scores": [{"criterion": "quality", "score": score}]})

@@ -1,0 +1,124 @@
+"""A world without a language model: texts that carry their true quality, and who works on them.
+
+The quality of a text is a number in [0, 1] that only this module reads. Luck belongs to the seed
+and the key of a step, never to the order of calls: two policies that reach the same step with
+different texts meet there with the same luck, so that what differs between them is the policy.
+"""
+
+import re
+from dataclasses import dataclass
+from random import Random
+
+QUALITY = re.compile(r"of quality (\S+) written at")
+
+
+def text_of(quality: float, key: str) -> str:
+    """Return a text of that quality; no two steps write the same text."""
+    return f"A text of quality {quality!r} written at {key}."
+
+
+def quality_of(text: str) -> float:
+    """Return the true quality of a text."""
+    found = QUALITY.search(text)
+    if found is None:
+        raise ValueError(f"not a text of this world: {text!r}")
+    return float(found[1])
+
+
+@dataclass(frozen=True)
+class Reviser:
+    """How a revision moves the quality q.
+
+    It helps with a probability that falls from `helps_worst` (q = 0) to `helps_best` (q = 1), and
+    then closes a random share, `reach` at most, of the gap to 1. Otherwise it harms: the text
+    loses a random share of its quality, `harm` at most.
+    """
+
+    name: str
+    helps_worst: float
+    helps_best: float
+    reach: float
+    harm: float
+
+    def revised(self, quality: float, luck: Random) -> float:
+        """Return the quality after one revision."""
+        helps = self.helps_worst + (self.helps_best - self.helps_worst) * quality
+        if luck.random() < helps:
+            return quality + luck.uniform(0, self.reach) * (1 - quality)
+        return quality - luck.uniform(0, self.harm) * quality
+
+
+@dataclass(frozen=True)
+class Critic:
+    """How a critic misreads the quality q: it reports clip(q + bias + sigma * noise).
+
+    The noise is normal, or Student's t with 3 degrees of freedom when `has_heavy_tails`. A share
+    `rubbish` of the replies is uniform on [0, 1] whatever the text. With `grain` it only uses
+    multiples of it. When `is_stubborn` its error sticks to the text: asked again, it errs the same.
+    """
+
+    name: str
+    sigma: float = 0.0
+    bias: float = 0.0
+    has_heavy_tails: bool = False
+    rubbish: float = 0.0
+    grain: float = 0.0
+    is_stubborn: bool = False
+
+    def score(self, quality: float, luck: Random) -> float:
+        """Return what it reports."""
+        if luck.random() < self.rubbish:
+            return luck.random()
+        noise = luck.gauss(0, 1)
+        if self.has_heavy_tails:
+            noise /= (luck.gammavariate(1.5, 2) / 3) ** 0.5
+        said = quality + self.bias + self.sigma * noise
+        if self.grain:
+            said = round(said / self.grain) * self.grain
+        return min(1.0, max(0.0, said))
+
+
+@dataclass
+class World:
+    """One seed's writer, reviser and critic; counts the calls made to them."""
+
+    seed: int
+    reviser: Reviser
+    critic: Critic
+    calls: int = 0
+
+    def write(self, key: str) -> str:
+        """Return a first draft: its quality is normal around 0.5 with 0.15, clipped to [0, 1]."""
+        return text_of(min(1.0, max(0.0, self._luck(key).gauss(0.5, 0.15))), key)
+
+    def revise(self, key: str, text: str) -> str:
+        """Return the revision of a text."""
+        return text_of(self.reviser.revised(quality_of(text), self._luck(key)), key)
+
+    def score(self, key: str, text: str) -> float:
+        """Return a critic's score of a text."""
+        luck = self._luck(text if self.critic.is_stubborn else key)
+        return self.critic.score(quality_of(text), luck)
+
+    def _luck(self, key: str) -> Random:
+        self.calls += 1
+        return Random(f"{self.seed} {key}")
+
+
+REVISERS = (
+    Reviser("steady", helps_worst=0.95, helps_best=0.60, reach=0.4, harm=0.1),
+    Reviser("fair", helps_worst=0.80, helps_best=0.40, reach=0.4, harm=0.3),
+    Reviser("erratic", helps_worst=0.70, helps_best=0.30, reach=0.5, harm=0.5),
+)
+
+CRITICS = (
+    Critic("exact"),
+    Critic("sd 0.05", sigma=0.05),
+    Critic("sd 0.1", sigma=0.1),
+    Critic("sd 0.2", sigma=0.2),
+    Critic("sd 0.1, heavy tails", sigma=0.1, has_heavy_tails=True),
+    Critic("sd 0.05, 1 in 10 rubbish", sigma=0.05, rubbish=0.1),
+    Critic("sd 0.1, lenient by 0.1", sigma=0.1, bias=0.1),
+    Critic("sd 0.1, in tenths", sigma=0.1, grain=0.1),
+    Critic("sd 0.1, sticks to the text", sigma=0.1, is_stubborn=True),
+)
