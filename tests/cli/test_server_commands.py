@@ -1,0 +1,34 @@
+"""`hone api | worker | openapi`."""
+
+import json
+from pathlib import Path
+
+from app.main import create_app
+from app.settings import Settings
+from tests.cli.conftest import Run
+from tests.cli.running import running
+
+
+def test_openapi_is_the_document_of_the_api(hone: Run, tmp_path: Path) -> None:
+    printed = hone("openapi").stdout
+    assert json.loads(printed) == create_app(Settings()).openapi()
+    written = tmp_path / "openapi.json"
+    assert hone("openapi", "--out", str(written)).stdout == ""
+    assert written.read_text(encoding="utf-8") == printed
+
+
+def test_an_api_without_a_redis_says_what_is_missing() -> None:
+    with running("api") as api:
+        assert api.end() == 1
+        assert api.says("HONE_REDIS_URL is empty")
+
+
+def test_an_api_serves_what_a_worker_works_on(redis_url: str) -> None:
+    with (
+        running("api", HONE_REDIS_URL=redis_url, HONE_PORT="0") as api,
+        running("worker", HONE_REDIS_URL=redis_url, HONE_GRACE_S="1") as worker,
+    ):
+        assert api.says("Uvicorn running on http://127.0.0.1:")
+        assert worker.says("refinements at once")
+        assert api.interrupt() == 0
+        assert worker.interrupt() == 0
