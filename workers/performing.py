@@ -51,7 +51,7 @@ class Performer:
             entry = StepFailed(
                 key=move.path, code=error.code, detail=error.detail, usage=error.usage, next=()
             )
-        seconds = clock() - started
+        seconds = round(clock() - started, 6)
         usage = entry.usage.model_copy(update={"seconds": seconds})
         if isinstance(entry, StepFailed):
             return entry.model_copy(update={"usage": usage})

@@ -73,6 +73,6 @@ class Usage(Contract):
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
-            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
-            seconds=self.seconds + other.seconds,
+            cost_usd=round((self.cost_usd or 0) + (other.cost_usd or 0), 9) if known else None,
+            seconds=round(self.seconds + other.seconds, 6),
         )

@@ -56,13 +56,13 @@ def reader(criteria: Sequence[Criterion], draft: str) -> Callable[[str], Critiqu
 
 
 def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> float | None:
-    """Return the weighted mean of the measured criteria, or None when none was measured."""
+    """Return the weighted mean of the measured criteria to 6 places; None when none was measured."""
     weights = {criterion.name: criterion.weight for criterion in criteria}
     measured = [(it.score, weights[it.criterion]) for it in scores if it.score is not None]
     if not measured:
         return None
     mean = sum(score * weight for score, weight in measured) / sum(weight for _, weight in measured)
-    return min(1.0, max(0.0, mean))
+    return round(min(1.0, max(0.0, mean)), 6)
 
 
 def below_floor(
