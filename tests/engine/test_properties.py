@@ -21,7 +21,7 @@ def in_order(judged: Judgement) -> tuple[bool, bool, float]:
     accuracy, tone = (it.score for it in judged.scored.scores)
     weighted = [(s, w) for s, w in ((accuracy, 2.0), (tone, 1.0)) if s is not None]
     mean = sum(s * w for s, w in weighted) / sum(w for _, w in weighted)
-    return (not judged.scored.findings, accuracy is not None and accuracy >= 0.5, min(1.0, mean))
+    return (not judged.scored.findings, accuracy is not None and accuracy >= 0.5, round(mean, 6))
 
 
 @given(JUDGEMENTS, TEXTS, st.booleans(), st.integers(1, 12), st.integers(0, 40))
