@@ -1,85 +1,33 @@
 """The validators a request can name: checks that need no model."""
 
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from app.contract.judgement import OnFail
-from app.contract.model import Contract
-
-Count = Annotated[int, Field(ge=0, le=1_000_000)]
-Unit = Literal["characters", "words", "sentences"]
-UNITS: tuple[Unit, ...] = get_args(Unit)
-
-
-class Validator(Contract):
-    """What every validator has in common."""
-
-    on_fail: OnFail = Field(
-        OnFail.VETO,
-        description="`veto`: the draft cannot pass; `revise`: a finding only; `warn`: reported.",
-    )
-
-
-class LengthValidator(Validator):
-    """Bounds on characters, words and sentences, each inclusive.
-
-    A character is a Unicode code point. A word is a run of letters, digits and marks, held together
-    by single apostrophes, hyphens, dots and commas inside it; each ideograph and kana is a word. A
-    sentence ends at `.`, `!`, `?` or `…` before white space, not after an abbreviation, or at an
-    empty line, and holds a word.
-    """
-
-    kind: Literal["length"]
-    min_characters: Count | None = None
-    max_characters: Count | None = None
-    min_words: Count | None = None
-    max_words: Count | None = None
-    min_sentences: Count | None = None
-    max_sentences: Count | None = None
-
-    @model_validator(mode="after")
-    def _bounds_can_be_met(self) -> Self:
-        bounds = [self.bounds(unit) for unit in UNITS]
-        if all(bound is None for pair in bounds for bound in pair):
-            raise ValueError("give at least one bound, such as max_words")
-        for unit, (least, most) in zip(UNITS, bounds, strict=True):
-            if least is not None and most is not None and least > most:
-                raise ValueError(f"min_{unit} is greater than max_{unit}")
-        return self
-
-    def bounds(self, unit: Unit) -> tuple[int | None, int | None]:
-        """Return the least and the most of a unit that are allowed; `None` is no bound."""
-        return getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
-
-
-class ContainsValidator(Validator):
-    """Every one of `texts` stands in the draft."""
-
-    kind: Literal["contains"]
-    texts: tuple[Annotated[str, Field(min_length=1, max_length=2_000)], ...] = Field(
-        min_length=1, max_length=100
-    )
-    case_sensitive: bool = True
-
-
-class RegexValidator(Validator):
-    """The draft matches (or does not match) a pattern in RE2 syntax, anywhere in the draft."""
-
-    kind: Literal["regex"]
-    pattern: str = Field(min_length=1, max_length=1_000)
-    expect: Literal["match", "no_match"] = "match"
-    case_sensitive: bool = True
-
-
-class JsonSchemaValidator(Validator):
-    """The draft is one JSON document that satisfies a JSON Schema (2020-12 unless it says so)."""
-
-    kind: Literal["json_schema"]
-    schema_: dict[str, Any] | bool = Field(alias="schema")
-
+from app.contract.format_validators import JsonSchemaValidator
+from app.contract.text_validators import (
+    UNITS,
+    ContainsValidator,
+    ExcludesValidator,
+    LengthValidator,
+    RegexValidator,
+    Unit,
+)
+from app.contract.validator import Validator
 
 AnyValidator = Annotated[
-    LengthValidator | ContainsValidator | RegexValidator | JsonSchemaValidator,
+    LengthValidator | ContainsValidator | ExcludesValidator | RegexValidator | JsonSchemaValidator,
     Field(discriminator="kind"),
+]
+
+__all__ = [
+    "UNITS",
+    "AnyValidator",
+    "ContainsValidator",
+    "ExcludesValidator",
+    "JsonSchemaValidator",
+    "LengthValidator",
+    "RegexValidator",
+    "Unit",
+    "Validator",
 ]

@@ -22,13 +22,16 @@ from app.settings import Settings
 from app.store import WorkerStore
 
 OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"
+VALIDATORS = {
+    "length", "contains", "excludes", "regex", "json_schema",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("path", "union", "kinds"),
     [
         ("strategies", AnyStrategy, {"iterative", "critique"}),
-        ("validators", AnyValidator, {"length", "contains", "regex", "json_schema"}),
+        ("validators", AnyValidator, VALIDATORS),
     ],
 )
 async def test_every_kind_is_offered_with_a_schema_that_its_defaults_satisfy(

@@ -16,10 +16,11 @@ from pydantic import TypeAdapter
 
 from app.contract.validators import AnyValidator
 from workers.validators.aside import too_expensive
-from workers.validators.kinds import violations
+from workers.validators.kinds import check_of, violations
 from workers.validators.violation import Violation
 
 MEMORY_BYTES = 1 << 30
+IMPORT_S = 20.0
 VALIDATOR: TypeAdapter[AnyValidator] = TypeAdapter(AnyValidator)
 
 
@@ -42,6 +43,9 @@ def main() -> None:
 def _answer(line: bytes, cpu_s: float) -> tuple[Violation, ...]:
     asked = json.loads(line)
     validator = _parsed(asked["validator"])
+    # Nobody's draft is to blame for the seconds that a first import may take.
+    _limit_cpu(IMPORT_S)
+    check_of(validator.kind)
     try:
         try:
             _limit_cpu(cpu_s)

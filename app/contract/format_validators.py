@@ -1,0 +1,14 @@
+"""Validators of formats: what a draft is written in."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from app.contract.validator import Validator
+
+
+class JsonSchemaValidator(Validator):
+    """The draft is one JSON document that satisfies a JSON Schema (2020-12 unless it says so)."""
+
+    kind: Literal["json_schema"]
+    schema_: dict[str, Any] | bool = Field(alias="schema")

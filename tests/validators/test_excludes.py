@@ -1,0 +1,60 @@
+"""Texts that must not be there are found wherever they stand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.contract.validators import ExcludesValidator
+from workers.validators.excludes import MAX_VIOLATIONS, check_excludes
+from workers.validators.violation import Violation
+
+PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+def found(
+    draft: str, *texts: str, case_sensitive: bool = True, whole_words: bool = False
+) -> list[Violation]:
+    validator = ExcludesValidator(
+        kind="excludes", texts=texts, case_sensitive=case_sensitive, whole_words=whole_words
+    )
+    return list(check_excludes(validator, draft))
+
+
+def test_points_at_every_place() -> None:
+    hits = found("TODO: one. TODO: two.", "TODO")
+    assert [(hit.span, hit.quote) for hit in hits] == [((0, 4), "TODO"), ((11, 15), "TODO")]
+    assert all(hit.fix for hit in hits)
+
+
+def test_case_matters_unless_it_is_said_not_to() -> None:
+    assert found("todo", "TODO") == []
+    assert len(found("todo", "TODO", case_sensitive=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("draft", "hits"), [("adjust", 0), ("just", 1), ("Oh, just so", 1), ("just2 just", 1)]
+)
+def test_whole_words_leaves_longer_words_alone(draft: str, hits: int) -> None:
+    assert len(found(draft, "just", whole_words=True)) == hits
+
+
+def test_a_character_that_folds_to_two_keeps_its_place() -> None:
+    (hit,) = found("İİ ßß STRASSE: verboten", "VERBOTEN", case_sensitive=False)
+    assert hit.quote == "verboten"
+
+
+@given(PLAIN, PLAIN, PLAIN.filter(bool))
+def test_finds_what_was_put_in(before: str, after: str, text: str) -> None:
+    assert any(hit.quote == text for hit in found(before + text + after, text))
+    assert found(before + text + after, text.swapcase(), case_sensitive=False) or (
+        text.swapcase().casefold() != text.casefold()
+    )
+
+
+@given(PLAIN, PLAIN.filter(bool))
+def test_a_draft_without_the_text_passes(draft: str, text: str) -> None:
+    assert bool(found(draft, text)) is (text in draft)
+
+
+def test_reports_only_the_first_places() -> None:
+    assert len(found("x" * 1000, "x")) == MAX_VIOLATIONS
