@@ -1,6 +1,9 @@
 """Clients of Redis, and what a Redis must be for Hone to trust it with its records."""
 
+from typing import Any
+
 from redis import Redis
+from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff
@@ -12,6 +15,8 @@ OLDEST = (6, 2)
 # the command, of a new connection, of its retry. A worker can wait, and keeps what it paid for.
 API_TIMEOUT_S = 0.6
 API_RETRIES = 1
+API_CONNECTIONS = 8  # one event loop keeps no more of them busy
+GIVE_UP_S = 1.8  # a request that waits for one of them, too
 WORKER_TIMEOUT_S = 5.0
 WORKER_RETRIES = 3
 
@@ -21,13 +26,19 @@ class UnusableRedis(Exception):
 
 
 def api_client(url: str) -> AsyncRedis:
-    """Return a client that gives up within two seconds."""
-    return _client(url, API_TIMEOUT_S, API_RETRIES)
+    """Return a client that gives up within two seconds; who finds no connection free waits."""
+    pool = BlockingConnectionPool.from_url(
+        url,
+        max_connections=API_CONNECTIONS,
+        timeout=GIVE_UP_S,
+        **_options(API_TIMEOUT_S, API_RETRIES),
+    )
+    return AsyncRedis.from_pool(pool)
 
 
 def worker_client(url: str) -> AsyncRedis:
     """Return a client that is patient."""
-    return _client(url, WORKER_TIMEOUT_S, WORKER_RETRIES)
+    return AsyncRedis.from_url(url, **_options(WORKER_TIMEOUT_S, WORKER_RETRIES))
 
 
 def listening_client(url: str) -> AsyncRedis:
@@ -46,14 +57,13 @@ def blocking_client(url: str) -> Redis:
     )
 
 
-def _client(url: str, timeout_s: float, retries: int) -> AsyncRedis:
-    return AsyncRedis.from_url(
-        url,
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        retry=AsyncRetry(ExponentialWithJitterBackoff(base=0.01, cap=0.1), retries),
-        protocol=2,
-    )
+def _options(timeout_s: float, retries: int) -> dict[str, Any]:
+    return {
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": timeout_s,
+        "retry": AsyncRetry(ExponentialWithJitterBackoff(base=0.01, cap=0.1), retries),
+        "protocol": 2,
+    }
 
 
 async def check_server(client: AsyncRedis) -> None:

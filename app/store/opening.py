@@ -32,7 +32,7 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
         ThreadPoolExecutor(CREATORS, "create") as executor,
     ):
         async with api_client(settings.redis_url) as client:
-            with refusals():
+            async with refusals():
                 await check_server(client)
             creation = Creation(
                 queue,

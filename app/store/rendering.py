@@ -3,7 +3,7 @@
 The order of the members is the contract's, so that both ways of writing a snapshot are equal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from pydantic_core import to_json
@@ -77,6 +77,11 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"links": links(refinement_id).model_dump_json().encode(),
     }
     return b"{" + b",".join(b'"%b":%b' % member for member in members.items()) + b"}"
+
+
+def has_ended(entries: Sequence[tuple[bytes, Summary]]) -> bool:
+    """Whether the last of these entries of a journal is a terminal one."""
+    return bool(entries) and EventType(entries[-1][1][b"type"].decode()).is_terminal
 
 
 def stored_event(entry_id: bytes, entry: Summary, final: bytes) -> StoredEvent:

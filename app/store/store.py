@@ -1,7 +1,8 @@
 """The API's side of the store."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -15,6 +16,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.store.commands import Commands
+from app.store.connection import GIVE_UP_S
 from app.store.creation import RETRY_AFTER_S, Creation
 from app.store.listing import Listing
 from app.store.reading import Reader
@@ -24,12 +26,13 @@ from app.store.state import Created, NewRefinement, StoredEvent
 NO_METADATA: Mapping[str, str] = {}
 
 
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Say as a refusal that Redis is away or full."""
+@asynccontextmanager
+async def refusals() -> AsyncIterator[None]:
+    """Say as a refusal, within two seconds, that Redis is away, too slow or full."""
     try:
-        yield
-    except (RedisConnectionError, RedisTimeoutError) as error:
+        async with asyncio.timeout(GIVE_UP_S):
+            yield
+    except (RedisConnectionError, RedisTimeoutError, TimeoutError) as error:
         raise Unavailable("Redis cannot be reached", retry_after_s=RETRY_AFTER_S) from error
     except OutOfMemoryError as error:
         raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
@@ -50,18 +53,18 @@ class Store:
 
         Raises IdempotencyMismatch, and Overloaded when the queue is full or memory nearly so.
         """
-        with refusals():
+        async with refusals():
             return await self._creation.create(new, idempotency_key)
 
     async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         """Return the refinement as it stands, else RefinementNotFound."""
-        with refusals():
+        async with refusals():
             return await self._reader.snapshot(tenant, refinement_id)
 
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         """Return what was submitted, else RefinementNotFound."""
-        with refusals():
-            return (await self._reader.request(tenant, refinement_id)).request
+        async with refusals():
+            return await self._reader.request(tenant, refinement_id)
 
     async def page(
         self,
@@ -76,7 +79,7 @@ class Store:
 
         With several filters that seldom meet a page may be short and still have a next one.
         """
-        with refusals():
+        async with refusals():
             return await self._listing.page(
                 tenant, status=status, metadata=metadata, limit=limit, cursor=cursor
             )
@@ -88,14 +91,14 @@ class Store:
 
         Raises RefinementNotFound.
         """
-        with refusals():
+        async with refusals():
             return await self._reader.events(tenant, refinement_id, after, limit)
 
     async def decoded_events(
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[Event, ...]:
         """Return the same events as `events`, decoded."""
-        with refusals():
+        async with refusals():
             return await self._reader.decoded_events(tenant, refinement_id, after, limit)
 
     async def cancel(
@@ -105,7 +108,7 @@ class Store:
 
         Raises RefinementNotFound, and Conflict when it has succeeded or failed.
         """
-        with refusals():
+        async with refusals():
             await self._commands.cancel(tenant, refinement_id, command_id)
             return await self._reader.snapshot(tenant, refinement_id)
 
@@ -116,7 +119,7 @@ class Store:
 
         Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
         """
-        with refusals():
+        async with refusals():
             await self._commands.finish(tenant, refinement_id, command_id)
             return await self._reader.snapshot(tenant, refinement_id)
 
@@ -127,20 +130,20 @@ class Store:
 
         Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
         """
-        with refusals():
+        async with refusals():
             return await self._commands.change(tenant, refinement_id, change, command_id)
 
     async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, else RefinementNotFound."""
-        with refusals():
+        async with refusals():
             await self._commands.erase(tenant, refinement_id)
 
     async def ping(self) -> None:
         """Return when Redis answers, else Unavailable."""
-        with refusals():
+        async with refusals():
             await self._client.ping()
 
     async def workers(self) -> int:
         """Return how many workers gave a sign of life within their lease."""
-        with refusals():
+        async with refusals():
             return int(await run(self._client, WORKERS))

@@ -7,17 +7,15 @@ from redis.asyncio import Redis
 
 from app.contract.errors import RefinementNotFound
 from app.contract.events import Event
-from app.contract.snapshot import Snapshot
 from app.store import keys
 from app.store.appending import Journal
 from app.store.channel import messages
 from app.store.codec import decode_models, decode_request, decode_state
 from app.store.committer import Committer
 from app.store.posting import Postman
-from app.store.reading import Reader
-from app.store.rendering import decoded_event
+from app.store.rendering import decoded_event, has_ended
 from app.store.scripts import CLAIM, HAND_BACK, LOAD, RENEW, TAKE_DUE, run
-from app.store.state import Claimed, Job, Submitted
+from app.store.state import Claimed, Fenced, Job, Submitted
 
 ATTEMPTS = 3
 TAKEN = 100  # what one run of the script looks at
@@ -35,7 +33,6 @@ class WorkerStore:
         self._name = name
         self._lease_ms = lease_ms
         self._committer = Committer(client)
-        self._reader = Reader(client)
 
     async def claim(self, refinement_id: str, job_id: str, nonce: str) -> Claimed | None:
         """Claim it, journaling `started` or `resumed`; None when there is nothing to do.
@@ -71,36 +68,24 @@ class WorkerStore:
     async def load(self, refinement_id: str) -> tuple[Submitted, tuple[Event, ...]]:
         """Return what to work on and the whole journal so far, else RefinementNotFound.
 
-        It goes with the other requests of this turn of the loop: a worker that starts hundreds of
-        refinements at once needs no connection for it.
+        Raises Fenced when it has ended meanwhile. It goes with the other requests of this turn of
+        the loop: a worker that starts hundreds of refinements at once needs no connection for it.
         """
         reply = await self._committer.run(LOAD, refinement_id)
         if reply is None:
             raise RefinementNotFound(refinement_id)
         assert isinstance(reply, list)
-        request, models, entries = reply
-        events = (
-            decoded_event(entry_id, dict(zip(fields[::2], fields[1::2], strict=True)), b"{}")
-            for entry_id, fields in entries
-        )
-        return Submitted(decode_request(request), decode_models(models)), tuple(events)
-
-    async def request(self, refinement_id: str) -> Submitted:
-        """Return what to work on, else RefinementNotFound."""
-        return await self._reader.request(None, refinement_id)
-
-    async def recorded(self, refinement_id: str) -> tuple[Event, ...]:
-        """Return the whole journal so far, else RefinementNotFound."""
-        return await self._reader.recorded(refinement_id)
-
-    async def summary(self, refinement_id: str) -> Snapshot:
-        """Return the snapshot, else RefinementNotFound."""
-        return await self._reader.snapshot(None, refinement_id)
+        request, models, stored = reply
+        entries = [(entry_id, dict(zip(it[::2], it[1::2], strict=True))) for entry_id, it in stored]
+        if has_ended(entries):
+            raise Fenced(f"{refinement_id} has ended")
+        events = tuple(decoded_event(entry_id, entry, b"") for entry_id, entry in entries)
+        return Submitted(decode_request(request), decode_models(models)), events
 
     async def hand_back(self, refinement_id: str, token: int) -> None:
         """Give up the claim so that another worker takes it at once; no attempt is burnt."""
-        number = await run(self._client, HAND_BACK, refinement_id, token)
-        if number is not None:
+        number = await self._committer.run(HAND_BACK, refinement_id, token)
+        if isinstance(number, int):
             await self.post([_job(refinement_id, number)])
 
     async def renew(self, held: Mapping[str, int]) -> set[str]:

@@ -9,6 +9,7 @@ from redis.client import Pipeline
 
 from app.contract.drafts import sha256_of
 from app.contract.events import (
+    Event,
     EventType,
     IterationCompleted,
     Queued,
@@ -139,6 +140,11 @@ def iteration(held: Held) -> Entry:
         limits=held.claimed.state.limits,
     )
     return Entry(EventType.ITERATION_COMPLETED, completed)
+
+
+async def recorded(worker: WorkerStore, refinement_id: str) -> tuple[Event, ...]:
+    """Return the journal as a worker that claims it reads it."""
+    return (await worker.load(refinement_id))[1]
 
 
 async def expire_lease(redis: Redis, refinement_id: str) -> None:

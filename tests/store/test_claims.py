@@ -2,14 +2,16 @@
 
 import asyncio
 
+import pytest
 from redis.asyncio import Redis
 
+from app.contract.errors import RefinementNotFound
 from app.contract.events import EventType, Resumed, Started
 from app.contract.limits import LimitsChange
 from app.contract.snapshot import Failure
 from app.contract.status import Status, StopReason
 from app.settings import Settings
-from app.store import Store, WorkerStore, keys, open_worker_store
+from app.store import Fenced, Store, WorkerStore, keys, open_worker_store
 from tests.store.stage import (
     BROKEN,
     FAILED,
@@ -22,6 +24,7 @@ from tests.store.stage import (
     failed_step,
     iteration,
     kinds,
+    recorded,
     started,
     step,
     submit,
@@ -34,7 +37,7 @@ async def test_the_first_claim_starts_it(store: Store, worker: WorkerStore) -> N
     snapshot = await store.snapshot(TENANT, held.id)
     assert (held.token, held.claimed.resumed, held.claimed.attempt) == (1, False, 1)
     assert (snapshot.status, snapshot.started_at is None) == (Status.RUNNING, False)
-    assert (await worker.recorded(held.id))[-1].data == Started(token=1)
+    assert (await recorded(worker, held.id))[-1].data == Started(token=1)
 
 
 async def test_a_job_that_is_delivered_a_hundred_times_runs_once(
@@ -86,7 +89,7 @@ async def test_a_later_claim_resumes_and_counts_what_is_recorded(
     await expire_lease(redis, first.id)
     second = await claim(worker, first.id, job=2)
     assert (second.token, second.claimed.resumed) == (2, True)
-    assert (await worker.recorded(first.id))[-1].data == Resumed(token=2, replayed=2)
+    assert (await recorded(worker, first.id))[-1].data == Resumed(token=2, replayed=2)
 
 
 async def test_a_resumed_refinement_keeps_its_start_and_has_nothing_under_way(
@@ -221,3 +224,16 @@ async def test_a_worker_counts_while_it_gives_signs_of_life(
         assert await store.workers() == 1
     await redis.zadd(keys.WORKERS, {"worker-1": 1})
     assert await store.workers() == 0
+
+
+async def test_what_has_ended_since_the_claim_is_not_worked_on(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    await store.cancel(TENANT, held.id)
+    with pytest.raises(Fenced):
+        await worker.load(held.id)
+    await store.erase(TENANT, held.id)
+    with pytest.raises(RefinementNotFound):
+        await worker.load(held.id)

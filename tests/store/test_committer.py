@@ -12,7 +12,7 @@ from app.store import Store, WorkerStore
 from app.store.committer import BATCH, Committer
 from app.store.connection import worker_client
 from app.store.scripts import APPEND, LOOK
-from tests.store.stage import CANCELED, kinds, started, step
+from tests.store.stage import CANCELED, kinds, recorded, started, step
 
 
 async def commands_processed(redis: Redis, name: str) -> int:
@@ -92,8 +92,8 @@ async def test_a_connection_that_breaks_loses_nothing_and_doubles_nothing(
             await appending
         except RedisConnectionError:
             await held.journal.append([step(f"s/{n}")])
-    recorded = await worker.recorded(held.id)
-    assert [getattr(event.data, "key", None) for event in recorded[2:]] == [
+    found = await recorded(worker, held.id)
+    assert [getattr(event.data, "key", None) for event in found[2:]] == [
         f"s/{n}" for n in range(20)
     ]
 

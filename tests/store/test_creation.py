@@ -7,10 +7,13 @@ import pytest
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.client import Pipeline
+from rq import Queue
+from rq.serializers import JSONSerializer
 
 from app.contract.errors import IdempotencyMismatch, Overloaded, RefinementNotFound, Unavailable
 from app.contract.events import EventType
 from app.contract.status import Status
+from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys, open_store
 from tests.store.stage import BODY, DRAFT, TENANT, ListQueue, kinds, new, submit
@@ -31,9 +34,10 @@ async def test_a_new_refinement_is_queued(store: Store, redis: Redis) -> None:
 
 async def test_what_was_submitted_comes_back(store: Store, worker: WorkerStore) -> None:
     refinement_id = await submit(store)
-    submitted = await worker.request(refinement_id)
+    submitted, events = await worker.load(refinement_id)
     assert submitted.request == await store.request(TENANT, refinement_id) == new().request
     assert submitted.models == new().models
+    assert events == await store.decoded_events(TENANT, refinement_id)
 
 
 async def test_the_request_itself_stays_out_of_the_journal(store: Store) -> None:
@@ -83,6 +87,15 @@ async def test_the_same_key_in_many_processes_is_one_refinement(
             *(side.create(new(), f"key-{n}") for n in range(20) for side in (store, other))
         )
     assert len({it.id for it in created}) == 20 == len(await jobs(redis))
+
+
+async def test_rq_carries_the_job_that_was_created(settings: Settings) -> None:
+    async with open_store(settings, RefinementQueue("hone")) as store:
+        created = await store.create(new(), "key")
+        assert (await store.create(new(), "key")).replayed
+    with BlockingRedis.from_url(settings.redis_url) as client:
+        (job,) = Queue("hone", connection=client, serializer=JSONSerializer).jobs
+    assert (job.id, job.args) == (f"{created.id}-1", [created.id])
 
 
 async def test_a_full_queue_refuses_and_says_when_to_come_back(
