@@ -30,8 +30,7 @@ def python() -> tuple[str, ...]:
 
 def check_port(host: str, port: int) -> None:
     """Raise ServiceFailed if nothing could listen there now."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
+    with socket.socket(_family(host)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -43,7 +42,7 @@ def check_port(host: str, port: int) -> None:
 
 def free_port(host: str) -> int:
     """A port on which nothing listens now."""
-    with socket.socket() as probe:
+    with socket.socket(_family(host)) as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port
@@ -53,3 +52,7 @@ def url_of(settings: Settings) -> str:
     """Where the API can be reached from this machine."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from app.cli.demo import demo
+from app.cli.failures import ServiceFailed
 from app.cli.processes import python
 from app.cli.root import INTERRUPTED, app, console, read_settings
 from app.cli.serving import serve
@@ -35,6 +36,8 @@ def api() -> None:
 @app.command()
 def worker() -> None:
     """Run a worker alone; it needs HONE_REDIS_URL."""
+    if not read_settings().redis_url:
+        raise ServiceFailed("HONE_REDIS_URL is empty; `hone serve` would start a Redis of its own")
     command = [*python(), "-m", "workers"]
     os.execv(command[0], command)  # noqa: S606 - becoming the worker is the purpose
 

@@ -7,7 +7,7 @@ import threading
 from rich.console import Console
 
 from app.cli.client import Client
-from app.cli.processes import url_of
+from app.cli.processes import free_port, url_of
 from app.cli.service import service, wait_until_ready
 from app.cli.words import say
 from app.interrupts import Interrupts
@@ -15,7 +15,12 @@ from app.settings import Settings
 
 
 def serve(settings: Settings, console: Console) -> None:
-    """Run until interrupted; one Ctrl-C ends everything, a second one at once."""
+    """Run until interrupted: one Ctrl-C ends everything, a second one at once.
+
+    With port 0 it listens on a free one.
+    """
+    if settings.port == 0:
+        settings = settings.model_copy(update={"port": free_port(settings.host)})
     log = PrefixedLog(console)
     url = url_of(settings)
     redis = settings.data_dir.expanduser() if not settings.redis_url else "HONE_REDIS_URL"

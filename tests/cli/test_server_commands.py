@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from app.main import create_app
 from app.settings import Settings
 from tests.cli.conftest import Run
@@ -17,10 +19,11 @@ def test_openapi_is_the_document_of_the_api(hone: Run, tmp_path: Path) -> None:
     assert written.read_text(encoding="utf-8") == printed
 
 
-def test_an_api_without_a_redis_says_what_is_missing() -> None:
-    with running("api") as api:
-        assert api.end() == 1
-        assert api.says("HONE_REDIS_URL is empty")
+@pytest.mark.parametrize("command", ["api", "worker"])
+def test_without_a_redis_it_says_what_is_missing(command: str) -> None:
+    with running(command) as process:
+        assert process.end() == 1
+        assert process.says("HONE_REDIS_URL is empty")
 
 
 def test_an_api_serves_what_a_worker_works_on(redis_url: str) -> None:
