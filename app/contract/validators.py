@@ -4,7 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.contract.format_validators import JsonSchemaValidator
+from app.contract.format_validators import (
+    JsonSchemaValidator,
+    JsonValidator,
+)
 from app.contract.text_validators import (
     UNITS,
     ContainsValidator,
@@ -16,7 +19,12 @@ from app.contract.text_validators import (
 from app.contract.validator import Validator
 
 AnyValidator = Annotated[
-    LengthValidator | ContainsValidator | ExcludesValidator | RegexValidator | JsonSchemaValidator,
+    LengthValidator
+    | ContainsValidator
+    | ExcludesValidator
+    | RegexValidator
+    | JsonValidator
+    | JsonSchemaValidator,
     Field(discriminator="kind"),
 ]
 
@@ -26,6 +34,7 @@ __all__ = [
     "ContainsValidator",
     "ExcludesValidator",
     "JsonSchemaValidator",
+    "JsonValidator",
     "LengthValidator",
     "RegexValidator",
     "Unit",

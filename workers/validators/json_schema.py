@@ -9,11 +9,12 @@ from jsonschema import ValidationError
 from jsonschema.exceptions import best_match
 from referencing.exceptions import Unresolvable
 
-from app.contract.drafts import draft_of
 from app.contract.json_schemas import validator_for
 from app.contract.regexes import PatternError
 from app.contract.validators import JsonSchemaValidator
 from workers.validators.documents import NotJson, read, short
+from workers.validators.json import not_json
+from workers.validators.places import body_of
 from workers.validators.violation import Violation, shortened
 
 MAX_VIOLATIONS = 20
@@ -24,12 +25,11 @@ def check_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Vi
 
     The document may stand in one code fence. A draft that is no JSON is one violation.
     """
-    body = draft_of(draft)
-    offset = draft.find(body)
+    body, offset = body_of(draft)
     try:
         document = read(body)
     except NotJson as reason:
-        yield _not_json(reason, draft, offset)
+        yield not_json(reason, draft, offset)
         return
     try:
         errors = validator_for(short(validator.schema_)).iter_errors(document)
@@ -45,19 +45,6 @@ def _unusable(reason: str) -> Violation:
     return Violation(
         f"the schema cannot be applied to this draft: {reason}",
         "correct the schema of the validator",
-    )
-
-
-def _not_json(error: NotJson, draft: str, offset: int) -> Violation:
-    if error.position is None:
-        return Violation(f"the draft is not JSON: {error}", "answer with one JSON document")
-    at = offset + error.position
-    line, column = draft.count("\n", 0, at) + 1, at - draft.rfind("\n", 0, at)
-    return Violation(
-        f"the draft is not JSON: {error} at line {line}, column {column}",
-        "answer with one JSON document and nothing else",
-        span=(at, min(at + 1, len(draft))),
-        quote=draft[at : at + 1] or None,
     )
 
 

@@ -1,0 +1,36 @@
+"""Where something stands in a draft: offsets in code points, lines and columns from 1."""
+
+from app.contract.drafts import draft_of
+from workers.validators.violation import Violation
+
+
+def body_of(draft: str) -> tuple[str, int]:
+    """Return the document of a draft, which may stand in one code fence, and where it begins."""
+    body = draft_of(draft)
+    return body, draft.find(body)
+
+
+def spot(draft: str, at: int) -> str:
+    """Return `line 3, column 8` for an offset."""
+    return f"line {draft.count(chr(10), 0, at) + 1}, column {at - draft.rfind(chr(10), 0, at)}"
+
+
+def offset_of(text: str, line: int, column: int) -> int:
+    """Return the offset of a line and column, the nearest there is."""
+    start = 0
+    for _ in range(line - 1):
+        start = text.find("\n", start) + 1 or len(text)
+    return max(0, min(start + column - 1, len(text)))
+
+
+def violation_at(draft: str, at: int, message: str, fix: str, length: int = 1) -> Violation:
+    """Return a violation that ends in line and column, and points at `length` characters there."""
+    start = max(0, min(at, len(draft)))
+    end = min(start + length, len(draft))
+    quote = draft[start:end]
+    return Violation(
+        f"{message} at {spot(draft, start)}",
+        fix,
+        span=(start, end),
+        quote=quote if quote.strip() and len(quote) <= 200 else None,
+    )
