@@ -1,6 +1,8 @@
 """One client's connection: what uvicorn would leave open for ever is closed here."""
 
 import asyncio
+import socket
+import struct
 from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -9,19 +11,22 @@ from app.api.problems import MEDIA_TYPE, problem_of
 from app.api.refusals import HeadersTooLarge, RequestTimeout
 from app.contract.errors import HoneError, MalformedHeader
 
-ARRIVAL_S = 10.0
-SLOWEST_BYTES_PER_S = 50_000
 MAX_HEAD_BYTES = 64 * 1024
-STALL_S = 12.0
+NOW = struct.pack("ii", 1, 0)  # linger for no second
+SLOWEST_SENDER = 50_000  # bytes per second of a body
+SLOWEST_READER = 1_000  # bytes per second of an answer
 
 
 class Connection(HttpToolsProtocol):
     """Closes itself when a request does not arrive, or an answer is not taken.
 
-    A request has ARRIVAL_S from its first byte (the first one of a connection: from the start), and
-    a second more for every SLOWEST_BYTES_PER_S of its body. A client that takes nothing of what
-    waits for it is cut off within two looks STALL_S apart; one that reads slowly is not.
+    A request has `arrival_s` from its first byte (the first one of a connection: from the start),
+    and a second more for every 50 kB of its body. A client for which an answer waits takes 1 kB of
+    it a second, looked at every `stall_s`, or is cut off.
     """
+
+    arrival_s = 10.0
+    stall_s = 12.0
 
     _arriving: asyncio.TimerHandle | None = None
     _stalling: asyncio.TimerHandle | None = None
@@ -52,12 +57,12 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._head_bytes = None
         super().on_headers_complete()
+        self._head_bytes = None
 
     def on_body(self, body: bytes) -> None:
         if not self.cycle.response_complete:  # what follows a refusal earns no time
-            self._credit_s += len(body) / SLOWEST_BYTES_PER_S
+            self._credit_s += len(body) / SLOWEST_SENDER
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -68,7 +73,7 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stalling = self.loop.call_later(STALL_S, self._look_at_reader, None)
+        self._stalling = self.loop.call_later(0, self._look_at_reader, None)
 
     def resume_writing(self) -> None:
         if self._stalling is not None:
@@ -81,21 +86,29 @@ class Connection(HttpToolsProtocol):
 
     def _expect_request(self) -> None:
         self._credit_s = 0.0
-        self._arriving = self.loop.call_later(ARRIVAL_S, self._look_at_request)
+        self._arriving = self.loop.call_later(self.arrival_s, self._look_at_request)
 
     def _look_at_request(self) -> None:
         credit_s, self._credit_s = self._credit_s, 0.0
         if credit_s:
             self._arriving = self.loop.call_later(credit_s, self._look_at_request)
         else:
-            self._refuse(RequestTimeout(f"a request has to arrive within {ARRIVAL_S:.0f} seconds"))
+            self._refuse(
+                RequestTimeout(f"a request has to arrive within {self.arrival_s:.0f} seconds")
+            )
 
     def _look_at_reader(self, waiting_before: int | None) -> None:
         waiting = self.transport.get_write_buffer_size()
-        if waiting_before is not None and waiting >= waiting_before:
-            self.transport.abort()
+        taken = SLOWEST_READER * self.stall_s
+        if waiting_before is not None and waiting > waiting_before - taken:
+            self._reset()
         else:
-            self._stalling = self.loop.call_later(STALL_S, self._look_at_reader, waiting)
+            self._stalling = self.loop.call_later(self.stall_s, self._look_at_reader, waiting)
+
+    def _reset(self) -> None:
+        """Close without waiting for what the kernel still holds: nobody would take it."""
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOW)
+        self.transport.abort()
 
     def _refuse(self, error: HoneError) -> None:
         """Close, with a problem where one can still be read; between requests without a word."""

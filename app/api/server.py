@@ -34,18 +34,20 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._close_streams)
 
 
-def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def configured(
+    app: FastAPI, settings: Settings, connection: type[Connection] = Connection
+) -> uvicorn.Config:
     """Return uvicorn's configuration: its log goes where the process's log goes."""
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
         loop="auto",
-        http=Connection,
+        http=connection,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=math.ceil(settings.grace_s),
+        timeout_graceful_shutdown=max(1, math.floor(settings.grace_s - 1)),
     )

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from app.api.connection import Connection
 from app.api.server import Server, configured
 from app.embedded import EmbeddedRedis
 from app.main import create_app
@@ -19,11 +20,13 @@ from tests.waiting import eventually
 
 
 @contextmanager
-def running(settings: Settings, app: FastAPI | None = None) -> Iterator[str]:
+def running(
+    settings: Settings, app: FastAPI | None = None, connection: type[Connection] = Connection
+) -> Iterator[str]:
     """Run the API in a thread with an event loop of its own; the address is yielded."""
     doors = Doors()
     app = app or create_app(settings, doors)
-    server = Server(configured(app, settings), doors.close)
+    server = Server(configured(app, settings, connection), doors.close)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

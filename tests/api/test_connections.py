@@ -1,0 +1,163 @@
+"""Connections that dawdle, and a process that has to leave."""
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from app.api.connection import Connection
+from app.cli.processes import free_port
+from app.settings import Settings
+from app.store import WorkerStore
+from tests.api.conftest import running
+from tests.api.stage import REQUEST, Hand, submitted
+from tests.waiting import eventually
+
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+BODY = (
+    b"POST /v1/refinements HTTP/1.1\r\nHost: x\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+)
+
+
+class Hasty(Connection):
+    """A server's side that loses patience soon."""
+
+    arrival_s = 1.0
+    stall_s = 0.5
+
+
+@pytest.fixture(scope="module")
+def hasty(settings: Settings) -> Iterator[str]:
+    with running(settings, connection=Hasty) as url:
+        yield url
+
+
+def said(server: str, request: bytes) -> bytes:
+    """Send some bytes and return everything that comes back until the server closes."""
+    host, port = server.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+@pytest.mark.parametrize("request_", [HEAD, BODY, HEAD + b"Expect: 100-continue\r\n"])
+def test_a_request_that_does_not_arrive_is_closed_with_a_problem(
+    hasty: str, request_: bytes
+) -> None:
+    answer = said(hasty, request_)
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert b'"code":"request_timeout"' in answer
+
+
+def test_a_connection_without_a_request_is_closed_without_a_word(hasty: str) -> None:
+    assert said(hasty, b"") == b""
+
+
+def test_a_large_body_has_the_time_it_needs(hasty: str) -> None:
+    """200 kB are four seconds more than the one that a request has."""
+    head = b"POST /v1/refinements HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    body = b'{"draft":"%b"}' % (b"x" * 199_000)
+    host, port = hasty.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:190_000])
+        time.sleep(2)
+        connection.sendall(body[190_000:])
+        assert connection.recv(20) == b"HTTP/1.1 202 Accepted"[:20]
+
+
+async def test_a_watcher_that_reads_nothing_is_cut_off(hasty: str, worker: WorkerStore) -> None:
+    async with httpx.AsyncClient(base_url=hasty, timeout=60) as api:
+        refinement_id = await submitted(api)
+        hand = await Hand.claim(worker, refinement_id)
+        for number in range(1, 60):
+            await hand.judge(number, "x" * 150_000, 0.5)
+        path = f"/v1/refinements/{refinement_id}/events"
+        with socket.socket() as idler:
+            idler.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            host, port = hasty.removeprefix("http://").split(":")
+            idler.connect((host, int(port)))
+            idler.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert await asyncio.to_thread(eventually, lambda: was_reset(idler))
+
+
+def was_reset(connection: socket.socket) -> bool:
+    return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (b"hello\r\n\r\n", b"400", b"malformed_header"),
+        (b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", b"400", b"malformed_header"),
+        (b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n", b"400", b"malformed_header"),
+        (HEAD + b"A: " + b"a" * 70_000, b"431", b"headers_too_large"),
+    ],
+)
+def test_what_is_no_decent_request_is_a_problem(
+    server: str, request_: bytes, status: bytes, code: bytes
+) -> None:
+    answer = said(server, request_)
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert code in answer
+
+
+@pytest.fixture
+def process(settings: Settings, redis_url: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The API as its own process."""
+    port = free_port("127.0.0.1")
+    told = {"HONE_REDIS_URL": redis_url, "HONE_PORT": str(port), "HONE_GRACE_S": "20"}
+    command = [sys.executable, "-m", "app.cli", "api"]
+    with subprocess.Popen(command, env=os.environ | told) as process:
+        url = f"http://127.0.0.1:{port}"
+        try:
+            assert eventually(lambda: is_up(url))
+            yield process, url
+        finally:
+            process.kill()
+
+
+def is_up(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_sigterm_ends_open_streams_and_polls_cleanly(
+    process: tuple[subprocess.Popen[bytes], str],
+) -> None:
+    api, url = process
+    refinement = (
+        f"{url}/v1/refinements/" + httpx.post(f"{url}/v1/refinements", json=REQUEST).json()["id"]
+    )
+    opened: list[str] = []
+    ended: list[str] = []
+
+    def watch() -> None:
+        with httpx.stream("GET", f"{refinement}/events", timeout=60) as response:
+            opened.extend(response.iter_lines())
+        ended.append("stream")  # a stream that was torn would have raised
+
+    def poll() -> None:
+        ended.append(str(httpx.get(f"{refinement}?wait=60", timeout=60).status_code))
+
+    watchers = [threading.Thread(target=watch) for _ in range(5)]
+    polling = threading.Thread(target=poll)
+    for thread in (*watchers, polling):
+        thread.start()
+    assert eventually(lambda: opened.count("id: 1") == 5)
+    api.send_signal(signal.SIGTERM)
+    assert api.wait(20) == 0
+    for thread in (*watchers, polling):
+        thread.join()
+    assert sorted(ended) == ["304", *["stream"] * 5]

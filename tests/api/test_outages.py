@@ -1,0 +1,111 @@
+"""Redis that is away, frozen, full or unusable."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from redis import Redis
+
+from app.embedded import EmbeddedRedis
+from app.main import serve
+from app.settings import Settings
+from tests.api.conftest import running
+from tests.api.stage import REQUEST, problem
+from tests.waiting import eventually
+
+BUSY = [("GET", "/v1/refinements"), ("GET", "/readyz"), ("POST", "/v1/refinements")]
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[EmbeddedRedis]:
+    """A Redis that a test may stop."""
+    with EmbeddedRedis.start(tmp_path, aof=True) as server:
+        yield server
+
+
+@pytest.fixture
+def client(redis: EmbeddedRedis) -> Iterator[httpx.Client]:
+    with (
+        running(Settings(redis_url=redis.url, port=0)) as url,
+        httpx.Client(base_url=url) as client,
+    ):
+        yield client
+
+
+def ask(client: httpx.Client, method: str, path: str) -> httpx.Response:
+    return client.request(method, path, json=REQUEST if method == "POST" else None)
+
+
+def test_without_redis_every_answer_is_a_503_until_it_is_back(
+    redis: EmbeddedRedis, client: httpx.Client
+) -> None:
+    refinement_id = ask(client, "POST", "/v1/refinements").json()["id"]
+    redis.stop()
+    for method, path in BUSY:
+        response = ask(client, method, path)
+        problem(response, 503, "unavailable")
+        assert int(response.headers["retry-after"]) > 0
+    assert client.get("/healthz").status_code == 200
+    redis.revive()
+    assert eventually(lambda: client.get("/readyz").status_code == 200)
+    assert client.get(f"/v1/refinements/{refinement_id}").json()["status"] == "queued"
+
+
+def test_a_frozen_redis_is_a_503_before_the_client_gives_up(
+    redis: EmbeddedRedis, client: httpx.Client
+) -> None:
+    os.kill(redis.pid, signal.SIGSTOP)
+    try:
+        for method, path in BUSY:
+            problem(ask(client, method, path), 503, "unavailable")
+    finally:
+        os.kill(redis.pid, signal.SIGCONT)
+
+
+def test_a_stream_outlives_an_outage(redis: EmbeddedRedis, client: httpx.Client) -> None:
+    url = f"/v1/refinements/{ask(client, 'POST', '/v1/refinements').json()['id']}"
+    with client.stream("GET", f"{url}/events") as response:
+        lines = response.iter_lines()
+        assert next(lines) == "id: 1"
+        redis.stop()
+        problem(client.get(url), 503, "unavailable")
+        redis.revive()
+        assert eventually(lambda: client.post(f"{url}/cancel").status_code == 202)
+        assert "id: 2" in lines
+
+
+def test_a_full_redis_takes_no_more_work_and_still_answers(
+    redis: EmbeddedRedis, client: httpx.Client
+) -> None:
+    url = f"/v1/refinements/{ask(client, 'POST', '/v1/refinements').json()['id']}"
+    with Redis.from_url(redis.url) as admin:
+        admin.config_set("maxmemory", admin.info("memory")["used_memory"] + 100_000)
+    assert eventually(lambda: ask(client, "POST", "/v1/refinements").status_code == 503)
+    response = ask(client, "POST", "/v1/refinements")
+    problem(response, 503, "overloaded")
+    assert int(response.headers["retry-after"]) > 0
+    assert client.get(url).status_code == 200
+
+
+def test_a_full_queue_takes_no_more_work(settings: Settings, redis_url: str) -> None:
+    with running(settings.model_copy(update={"queue_max": 2})) as url:
+        answers = [httpx.post(f"{url}/v1/refinements", json=REQUEST) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [202, 202, 503]
+    problem(answers[2], 503, "overloaded")
+
+
+def test_a_redis_that_would_lose_records_is_refused_at_the_start(
+    redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Redis.from_url(redis.url) as admin:
+        admin.config_set("maxmemory-policy", "allkeys-lru")
+    assert serve(Settings(redis_url=redis.url)) == 1
+    assert "maxmemory-policy" in caplog.text
+
+
+def test_without_an_address_of_redis_nothing_starts(caplog: pytest.LogCaptureFixture) -> None:
+    assert serve(Settings(redis_url="")) == 1
+    assert "HONE_REDIS_URL" in caplog.text
