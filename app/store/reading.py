@@ -58,7 +58,7 @@ class Reader:
         limit: int,
         read: Callable[[bytes, Summary, bytes], T],
     ) -> tuple[T, ...]:
-        async with self._client.pipeline(transaction=True) as pipeline:
+        async with self._client.pipeline(transaction=False) as pipeline:
             pipeline.hget(keys.SUMMARY + refinement_id, "tenant")
             pipeline.xrange(keys.JOURNAL + refinement_id, min=f"({min(after, LAST)}-0", count=limit)
             owner, entries = await pipeline.execute()
