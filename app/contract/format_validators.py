@@ -21,3 +21,24 @@ class JsonSchemaValidator(Validator):
 
     kind: Literal["json_schema"]
     schema_: dict[str, Any] | bool = Field(alias="schema")
+
+
+class YamlValidator(Validator):
+    """The draft is YAML: a mapping or sequence, or several, in which no mapping repeats a key.
+
+    Read as YAML 1.1 by libyaml, without the tags that make objects of a programming language.
+    """
+
+    kind: Literal["yaml"]
+
+
+class TomlValidator(Validator):
+    """The draft is one TOML document (1.0)."""
+
+    kind: Literal["toml"]
+
+
+class XmlValidator(Validator):
+    """The draft is one well-formed XML document, namespaces included, without a DTD."""
+
+    kind: Literal["xml"]

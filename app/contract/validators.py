@@ -7,6 +7,9 @@ from pydantic import Field
 from app.contract.format_validators import (
     JsonSchemaValidator,
     JsonValidator,
+    TomlValidator,
+    XmlValidator,
+    YamlValidator,
 )
 from app.contract.text_validators import (
     UNITS,
@@ -24,7 +27,10 @@ AnyValidator = Annotated[
     | ExcludesValidator
     | RegexValidator
     | JsonValidator
-    | JsonSchemaValidator,
+    | JsonSchemaValidator
+    | YamlValidator
+    | TomlValidator
+    | XmlValidator,
     Field(discriminator="kind"),
 ]
 
@@ -37,6 +43,9 @@ __all__ = [
     "JsonValidator",
     "LengthValidator",
     "RegexValidator",
+    "TomlValidator",
     "Unit",
     "Validator",
+    "XmlValidator",
+    "YamlValidator",
 ]
