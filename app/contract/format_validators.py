@@ -1,6 +1,6 @@
 """Validators of formats: what a draft is written in."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -42,3 +42,20 @@ class XmlValidator(Validator):
     """The draft is one well-formed XML document, namespaces included, without a DTD."""
 
     kind: Literal["xml"]
+
+
+class MarkdownValidator(Validator):
+    """The draft has these headings, and its Markdown is whole.
+
+    Whole: every block of code ends, headings go down one level at a time, every row of a table has
+    as many cells as its header, and every link has a text and a destination.
+    """
+
+    kind: Literal["markdown"]
+    headings: tuple[Annotated[str, Field(pattern=r"^#{0,6}\s*[^#\s]", max_length=200)], ...] = (
+        Field(
+            (),
+            max_length=50,
+            description="Required; `## Usage` at that level, `Usage` at any. Case is ignored.",
+        )
+    )

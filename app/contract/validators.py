@@ -7,6 +7,7 @@ from pydantic import Field
 from app.contract.format_validators import (
     JsonSchemaValidator,
     JsonValidator,
+    MarkdownValidator,
     TomlValidator,
     XmlValidator,
     YamlValidator,
@@ -30,7 +31,8 @@ AnyValidator = Annotated[
     | JsonSchemaValidator
     | YamlValidator
     | TomlValidator
-    | XmlValidator,
+    | XmlValidator
+    | MarkdownValidator,
     Field(discriminator="kind"),
 ]
 
@@ -42,6 +44,7 @@ __all__ = [
     "JsonSchemaValidator",
     "JsonValidator",
     "LengthValidator",
+    "MarkdownValidator",
     "RegexValidator",
     "TomlValidator",
     "Unit",
