@@ -1,0 +1,187 @@
+"""A text as the editor sees it: what is protected, its words, sentences and names."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from workers.models.editor.markup import MASK, Protected, Protection, mask, protected
+
+WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+ABBREVIATIONS = frozenset(
+    "mr mrs ms dr prof sr jr st vs approx dept est fig figs no nos vol ed eds e.g i.e cf al inc ltd co"
+    " corp jan feb mar apr jun jul aug sep sept oct nov dec a.m p.m u.s u.k min max ext tel ca resp incl excl".split()
+)
+_END = re.compile(
+    rf"(?<![\w’'.)\]{MASK}%])(?P<before>(?:[\w’')\]{MASK}%]|\.(?=\w))*)[.!?…]+"
+    r"[\"”’'»)\]*_]*(?=\s+[\"“‘'«(\[*_]*(?P<next>\S))"
+)
+_GAP = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*\ufffc)")
+_STANDS_ALONE = re.compile(r"^[^\n]{0,40}\b(?P<last>\w+)[:)]?$(?=\n[A-Z])", re.MULTILINE)
+_OPENERS = frozenset(
+    "the a an this that these those our your my his her its their we you they it he she i if in on at"
+    " for from to by with when while after before because as since all any each please some there what"
+    " who how why where and but or so of no not one however also do does did is are was were can".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word; `is_free` when it stands outside everything protected."""
+
+    text: str
+    start: int
+    end: int
+    is_free: bool
+
+    @property
+    def lower(self) -> str:
+        """Return the word in lower case with straight apostrophes."""
+        return self.text.lower().replace("’", "'")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Characters `start` to `end` of a text, and the words between them."""
+
+    start: int
+    end: int
+    words: tuple[Word, ...]
+
+
+class Document:
+    """Everything about one text that the rules share; each part is computed once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.protected = protected(text)
+        self._starts = [span.start for span in self.protected]
+        self.masked = mask(text, self.protected)
+        self._readable = mask(
+            text, [span for span in self.protected if span.why is not Protection.QUOTE]
+        )
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """Return the words of the prose in order, those in quotations included."""
+        return tuple(
+            Word(match[0], *match.span(), self.is_free(*match.span()))
+            for match in WORD.finditer(self._readable)
+        )
+
+    @cached_property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """Return the sentences that hold at least one word, in order."""
+        return tuple(self._sentences())
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Return the words that are names: capitals inside a sentence, or beside another one."""
+        names: set[str] = set()
+        for sentence in self.sentences:
+            for at, word in enumerate(sentence.words):
+                if word.text[0].isupper() and word.text.replace("’", "'")[:2] not in {"I", "I'"}:
+                    opens = at == 0 or self._opens_quote(word)
+                    if not opens or self._is_name_in_front(sentence.words[at : at + 2]):
+                        names.add(word.text)
+        return frozenset(names)
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Tell whether nothing between two positions is protected."""
+        after = bisect_left(self._starts, end)
+        return after == 0 or self.protected[after - 1].end <= start
+
+    def word_before(self, position: int) -> Word | None:
+        """Return the last word that ends at or before a position."""
+        at = bisect_right(self.words, position, key=lambda word: word.end)
+        return self.words[at - 1] if at else None
+
+    def words_before(self, position: int, count: int) -> tuple[Word, ...]:
+        """Return the last words of a sentence that end at or before a position, at most `count`."""
+        at = bisect_right(self.words, position, key=lambda word: word.end)
+        sentence = self.sentence_at(position)
+        start = sentence.start if sentence else position
+        return tuple(word for word in self.words[max(0, at - count) : at] if word.start >= start)
+
+    def word_after(self, position: int) -> Word | None:
+        """Return the first word that starts at or after a position."""
+        at = bisect_left(self.words, position, key=lambda word: word.start)
+        return self.words[at] if at < len(self.words) else None
+
+    def sentence_at(self, position: int) -> Sentence | None:
+        """Return the sentence that holds a position."""
+        at = bisect_right(self.sentences, position, key=lambda it: it.start)
+        found = self.sentences[at - 1] if at else None
+        return found if found and position <= found.end else None
+
+    def _opens_quote(self, word: Word) -> bool:
+        return not word.is_free and not self.is_free(word.start - 1, word.start) and (
+            self.text[word.start - 1] in "\"“‘'«"
+        )
+
+    @staticmethod
+    def _is_name_in_front(pair: tuple[Word, ...]) -> bool:
+        """Tell whether a capital at the start of a sentence is a name: two in a row, or an acronym."""
+        first = pair[0].text
+        if len(first) > 1 and not first[1:].islower():
+            return True
+        return len(pair) == 2 and pair[1].text[0].isupper() and pair[0].lower not in _OPENERS and (
+            pair[1].text[0:2] not in {"I", "I'", "I’"}
+        )
+
+    def _sentences(self) -> Iterator[Sentence]:
+        words = iter(self.words)
+        word = next(words, None)
+        for start, end in self._stretches():
+            inside = []
+            while word is not None and word.start < end:
+                inside.append(word)
+                word = next(words, None)
+            if inside:
+                first = max(start, min(inside[0].start, self._first_visible(start, end)))
+                yield Sentence(first, end, tuple(inside))
+
+    def _first_visible(self, start: int, end: int) -> int:
+        visible = re.compile(r"\S").search(self.masked, start, end)
+        return visible.start() if visible else end
+
+    def _stretches(self) -> Iterator[tuple[int, int]]:
+        """Give where sentences begin and end; protected lines belong to none."""
+        edges = {0, len(self.text)}
+        edges.update(match.end() for match in _END.finditer(self._ends()) if _ends_here(match))
+        edges.update(match.start() for match in _GAP.finditer(self.masked))
+        edges.update(
+            match.end()
+            for match in _STANDS_ALONE.finditer(self.masked)
+            if match["last"].lower() not in _OPENERS
+        )
+        for span in self.protected:
+            is_code = span.why is Protection.CODE and "\n" in self.text[span.start : span.end]
+            if is_code or span.why is Protection.STRUCTURE:
+                edges.update((span.start, span.end))
+        ordered = sorted(edges)
+        yield from zip(ordered, ordered[1:], strict=False)
+
+    def _ends(self) -> str:
+        """Return the masked text with the last two characters of quotations in sight."""
+        return _unmasked(self.masked, self.text, self.protected)
+
+
+def _unmasked(masked: str, text: str, spans: tuple[Protected, ...]) -> str:
+    parts, at = [], 0
+    for span in spans:
+        if span.why is Protection.QUOTE and span.end - span.start > 2:
+            parts += [masked[at : span.end - 2], text[span.end - 2 : span.end]]
+            at = span.end
+    return "".join([*parts, masked[at:]])
+
+
+def _ends_here(match: re.Match[str]) -> bool:
+    before = match["before"].lstrip("('’[").lower()
+    if match["next"].islower():
+        return False
+    if "?" in match[0] or "!" in match[0]:
+        return True
+    is_initial = len(before) == 1 and before.isalpha() and before != "i"
+    return not (is_initial or before in ABBREVIATIONS or re.fullmatch(r"(?:\w\.)+\w", before))

@@ -1,0 +1,69 @@
+"""The editor as reviser: it mends the worst classes of issues, and leaves alone what it cannot mend."""
+
+from collections.abc import Sequence
+
+from app.contract.editor import MeasureKind, measure_for
+from app.contract.judgement import Finding
+from app.contract.requests import Criterion
+from workers.models.editor.assessment import Assessed, assess
+from workers.models.editor.critic import worth
+from workers.models.editor.document import Document
+from workers.models.editor.edits import applied
+from workers.models.editor.issues import Kind
+from workers.models.editor.json_text import enclosed, looks_like_json, repaired
+from workers.models.editor.scoring import Analysis
+
+SHARE = 0.5
+"""A revision takes the worst kinds of issues until they make up this share of what can be gained."""
+
+SMALL = 0.03
+"""What can be gained in one go: so little is not divided any further."""
+
+
+def revised(draft: str, criteria: Sequence[Criterion], findings: Sequence[Finding] = ()) -> str:
+    """Return the draft with the worst of its issues mended, or unchanged when nothing can be mended.
+
+    The same draft, criteria and findings always give the same text. Numbers, names, negations,
+    quotations, links, code and the structure of the page stay as they are.
+    """
+    if looks_like_json(draft):
+        return repaired(draft) or draft
+    measures = [(criterion, measure_for(criterion)) for criterion in criteria]
+    if any(measure and measure.kind is MeasureKind.JSON for _, measure in measures):
+        return enclosed(draft) or draft
+    analysis = Analysis(Document(draft))
+    if not analysis.is_readable:
+        return draft
+    assessed = [assess(analysis, criterion, measure) for criterion, measure in measures]
+    kinds = _worst(analysis, assessed, wants_less=_is_too_long(assessed, findings))
+    if not kinds:
+        return draft
+    chosen = [issue for kind in kinds for issue in analysis.of(kind) if issue.edit]
+    return applied(analysis.document, [issue.edit for issue in chosen if issue.edit])
+
+
+def _worst(analysis: Analysis, assessed: Sequence[Assessed], *, wants_less: bool) -> list[Kind]:
+    """Return the kinds of issues to mend now, the worst first."""
+    gains = worth(analysis, assessed)
+    if wants_less and any(issue.edit for issue in analysis.of(Kind.WORDINESS)):
+        gains[Kind.WORDINESS] = max(1.0, 2 * max(gains.values()))
+    ranked = sorted((kind for kind in Kind if gains[kind] > 0), key=lambda kind: -gains[kind])
+    total = sum(gains.values())
+    taken: list[Kind] = []
+    for kind in ranked:
+        if taken and total > SMALL and sum(gains[it] for it in taken) >= SHARE * total:
+            break
+        taken.append(kind)
+    return taken
+
+
+def _is_too_long(assessed: Sequence[Assessed], findings: Sequence[Finding]) -> bool:
+    """Tell whether a criterion or a validator asks for a shorter text."""
+    return any("at most" in it.message for it in findings if it.kind == "length") or any(
+        it.measure is not None
+        and it.measure.kind is MeasureKind.LENGTH
+        and it.measure.maximum is not None
+        and it.score is not None
+        and it.score < 1
+        for it in assessed
+    )
