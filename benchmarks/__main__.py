@@ -5,6 +5,7 @@ The short form takes less than five minutes; `full` gives each three times as ma
 """
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -46,7 +47,9 @@ def main() -> None:
     parser.add_argument("--latency-ms", type=int, action="append")
     arguments = parser.parse_args()
     allow_many_files()
-    facts = [ceiling(), f"form: {arguments.form}; medians of {arguments.rounds} interleaved runs"]
+    others = f"{os.getloadavg()[0]:.1f} processes ran besides when it began"
+    form = f"form: {arguments.form}; medians of {arguments.rounds} interleaved runs; {others}"
+    facts = [ceiling(), form]
     runs: list[Run] = []
     for number in range(arguments.rounds):
         for latency_ms in arguments.latency_ms or LATENCIES_MS:

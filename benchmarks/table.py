@@ -34,18 +34,33 @@ def write(text: str) -> None:
 
 
 def _medians(runs: Sequence[Run], latency_ms: int) -> dict[str, Medians]:
+    """Return the medians by contender, and of `per_s` and `of_saq` the least and the most.
+
+    A ratio is taken within a round, where both ran on the same machine in the same mood.
+    """
     found: dict[str, Medians] = {}
+    saqs = _of(SAQ, latency_ms, runs)
     for contender in CONTENDERS:
-        mine = [
-            run.figures
-            for run in runs
-            if run.contender == contender.name and run.latency_ms == latency_ms
-        ]
-        if mine:
-            found[contender.name] = {
-                name: median(figures[name] for figures in mine) for name in mine[0]
+        if not (mine := _of(contender.name, latency_ms, runs)):
+            continue
+        columns = {name: [figures[name] for figures in mine] for name in mine[0]}
+        if saqs:
+            columns["of_saq"] = [
+                it["per_s"] / saq["per_s"] for it, saq in zip(mine, saqs, strict=False)
+            ]
+        found[contender.name] = {name: median(values) for name, values in columns.items()}
+        for name in {"per_s", "of_saq"} & columns.keys():
+            found[contender.name] |= {
+                f"{name}/least": min(columns[name]),
+                f"{name}/most": max(columns[name]),
             }
     return found
+
+
+def _of(contender: str, latency_ms: int, runs: Sequence[Run]) -> list[dict[str, float]]:
+    return [
+        run.figures for run in runs if (run.contender, run.latency_ms) == (contender, latency_ms)
+    ]
 
 
 def _machine() -> str:
@@ -62,19 +77,18 @@ def _compared(latency_ms: int, medians: dict[str, Medians]) -> str:
         "| calls in flight | a crash leaves |"
     )
     lines = [title, "", head, "|---|" + "--:|" * 9 + "---|"]
-    saq = medians.get(SAQ, {}).get("per_s")
-    lines += [_line(it, medians[it.name], saq) for it in CONTENDERS if it.name in medians]
+    lines += [_line(it, medians[it.name]) for it in CONTENDERS if it.name in medians]
     calls = f"{CALLS} calls x {latency_ms} ms = {CALLS * latency_ms / 1000:g} s"
     lines += ["", f"p50 and p99 are of one refinement, first call to last entry; {calls}."]
     return "\n".join(lines)
 
 
-def _line(contender: Contender, it: Medians, saq: float | None) -> str:
+def _line(contender: Contender, it: Medians) -> str:
     cells = [
         contender.name,
         f"{it['count']:.0f}",
-        f"{it['per_s']:.{0 if it['per_s'] >= 10 else 1}f}",
-        f"{it['per_s'] / saq:.2f}" if saq else "-",
+        _spread(it, "per_s", 0 if it["per_s"] >= 10 else 1),
+        _spread(it, "of_saq", 2) if "of_saq" in it else "-",
         f"{it['cpu_ms']:.2f}",
         f"{it['cpu_ms/redis']:.2f}",
         f"{it['p50_s']:.2f}",
@@ -84,6 +98,11 @@ def _line(contender: Contender, it: Medians, saq: float | None) -> str:
         contender.keeps,
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _spread(it: Medians, name: str, digits: int) -> str:
+    middle, least, most = (f"{it[name + end]:.{digits}f}" for end in ("", "/least", "/most"))
+    return f"{middle} ({least} to {most})"
 
 
 def _hone(by_latency: dict[int, Medians]) -> str:

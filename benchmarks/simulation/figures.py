@@ -8,9 +8,9 @@ from app.contract.requests import RefinementRequest
 from benchmarks.simulation.policies import Result, hone, naive
 from benchmarks.simulation.world import Critic, Reviser, World
 
-TUNING = range(800)
+TUNING = range(500)
 """Seeds for looking at and choosing between policies."""
-HELD_OUT = range(1_000_000, 1_000_800)
+HELD_OUT = range(1_000_000, 1_000_500)
 """Seeds for reporting only: nothing is chosen by what they show."""
 
 CAPS = (3, 6, 12)
@@ -37,87 +37,83 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One seed: the naive loop, Hone, and the naive loop with no more drafts than Hone judged."""
+class Arm:
+    """One policy's results, seed by seed."""
 
-    naive: Result
-    hone: Result
-    matched: Result
+    results: Sequence[Result]
+
+    @property
+    def quality(self) -> float:
+        """Mean true quality of the returned text."""
+        return fmean(it.quality for it in self.results)
+
+    @property
+    def truly_met(self) -> float:
+        """Share of returned texts that truly meet the threshold."""
+        return fmean(it.quality >= THRESHOLD for it in self.results)
+
+    @property
+    def calls(self) -> float:
+        """Mean model calls."""
+        return fmean(it.calls for it in self.results)
+
+    @property
+    def overstated(self) -> float:
+        """By how much the score of the returned text exceeds its quality."""
+        return fmean(it.score - it.quality for it in self.results)
+
+    def gain_over(self, other: "Arm") -> Mean:
+        """Return by how much better the returned text is."""
+        pairs = zip(self.results, other.results, strict=True)
+        return Mean.of(mine.quality - its.quality for mine, its in pairs)
+
+    def met_gain_over(self, other: "Arm") -> Mean:
+        """Return the difference between the shares that truly meet the threshold."""
+        pairs = zip(self.results, other.results, strict=True)
+        return Mean.of(
+            float(mine.quality >= THRESHOLD) - float(its.quality >= THRESHOLD)
+            for mine, its in pairs
+        )
+
+    def verdict_against(self, other: "Arm") -> str:
+        """Return who returns the better text; `better` means at no more calls."""
+        sign = self.gain_over(other).sign
+        if sign > 0:
+            return "better" if self.calls <= other.calls else "better, dearer"
+        return "worse" if sign < 0 else "even"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """All seeds of one reviser, one critic and one cap."""
+    """All seeds of one reviser, one critic and one cap.
+
+    `matched` is the naive loop with no more drafts than `hone` judged on that seed; `patient` is
+    Hone with a patience that the cap forestalls.
+    """
 
     reviser: Reviser
     critic: Critic
     cap: int
-    trials: Sequence[Trial]
-
-    @property
-    def quality(self) -> tuple[float, float]:
-        """Mean true quality of the returned text: naive, Hone."""
-        naive = fmean(it.naive.quality for it in self.trials)
-        return naive, fmean(it.hone.quality for it in self.trials)
-
-    @property
-    def gain(self) -> Mean:
-        """How much better the text that Hone returns is."""
-        return Mean.of(it.hone.quality - it.naive.quality for it in self.trials)
-
-    @property
-    def gain_at_equal_calls(self) -> Mean:
-        """The same against the naive loop cut to the drafts that Hone judged on that seed."""
-        return Mean.of(it.hone.quality - it.matched.quality for it in self.trials)
-
-    @property
-    def truly_met(self) -> tuple[float, float]:
-        """Share of returned texts that truly meet the threshold: naive, Hone."""
-        naive = fmean(it.naive.quality >= THRESHOLD for it in self.trials)
-        return naive, fmean(it.hone.quality >= THRESHOLD for it in self.trials)
-
-    @property
-    def met_gain(self) -> Mean:
-        """The difference between the two shares."""
-        return Mean.of(
-            float(it.hone.quality >= THRESHOLD) - float(it.naive.quality >= THRESHOLD)
-            for it in self.trials
-        )
-
-    @property
-    def calls(self) -> tuple[float, float]:
-        """Mean model calls: naive, Hone."""
-        naive = fmean(it.naive.calls for it in self.trials)
-        return naive, fmean(it.hone.calls for it in self.trials)
-
-    @property
-    def overstated(self) -> tuple[float, float]:
-        """By how much the score of the returned text exceeds its quality: naive, Hone."""
-        naive = fmean(it.naive.score - it.naive.quality for it in self.trials)
-        return naive, fmean(it.hone.score - it.hone.quality for it in self.trials)
-
-    @property
-    def verdict(self) -> str:
-        """`better` and `worse` are about true quality; `better` also needs no more calls."""
-        naive, hone = self.calls
-        if self.gain.sign > 0:
-            return "better" if hone <= naive else "better, dearer"
-        return "worse" if self.gain.sign < 0 else "even"
+    naive: Arm
+    hone: Arm
+    matched: Arm
+    patient: Arm
 
 
 def simulated(reviser: Reviser, critic: Critic, cap: int, seeds: Iterable[int]) -> Cell:
     """Play every seed with every policy."""
     request = RefinementRequest(task="-", threshold=THRESHOLD, max_iterations=cap)
-    return Cell(reviser, critic, cap, [_trial(reviser, critic, request, seed) for seed in seeds])
-
-
-def _trial(reviser: Reviser, critic: Critic, request: RefinementRequest, seed: int) -> Trial:
-    def world() -> World:
-        return World(seed, reviser, critic)
-
-    ours = hone(world(), request)
-    return Trial(
-        naive=naive(world(), THRESHOLD, request.max_iterations),
-        hone=ours,
-        matched=naive(world(), THRESHOLD, ours.judged),
+    patient = request.model_copy(update={"stop": request.stop.model_copy(update={"patience": cap})})
+    worlds = [World(seed, reviser, critic) for seed in seeds]
+    ours = [hone(world, request) for world in worlds]
+    return Cell(
+        reviser,
+        critic,
+        cap,
+        naive=Arm([naive(world, THRESHOLD, cap) for world in worlds]),
+        hone=Arm(ours),
+        matched=Arm(
+            [naive(world, THRESHOLD, it.judged) for world, it in zip(worlds, ours, strict=True)]
+        ),
+        patient=Arm([hone(world, patient) for world in worlds]),
     )

@@ -9,25 +9,45 @@ from benchmarks.simulation.figures import THRESHOLD, Cell, Mean
 BEGIN, END = "<!-- printed by the simulation: begin -->", "<!-- printed by the simulation: end -->"
 PAGE = Path(__file__).parent.parent.parent / "docs" / "convergence.md"
 
-HEAD = (
-    "| critic | cap | quality: naive | Hone | gain | gain at equal calls | truly met: naive | Hone "
-    "| gain | calls: naive | Hone | score too high by: naive | Hone | |"
+COLUMNS = (
+    "critic",
+    "cap",
+    "quality: naive",
+    "Hone",
+    "gain",
+    "at equal calls",
+    "plateau off",
+    "truly met: naive",
+    "Hone",
+    "gain",
+    "calls: naive",
+    "Hone",
+    "plateau off",
+    "score too high by: naive",
+    "Hone",
+    "",
 )
-RULE = "|---|" + "--:|" * 12 + "---|"
+HEAD = f"| {' | '.join(COLUMNS)} |"
+RULE = "|---|" + "--:|" * (len(COLUMNS) - 2) + "---|"
 
 
 def rendered(cells: Sequence[Cell], seeds: range) -> str:
     """Return everything that the simulation prints."""
     facts = [
-        f"- {len(seeds)} seeds a row, {seeds.start} to {seeds.stop - 1}; threshold {THRESHOLD}",
-        f"- all {len(cells)} rows: {_counted(cells)}",
-        f"- at equal calls: {_signs([cell.gain_at_equal_calls for cell in cells])}",
-        f"- share that truly meets the threshold: {_signs([cell.met_gain for cell in cells])}",
+        f"- {len(seeds)} seeds a row, {seeds.start} to {seeds.stop - 1}; threshold {THRESHOLD}; "
+        f"{len(cells)} rows in all",
+        f"- as shipped: {_counted([it.hone.verdict_against(it.naive) for it in cells])}",
+        f"- at equal calls: {_signs([it.hone.gain_over(it.matched) for it in cells])}",
+        f"- plateau off: {_counted([it.patient.verdict_against(it.naive) for it in cells])}",
+        "- share that truly meets the threshold: as shipped "
+        f"{_signs([it.hone.met_gain_over(it.naive) for it in cells])}; plateau off "
+        f"{_signs([it.patient.met_gain_over(it.naive) for it in cells])}",
     ]
     parts = ["\n".join(facts)]
     for reviser in dict.fromkeys(cell.reviser for cell in cells):
-        rows = [_row(cell) for cell in cells if cell.reviser == reviser]
-        parts.append("\n".join([f"Reviser: {reviser.name}", "", HEAD, RULE, *rows]))
+        mine = [cell for cell in cells if cell.reviser == reviser]
+        title = f"Reviser: {reviser.name}. {_of_reviser(mine)}"
+        parts.append("\n".join([title, "", HEAD, RULE, *[_row(cell) for cell in mine]]))
     return "\n\n".join(parts)
 
 
@@ -38,28 +58,36 @@ def write(text: str) -> None:
     PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
 
 
-def _counted(cells: Sequence[Cell]) -> str:
-    counts = Counter(cell.verdict for cell in cells)
-    return ", ".join(f"{count} {what}" for what, count in counts.most_common())
+def _of_reviser(cells: Sequence[Cell]) -> str:
+    return (
+        f"As shipped: {_counted([it.hone.verdict_against(it.naive) for it in cells])}. "
+        f"At equal calls: {_signs([it.hone.gain_over(it.matched) for it in cells])}. "
+        f"Plateau off: {_counted([it.patient.verdict_against(it.naive) for it in cells])}."
+    )
+
+
+def _counted(verdicts: Sequence[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in Counter(verdicts).most_common())
 
 
 def _signs(gains: Sequence[Mean]) -> str:
-    counts = Counter(gain.sign for gain in gains)
-    return f"{counts[1]} better, {counts[0]} even, {counts[-1]} worse"
+    return _counted([("even", "better", "worse")[gain.sign] for gain in gains])
 
 
 def _row(cell: Cell) -> str:
+    naive, hone, patient = cell.naive, cell.hone, cell.patient
+    met_gain = hone.met_gain_over(naive)
     cells = [
         cell.critic.name,
         str(cell.cap),
-        *[f"{quality:.3f}" for quality in cell.quality],
-        _signed(cell.gain),
-        _signed(cell.gain_at_equal_calls),
-        *[f"{share:.1%}" for share in cell.truly_met],
-        f"{cell.met_gain.value:+.1%} ± {cell.met_gain.margin:.1%}",
-        *[f"{calls:.1f}" for calls in cell.calls],
-        *[f"{excess:+.3f}" for excess in cell.overstated],
-        cell.verdict,
+        *[f"{arm.quality:.3f}" for arm in (naive, hone)],
+        *[_signed(hone.gain_over(arm)) for arm in (naive, cell.matched)],
+        _signed(patient.gain_over(naive)),
+        *[f"{arm.truly_met:.1%}" for arm in (naive, hone)],
+        f"{met_gain.value:+.1%} ± {met_gain.margin:.1%}",
+        *[f"{arm.calls:.1f}" for arm in (naive, hone, patient)],
+        *[f"{arm.overstated:+.3f}" for arm in (naive, hone)],
+        hone.verdict_against(naive),
     ]
     return f"| {' | '.join(cells)} |"
 

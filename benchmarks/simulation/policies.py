@@ -35,20 +35,21 @@ def naive(world: World, threshold: float, cap: int) -> Result:
         number += 1
         text = world.revise(f"iterations/{number}/revise", text)
         score = world.score(f"iterations/{number}/critique", text)
-    return Result(quality_of(text), score, world.calls, number)
+    return Result(quality_of(text), score, calls=2 * number, judged=number)
 
 
 def hone(world: World, request: RefinementRequest) -> Result:
     """Play the strategy that the request names, exactly as shipped."""
     strategy, limits = strategy_for(request), request.limits()
-    judged, reply = 0, None
+    calls, judged, reply = 0, 0, None
     while True:
         try:
             move = strategy.send(reply)
         except StopIteration as done:
             outcome: Outcome = done.value
             scored = outcome.best.scored
-            return Result(quality_of(scored.draft.text), scored.score or 0.0, world.calls, judged)
+            return Result(quality_of(scored.draft.text), scored.score or 0.0, calls, judged)
+        calls += isinstance(move, Ask)
         judged += isinstance(move, Judged)
         reply = _answer(move, world, limits)
 
