@@ -31,7 +31,7 @@ def succeeded(outcome: Outcome, stopping: StopReason | None) -> Ending:
     changes = {
         "stop_reason": outcome.reason or stopping,
         "best": best_of(outcome.best, outcome.best.path),
-        "result": result_of(outcome.best, outcome.best.path),
+        "result": result_of(outcome.best, outcome.best.path, outcome.missing),
         "best_passed": outcome.passed,
     }
     return Ending(Status.SUCCEEDED, changes)
@@ -61,13 +61,15 @@ def best_of(judgement: Judgement, path: str) -> Best:
     )
 
 
-def result_of(judgement: Judgement, path: str) -> Result:
-    """Return a draft with the score of exactly that text."""
+def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) -> Result:
+    """Return a draft with the score of exactly that text; `missing` has no draft in it."""
     scored = judgement.scored
     return Result(
         draft=scored.draft.text,
         iteration=judgement.iteration,
         path=path,
         score=scored.score,
+        score_from=scored.score_from,
         sha256=scored.draft.sha256,
+        missing=missing,
     )

@@ -1,13 +1,20 @@
 """What is said about one draft: findings, scores per criterion, a critique."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from app.contract.model import Contract
 
 Score = Annotated[float, Field(ge=0, le=1)]
+ScoreFrom = Annotated[
+    Literal["critique", "validators", "agreement", "parts"],
+    Field(
+        description="`critique`: weighted criteria; `validators`: share passed; `agreement`: share"
+        " of samples; `parts`: the lowest part's, when the whole could not be judged any more."
+    ),
+]
 
 
 class OnFail(StrEnum):

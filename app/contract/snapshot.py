@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.contract.judgement import CriterionScore, Finding, Score, Usage
+from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
 from app.contract.model import Contract
 from app.contract.status import Status, StopReason
 
@@ -31,9 +31,9 @@ class Result(Contract):
     iteration: int = Field(ge=0)
     path: str
     score: Score | None
-    score_from: Literal["critique"] = "critique"
+    score_from: ScoreFrom = "critique"
     sha256: str
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = Field((), description="Paths of parts still without a draft.")
 
 
 class Failure(Contract):

@@ -42,6 +42,7 @@ class StopReason(StrEnum):
     """Why a refinement ended. `canceled` and `error` belong to those statuses alone."""
 
     THRESHOLD_MET = "threshold_met"
+    VALIDATORS_PASSED = "validators_passed"
     COMPLETED = "completed"
     MAX_ITERATIONS = "max_iterations"
     PLATEAU = "plateau"

@@ -8,7 +8,17 @@ from typing import Any
 from app.contract.judgement import Finding
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
-from workers.engine.moves import Ask, Check, Judged, Move, Play, StepFailed, Stop
+from workers.engine.moves import (
+    Ask,
+    Check,
+    Judged,
+    Move,
+    Play,
+    Reply,
+    StepFailed,
+    Stop,
+    Together,
+)
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 
@@ -43,15 +53,17 @@ class Player:
     def play(self, request: RefinementRequest) -> Outcome:
         return self.run(strategy_for(request), request.limits())
 
-    def run(self, strategy: Play[Outcome], limits: Limits) -> Outcome:
+    def run(self, strategy: Play[Reply], limits: Limits) -> Reply:
+        """Play to the end; strategies side by side are played one after another."""
         send = self._answered(strategy, None)
         while True:
             try:
                 move = send()
             except StopIteration as done:
-                outcome: Outcome = done.value
-                return outcome
-            self.moves.append(move)
+                result: Reply = done.value
+                return result
+            if not isinstance(move, Together):
+                self.moves.append(move)
             if isinstance(move, Judged):
                 limits = self.change(move, limits)
             send = self._answered(strategy, self._answer(move, limits))
@@ -66,10 +78,22 @@ class Player:
                 return self.check(draft)
             case Judged():
                 return limits
+            case Together(parts=parts):
+                return self._together(parts, limits)
         raise AssertionError(move)
 
+    def _together(self, parts: tuple[Play[Any], ...], limits: Limits) -> Any:
+        done = [self._part(part, limits) for part in parts]
+        return next((it for it in done if isinstance(it, (Stop, StepFailed))), tuple(done))
+
+    def _part(self, part: Play[Any], limits: Limits) -> Any:
+        try:
+            return self.run(part, limits)
+        except (Stop, StepFailed) as refusal:
+            return refusal
+
     @staticmethod
-    def _answered(strategy: Play[Outcome], answer: Any) -> Callable[[], Move[Any]]:
+    def _answered(strategy: Play[Any], answer: Any) -> Callable[[], Move[Any]]:
         if isinstance(answer, (Stop, StepFailed)):
             return lambda: strategy.throw(answer)
         return lambda: strategy.send(answer)

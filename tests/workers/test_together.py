@@ -35,7 +35,9 @@ async def drive(stage: Stage, refinement_id: str, models: Answers, nonce: str) -
     submitted, events = await store.load(refinement_id)
     performer = Performer(refinement_id, models, submitted.models, compile_validators(()))
     play = halves
-    driver = Driver(play, submitted, read(events), performer, store.journal(claimed), claimed.state, 0)
+    driver = Driver(
+        play, submitted, read(events), performer, store.journal(claimed), claimed.state, 0
+    )
     try:
         await driver.play()
     except asyncio.CancelledError:

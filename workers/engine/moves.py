@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Self, TypeVar
 
-from app.contract.judgement import CriterionScore, Critique, Finding
+from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from app.contract.limits import Limits
 from workers.engine.briefs import Brief, Prompt
 
@@ -42,7 +42,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A draft with everything that was said about exactly this text."""
+    """A draft with everything that was said about exactly this text; its score is `score_from`."""
 
     draft: Draft
     score: float | None
@@ -51,6 +51,7 @@ class Scored:
     floors_met: bool
     critique: Critique
     findings: tuple[Finding, ...] = ()
+    score_from: ScoreFrom = "critique"
 
     def passes(self, threshold: float) -> bool:
         """True when every vetoing validator passed, and every floor and the threshold are met."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from app.contract.judgement import ScoreFrom
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from workers.engine.moves import Judged, Judgement, Scored, Stop
@@ -29,12 +30,19 @@ SAME_SCORE = 1e-6
 class Outcome:
     """What a strategy decided: its best judged draft, and why it went no further.
 
-    `reason` is None when it was stopped from outside: whoever stopped it knows why.
+    `reason` is None when it was stopped from outside: whoever stopped it knows why. `missing` holds
+    the paths of parts that have no draft.
     """
 
     best: Judgement
     reason: StopReason | None
     passed: bool
+    missing: tuple[str, ...] = ()
+
+    @property
+    def score_from(self) -> ScoreFrom:
+        """What the score of the best draft measures."""
+        return self.best.scored.score_from
 
 
 class Search:

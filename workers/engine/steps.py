@@ -1,10 +1,23 @@
 """What strategies are made of: propose a draft, and judge it."""
 
+from collections.abc import Sequence
+
 from app.contract.drafts import draft_of, sha256_of
 from app.contract.judgement import Finding, OnFail
 from workers.engine.asking import Unreadable, ask
 from workers.engine.briefs import Brief, Judge, Revise, Task, Write
-from workers.engine.moves import Ask, Check, Draft, Role, Scored
+from workers.engine.moves import (
+    Ask,
+    Check,
+    Draft,
+    Play,
+    Reply,
+    Role,
+    Scored,
+    StepFailed,
+    Stop,
+    Together,
+)
 from workers.engine.prompts import render
 from workers.engine.search import Search
 from workers.engine.verdicts import below_floor, reader, total
@@ -43,6 +56,34 @@ async def judge(task: Task, draft: Draft) -> Scored:
         critique=critique,
         findings=findings,
     )
+
+
+async def spared(part: Play[Reply]) -> Reply | None:
+    """Play a part that the whole can do without; None when it is refused or fails."""
+    try:
+        return await part
+    except (Stop, StepFailed):
+        return None
+
+
+async def surviving(path: str, parts: Sequence[Play[Reply]]) -> tuple[Reply | None, ...]:
+    """Play parts side by side and return what each gave, None where one was refused.
+
+    Raises the first refusal when there is nothing else.
+    """
+    refusals: dict[int, Stop | StepFailed] = {}
+
+    async def kept(index: int, part: Play[Reply]) -> Reply | None:
+        try:
+            return await part
+        except (Stop, StepFailed) as refusal:
+            refusals[index] = refusal
+            return None
+
+    done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
+    if len(refusals) == len(parts):
+        raise refusals[0]
+    return done
 
 
 def failures(task: Task, scored: Scored, threshold: float) -> tuple[str, ...]:

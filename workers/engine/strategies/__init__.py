@@ -1,6 +1,7 @@
 """The strategies by their kind. One file each."""
 
 from collections.abc import Callable
+from typing import Any
 
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
@@ -10,10 +11,11 @@ from workers.engine.search import Outcome
 from workers.engine.strategies.critique import critique
 from workers.engine.strategies.iterative import iterative
 
-STRATEGIES: dict[str, Callable[[Task, Limits], Play[Outcome]]] = {
+STRATEGIES: dict[str, Callable[[Task, Limits, Any], Play[Outcome]]] = {
     "iterative": iterative,
     "critique": critique,
 }
+"""Each is given the task, the limits at the start and its own parameters from the contract."""
 
 
 def strategy_for(request: RefinementRequest) -> Play[Outcome]:
@@ -25,4 +27,4 @@ def strategy_for(request: RefinementRequest) -> Play[Outcome]:
         context=request.context,
         has_validators=bool(request.validators),
     )
-    return STRATEGIES[request.strategy.kind](task, request.limits())
+    return STRATEGIES[request.strategy.kind](task, request.limits(), request.strategy)

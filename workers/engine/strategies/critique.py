@@ -3,13 +3,14 @@
 from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
 from app.contract.status import StopReason
+from app.contract.strategies import CritiqueStrategy
 from workers.engine.briefs import Task
 from workers.engine.moves import Draft, within
 from workers.engine.search import Outcome, Search
 from workers.engine.steps import judge
 
 
-async def critique(task: Task, limits: Limits) -> Outcome:
+async def critique(task: Task, limits: Limits, _plan: CritiqueStrategy) -> Outcome:
     """Judge the given draft once: validators and critic, no revision."""
     if task.draft is None:
         raise ValueError("the critique strategy judges a given draft")

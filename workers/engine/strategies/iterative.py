@@ -1,13 +1,14 @@
 """The loop most people mean."""
 
 from app.contract.limits import Limits
+from app.contract.strategies import IterativeStrategy
 from workers.engine.briefs import Task
 from workers.engine.moves import within
 from workers.engine.search import Outcome, Search
 from workers.engine.steps import judge, propose
 
 
-async def iterative(task: Task, limits: Limits) -> Outcome:
+async def iterative(task: Task, limits: Limits, _plan: IterativeStrategy) -> Outcome:
     """Draft, then critique and revise the best until it is good enough.
 
     Self-Refine, arXiv:2303.17651.

@@ -1,0 +1,81 @@
+"""Killed at every append and resumed by replay: the final record is the one without the kill."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from app.contract.events import IterationCompleted, StepCompleted, StepFailed, Stopping
+from app.contract.snapshot import Snapshot
+from tests.workers.scenes import SCENES, Scene
+from tests.workers.stage import Stage
+from workers.engine.strategies import STRATEGIES
+
+OF_THE_RUN = {
+    "id", "created_at", "started_at", "ended_at", "expires_at", "last_event", "links",
+}  # fmt: skip
+"""What differs between two runs of the same refinement."""
+
+
+def test_every_strategy_has_a_scene() -> None:
+    assert SCENES.keys() == STRATEGIES.keys()
+
+
+async def record(stage: Stage, refinement_id: str) -> dict[str, Any]:
+    """Return what a refinement came to: parts side by side may arrive in any order."""
+    snapshot = await stage.snapshot(refinement_id)
+    events = [event.data for event in await stage.events(refinement_id)]
+    kept: dict[str, Any] = {"snapshot": ended(snapshot)}
+    for data in events:
+        match data:
+            case StepCompleted(key=key) | StepFailed(key=key):
+                kept[key] = data.model_dump(exclude={"usage", "seconds", "next"})
+            case IterationCompleted(path=path):
+                kept[f"{path} judged"] = data.model_dump(exclude={"best"})
+            case Stopping():
+                kept["stopping"] = data
+    return kept
+
+
+def ended(snapshot: Snapshot) -> dict[str, Any]:
+    """Return a final snapshot without what differs between runs."""
+    assert snapshot.status.is_terminal
+    fields = snapshot.model_dump(exclude=OF_THE_RUN)
+    fields["usage"].pop("seconds")
+    fields["scores"] = sorted(fields["scores"], key=lambda it: str(it["path"]))
+    return fields
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("kind", SCENES)
+async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
+    stage: Stage, kind: str, after: bool
+) -> None:
+    scene = SCENES[kind]
+    expected, calls = await undisturbed(stage, kind, scene)
+    dies_at = 0
+    is_killed = True
+    while is_killed:
+        dies_at += 1
+        models = scene.models()
+        refinement_id = await submitted(stage, kind, scene)
+        is_killed = await stage.play_and_die(refinement_id, models, dies_at, after=after)
+        await stage.play(refinement_id, models, "second")
+        assert await record(stage, refinement_id) == expected, f"killed at append {dies_at}"
+        repeated = models.calls - calls
+        assert not after or not repeated or max(repeated.values()) == 1
+    assert dies_at > 2
+
+
+async def undisturbed(stage: Stage, kind: str, scene: Scene) -> tuple[dict[str, Any], Counter[str]]:
+    """Return what the scene comes to when nobody is killed, and its model calls by step."""
+    models = scene.models()
+    refinement_id = await submitted(stage, kind, scene)
+    await stage.play(refinement_id, models)
+    return await record(stage, refinement_id), models.calls
+
+
+async def submitted(stage: Stage, kind: str, scene: Scene) -> str:
+    """Submit the scene's request."""
+    given = scene.request.get("strategy", {})
+    return await stage.submit(**{**scene.request, "strategy": {"kind": kind, **given}})
