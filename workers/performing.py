@@ -18,6 +18,7 @@ from app.contract.requests import ModelChoice
 from workers.engine.briefs import Prompt
 from workers.engine.moves import Ask, Check
 from workers.models.port import ModelCall, ModelError, ModelReply
+from workers.validators import ValidatorUnavailable
 
 
 class Models(Protocol):
@@ -42,7 +43,7 @@ class Performer:
     checks: Checks
 
     async def perform(self, move: Ask | Check) -> StepCompleted | StepFailed:
-        """Do one step; a model's failure is an entry like any other."""
+        """Do one step; the failure of a model or a validator is an entry like any other."""
         clock = get_running_loop().time
         started = clock()
         try:
@@ -50,6 +51,14 @@ class Performer:
         except ModelError as error:
             entry = StepFailed(
                 key=move.path, code=error.code, detail=error.detail, usage=error.usage, next=()
+            )
+        except ValidatorUnavailable as error:
+            entry = StepFailed(
+                key=move.path,
+                code="validator_unavailable",
+                detail=error.detail,
+                usage=Usage(),
+                next=(),
             )
         seconds = round(clock() - started, 6)
         usage = entry.usage.model_copy(update={"seconds": seconds})

@@ -8,6 +8,7 @@ from app.contract.format_validators import (
     JsonSchemaValidator,
     JsonValidator,
     MarkdownValidator,
+    PythonValidator,
     TomlValidator,
     XmlValidator,
     YamlValidator,
@@ -32,7 +33,8 @@ AnyValidator = Annotated[
     | YamlValidator
     | TomlValidator
     | XmlValidator
-    | MarkdownValidator,
+    | MarkdownValidator
+    | PythonValidator,
     Field(discriminator="kind"),
 ]
 
@@ -45,6 +47,7 @@ __all__ = [
     "JsonValidator",
     "LengthValidator",
     "MarkdownValidator",
+    "PythonValidator",
     "RegexValidator",
     "TomlValidator",
     "Unit",

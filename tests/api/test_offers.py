@@ -24,7 +24,7 @@ from app.store import WorkerStore
 OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"
 VALIDATORS = {
     "length", "contains", "excludes", "regex", "json", "json_schema", "yaml", "toml", "xml",
-    "markdown",
+    "markdown", "python",
 }  # fmt: skip
 
 

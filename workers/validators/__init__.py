@@ -4,5 +4,6 @@ Each kind is one function in one file: a validator of the request and a draft in
 """
 
 from workers.validators.checks import Checks, compile_validators
+from workers.validators.unavailable import ValidatorUnavailable
 
-__all__ = ["Checks", "compile_validators"]
+__all__ = ["Checks", "ValidatorUnavailable", "compile_validators"]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from app.contract.validators import AnyValidator
+from workers.validators.unavailable import ValidatorUnavailable
 from workers.validators.violation import Violation
 
 CPU_S = 0.5
@@ -45,12 +46,15 @@ class Aside:
         return self._thread
 
     def check(self, validator: AnyValidator, draft: str) -> tuple[Violation, ...]:
-        """Return what the draft breaks, or the one violation that this is too expensive to say."""
+        """Return what the draft breaks, or the one violation that this is too expensive to say.
+
+        Raises `ValidatorUnavailable`.
+        """
         asked = json.dumps({"validator": validator.model_dump_json(by_alias=True), "draft": draft})
         for _ in range(2):
             started = time.monotonic()
             if reply := self._ask(asked.encode()):
-                return tuple(Violation(**each) for each in json.loads(reply))
+                return _read(reply)
             if time.monotonic() - started >= CPU_S:
                 break
         return (too_expensive(validator.kind),)
@@ -100,6 +104,13 @@ def too_expensive(kind: str) -> Violation:
         "memory for this draft",
         "simplify the validator, or shorten the draft",
     )
+
+
+def _read(reply: bytes) -> tuple[Violation, ...]:
+    said = json.loads(reply)
+    if isinstance(said, str):
+        raise ValidatorUnavailable(said)
+    return tuple(Violation(**each) for each in said)
 
 
 @cache

@@ -1,6 +1,7 @@
 """python -m workers.validators.aside_main CPU_SECONDS: what `Aside` runs.
 
-A line of JSON in, a line of JSON out, until its standard input ends. It ignores Ctrl-C, which the
+A line of JSON in, a line of JSON out, until its standard input ends: violations, or in a string why
+the validator cannot be run. It ignores Ctrl-C, which the
 terminal sends to every process of the group: its worker decides when it ends.
 """
 
@@ -11,12 +12,14 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from app.contract.validators import AnyValidator
 from workers.validators.aside import too_expensive
 from workers.validators.kinds import check_of, violations
+from workers.validators.unavailable import ValidatorUnavailable
 from workers.validators.violation import Violation
 
 MEMORY_BYTES = 1 << 30
@@ -35,8 +38,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, _out_of_time)
     for line in sys.stdin.buffer:
-        found = _answer(line, cpu_s)
-        sys.stdout.buffer.write(json.dumps([asdict(each) for each in found]).encode() + b"\n")
+        said: list[dict[str, Any]] | str
+        try:
+            said = [asdict(each) for each in _answer(line, cpu_s)]
+        except ValidatorUnavailable as failure:
+            said = failure.detail
+        sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
         sys.stdout.buffer.flush()
 
 

@@ -23,7 +23,8 @@ class Checks:
         """Return what is wrong with the draft, in the order of the validators; empty when all pass.
 
         It holds the event loop for a few milliseconds at most. A validator that is too expensive
-        for this draft is a finding as well: what could not be checked has not passed.
+        for this draft is a finding as well: what could not be checked has not passed. Raises
+        `ValidatorUnavailable` when a validator fails whatever the draft.
         """
         found = [await self._check(*each, draft) for each in enumerate(self._validators)]
         return tuple(chain.from_iterable(found))
