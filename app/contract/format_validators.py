@@ -6,6 +6,13 @@ from pydantic import Field
 
 from app.contract.validator import Validator
 
+Dialect = Literal[
+    "athena", "bigquery", "clickhouse", "databricks", "doris", "drill", "druid", "duckdb", "hive",
+    "materialize", "mysql", "oracle", "postgres", "presto", "redshift", "risingwave", "snowflake",
+    "spark", "sqlite", "starrocks", "teradata", "trino", "tsql",
+]  # fmt: skip
+SqlName = Annotated[str, Field(min_length=1, max_length=300)]
+
 
 class JsonValidator(Validator):
     """The draft is one JSON document (RFC 8259) in which no object has a name twice.
@@ -70,4 +77,19 @@ class PythonValidator(Validator):
     )
     ruff: tuple[Annotated[str, Field(pattern=r"^[A-Z]{1,4}[0-9]{0,4}$")], ...] = Field(
         (), max_length=50, description="Rules of ruff, or their prefixes, such as `F` and `B006`."
+    )
+
+
+class SqlValidator(Validator):
+    """The draft is SQL of one dialect and names only tables and columns that there are.
+
+    Statements are parsed, never run. What the parser (sqlglot) can only recognise does not pass.
+    """
+
+    kind: Literal["sql"]
+    dialect: Dialect = "postgres"
+    tables: dict[SqlName, Annotated[tuple[SqlName, ...], Field(max_length=1_000)]] | None = Field(
+        None,
+        max_length=500,
+        description="Columns by table; none listed: any. Without `tables` names are not checked.",
     )

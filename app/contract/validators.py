@@ -9,6 +9,7 @@ from app.contract.format_validators import (
     JsonValidator,
     MarkdownValidator,
     PythonValidator,
+    SqlValidator,
     TomlValidator,
     XmlValidator,
     YamlValidator,
@@ -34,7 +35,8 @@ AnyValidator = Annotated[
     | TomlValidator
     | XmlValidator
     | MarkdownValidator
-    | PythonValidator,
+    | PythonValidator
+    | SqlValidator,
     Field(discriminator="kind"),
 ]
 
@@ -49,6 +51,7 @@ __all__ = [
     "MarkdownValidator",
     "PythonValidator",
     "RegexValidator",
+    "SqlValidator",
     "TomlValidator",
     "Unit",
     "Validator",

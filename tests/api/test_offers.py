@@ -22,16 +22,19 @@ from app.settings import Settings
 from app.store import WorkerStore
 
 OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"
+STRATEGIES = {
+    "iterative", "critique", "self_correction",
+}  # fmt: skip
 VALIDATORS = {
     "length", "contains", "excludes", "regex", "json", "json_schema", "yaml", "toml", "xml",
-    "markdown", "python",
+    "markdown", "python", "sql",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("path", "union", "kinds"),
     [
-        ("strategies", AnyStrategy, {"iterative", "critique"}),
+        ("strategies", AnyStrategy, STRATEGIES),
         ("validators", AnyValidator, VALIDATORS),
     ],
 )
