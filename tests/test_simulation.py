@@ -8,6 +8,8 @@ from app.contract.requests import RefinementRequest
 from benchmarks.simulation.figures import HELD_OUT, TUNING, Mean, simulated
 from benchmarks.simulation.policies import hone, naive
 from benchmarks.simulation.world import Critic, Reviser, World, quality_of, text_of
+from tests.engine.player import player, verdict
+from workers.engine.moves import Judged
 
 STEADY = Reviser("always helps", helps_worst=1, helps_best=1, reach=0.5, harm=0)
 HARMFUL = Reviser("always harms", helps_worst=0, helps_best=0, reach=0, harm=0.5)
@@ -72,6 +74,30 @@ def test_the_naive_loop_at_equal_calls_spends_no_more_than_hone() -> None:
     pairs = zip(cell.matched.results, cell.hone.results, strict=True)
     assert all(matched.calls <= ours.calls for matched, ours in pairs)
     assert cell.hone.calls < cell.patient.calls
+
+
+def test_of_two_drafts_that_score_the_same_the_later_is_revised_and_the_earlier_returned() -> None:
+    model = player(0.5, 0.5, 0.4)
+    outcome = model.play(RefinementRequest(task="-"))
+    parents = [
+        move.judgement.scored.draft.parent for move in model.moves if isinstance(move, Judged)
+    ]
+    assert parents == [None, "iterations/1", "iterations/2"]
+    assert outcome.best.path == "iterations/1"
+
+
+def test_a_draft_that_fails_a_floor_is_not_revised_for_its_equal_score() -> None:
+    names = ("accuracy", "tone")
+    request = RefinementRequest.model_validate(
+        {"task": "-", "criteria": [{"name": "accuracy", "floor": 0.5}, {"name": "tone"}]}
+    )
+    scores = [(0.6, 0.6), (0.4, 0.8), (0.1, 0.1)]
+    model = player(*[verdict(*pair, names=names) for pair in scores])
+    model.play(request)
+    parents = [
+        move.judgement.scored.draft.parent for move in model.moves if isinstance(move, Judged)
+    ]
+    assert parents == [None, "iterations/1", "iterations/1"]
 
 
 def test_tuning_and_held_out_seeds_are_disjoint() -> None:

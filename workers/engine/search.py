@@ -10,6 +10,9 @@ The rules a `Search` obeys:
    drafts in a row that raise the best by less than `min_improvement`).
 3. A client's own draft is iteration 0 and is not counted by `max_iterations`.
 4. When it is told to stop from outside it keeps its best, if it has one.
+5. What is revised next is the best; of several that rank the same, the latest. Critics speak in
+   coarse steps, and a revision that scores no worse has mended something more often than not
+   (docs/convergence.md).
 """
 
 from collections.abc import Iterator
@@ -46,11 +49,12 @@ class Outcome:
 
 
 class Search:
-    """Remembers what was judged, keeps the best, and says when to stop."""
+    """Remembers what was judged, keeps the best, and says what to revise and when to stop."""
 
     def __init__(self, limits: Limits, *, starts_with_own_draft: bool) -> None:
         self.limits = limits
         self.best: Judgement | None = None
+        self.base: Judgement | None = None
         self.reason: StopReason | None = None
         self._judged: list[Judgement] = []
         self._first = 0 if starts_with_own_draft else 1
@@ -79,6 +83,8 @@ class Search:
         gain = self._gain(judgement)
         if self.best is None or judgement.rank > self.best.rank:
             self.best = judgement
+        if judgement.rank == self.best.rank:
+            self.base = judgement
         self.limits = await Judged(judgement.path, judgement, self.best)
         self._judged.append(judgement)
         self._stale = 0 if gain >= self.limits.min_improvement else self._stale + 1

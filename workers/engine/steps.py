@@ -25,8 +25,8 @@ from workers.engine.verdicts import below_floor, reader, total
 
 async def propose(task: Task, search: Search) -> Draft:
     """Return the next draft: a revision of the best, the client's own, or a first one."""
-    if search.best is not None:
-        return await revise(task, search.best.scored, search.best.path, search.limits.threshold)
+    if search.base is not None:
+        return await revise(task, search.base.scored, search.base.path, search.limits.threshold)
     if task.draft is not None:
         return Draft(task.draft, sha256_of(task.draft))
     return _draft(await ask(_question("draft", "generator", Write(task)), _text, "empty_draft"))
