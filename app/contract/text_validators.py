@@ -9,6 +9,11 @@ from app.contract.validator import Validator
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Unit = Literal["characters", "words", "sentences"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
+Measure = Literal["reading_ease", "grade", "sentence_words"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+Ease = Annotated[float, Field(ge=-500, le=130)]
+Grade = Annotated[float, Field(ge=-5, le=100)]
+Mean = Annotated[float, Field(gt=0, le=1_000)]
 Texts = tuple[Annotated[str, Field(min_length=1, max_length=2_000)], ...]
 
 
@@ -70,3 +75,46 @@ class RegexValidator(Validator):
     pattern: str = Field(min_length=1, max_length=1_000)
     expect: Literal["match", "no_match"] = "match"
     case_sensitive: bool = True
+
+
+class ReadabilityValidator(Validator):
+    """Bounds on how hard an English draft is to read, each inclusive.
+
+    `reading_ease` is Flesch's (60 to 70 is plain English), `grade` Flesch and Kincaid's US school
+    year, `sentence_words` the mean length of a sentence. Code, links and numbers are not read.
+    """
+
+    kind: Literal["readability"]
+    min_reading_ease: Ease | None = None
+    max_reading_ease: Ease | None = None
+    min_grade: Grade | None = None
+    max_grade: Grade | None = None
+    min_sentence_words: Mean | None = None
+    max_sentence_words: Mean | None = None
+
+    @model_validator(mode="after")
+    def _bounds_can_be_met(self) -> Self:
+        bounds = [self.bounds(measure) for measure in MEASURES]
+        if all(bound is None for pair in bounds for bound in pair):
+            raise ValueError("give at least one bound, such as max_grade")
+        for measure, (least, most) in zip(MEASURES, bounds, strict=True):
+            if least is not None and most is not None and least > most:
+                raise ValueError(f"min_{measure} is greater than max_{measure}")
+        return self
+
+    def bounds(self, measure: Measure) -> tuple[float | None, float | None]:
+        """Return the least and the most of a measure that are allowed; `None` is no bound."""
+        return getattr(self, f"min_{measure}"), getattr(self, f"max_{measure}")
+
+
+class SpellingValidator(Validator):
+    """No word of an English draft is a known misspelling, or is there twice in a row.
+
+    Known are those of codespell's dictionary that have one correction, and wrong articles. Code,
+    links, quotations and names are left alone.
+    """
+
+    kind: Literal["spelling"]
+    allow: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
+        (), max_length=1_000, description="Words that are right here, in any case."
+    )

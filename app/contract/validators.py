@@ -15,11 +15,15 @@ from app.contract.format_validators import (
     YamlValidator,
 )
 from app.contract.text_validators import (
+    MEASURES,
     UNITS,
     ContainsValidator,
     ExcludesValidator,
     LengthValidator,
+    Measure,
+    ReadabilityValidator,
     RegexValidator,
+    SpellingValidator,
     Unit,
 )
 from app.contract.validator import Validator
@@ -29,6 +33,8 @@ AnyValidator = Annotated[
     | ContainsValidator
     | ExcludesValidator
     | RegexValidator
+    | ReadabilityValidator
+    | SpellingValidator
     | JsonValidator
     | JsonSchemaValidator
     | YamlValidator
@@ -41,6 +47,7 @@ AnyValidator = Annotated[
 ]
 
 __all__ = [
+    "MEASURES",
     "UNITS",
     "AnyValidator",
     "ContainsValidator",
@@ -49,8 +56,11 @@ __all__ = [
     "JsonValidator",
     "LengthValidator",
     "MarkdownValidator",
+    "Measure",
     "PythonValidator",
+    "ReadabilityValidator",
     "RegexValidator",
+    "SpellingValidator",
     "SqlValidator",
     "TomlValidator",
     "Unit",

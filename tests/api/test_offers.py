@@ -27,7 +27,7 @@ STRATEGIES = {
 }  # fmt: skip
 VALIDATORS = {
     "length", "contains", "excludes", "regex", "json", "json_schema", "yaml", "toml", "xml",
-    "markdown", "python", "sql",
+    "markdown", "python", "sql", "readability", "spelling",
 }  # fmt: skip
 
 
@@ -43,7 +43,7 @@ async def test_every_kind_is_offered_with_a_schema_that_its_defaults_satisfy(
 ) -> None:
     offers = (await api.get(f"/v1/{path}")).json()["data"]
     assert {offer["kind"] for offer in offers} == kinds
-    needed = {"pattern": "a", "texts": ["a"], "schema": {}, "max_words": 1}
+    needed = {"pattern": "a", "texts": ["a"], "schema": {}, "max_words": 1, "max_grade": 9}
     for offer in offers:
         Draft202012Validator.check_schema(offer["schema"])
         fields = {name: needed[name] for name in needed if name in offer["schema"]["properties"]}

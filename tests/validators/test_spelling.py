@@ -1,0 +1,44 @@
+"""Misspelled words are found, and those that are right here are left alone."""
+
+import pytest
+
+from app.contract.validators import SpellingValidator
+from workers.validators import compile_validators
+from workers.validators.spelling import MAX_VIOLATIONS, check_spelling
+from workers.validators.violation import Violation
+
+
+def found(draft: str, *allow: str) -> list[Violation]:
+    return list(check_spelling(SpellingValidator(kind="spelling", allow=allow), draft))
+
+
+def test_points_at_every_misspelled_word_in_order() -> None:
+    hits = found("We recieved the the form\nand an unicorn.")
+    assert [(hit.quote, hit.fix) for hit in hits] == [
+        ("recieved", 'Write "received".'),
+        ("the the", 'Write "the" once.'),
+        ("an", 'Write "a".'),
+    ]
+    assert hits[0].message == '"recieved" should be "received" at line 1, column 4'
+    assert hits[2].span == (29, 31)
+
+
+@pytest.mark.parametrize(
+    "draft",
+    ["We received the form.", "The `recieved` flag.", "See [here](/recieved).", "Mr Teh paid.", ""],
+)
+def test_a_draft_without_slips_passes(draft: str) -> None:
+    assert found(draft) == []
+
+
+def test_a_word_that_is_allowed_is_left_alone() -> None:
+    assert found("Recieved, recieved and teh.", "recieved", "TEH") == []
+
+
+def test_reports_only_the_first_slips() -> None:
+    assert len(found("we recieved it and " * 100)) == MAX_VIOLATIONS
+
+
+async def test_a_long_draft_is_checked_within_the_limits() -> None:
+    draft = "We have received the form that you sent us in June, and it is complete. " * 2_500
+    assert await compile_validators([SpellingValidator(kind="spelling")]).run(draft) == ()
