@@ -86,10 +86,11 @@ async def test_a_later_claim_resumes_and_counts_what_is_recorded(
     first = await started(store, worker)
     await first.journal.append([under_way("a", "b")])
     await first.journal.append([step("a"), failed_step("b"), iteration(first)], JUDGED)
+    await first.journal.append([step("c")])
     await expire_lease(redis, first.id)
     second = await claim(worker, first.id, job=2)
     assert (second.token, second.claimed.resumed) == (2, True)
-    assert (await recorded(worker, first.id))[-1].data == Resumed(token=2, replayed=2)
+    assert (await recorded(worker, first.id))[-1].data == Resumed(token=2, replayed=3)
 
 
 async def test_a_resumed_refinement_keeps_its_start_and_has_nothing_under_way(
@@ -167,6 +168,15 @@ async def test_handing_back_burns_no_attempt_and_queues_it_again(
         held = await claim(worker, held.id, job)
         assert held.claimed.attempt == 1
     assert (await store.snapshot(TENANT, held.id)).status is Status.RUNNING
+
+
+async def test_who_has_handed_back_is_fenced(store: Store, worker: WorkerStore) -> None:
+    held = await started(store, worker)
+    await worker.hand_back(held.id, held.token)
+    with pytest.raises(Fenced):
+        await held.journal.append([step()])
+    with pytest.raises(Fenced):
+        await held.journal.look()
 
 
 async def test_only_the_holder_can_hand_back(

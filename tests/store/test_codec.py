@@ -34,8 +34,8 @@ limits = st.builds(
     min_improvement=st.floats(0, 1),
     max_similarity=st.floats(0, 1),
     max_seconds=st.floats(0, 86_400, exclude_min=True),
-    max_tokens=st.none() | st.integers(1, 2**53),
-    max_cost_usd=st.none() | st.floats(0, 1e6, exclude_min=True),
+    max_tokens=st.none() | st.integers(1, 10**9),
+    max_cost_usd=st.none() | st.floats(0, 1e3, exclude_min=True),
 )
 fields = st.builds(
     Fields,

@@ -61,12 +61,15 @@ async def test_a_command_comes_too_late_when_it_has_failed(
         await command(store, TENANT, held.id)
 
 
-async def test_what_waits_is_canceled_at_once(store: Store, worker: WorkerStore) -> None:
+async def test_what_waits_is_canceled_at_once(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
     refinement_id = await submit(store)
     snapshot = await store.cancel(TENANT, refinement_id)
     assert (snapshot.status, snapshot.stop_reason) == (Status.CANCELED, StopReason.CANCELED)
     assert snapshot.ended_at is not None
     assert await kinds(store, refinement_id) == [EventType.QUEUED, EventType.CANCELED]
+    assert await redis.zscore(keys.WAITING, refinement_id) is None
     assert await worker.claim(refinement_id, f"{refinement_id}-1", "nonce") is None
 
 

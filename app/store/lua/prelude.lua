@@ -33,7 +33,6 @@ local function cancel_now(id, tenant, from, at, n, retention_ms)
   write(id, n, at, END['canceled'])
   redis.call('HSET', SUMMARY .. id, 'last_event', n, 'stop_reason', 'canceled',
     ended(id, tenant, from, 'canceled', at, retention_ms))
-  redis.call('HDEL', SUMMARY .. id, 'error')
 end
 
 -- Tells a worker how it stands; the limits only when it does not know them yet.
