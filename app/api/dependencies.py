@@ -4,9 +4,11 @@ from collections.abc import Container
 from typing import Annotated
 
 from fastapi import Depends, Header, Path, Query, Request
+from pydantic.json_schema import SkipJsonSchema
 
 from app.api.bodies import Body, body_of
 from app.api.headers import (
+    MAX_KEY,
     MAX_WAIT_S,
     accepted,
     event_number,
@@ -21,6 +23,10 @@ from app.service import Service
 
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
+Absent = SkipJsonSchema[None]
+"""A parameter that is left out; nobody can send a null."""
+
+NUMBER = "^[0-9]{1,18}$"
 
 
 def _service(request: Request) -> Service:
@@ -36,7 +42,10 @@ def _tenant() -> str:
 def _prefer(
     prefer: Annotated[
         list[str],
-        Header(description="`wait=30`: answer when it has ended, after 30 seconds at the latest."),
+        Header(
+            alias="Prefer",
+            description="`wait=30`: answer when it has ended, after 30 seconds at the latest.",
+        ),
     ] = [],  # noqa: B006 - FastAPI copies it
 ) -> int | None:
     return preferred_wait_s(prefer)
@@ -44,9 +53,10 @@ def _prefer(
 
 def _idempotency_key(
     idempotency_key_: Annotated[
-        str | None,
+        str | Absent,
         Header(
             alias="Idempotency-Key",
+            json_schema_extra={"pattern": "^[!-~]([ -~]*[!-~])?$", "maxLength": MAX_KEY},
             description="1 to 255 printable characters, quoted or bare. For 24 hours the same key"
             " and body answer with the same refinement.",
         ),
@@ -57,7 +67,11 @@ def _idempotency_key(
 
 def _seen(
     if_none_match: Annotated[
-        list[str], Header(description="The `ETag` of the snapshot that is already known.")
+        list[str],
+        Header(
+            alias="If-None-Match",
+            description="The `ETag` of the snapshot that is already known.",
+        ),
     ] = [],  # noqa: B006
 ) -> Container[int] | None:
     return seen_events(if_none_match)
@@ -65,16 +79,18 @@ def _seen(
 
 def _after(
     last_event_id: Annotated[
-        str | None, Header(description="Number of the last event seen; goes before `after`.")
+        str | Absent,
+        Header(
+            alias="Last-Event-ID",
+            description="Number of the last event seen; goes before `after`.",
+            json_schema_extra={"pattern": NUMBER},
+        ),
     ] = None,
-    after: Annotated[
-        str | None,
-        Query(description="Number of the last event seen.", pattern="^[0-9]{1,18}$"),
-    ] = None,
+    after: Annotated[int, Query(ge=0, lt=10**18, description="Number of the last event seen.")] = 0,
 ) -> int:
     if last_event_id is not None:
-        return event_number("Last-Event-ID", last_event_id)
-    return event_number("after", after or "0")
+        return event_number(last_event_id)
+    return after
 
 
 def _events_as(
@@ -116,6 +132,6 @@ SearchPath = Annotated[
     str,
     Query(
         max_length=500,
-        description="An inner search, such as `stages/outline`; the outermost without it.",
+        description="An inner search, such as `stages/outline`; bare numbers mean the outermost.",
     ),
 ]

@@ -117,7 +117,7 @@ WATCHED: Responses = {
         "description": "Events from the one after `Last-Event-ID` on.",
         "headers": _LINK,
         "content": {
-            "text/event-stream": {"schema": {"type": "string"}, "example": examples.EVENT_STREAM},
+            "text/event-stream": {"example": examples.EVENT_STREAM},
             **_json(examples.EVENT_PAGE),
         },
     },

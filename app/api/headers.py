@@ -24,11 +24,11 @@ class Anything:
         return True
 
 
-def event_number(name: str, value: str) -> int:
-    """Return the number of an event that `name` gives, else MalformedHeader."""
-    if not _NUMBER.fullmatch(value):
-        raise MalformedHeader(f"{name} is the number of an event, such as 7")
-    return int(value)
+def event_number(last_event_id: str) -> int:
+    """Return the number of an event that `Last-Event-ID` gives, else MalformedHeader."""
+    if not _NUMBER.fullmatch(last_event_id):
+        raise MalformedHeader("Last-Event-ID is the number of an event, such as 7")
+    return int(last_event_id)
 
 
 def preferred_wait_s(prefer: list[str]) -> int | None:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from app.api.answers import event_page
 from app.api.dependencies import (
     EVENT_STREAM,
+    Absent,
     After,
     EventsAs,
     IterationNumber,
@@ -60,9 +61,12 @@ async def events(
     responses=problems(MalformedHeader, RefinementNotFound),
 )
 async def iterations(
-    refinement_id: RefinementId, tenant: Tenant, service: TheService, path: SearchPath | None = None
+    refinement_id: RefinementId,
+    tenant: Tenant,
+    service: TheService,
+    path: SearchPath | Absent = None,
 ) -> IterationList:
-    """Return every draft that was judged, with its scores, findings and usage."""
+    """Return every draft that was judged, inner searches included, or those of `path`."""
     return IterationList(data=await service.iterations(tenant, refinement_id, path))
 
 
@@ -91,8 +95,12 @@ async def diff(
     refinement_id: RefinementId,
     tenant: Tenant,
     service: TheService,
-    before: Annotated[int, Query(alias="from", ge=0, le=1_000_000, description="An iteration.")],
-    after: Annotated[int, Query(alias="to", ge=0, le=1_000_000, description="Another.")],
+    before: Annotated[
+        int, Query(alias="from", ge=0, le=1_000_000, description="0 is the client's draft.")
+    ],
+    after: Annotated[
+        int, Query(alias="to", ge=0, le=1_000_000, description="What it is compared with.")
+    ],
     path: SearchPath = "",
 ) -> Diff:
     """Return the difference between two iterations, as operations and as unified text.

@@ -1,11 +1,12 @@
 """Every refusal as `application/problem+json` (RFC 9457), whoever refuses."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from app.api.refusals import Internal, MethodNotAllowed
 from app.contract.errors import (
@@ -15,6 +16,7 @@ from app.contract.errors import (
     Problem,
 )
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -72,10 +74,18 @@ async def _framework(request: Request, error: Exception) -> Response:
     if error.status_code == 404:
         return response_of(NotFound(f"there is nothing at {path}"), path)
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
+        allowed = ", ".join(_allowed(request))
         refusal = MethodNotAllowed(f"{request.method} is not possible here; allowed: {allowed}")
-        return response_of(refusal, path, error.headers)
+        return response_of(refusal, path, {"Allow": allowed})
     return await _defect(request, error)
+
+
+def _allowed(request: Request) -> Iterator[str]:
+    """Every method of every route with this path; the framework names those of the first."""
+    for method in METHODS:
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            yield method
 
 
 async def _nobody_listens(_request: Request, _error: Exception) -> Response:

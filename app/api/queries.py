@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
+from app.api.dependencies import Absent
 from app.contract.errors import MalformedHeader
 from app.contract.status import Status
 
@@ -27,9 +28,9 @@ def _metadata(request: Request) -> Mapping[str, str]:
 
 
 Metadata = Annotated[Mapping[str, str], Depends(_metadata)]
-WithStatus = Annotated[Status | None, Query(alias="status", description="Only these.")]
+WithStatus = Annotated[Status | Absent, Query(alias="status", description="Only these.")]
 Cursor = Annotated[
-    str | None, Query(max_length=500, description="The `next_cursor` of the page before.")
+    str | Absent, Query(max_length=500, description="The `next_cursor` of the page before.")
 ]
 Limit = Annotated[int, Query(ge=1, le=100, description="Refinements on a page.")]
 EventLimit = Annotated[int, Query(ge=1, le=1_000, description="Events on a page of JSON.")]

@@ -13,8 +13,10 @@ MaxIterations = Annotated[int, Field(ge=1, le=50, description="Drafts written an
 MaxSeconds = Annotated[
     float, Field(gt=0, le=86_400, description="Seconds from `started_at`, pauses excluded.")
 ]
-MaxTokens = Annotated[int, Field(ge=1, description="Input and output tokens of all model calls.")]
-MaxCost = Annotated[float, Field(gt=0, description="US dollars for all model calls.")]
+MaxTokens = Annotated[
+    int, Field(ge=1, le=10**9, description="Input and output tokens of all model calls.")
+]
+MaxCost = Annotated[float, Field(gt=0, le=10**6, description="US dollars for all model calls.")]
 
 
 class Stop(Contract):

@@ -28,6 +28,7 @@ STRATEGIES = {
 VALIDATORS = {
     "length", "contains", "excludes", "regex", "json", "json_schema", "yaml", "toml", "xml",
     "markdown", "python", "sql", "readability", "spelling",
+    "citations",
 }  # fmt: skip
 
 
