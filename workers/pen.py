@@ -53,7 +53,7 @@ class Judging:
             parent=None if parent is None else prefix + parent,
             score=scored.score,
             scores=scored.scores,
-            passed=scored.passes(limits.threshold),
+            passed=scored.passes(limits.threshold if move.threshold is None else move.threshold),
             findings=(*scored.findings, *scored.critique.findings),
             strengths=scored.critique.strengths,
             weaknesses=scored.critique.weaknesses,

@@ -41,7 +41,12 @@ def estimate(choice: ModelChoice, prompt_bytes: int) -> Estimate:
 def to_judge(
     request: RefinementRequest, models: Mapping[str, ModelChoice], draft_bytes: int | None = None
 ) -> Estimate:
-    """Return what judging a draft consumes at most; one not yet written has its full length."""
+    """Return what judging a draft consumes at most; one not yet written has its full length.
+
+    Validators consume nothing.
+    """
+    if request.strategy.kind == "self_correction":
+        return Estimate(models["generator"].model, 0, 0)
     if draft_bytes is None:
         draft_bytes = models["generator"].max_output_tokens * OUTPUT_BYTES_PER_TOKEN
     return estimate(models["critic"], prompt_bytes(request) + draft_bytes)

@@ -4,6 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from app.contract.judgement import OnFail
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.model import Contract
 from app.contract.strategies import AnyStrategy, IterativeStrategy
@@ -75,7 +76,9 @@ class RefinementRequest(Contract):
     stop: Stop = Stop()
     validators: tuple[AnyValidator, ...] = Field((), max_length=20)
     models: Models = Models()
-    metadata: dict[MetadataKey, MetadataValue] = Field({}, max_length=16)
+    metadata: dict[MetadataKey, MetadataValue] = Field(
+        {}, max_length=16, json_schema_extra={"additionalProperties": False}
+    )
 
     @model_validator(mode="after")
     def _has_something_to_do(self) -> Self:
@@ -83,6 +86,19 @@ class RefinementRequest(Contract):
             raise ValueError("give a task, a draft, or both")
         if self.draft is None and self.strategy.kind == "critique":
             raise ValueError("the critique strategy judges a draft: give one in `draft`")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_validated(self) -> Self:
+        if self.strategy.kind == "self_correction":
+            if all(it.on_fail is OnFail.WARN for it in self.validators):
+                raise ValueError(
+                    "self_correction is driven by validators: give one that does not only warn"
+                )
+            if self.criteria:
+                raise ValueError(
+                    "self_correction asks no critic: state in `task` what no validator can check"
+                )
         return self
 
     @model_validator(mode="after")

@@ -19,4 +19,16 @@ class CritiqueStrategy(Contract):
     kind: Literal["critique"]
 
 
-AnyStrategy = Annotated[IterativeStrategy | CritiqueStrategy, Field(discriminator="kind")]
+class SelfCorrectionStrategy(Contract):
+    """Validate, and correct from the exact errors until every validator passes. No critic is asked.
+
+    The loop of Reflexion (arXiv 2303.11366) and Self-Debugging (arXiv 2304.05128) with validators
+    as the only judge: for JSON, SQL, code and whatever else can be checked without an opinion.
+    """
+
+    kind: Literal["self_correction"]
+
+
+AnyStrategy = Annotated[
+    IterativeStrategy | CritiqueStrategy | SelfCorrectionStrategy, Field(discriminator="kind")
+]

@@ -54,14 +54,15 @@ class Admission:
 
 
 def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
-    if request.draft is None and choices["generator"].model == EDITOR:
+    models = {role: choice.model for role, choice in choices.items()}
+    if request.draft is None and models.get("generator") == EDITOR:
         yield FieldError(
             pointer="/draft",
             detail=f"{EDITOR} improves a text and cannot write one: give a draft, or name a"
             " model that writes in models.generator, such as openai:gpt-5-mini",
         )
     is_measured = any(measure_for(criterion) for criterion in request.judged_on())
-    if choices["critic"].model == EDITOR and not is_measured:
+    if models.get("critic") == EDITOR and not is_measured:
         yield FieldError(
             pointer="/criteria",
             detail=f"{EDITOR} can measure none of these criteria: ask for clarity, conciseness,"

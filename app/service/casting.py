@@ -14,6 +14,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 PLAYING: Mapping[str, tuple[Role, ...]] = {
     "iterative": ("generator", "critic"),
     "critique": ("critic",),
+    "self_correction": ("generator",),
 }
 """The roles of each strategy: a model that plays none is never called."""
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.workers.stage import Answers, scores
+from workers.engine.briefs import Judge
+from workers.models.port import ModelCall
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,24 @@ class Scene:
     models: Callable[[], Answers]
 
 
+SCHEMA = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
+
+
+def writing(*drafts: str) -> Answers:
+    """A writer with these drafts for iteration 1, 2, 3 ..., and no critic."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        assert not isinstance(call.brief, Judge)
+        return drafts[int(key.split("/")[1]) - 1]
+
+    return Answers(answer)
+
+
 SCENES: dict[str, Scene] = {
     "iterative": Scene({}, lambda: scores(0.4, 0.7, 0.6)),
     "critique": Scene({"draft": "We refund."}, lambda: scores(0.4)),
+    "self_correction": Scene(
+        {"validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}]},
+        lambda: writing('{"days": ', '{"days": "14"}', '{"days": 14}'),
+    ),
 }

@@ -1,6 +1,8 @@
 """What a model is asked to do, as data. Prompts render it; the offline editor reads it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from app.contract.judgement import Critique, Finding
 from app.contract.requests import ContextDocument, Criterion
@@ -15,6 +17,10 @@ class Task:
     criteria: tuple[Criterion, ...]
     context: tuple[ContextDocument, ...] = ()
     has_validators: bool = False
+    demanding: int = 0
+    """How many validators have a say: all but those that only warn."""
+    schemas: tuple[Mapping[str, Any] | bool, ...] = ()
+    """JSON Schemas that the draft must satisfy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,11 +110,13 @@ class Judged(Move[Limits]):
     """News: a draft was judged. The reply is the limits now in force.
 
     The paths of `judgement` and `best` are those of their own search, as are the parents of their
-    drafts; what `under` put in front of `path` holds for all of them.
+    drafts; what `under` put in front of `path` holds for all of them. `threshold` is set by a
+    search that has one of its own.
     """
 
     judgement: Judgement
     best: Judgement
+    threshold: float | None = None
 
 
 @dataclass(frozen=True)

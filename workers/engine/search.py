@@ -48,11 +48,31 @@ class Outcome:
         return self.best.scored.score_from
 
 
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Rules of an inner search that replace the refinement's; a PATCH does not reach them."""
+
+    threshold: float | None = None
+    max_iterations: int | None = None
+    goal: float | None = None
+    """The score at which it stops; the threshold then only says what passes."""
+    reached: StopReason = StopReason.THRESHOLD_MET
+
+    def instead_of(self, limits: Limits) -> Limits:
+        """Return the limits with those that it has of its own."""
+        own = {"threshold": self.threshold, "max_iterations": self.max_iterations}
+        given = {name: value for name, value in own.items() if value is not None}
+        return limits.model_copy(update=given)
+
+
 class Search:
     """Remembers what was judged, keeps the best, and says what to revise and when to stop."""
 
-    def __init__(self, limits: Limits, *, starts_with_own_draft: bool) -> None:
-        self.limits = limits
+    def __init__(
+        self, limits: Limits, *, starts_with_own_draft: bool, own: Own | None = None
+    ) -> None:
+        self._own = own or Own()
+        self.limits = self._own.instead_of(limits)
         self.best: Judgement | None = None
         self.base: Judgement | None = None
         self.reason: StopReason | None = None
@@ -85,7 +105,9 @@ class Search:
             self.best = judgement
         if judgement.rank == self.best.rank:
             self.base = judgement
-        self.limits = await Judged(judgement.path, judgement, self.best)
+        threshold = self._own.threshold
+        limits = await Judged(judgement.path, judgement, self.best, threshold)
+        self.limits = self._own.instead_of(limits)
         self._judged.append(judgement)
         self._stale = 0 if gain >= self.limits.min_improvement else self._stale + 1
         self.reason = self._why_stop(judgement, self.best)
@@ -105,8 +127,9 @@ class Search:
         return score - best_score if kind == best_kind else float(kind > best_kind)
 
     def _why_stop(self, last: Judgement, best: Judgement) -> StopReason | None:
-        if best.scored.passes(self.limits.threshold):
-            return StopReason.THRESHOLD_MET
+        goal = self.limits.threshold if self._own.goal is None else self._own.goal
+        if best.scored.passes(goal):
+            return self._own.reached
         if last.iteration >= self.limits.max_iterations:
             return StopReason.MAX_ITERATIONS
         if self._is_stable(last):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.contract.drafts import draft_of, sha256_of
-from app.contract.judgement import Finding, OnFail
+from app.contract.judgement import Critique, Finding, OnFail
 from workers.engine.asking import Unreadable, ask
 from workers.engine.briefs import Brief, Judge, Revise, Task, Write
 from workers.engine.moves import (
@@ -51,10 +51,26 @@ async def judge(task: Task, draft: Draft) -> Scored:
         draft=draft,
         score=total(critique.scores, task.criteria),
         scores=critique.scores,
-        valid=all(finding.on_fail is not OnFail.VETO for finding in findings),
+        valid=_is_valid(findings),
         floors_met=not below_floor(critique.scores, task.criteria),
         critique=critique,
         findings=findings,
+    )
+
+
+async def validate(task: Task, draft: Draft) -> Scored:
+    """Return the draft with what the validators find; its score is the share of them that pass."""
+    findings = await Check("check", draft.text)
+    failed = {it.source for it in findings if it.on_fail is not OnFail.WARN}
+    return Scored(
+        draft=draft,
+        score=round(1 - len(failed) / task.demanding, 6),
+        scores=(),
+        valid=_is_valid(findings),
+        floors_met=True,
+        critique=Critique(scores=()),
+        findings=findings,
+        score_from="validators",
     )
 
 
@@ -90,12 +106,18 @@ def failures(task: Task, scored: Scored, threshold: float) -> tuple[str, ...]:
     """Return what failed, in words for the reviser: validators, floors, then weak criteria."""
     lines = [_line(it) for it in scored.findings if it.on_fail is not OnFail.WARN]
     below = below_floor(scored.scores, task.criteria)
-    for criterion, given in zip(task.criteria, scored.scores, strict=True):
-        if criterion in below or (given.score is not None and given.score < threshold):
-            said = ": ".join(part for part in (criterion.name, given.reason) if part)
+    weak = {it.criterion for it in scored.scores if it.score is not None and it.score < threshold}
+    weak |= {criterion.name for criterion in below}
+    for given in scored.scores:
+        if given.criterion in weak:
+            said = ": ".join(part for part in (given.criterion, given.reason) if part)
             lines.append(f"{said} (not met yet)")
     lines += [_line(it) for it in scored.critique.findings]
     return tuple(lines)
+
+
+def _is_valid(findings: Sequence[Finding]) -> bool:
+    return all(finding.on_fail is not OnFail.VETO for finding in findings)
 
 
 def _line(finding: Finding) -> str:

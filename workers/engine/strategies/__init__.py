@@ -3,17 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
+from app.contract.judgement import OnFail
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
+from app.contract.validators import JsonSchemaValidator
 from workers.engine.briefs import Task
 from workers.engine.moves import Play
 from workers.engine.search import Outcome
 from workers.engine.strategies.critique import critique
 from workers.engine.strategies.iterative import iterative
+from workers.engine.strategies.self_correction import self_correction
 
 STRATEGIES: dict[str, Callable[[Task, Limits, Any], Play[Outcome]]] = {
     "iterative": iterative,
     "critique": critique,
+    "self_correction": self_correction,
 }
 """Each is given the task, the limits at the start and its own parameters from the contract."""
 
@@ -26,5 +30,9 @@ def strategy_for(request: RefinementRequest) -> Play[Outcome]:
         criteria=request.judged_on(),
         context=request.context,
         has_validators=bool(request.validators),
+        demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
+        schemas=tuple(
+            it.schema_ for it in request.validators if isinstance(it, JsonSchemaValidator)
+        ),
     )
     return STRATEGIES[request.strategy.kind](task, request.limits(), request.strategy)

@@ -1,7 +1,7 @@
 """`offline:editor`: a plain-language editor and JSON repairer that needs no key and no network.
 
 It is no language model and does not pretend to be one: it measures what can be counted, mends what
-can be mended without understanding the text, and says of everything else that it did not measure it.
+can be mended without understanding the text, and says of everything else that it was not measured.
 The same call always has the same reply.
 """
 
@@ -44,7 +44,7 @@ def _answer(brief: Brief) -> str:
             said = "; ".join(f"{it.criterion}: {it.reason}" for it in critique.scores)
             raise ModelRefused(f"{EDITOR} can measure nothing here. {said}", usage)
         return critique.model_dump_json()
-    return revised(brief.draft, brief.task.criteria, brief.findings)
+    return revised(brief.draft, brief.task.criteria, brief.findings, brief.task.schemas)
 
 
 @cache

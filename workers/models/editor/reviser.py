@@ -1,6 +1,7 @@
-"""The editor as reviser: it mends the worst classes of issues, and leaves alone what it cannot mend."""
+"""The editor as reviser: it mends the worst kinds of issues and leaves alone what it cannot mend."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from app.contract.editor import MeasureKind, measure_for
 from app.contract.judgement import Finding
@@ -10,24 +11,34 @@ from workers.models.editor.critic import worth
 from workers.models.editor.document import Document
 from workers.models.editor.edits import applied
 from workers.models.editor.issues import Kind
+from workers.models.editor.json_shape import shaped
 from workers.models.editor.json_text import enclosed, looks_like_json, repaired
 from workers.models.editor.scoring import Analysis
 
 SHARE = 0.5
-"""A revision takes the worst kinds of issues until they make up this share of what can be gained."""
+"""A revision takes the worst kinds of issues up to this share of all that can be gained."""
+
+JSON_KINDS = {"json", "json_schema"}
 
 SMALL = 0.03
 """What can be gained in one go: so little is not divided any further."""
 
 
-def revised(draft: str, criteria: Sequence[Criterion], findings: Sequence[Finding] = ()) -> str:
-    """Return the draft with the worst of its issues mended, or unchanged when nothing can be mended.
+def revised(
+    draft: str,
+    criteria: Sequence[Criterion],
+    findings: Sequence[Finding] = (),
+    schemas: Sequence[Any] = (),
+) -> str:
+    """Return the draft with the worst of its issues mended, or unchanged when none can be.
 
     The same draft, criteria and findings always give the same text. Numbers, names, negations,
     quotations, links, code and the structure of the page stay as they are.
     """
     if looks_like_json(draft):
-        return repaired(draft) or draft
+        return _document(repaired(draft), schemas) or draft
+    if schemas or any(finding.kind in JSON_KINDS for finding in findings):
+        return _document(enclosed(draft), schemas) or draft
     measures = [(criterion, measure_for(criterion)) for criterion in criteria]
     if any(measure and measure.kind is MeasureKind.JSON for _, measure in measures):
         return enclosed(draft) or draft
@@ -40,6 +51,10 @@ def revised(draft: str, criteria: Sequence[Criterion], findings: Sequence[Findin
         return draft
     chosen = [issue for kind in kinds for issue in analysis.of(kind) if issue.edit]
     return applied(analysis.document, [issue.edit for issue in chosen if issue.edit])
+
+
+def _document(text: str | None, schemas: Sequence[Any]) -> str | None:
+    return None if text is None else shaped(text, schemas)
 
 
 def _worst(analysis: Analysis, assessed: Sequence[Assessed], *, wants_less: bool) -> list[Kind]:

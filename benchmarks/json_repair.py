@@ -1,0 +1,141 @@
+"""Broken JSON documents, mended by `self_correction` with the editor: no model, no network.
+
+    python -m benchmarks.json_repair [PAGE]
+
+A seeded maker writes documents that satisfy a schema and breaks each with one to four named faults,
+anywhere in it. What counts: the result satisfies its schema, and every value is what it was.
+"""
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from app.contract.requests import RefinementRequest
+from benchmarks.broken_json import SCHEMA, Broken, broken
+from workers.engine.moves import Ask, Check, Judged, Move
+from workers.engine.search import Outcome
+from workers.engine.strategies import strategy_for
+from workers.models.editor import Editor
+from workers.models.port import ModelCall
+from workers.validators import compile_validators
+from workers.validators.places import body_of
+
+SEED, DOCUMENTS = 3, 50
+START, END = "<!-- figures -->", "<!-- end of figures -->"
+
+
+@dataclass(frozen=True)
+class Mended:
+    """One document and what became of it."""
+
+    broken: Broken
+    outcome: Outcome
+
+    @property
+    def is_valid(self) -> bool:
+        """It is JSON without repeated names and satisfies its schema."""
+        return self.outcome.best.scored.score == 1.0
+
+    @property
+    def keeps_values(self) -> bool:
+        """Every value is what it was before the document was broken."""
+        try:
+            body, _ = body_of(self.outcome.best.scored.draft.text)
+            return bool(json.loads(body) == self.broken.original)
+        except json.JSONDecodeError:
+            return False
+
+
+async def mended(document: Broken) -> Mended:
+    """Play the strategy against the real validators and the real editor."""
+    request = RefinementRequest.model_validate(
+        {
+            "draft": document.text,
+            "strategy": {"kind": "self_correction"},
+            "validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}],
+        }
+    )
+    checks, editor = compile_validators(request.validators), Editor()
+
+    async def reply(move: Move[Any]) -> Any:
+        match move:
+            case Ask():
+                call = ModelCall("offline:editor", move.prompt, move.brief, move.path, None, 4_096)
+                return (await editor.complete(call)).text
+            case Check():
+                return await checks.run(move.draft)
+            case Judged():
+                return request.limits()
+        raise TypeError(move)
+
+    play, value = strategy_for(request), None
+    try:
+        while True:
+            value = await reply(play.send(value))
+    except StopIteration as done:
+        return Mended(document, done.value)
+
+
+async def all_mended(seed: int, documents: int) -> list[Mended]:
+    """Make the documents of a seed and mend them one after another."""
+    random = Random(seed)
+    return [await mended(broken(random)) for _ in range(documents)]
+
+
+def report(done: list[Mended], seed: int) -> str:
+    """Return the figures as Markdown; every document that fails is named by its faults."""
+    faults = Counter(fault for it in done for fault in it.broken.faults)
+    valid = [it for it in done if it.is_valid]
+    lines = [
+        f"Of {len(done)} broken documents (seed {seed}, {sum(faults.values())} faults,",
+        f"{len(faults)} different ones), {len(valid)} satisfy their schema afterwards and",
+        f"{sum(it.keeps_values for it in done)} have every value they had before.",
+        "",
+        "| fault | documents with it | satisfy their schema | keep every value |",
+        "|---|---:|---:|---:|",
+    ]
+    for fault, count in sorted(faults.items()):
+        having = [it for it in done if fault in it.broken.faults]
+        lines.append(
+            f"| {fault} | {count} | {sum(it.is_valid for it in having)}"
+            f" | {sum(it.keeps_values for it in having)} |"
+        )
+    failing = [it for it in done if not (it.is_valid and it.keeps_values)]
+    lines += ["", "Not mended:" if failing else "None is left unmended."]
+    lines += [""] * bool(failing) + [f"- {_why(it)}" for it in failing]
+    return "\n".join(lines)
+
+
+def _why(it: Mended) -> str:
+    faults = ", ".join(it.broken.faults)
+    if it.is_valid:
+        return f"{faults}: valid, but a value changed"
+    findings = it.outcome.best.scored.findings
+    return f"{faults}: {findings[0].message if findings else it.outcome.reason}"
+
+
+def written_into(text: str, figures: str) -> str:
+    """Return a page with its figures replaced."""
+    before, rest = text.split(f"{START}\n", 1)
+    return f"{before}{START}\n\n{figures}\n\n{END}{rest.split(END, 1)[1]}"
+
+
+def main() -> None:
+    """Print the figures, or write them into the page that is named."""
+    figures = report(asyncio.run(all_mended(SEED, DOCUMENTS)), SEED)
+    more = report(asyncio.run(all_mended(SEED + 1, 20 * DOCUMENTS)), SEED + 1).split("\n\n")[0]
+    figures = f"{more}\n\n{figures}"
+    if len(sys.argv) == 1:
+        print(figures)
+        return
+    page = Path(sys.argv[1])
+    page.write_text(written_into(page.read_text(), figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The loop in which validators alone drive."""
+
+from dataclasses import replace
+
+from app.contract.limits import Limits
+from app.contract.status import StopReason
+from app.contract.strategies import SelfCorrectionStrategy
+from workers.engine.briefs import Task
+from workers.engine.moves import within
+from workers.engine.search import Outcome, Own, Search
+from workers.engine.steps import propose, validate
+
+ALL_PASS = Own(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
+
+
+async def self_correction(task: Task, limits: Limits, _plan: SelfCorrectionStrategy) -> Outcome:
+    """Draft, validate, and correct the best from its exact errors until every validator passes.
+
+    External feedback alone, as in Reflexion (arXiv:2303.11366) and Self-Debugging
+    (arXiv:2304.05128); correcting oneself without it does not work (arXiv:2310.01798).
+    """
+    task = replace(task, criteria=())
+    own_draft = task.draft is not None
+    with Search(limits, starts_with_own_draft=own_draft, own=ALL_PASS) as search:
+        for at in search.iterations():
+            draft = await within(at, propose(task, search))
+            await search.judged(await within(at, validate(task, draft)))
+    return search.outcome()
