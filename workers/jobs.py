@@ -96,7 +96,8 @@ class Refinements:
 
     async def _driver(self, claimed: Claimed) -> Driver:
         submitted, events = await self._store.load(claimed.id)
-        checks = compile_validators(submitted.request.validators)
+        request = submitted.request
+        checks = compile_validators(request.validators, context=request.context)
         performer = Performer(claimed.id, self._models, submitted.models, checks)
         journal = self._store.journal(claimed)
         return Driver(

@@ -14,6 +14,9 @@ from app.contract.format_validators import (
     XmlValidator,
     YamlValidator,
 )
+from app.contract.source_validators import (
+    CitationsValidator,
+)
 from app.contract.text_validators import (
     MEASURES,
     UNITS,
@@ -42,7 +45,8 @@ AnyValidator = Annotated[
     | XmlValidator
     | MarkdownValidator
     | PythonValidator
-    | SqlValidator,
+    | SqlValidator
+    | CitationsValidator,
     Field(discriminator="kind"),
 ]
 
@@ -50,6 +54,7 @@ __all__ = [
     "MEASURES",
     "UNITS",
     "AnyValidator",
+    "CitationsValidator",
     "ContainsValidator",
     "ExcludesValidator",
     "JsonSchemaValidator",

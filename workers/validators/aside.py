@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from app.contract.validators import AnyValidator
+from workers.validators.kinds import Documents
 from workers.validators.unavailable import ValidatorUnavailable
 from workers.validators.violation import Violation
 
@@ -45,12 +46,20 @@ class Aside:
         """The thread in which `check` must be called."""
         return self._thread
 
-    def check(self, validator: AnyValidator, draft: str) -> tuple[Violation, ...]:
+    def check(
+        self, validator: AnyValidator, draft: str, documents: Documents = ()
+    ) -> tuple[Violation, ...]:
         """Return what the draft breaks, or the one violation that this is too expensive to say.
 
         Raises `ValidatorUnavailable`.
         """
-        asked = json.dumps({"validator": validator.model_dump_json(by_alias=True), "draft": draft})
+        asked = json.dumps(
+            {
+                "validator": validator.model_dump_json(by_alias=True),
+                "draft": draft,
+                "documents": [each.model_dump() for each in documents],
+            }
+        )
         for _ in range(2):
             started = time.monotonic()
             if reply := self._ask(asked.encode()):

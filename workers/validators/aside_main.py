@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
 from workers.validators.aside import too_expensive
 from workers.validators.kinds import check_of, violations
@@ -50,13 +51,14 @@ def main() -> None:
 def _answer(line: bytes, cpu_s: float) -> tuple[Violation, ...]:
     asked = json.loads(line)
     validator = _parsed(asked["validator"])
+    documents = [ContextDocument.model_construct(**each) for each in asked["documents"]]
     # Nobody's draft is to blame for the seconds that a first import may take.
     _limit_cpu(IMPORT_S)
     check_of(validator.kind)
     try:
         try:
             _limit_cpu(cpu_s)
-            return tuple(violations(validator, asked["draft"]))
+            return tuple(violations(validator, asked["draft"], documents))
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     except (OutOfTime, MemoryError):

@@ -8,15 +8,18 @@ from app.contract.judgement import Finding, Span
 from app.contract.regexes import PatternError
 from app.contract.validators import AnyValidator
 from workers.validators.aside import Aside, shared
-from workers.validators.kinds import is_quick, violations
+from workers.validators.kinds import Documents, is_quick, reads_documents, violations
 from workers.validators.violation import Violation
 
 
 class Checks:
     """All validators of one request."""
 
-    def __init__(self, validators: Sequence[AnyValidator], aside: Aside) -> None:
+    def __init__(
+        self, validators: Sequence[AnyValidator], documents: Documents, aside: Aside
+    ) -> None:
         self._validators = tuple(validators)
+        self._documents = tuple(documents)
         self._aside = aside
 
     async def run(self, draft: str) -> tuple[Finding, ...]:
@@ -35,16 +38,28 @@ class Checks:
                 found = tuple(violations(validator, draft))
             else:
                 found = await asyncio.get_running_loop().run_in_executor(
-                    self._aside.executor, self._aside.check, validator, draft
+                    self._aside.executor,
+                    self._aside.check,
+                    validator,
+                    draft,
+                    self._documents if reads_documents(validator) else (),
                 )
         except PatternError as error:
             found = (Violation(str(error), "correct the pattern of the validator"),)
         return [_finding(index, validator, each) for each in found]
 
 
-def compile_validators(validators: Sequence[AnyValidator], aside: Aside | None = None) -> Checks:
-    """Return the checks of a request; what is expensive runs in the process that all share."""
-    return Checks(validators, aside or shared())
+def compile_validators(
+    validators: Sequence[AnyValidator],
+    aside: Aside | None = None,
+    *,
+    context: Documents = (),
+) -> Checks:
+    """Return the checks of a request, whose context they may read.
+
+    What is expensive runs in the process that all share.
+    """
+    return Checks(validators, context, aside or shared())
 
 
 def _finding(index: int, validator: AnyValidator, violation: Violation) -> Finding:

@@ -3,14 +3,15 @@
 A kind `k` is checked by the function `check_k` of the module `k` beside this one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
 
 from app.contract.regexes import compile_pattern
+from app.contract.requests import ContextDocument
 from app.contract.validators import (
     AnyValidator,
+    CitationsValidator,
     ContainsValidator,
     ExcludesValidator,
     LengthValidator,
@@ -18,7 +19,8 @@ from app.contract.validators import (
 )
 from workers.validators.violation import Violation
 
-Check = Callable[[Any, str], Iterator[Violation]]
+Check = Callable[..., Iterator[Violation]]
+Documents = Sequence[ContextDocument]
 
 
 @cache
@@ -28,9 +30,19 @@ def check_of(kind: str) -> Check:
     return check
 
 
-def violations(validator: AnyValidator, draft: str) -> Iterator[Violation]:
+def violations(
+    validator: AnyValidator, draft: str, documents: Documents = ()
+) -> Iterator[Violation]:
     """Yield what the draft breaks; how long that takes is for the caller to bound."""
-    return check_of(validator.kind)(validator, draft)
+    check = check_of(validator.kind)
+    if reads_documents(validator):
+        return check(validator, draft, documents)
+    return check(validator, draft)
+
+
+def reads_documents(validator: AnyValidator) -> bool:
+    """Tell whether the check needs the request's context as well."""
+    return isinstance(validator, CitationsValidator)
 
 
 def is_quick(validator: AnyValidator, draft: str) -> bool:

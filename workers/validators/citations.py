@@ -1,0 +1,117 @@
+"""The `citations` validator: sources that exist, and quotations that are really in them."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
+
+from app.contract.requests import ContextDocument
+from app.contract.validators import CitationsValidator
+from workers.validators.places import violation_at
+from workers.validators.quotations import LEFT_OUT, Words, words_of
+from workers.validators.violation import Violation, shortened
+
+MAX_VIOLATIONS = 20
+NOT_PROSE = re.compile(
+    r"^[ \t]{0,3}(?P<fence>`{3,}+|~{3,}+).*?(?:^[ \t]{0,3}(?P=fence)|\Z)"
+    r"|(?<!`)(?P<ticks>`++)[^`\n]++(?P=ticks)"
+    r"|^[ \t]{0,3}\[[^\[\]\n]+\]:[ \t]*(?:<|[a-z]+:|[/#.])\S*",  # where a link leads
+    re.DOTALL | re.MULTILINE,
+)
+PARAGRAPH = re.compile(r"(?:(?!\n[ \t]*\n).)+", re.DOTALL)
+QUOTATION = re.compile(r'"(?P<a>[^"]+)"|“(?P<b>[^“”]+)”|«(?P<c>[^«»]+)»|„(?P<d>[^„“”]+)[“”]')
+MARKER = re.compile(r"(?<![\]!\\\w])\[(?P<name>[^\[\]\n^]{1,300})\](?![(\[])")
+CHECK_BOX = re.compile(r"[ xX]|\.{3}|…")
+LOCATOR = re.compile(r"\s*(?:[,;#§]|:\s).*")
+BEHIND = re.compile(r"[\s.,;:!?()]*")
+
+
+def check_citations(
+    validator: CitationsValidator, draft: str, documents: Sequence[ContextDocument]
+) -> Iterator[Violation]:
+    """Yield the first citations that name nothing and quotations that are in none of theirs."""
+    text = NOT_PROSE.sub(lambda found: re.sub(r"[^\n]", "\0", found[0]), draft)
+    named = {document.name.strip().casefold(): document for document in documents}
+    sources = Words({name: document.text for name, document in named.items()})
+    if validator.required and not any(_known(each["name"], named) for each in _markers(text)):
+        yield Violation(
+            "the draft cites no document of the context",
+            f"cite one, such as [{documents[0].name}]"
+            if documents
+            else "give it documents to cite",
+        )
+    flaws = (
+        flaw
+        for paragraph in PARAGRAPH.finditer(text)
+        for flaw in _flaws(paragraph, draft, named, sources, validator.min_quote_words)
+    )
+    yield from islice(flaws, MAX_VIOLATIONS)
+
+
+def _flaws(
+    paragraph: re.Match[str],
+    draft: str,
+    named: Mapping[str, ContextDocument],
+    sources: Words,
+    min_quote_words: int,
+) -> Iterator[Violation]:
+    start, body = paragraph.start(), paragraph[0]
+    markers = list(_markers(body))
+    for marker in markers:
+        if _known(marker["name"], named) is None:
+            yield violation_at(
+                draft,
+                start + marker.start(),
+                f"[{shortened(marker['name'])}] names no document of the context",
+                _closest(marker["name"], named),
+                len(marker[0]),
+            )
+    for quotation in QUOTATION.finditer(body):
+        cited = _attributed(quotation, markers, body, named)
+        is_short = len(words_of(LEFT_OUT.sub(" ", quotation[0]))) < min_quote_words
+        if not cited or is_short or (reason := sources.missing(quotation[0], cited)) is None:
+            continue
+        yield violation_at(
+            draft,
+            start + quotation.start(),
+            f"the quotation is not in {', '.join(named[name].name for name in cited)}: {reason}",
+            "quote the document word for word, or say it without quotation marks",
+            len(quotation[0]),
+        )
+
+
+def _attributed(
+    quotation: re.Match[str],
+    markers: Sequence[re.Match[str]],
+    body: str,
+    named: Mapping[str, ContextDocument],
+) -> list[str]:
+    """Return the documents that a quotation may be from; none if only unknown ones are cited."""
+    behind: list[re.Match[str]] = []
+    at = quotation.end()
+    for marker in markers:
+        if marker.start() >= at and BEHIND.fullmatch(body, at, marker.start()):
+            behind.append(marker)
+            at = marker.end()
+    known = (_known(marker["name"], named) for marker in behind or markers)
+    return list(dict.fromkeys(name for name in known if name is not None))
+
+
+def _markers(text: str) -> Iterator[re.Match[str]]:
+    quoted = QUOTATION.sub(lambda quotation: "\0" * len(quotation[0]), text)
+    for marker in MARKER.finditer(quoted):
+        if not CHECK_BOX.fullmatch(marker["name"]) and "\0" not in marker["name"]:
+            yield marker
+
+
+def _known(name: str, named: Mapping[str, ContextDocument]) -> str | None:
+    whole = name.strip().casefold()
+    short = LOCATOR.sub("", whole)
+    return next((each for each in (whole, short) if each in named), None)
+
+
+def _closest(name: str, named: Mapping[str, ContextDocument]) -> str:
+    if not named:
+        return "the request has no context: remove the citation"
+    near = get_close_matches(name.strip().casefold(), named, 1) or list(named)[:5]
+    return f"cite {' or '.join(f'[{named[each].name}]' for each in near)}, or remove it"
