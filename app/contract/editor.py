@@ -50,19 +50,19 @@ class Measure(Contract):
 
 _NUMBER = r"(?P<n>\d{1,3}(?:,\d{3})+|\d+)"
 _UNIT = r"[ -]*(?P<unit>words?|characters?|chars|sentences?)\b"
+_AT_MOST = (
+    r"at most|not? more than|no longer than|not exceed(?:ing)?|up to|within|max(?:imum)?(?: of)?"
+    r"|limit(?:ed)?(?: of| to)?"
+)
 _BOUNDS = (
     (rf"\bbetween {_NUMBER}(?: words| characters| sentences)? and (?P<m>\d[\d,]*){_UNIT}", "range"),
-    (rf"\b{_NUMBER} ?(?:-|–|to) ?(?P<m>\d[\d,]*){_UNIT}", "range"),
+    (rf"\b{_NUMBER} ?(?:-|\u2013|to) ?(?P<m>\d[\d,]*){_UNIT}", "range"),
     (
-        rf"\b(?:at least|not fewer than|no fewer than|no less than|minimum(?: of)?) {_NUMBER}{_UNIT}",
+        rf"\b(?:at least|no(?:t)? fewer than|no less than|minimum(?: of)?) {_NUMBER}{_UNIT}",
         ">=",
     ),
     (rf"\b{_NUMBER}{_UNIT} (?:or more|at least|minimum)", ">="),
-    (
-        r"\b(?:at most|no more than|not more than|no longer than|not exceed(?:ing)?|up to|within"
-        rf"|max(?:imum)?(?: of)?|limit(?:ed)?(?: of| to)?) {_NUMBER}{_UNIT}",
-        "<=",
-    ),
+    (rf"\b(?:{_AT_MOST}) {_NUMBER}{_UNIT}", "<="),
     (rf"\b(?:under|below|fewer than|less than|shorter than) {_NUMBER}{_UNIT}", "<"),
     (rf"\b(?:over|more than|above|longer than) {_NUMBER}{_UNIT}", ">"),
     (rf"\b{_NUMBER}{_UNIT} (?:or (?:fewer|less)|at most|max(?:imum)?)\b", "<="),
@@ -76,8 +76,9 @@ _GRADE = re.compile(
 _JSON = re.compile(r"\bjson\b")
 _NOT_MEASURED = re.compile(
     r"accura|\bfact|\btru(?:e|th)|faithful|complete(?:ness)?\b|relevan|coheren|logic|argument|persua"
-    r"|convinc|empath|warm|friendl|polite|kind\b|creativ|original|humou?r|funny|formal|\btone\b|voice of"
-    r"|bias|safe|consisten|structur|organi[sz]|evidence|cit(?:e|ation)|legal|complian|brand|seo\b|on-topic"
+    r"|convinc|empath|warm|friendl|polite|kind\b|creativ|original|humou?r|funny|formal|\btone\b"
+    r"|voice of|bias|safe|consisten|structur|organi[sz]|evidence|cit(?:e|ation)|legal|complian"
+    r"|brand|seo\b|on-topic"
 )
 _MEASURED: tuple[tuple[MeasureKind, str], ...] = (
     (
@@ -89,12 +90,11 @@ _MEASURED: tuple[tuple[MeasureKind, str], ...] = (
     (MeasureKind.JARGON, r"jargon|buzzwords?|clich[eé]|corporate.?speak|officialese|legalese"),
     (
         MeasureKind.CONCISENESS,
-        r"concis|brevity|\bbrief|wordi|wordy|succinct|verbos|\bterse|to the point|padding|filler|economy",
+        r"concis|brevity|\bbrief|wordi|wordy|succinct|verbos|\bterse|to the point|padding|filler",
     ),
     (
         MeasureKind.READABILITY,
-        r"clarity|\bclear|readab|\bread(?:s|ing)?\b|legib|plain|simpl|understandab|easy to (?:read|follow)"
-        r"|accessib|comprehens|flesch",
+        r"clarity|\bclear|readab|\breads?\b|reading|plain|simpl|understandab|easy to follow|flesch",
     ),
     (
         MeasureKind.QUALITY,

@@ -34,7 +34,7 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """A criterion with its measure, its score (None: not measurable on this text) and the reason."""
+    """A criterion with its measure, its score (None: not measurable here) and the reason."""
 
     criterion: Criterion
     measure: Measure | None
@@ -82,7 +82,9 @@ def _readability(analysis: Analysis, measure: Measure) -> tuple[float, str]:
 def _by_kind(kind: Kind) -> Callable[[Analysis, Measure], tuple[float, str]]:
     def score(analysis: Analysis, _: Measure) -> tuple[float, str]:
         found = counted(analysis, kind)
-        return analysis.score(kind), f"{found[0].upper()}{found[1:]} in {analysis.counts.words} words."
+        return analysis.score(
+            kind
+        ), f"{found[0].upper()}{found[1:]} in {analysis.counts.words} words."
 
     return score
 
@@ -106,7 +108,7 @@ def _reading(analysis: Analysis) -> str:
 
 
 def _length(text: str, measure: Measure) -> tuple[float, str]:
-    """Return 1 within the bounds; each tenth of the bound that is too much or missing takes a fifth off."""
+    """Return 1 within the bounds; each tenth of a bound above or below it takes a fifth off."""
     count = {
         Scale.CHARACTERS: len(text),
         Scale.SENTENCES: sum(1 for _ in sentences(text)),

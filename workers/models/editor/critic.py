@@ -44,7 +44,7 @@ def worth(analysis: Analysis, assessed: Iterable[Assessed]) -> dict[Kind, float]
 
 
 def _shares(assessed: Iterable[Assessed]) -> list[tuple[Kind, str, float]]:
-    """Return every kind that counts for a measured criterion, the criterion's name, and how much."""
+    """Return each kind that counts for a measured criterion, with its name and how much."""
     return [
         (kind, it.criterion.name, it.criterion.weight * share)
         for it in assessed
@@ -56,7 +56,9 @@ def _shares(assessed: Iterable[Assessed]) -> list[tuple[Kind, str, float]]:
 def _ranked(analysis: Analysis, assessed: Sequence[Assessed]) -> list[tuple[Issue, str]]:
     """Return the issues that count for a criterion with its name, the worst first."""
     shares = _shares(assessed)
-    named = {kind: max((share, name) for k, name, share in shares if k is kind) for kind, _, _ in shares}
+    named = {
+        kind: max((share, name) for k, name, share in shares if k is kind) for kind, _, _ in shares
+    }
     lost = {kind: (1 - analysis.score(kind)) * share for kind, (share, _) in named.items()}
     each = {kind: lost[kind] / max(1, len(analysis.of(kind))) for kind in lost}
     issues = [issue for issue in analysis.issues if issue.kind in named]
@@ -85,7 +87,9 @@ def _suggestions(ranked: Sequence[tuple[Issue, str]]) -> list[str]:
     first: dict[Kind, Issue] = {}
     for issue, _ in ranked:
         first.setdefault(issue.kind, issue)
-    return [f"{issue.message} {issue.fix}" if issue.fix else issue.message for issue in first.values()]
+    return [
+        f"{issue.message} {issue.fix}" if issue.fix else issue.message for issue in first.values()
+    ]
 
 
 def _finding(draft: str, issue: Issue, criterion: str) -> Finding:

@@ -5,25 +5,20 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from workers.models.editor.markup import MASK, Protected, Protection, mask, protected
+from workers.models.editor.tables import listed
 
-WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof sr jr st vs approx dept est fig figs no nos vol ed eds e.g i.e cf al inc ltd co"
-    " corp jan feb mar apr jun jul aug sep sept oct nov dec a.m p.m u.s u.k min max ext tel ca resp incl excl".split()
-)
+WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+ABBREVIATIONS = listed("abbreviations")
 _END = re.compile(
-    rf"(?<![\w’'.)\]{MASK}%])(?P<before>(?:[\w’')\]{MASK}%]|\.(?=\w))*)[.!?…]+"
-    r"[\"”’'»)\]*_]*(?=\s+[\"“‘'«(\[*_]*(?P<next>\S))"
+    rf"(?<![\w\u2019'.)\]{MASK}%])(?P<before>(?:[\w\u2019')\]{MASK}%]|\.(?=\w))*)[.!?…]+"
+    r"[\"”\u2019'»)\]*_]*(?=\s+[\"“\u2018'«(\[*_]*(?P<next>\S))"
 )
 _GAP = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*\ufffc)")
 _STANDS_ALONE = re.compile(r"^[^\n]{0,40}\b(?P<last>\w+)[:)]?$(?=\n[A-Z])", re.MULTILINE)
-_OPENERS = frozenset(
-    "the a an this that these those our your my his her its their we you they it he she i if in on at"
-    " for from to by with when while after before because as since all any each please some there what"
-    " who how why where and but or so of no not one however also do does did is are was were can".split()
-)
+_OPENERS = listed("openers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +33,7 @@ class Word:
     @property
     def lower(self) -> str:
         """Return the word in lower case with straight apostrophes."""
-        return self.text.lower().replace("’", "'")
+        return self.text.lower().replace("\u2019", "'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +76,10 @@ class Document:
         names: set[str] = set()
         for sentence in self.sentences:
             for at, word in enumerate(sentence.words):
-                if word.text[0].isupper() and word.text.replace("’", "'")[:2] not in {"I", "I'"}:
+                if word.text[0].isupper() and word.text.replace("\u2019", "'")[:2] not in {
+                    "I",
+                    "I'",
+                }:
                     opens = at == 0 or self._opens_quote(word)
                     if not opens or self._is_name_in_front(sentence.words[at : at + 2]):
                         names.add(word.text)
@@ -116,18 +114,23 @@ class Document:
         return found if found and position <= found.end else None
 
     def _opens_quote(self, word: Word) -> bool:
-        return not word.is_free and not self.is_free(word.start - 1, word.start) and (
-            self.text[word.start - 1] in "\"“‘'«"
+        return (
+            not word.is_free
+            and not self.is_free(word.start - 1, word.start)
+            and (self.text[word.start - 1] in "\"“\u2018'«")
         )
 
     @staticmethod
     def _is_name_in_front(pair: tuple[Word, ...]) -> bool:
-        """Tell whether a capital at the start of a sentence is a name: two in a row, or an acronym."""
+        """Tell whether the first word of a sentence is a name: two capitals in a row or within."""
         first = pair[0].text
         if len(first) > 1 and not first[1:].islower():
             return True
-        return len(pair) == 2 and pair[1].text[0].isupper() and pair[0].lower not in _OPENERS and (
-            pair[1].text[0:2] not in {"I", "I'", "I’"}
+        return (
+            len(pair) == 2
+            and pair[1].text[0].isupper()
+            and pair[0].lower not in _OPENERS
+            and (pair[1].text[0:2] not in {"I", "I'", "I\u2019"})
         )
 
     def _sentences(self) -> Iterator[Sentence]:
@@ -161,7 +164,7 @@ class Document:
             if is_code or span.why is Protection.STRUCTURE:
                 edges.update((span.start, span.end))
         ordered = sorted(edges)
-        yield from zip(ordered, ordered[1:], strict=False)
+        yield from pairwise(ordered)
 
     def _ends(self) -> str:
         """Return the masked text with the last two characters of quotations in sight."""
@@ -178,7 +181,7 @@ def _unmasked(masked: str, text: str, spans: tuple[Protected, ...]) -> str:
 
 
 def _ends_here(match: re.Match[str]) -> bool:
-    before = match["before"].lstrip("('’[").lower()
+    before = match["before"].lstrip("('\u2019[").lower()
     if match["next"].islower():
         return False
     if "?" in match[0] or "!" in match[0]:

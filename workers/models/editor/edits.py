@@ -58,7 +58,11 @@ def cut(document: Document, start: int, end: int) -> Edit | None:
     after = closed.end() if closed else end
     if start <= sentence.words[0].start:
         return _cut_front(document, sentence.words[0].start, after)
-    if text[start - 1] == "," and text[after - 1 : after].isspace() and "," in text[end - 1 : after]:
+    if (
+        text[start - 1] == ","
+        and text[after - 1 : after].isspace()
+        and "," in text[end - 1 : after]
+    ):
         start -= 1
         return checked(document, Edit(start, after, text[end:after].replace(",", "")[:1] or " "))
     following = document.word_after(end)
@@ -109,7 +113,10 @@ def _good(
     first = _good(document, edits[:middle], names, wanted)
     second = _good(document, edits[middle:], names, wanted)
     both = first + second
-    if len(both) < len(edits) and fingerprint(Document(_join(document.text, both)), names) == wanted:
+    if (
+        len(both) < len(edits)
+        and fingerprint(Document(_join(document.text, both)), names) == wanted
+    ):
         return both
     return first or second
 

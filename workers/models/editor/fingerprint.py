@@ -4,25 +4,11 @@ import re
 from collections.abc import Iterator
 
 from workers.models.editor.document import Document
+from workers.models.editor.tables import listed
 
-NEGATIONS = frozenset(
-    "no not never none nor neither nothing nobody nowhere without cannot hardly barely scarcely seldom"
-    " rarely except unless".split()
-)
-_CONTRACTED = frozenset(
-    f"{verb}nt"
-    for verb in (
-        "do does did is are was were wo ca could should would has have had must need might ai sha".split()
-    )
-)
-NUMBERS = frozenset(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
-    " sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred"
-    " hundreds thousand thousands million millions billion billions dozen dozens half twice once first"
-    " second third fourth fifth sixth seventh eighth ninth tenth double triple quarter".split()
-)
+NEGATIONS = listed("negations")
 _TOKEN = re.compile(
-    r"(?<![\w.,:%/$€£+-])[$€£+-]*\w*\d[\w%]*(?:[.,:/’'-]\w*\d[\w%]*)*|[^\W\d_]+(?:['’][^\W\d_]+)*"
+    r"(?<![\w.,:%/$€£+-])[$€£+-]*\w*\d[\w%]*(?:[.,:/\u2019'-]\w*\d[\w%]*)*|[^\W\d_]+(?:['\u2019][^\W\d_]+)*"
 )
 
 
@@ -44,13 +30,17 @@ def _facts(text: str, names: frozenset[str]) -> Iterator[str]:
     for match in _TOKEN.finditer(text):
         word = match[0]
         lower = word.lower()
-        bare = lower.replace("'", "").replace("’", "")
-        if bare in _CONTRACTED:
+        bare = lower.replace("'", "").replace("\u2019", "")
+        if bare in listed("contracted"):
             yield bare
-        elif any(c.isdigit() for c in word) or lower in NEGATIONS or lower in NUMBERS:
+        elif lower in NEGATIONS or lower in listed("numbers") or _has_digit(word):
             yield lower
-        elif word in names or not _is_plain(re.split("['’]", word)[0]):
+        elif word in names or not _is_plain(re.split("['\u2019]", word)[0]):
             yield word
+
+
+def _has_digit(word: str) -> bool:
+    return not word.isalpha() and any(character.isdigit() for character in word)
 
 
 def _is_plain(word: str) -> bool:

@@ -20,8 +20,8 @@ class Kind(StrEnum):
 class Issue:
     """Characters `start` to `end` (exclusive) and what is wrong with them.
 
-    `edit` mends it without changing what the text says; without one a person has to. `cost` says how
-    much it weighs among issues of its kind.
+    `edit` mends it without changing what the text says; without one a person has to. `cost` is its
+    weight among issues of its kind.
     """
 
     kind: Kind

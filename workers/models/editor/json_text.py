@@ -18,7 +18,9 @@ LOOKS = 100_000
 
 LOOKS_EACH = 20
 
-_FENCE = re.compile(r"\A\s*(?:```|~~~)[^\n]*\n(?P<body>.*?)(?:\n[ \t]*(?:```|~~~)\s*)?\Z", re.DOTALL)
+_FENCE = re.compile(
+    r"\A\s*(?:```|~~~)[^\n]*\n(?P<body>.*?)(?:\n[ \t]*(?:```|~~~)\s*)?\Z", re.DOTALL
+)
 _OBJECT = re.compile(
     r"""\{\s*(?:["'“”][^"'“”\n]{0,200}["'“”]?\s*[:=]|[A-Za-z_][\w-]{0,60}\s*[:=]|\}\s*\Z|//|/\*|\#|\{\s*["'])"""
 )
@@ -135,7 +137,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _keeps_values(source: str, value: Any) -> bool:
-    """Tell whether names and values of the source are those of the repaired one; comments may go."""
+    """Tell whether a repair holds the names and values of its source; comments may go."""
     kept = Counter(token for text in _texts(value) for token in _tokens(text))
     full = Counter(_tokens(_unescaped(source)))
     needed = Counter(_tokens(_unescaped(_COMMENT.sub(" ", source))))

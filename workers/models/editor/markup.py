@@ -46,7 +46,7 @@ _LINES = (
 )
 _LINE = re.compile("|".join(rf"^(?:{line})" for line in _LINES), re.MULTILINE | re.IGNORECASE)
 _MARKER = re.compile(
-    r"^[ \t]*(?:[-*+•–]|\(?(?:\d{1,3}|[a-zA-Z])[.)])[ \t]+(?:\[[ xX]\][ \t]+)?", re.MULTILINE
+    r"^[ \t]*(?:[-*+•\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])[ \t]+(?:\[[ xX]\][ \t]+)?", re.MULTILINE
 )
 # Every pattern below ends at the next sign that could open the same thing, or starts only at the
 # beginning of a run: otherwise a hostile text costs quadratic time.
@@ -66,7 +66,7 @@ _CODE = (
 _LINK = (
     r"!?\[[^\[\]\n]*\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)",
     r"!?\[[^\[\]\n]+\]\[[^\[\]\n]*\]|\[\^[^\[\]\n]+\]",
-    r"(?:https?|ftp|file)://[^\s<>\"“”]*[^\s<>\"“”.,;:!?)\]'’*_]|mailto:\S+\w|\bwww\.[^\s<>\"]*\w",
+    r"(?:https?|ftp|file)://[^\s<>\"“”]*[^\s<>\"“”.,;:!?)\]'\u2019*_]|mailto:\S+\w|\bwww\.[^\s<>\"]*\w",
     r"(?<![\w.+-])[\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)*",
     r"(?<![\w@])[@#]\w[\w./-]*\w",
     r"(?<![\w.-])(?:[\w-]+\.)+(?:com|org|net|io|dev|gov|edu|info|example|de|eu|uk|test)\b(?:/[^\s<>\"]*\w)?",
@@ -77,7 +77,7 @@ _QUOTE = (
     rf'(?<![\w"])"(?=\S)(?:{_BLANK}.)*',  # never closed: the rest of the paragraph
     rf"“(?:{_BLANK}[^”])*”?",
     rf"«(?:{_BLANK}[^«»])*»|„(?:{_BLANK}[^„“”])*[“”]",
-    rf"(?<!\w)‘(?=\S)(?:{_BLANK}[^‘])*?(?<=\S)’(?!\w)",
+    rf"(?<!\w)\u2018(?=\S)(?:{_BLANK}[^\u2018])*?(?<=\S)\u2019(?!\w)",
     rf"(?<!\w)'(?=\S)(?:{_BLANK}[^'])+(?:'(?=\w)(?:{_BLANK}[^'])+){{0,4}}(?<=\S)'(?!\w)",
 )
 

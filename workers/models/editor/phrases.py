@@ -8,7 +8,8 @@ from functools import cache
 from workers.models.editor.tables import lines, verb
 
 BE = ("is", "are", "am", "was", "were", "be", "been", "being")
-LETTER = r"[\w'’-]"
+ANY = ""
+LETTER = r"[\w'\u2019-]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +44,40 @@ class Phrase:
         return not self.before or following in self.before or _plural(following, self.before)
 
 
+def beginning_with(first: str, second: str) -> tuple[Phrase, ...]:
+    """Return the phrases that may begin with these two words (lower case), the longest first."""
+    found = phrases().get(first, {})
+    return found.get(second) or found.get(ANY, ())
+
+
 @cache
-def phrases() -> dict[str, tuple[Phrase, ...]]:
-    """Return the table by the first word of each phrase, the longest phrase first."""
-    table: dict[str, list[tuple[int, Phrase]]] = {}
+def phrases() -> dict[str, dict[str, tuple[Phrase, ...]]]:
+    """Return the table by the first and the second word of each phrase, the longest phrase first.
+
+    Under `ANY` stand the phrases of one word, and those whose second word is a choice.
+    """
+    table: dict[str, dict[str, list[tuple[int, Phrase]]]] = {}
     section = ""
     for line in lines("phrases.txt"):
         if line.startswith("["):
             section = line.strip("[]")
             continue
-        for first, length, phrase in _read(section, line):
-            table.setdefault(first, []).append((length, phrase))
+        for words, length, phrase in _read(section, line):
+            first, second = [*words, ANY][:2]
+            by_second = table.setdefault(first, {ANY: []})
+            by_second.setdefault(ANY if "(" in second else second, []).append((length, phrase))
+    return {first: _ordered(by_second) for first, by_second in table.items()}
+
+
+def _ordered(by_second: dict[str, list[tuple[int, Phrase]]]) -> dict[str, tuple[Phrase, ...]]:
     return {
-        first: tuple(phrase for _, phrase in sorted(found, key=_by_precedence))
-        for first, found in table.items()
+        second: tuple(
+            phrase
+            for _, phrase in sorted(
+                found if second == ANY else found + by_second[ANY], key=_by_precedence
+            )
+        )
+        for second, found in by_second.items()
     }
 
 
@@ -66,8 +87,8 @@ def _by_precedence(found: tuple[int, Phrase]) -> tuple[int, bool]:
     return (-length, not phrase.starts_clause)
 
 
-def _read(section: str, line: str) -> Iterator[tuple[str, int, Phrase]]:
-    """Give every phrase that one line stands for, with its first word and its length."""
+def _read(section: str, line: str) -> Iterator[tuple[list[str], int, Phrase]]:
+    """Give every phrase that one line stands for, with its words and its length."""
     rule, *conditions = (part.strip() for part in line.split(";"))
     source, _, target = (part.strip() for part in rule.partition("=>"))
     words: dict[str, frozenset[str]] = {}
@@ -79,7 +100,7 @@ def _read(section: str, line: str) -> Iterator[tuple[str, int, Phrase]]:
     for phrase, replacement in _inflected(source, target):
         is_clause = "start" in words or (not replacement and len(phrase.split()) > 2)
         yield (
-            phrase.split()[0].strip(",").lower(),
+            [word.strip(",").lower() for word in phrase.split()],
             len(phrase),
             Phrase(
                 section=section,
@@ -132,7 +153,7 @@ def _pattern(phrase: str) -> str:
         part if part.startswith("(") else re.escape(part)
         for part in re.split(r"(\([^)]*\))", phrase)
     )
-    words = re.sub(r"(?:\\ | )+", r"\\s+", words).replace("'", "['’]")
+    words = re.sub(r"(?:\\ | )+", r"\\s+", words).replace("'", "['\u2019]")
     end = rf"(?!{LETTER})" if not phrase.endswith(",") else ""
     return words + end
 

@@ -3,24 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp
+from math import exp, log
 
 from workers.models.editor.document import Document
 from workers.models.editor.issues import Issue, Kind
 from workers.models.editor.readability import Counts, flesch_reading_ease, grade
 from workers.models.editor.rules import issues
 from workers.models.editor.rules.sentences import LONG
+from workers.models.editor.tables import listed
 
 FEWEST_WORDS = 50
 """A shorter text is scored as if it had that many words: one slip does not make it worthless."""
 
-ENGLISH = frozenset(
-    "the of and to in is it you that was for on are with as his they be at this have from or had by but"
-    " not what all were we when your can there an each which she do how their if will up out them then"
-    " our has its who been would he i my me a us please".split()
-)
 LEAST_ENGLISH = 0.15
-"""Share of words among the commonest English ones from which a text counts as English (mostly 0.4)."""
+"""Share of the commonest English words from which a text counts as English; mostly it is 0.4."""
 
 HALVED_BY = {Kind.SPELLING: 1.1, Kind.WORDINESS: 2.0, Kind.JARGON: 2.0}
 """How many issues in 100 words halve the score of their kind."""
@@ -55,10 +51,10 @@ class Analysis:
     @property
     def is_readable(self) -> bool:
         """Tell whether there is English prose to measure."""
-        words = [word.lower for word in self.document.words]
-        if len(words) < 20:
-            return bool(words) and all(word.isascii() for word in words)
-        return sum(word in ENGLISH for word in words) / len(words) >= LEAST_ENGLISH
+        read = [word.lower for word in self.document.words]
+        if len(read) < 20:
+            return bool(read) and all(word.isascii() for word in read)
+        return sum(word in listed("common") for word in read) / len(read) >= LEAST_ENGLISH
 
     def of(self, kind: Kind) -> tuple[Issue, ...]:
         """Return the issues of one kind."""
@@ -99,7 +95,7 @@ class Analysis:
         if kind is Kind.SENTENCES:
             return self._sentences(found)
         density = 100 * sum(issue.cost for issue in found) / max(FEWEST_WORDS, self.counts.words)
-        return 0.5 ** (density / HALVED_BY[kind])
+        return exp(-density / HALVED_BY[kind] * log(2))
 
     def _sentences(self, found: tuple[Issue, ...] | list[Issue]) -> float:
         """Return the share of words in sentences of a good length; longer ones count in part."""
@@ -108,6 +104,6 @@ class Analysis:
 
 
 def _lost(issue: Issue) -> float:
-    """Return how many of a long sentence's words count as lost: half at 33 words, all from about 60."""
+    """Return how many of a long sentence's words count as lost: half at 33 words, most at 60."""
     words = LONG * (1 + issue.cost)
     return words * (1 - exp(-2.2 * issue.cost))

@@ -8,12 +8,6 @@ from importlib.resources import files
 SINGLE_SYLLABLE = re.compile(r"[^aeiou]*[aeiou][^aeiouwxy]")
 """Such verbs double their last letter before -ing: cut, cutting."""
 
-WORDS_TO_SOMEONE = frozenset(
-    "basf brin calss cant clos dont dudo dum emac gage hist jist juli lene lond maco ment nin sade savy"
-    " slin suop sudu upto wont".split()
-)
-"""Keys of the dictionary of misspellings that are words, abbreviations or names often enough."""
-
 
 OURS = {
     "adn": "and",
@@ -64,7 +58,12 @@ def corrections() -> dict[str, str]:
         wrong, _, right = line.partition("->")
         right = right.strip()
         is_open = "," in right or right == wrong + "ly"
-        if len(wrong) > 3 and wrong.isascii() and not is_open and wrong not in WORDS_TO_SOMEONE:
+        if (
+            len(wrong) > 3
+            and wrong.isascii()
+            and not is_open
+            and wrong not in listed("words to someone")
+        ):
             table[wrong] = right
     table |= OURS
     return {wrong: right for wrong, right in table.items() if right not in table}
@@ -91,13 +90,30 @@ def verbs_by_participle() -> dict[str, Verb]:
 def participles() -> frozenset[str]:
     """Return the participles of irregular verbs."""
     irregular = {known.participle for known in verbs().values() if not known.past.endswith("ed")}
-    return frozenset(irregular.union(*(line.split() for line in lines("participles.txt"))))
+    return listed("participles") | irregular
+
+
+def listed(name: str) -> frozenset[str]:
+    """Return one of the lists of `words.txt`."""
+    return _lists()[name]
+
+
+def alternatives(*names: str) -> str:
+    """Return a regular expression for any word of some lists of `words.txt`."""
+    found = sorted(frozenset[str]().union(*map(listed, names)))
+    return "|".join(found).replace("'", "['\u2019]")
 
 
 @cache
-def adjectives() -> frozenset[str]:
-    """Return the words in -ed that are adjectives rather than participles."""
-    return frozenset[str]().union(*(line.split() for line in lines("adjectives.txt")))
+def _lists() -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    inside: set[str] = set()
+    for line in lines("words.txt"):
+        if line.startswith("["):
+            inside = found.setdefault(line.strip("[]"), set())
+        else:
+            inside.update(line.split())
+    return {name: frozenset(inside) for name, inside in found.items()}
 
 
 def _verb(base: str, past: str = "", participle: str = "") -> Verb:

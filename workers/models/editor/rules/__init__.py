@@ -28,7 +28,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def issues(document: Document) -> tuple[Issue, ...]:
-    """Return every issue in the order of the text; of two in the same place the earlier rule's stays."""
+    """Return every issue in the order of the text; in one place the earlier rule's stays."""
     taken: list[Issue] = []
     marked: set[int] = set()
     for rule in RULES:

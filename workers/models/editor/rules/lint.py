@@ -28,8 +28,11 @@ _KINDS = {
     "oxymorons": Kind.JARGON,
     "redundancy": Kind.WORDINESS,
 }
-"""Checks in use, by the beginning of their path. Left out are matters of taste (typography, cell phone or
-cellphone) and two slow ones (uncomparables, restricted vocabularies: 8 of its 9 milliseconds)."""
+"""Checks in use, by the beginning of their path.
+
+Left out are matters of taste (typography, cell phone or cellphone) and the two slow ones
+(uncomparables, restricted vocabularies), which take eight of nine milliseconds.
+"""
 
 
 class _Result(Protocol):

@@ -6,31 +6,26 @@ from collections.abc import Iterator
 from workers.models.editor.document import Document, Sentence, Word
 from workers.models.editor.edits import Edit, checked
 from workers.models.editor.issues import Issue, Kind
-from workers.models.editor.tables import Verb, adjectives, participles, verbs_by_participle
+from workers.models.editor.phrases import BE
+from workers.models.editor.tables import (
+    Verb,
+    alternatives,
+    listed,
+    participles,
+    verbs_by_participle,
+)
 
 LONGEST = 40
 """Words of the longest sentence that is turned round."""
 
-BE = frozenset("is are am was were be been being".split())
-_BETWEEN = frozenset("not also always already never only often still now then being been soon".split())
 _OBJECT_OF = {"I": "me", "he": "him", "she": "her", "we": "us", "they": "them"}
 _SUBJECT_OF = {"me": "I", "him": "he", "us": "we", "them": "they", "you": "you"}
-_NO_AGENTS = frozenset(
-    "end deadline date time day week month year close morning evening afternoon night beginning start hand"
-    " post way means default law use noon midnight book hour minute number percent half margin name phone"
-    " email mail telephone accident mistake".split()
-)
-_PLURAL_NOUNS = frozenset("people staff children men women police data team teams".split()) - {"team"}
-_NOUNS = r"(?:(?!(?:{stop})\b)[a-z]+(?:-[a-z]+)*)"
-_STOP = (
-    "that|which|who|whose|to|of|and|or|for|with|in|on|at|from|by|if|when|as|than|but|is|are|was|were|be"
-    "|will|can|must|not|no|has|have|had|also|each|after|before|during|until|within|under|about|per"
-)
-_DETERMINER = "the|this|that|these|those|our|your|my|their|his|her|its|each|every|all|a|an|any|some"
-_NP = rf"(?:{_DETERMINER})(?:\s+{_NOUNS.format(stop=_STOP)}){{1,3}}"
+_NOUN = rf"(?:(?!(?:{alternatives('ends a noun phrase')})\b)[a-z]+(?:-[a-z]+)*)"
+_NP = rf"(?:{alternatives('determiners')})(?:\s+{_NOUN}){{1,3}}"
+_MODAL = "will|must|can|should|may|could|would|might"
 _ACTIVE = re.compile(
     rf"(?P<object>(?:{_NP})|it|they|you|he|she|we)\s+"
-    r"(?P<aux>was|were|is|are|(?:will|must|can|should|may|could|would|might)\s+be|(?:has|have|had)\s+been)\s+"
+    rf"(?P<aux>was|were|is|are|(?:{_MODAL})\s+be|(?:has|have|had)\s+been)\s+"
     rf"(?P<participle>[a-z]+)\s+by\s+(?P<agent>(?:{_NP})|me|him|us|them|you)"
     r"(?P<tail>\s+(?:on|in|at|before|after|within|during|until|every|each|last|next|yesterday|today"
     r"|tomorrow)\b[^,;:()]*)?(?P<stop>[.!])",
@@ -39,7 +34,7 @@ _ACTIVE = re.compile(
 
 
 def passives(document: Document) -> Iterator[Issue]:
-    """Report each sentence with a passive; one that is nothing but subject, verb and agent has an edit."""
+    """Report each sentence with a passive; one of subject, verb and agent alone has an edit."""
     for sentence in document.sentences:
         found = _passive(sentence.words)
         if found is None:
@@ -65,15 +60,17 @@ def _passive(words: tuple[Word, ...]) -> tuple[Word, Word] | None:
         for following in words[at + 1 : at + 4]:
             if _is_participle(following.lower):
                 return word, following
-            if following.lower not in _BETWEEN and not following.lower.endswith("ly"):
+            if following.lower not in listed("between") and not following.lower.endswith("ly"):
                 break
     return None
 
 
 def _is_participle(word: str) -> bool:
-    if word in adjectives():
+    if word in listed("adjectives"):
         return False
-    return (word.endswith("ed") and len(word) > 4 and not word.endswith("eed")) or word in participles()
+    return (
+        word.endswith("ed") and len(word) > 4 and not word.endswith("eed")
+    ) or word in participles()
 
 
 def _turned(document: Document, sentence: Sentence) -> Edit | None:
@@ -82,7 +79,7 @@ def _turned(document: Document, sentence: Sentence) -> Edit | None:
     if len(sentence.words) > LONGEST:
         return None
     match = _ACTIVE.fullmatch(document.masked[start : sentence.end].rstrip())
-    if match is None or match["agent"].lower().split()[-1] in _NO_AGENTS:
+    if match is None or match["agent"].lower().split()[-1] in listed("no agents"):
         return None
     verb = verbs_by_participle().get(match["participle"].lower())
     if verb is None or sentence.words[0].text in document.names:
@@ -114,4 +111,6 @@ def _is_plural(agent: str) -> bool:
     if words[0] in {"each", "every", "this", "that", "a", "an"} or agent in {"he", "she", "it"}:
         return False
     last = words[-1]
-    return last in _PLURAL_NOUNS or (last.endswith("s") and not last.endswith(("ss", "us", "is")))
+    return last in listed("plural") or (
+        last.endswith("s") and not last.endswith(("ss", "us", "is"))
+    )

@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from workers.models.editor.document import ABBREVIATIONS, Document
 from workers.models.editor.edits import Edit, checked
 from workers.models.editor.issues import Issue, Kind
+from workers.models.editor.tables import alternatives
 
-_STARTERS = (
-    "the|this|that|these|those|we|you|they|it|he|she|there|our|your|if|when|please|in|for|as|all|after|before"
-)
 _SLIPS = (
-    (re.compile(r"(?<=[a-z]{3}) (?P<x>[,;!?])(?=\s|\Z)"), r"\g<x>", "a space before a sign"),
-    (re.compile(r"(?<=[a-z]{3}),(?=[a-z]{2,}[\s.!?])"), ", ", "no space after a comma"),
-    (re.compile(r"(?<=[^\W\d_]),,+(?=\s)"), ",", "two commas"),
-    (re.compile(r"(?<=[^\W\d_])(?P<x>[!?])(?P=x)+"), r"\g<x>", "more than one mark"),
-    (re.compile(r"(?<=[\w,;)])[ ]{2,}(?=[^\s|])"), " ", "more than one space"),
-    (re.compile(r"(?<=[^\W\d_]{3}\.)(?<!\.\.)\.(?=\s|\Z)"), "", "two full stops"),
+    (re.compile(r" (?<=[a-z]{3} )(?P<x>[,;!?])(?=\s|\Z)"), r"\g<x>", "a space before a sign"),
+    (re.compile(r",(?<=[a-z]{3},)(?=[a-z]{2,}[\s.!?])"), ", ", "no space after a comma"),
+    (re.compile(r",(?<=[^\W\d_],),+(?=\s)"), ",", "two commas"),
+    (re.compile(r"(?P<x>[!?])(?<=[^\W\d_].)(?P=x)+"), r"\g<x>", "more than one mark"),
+    (re.compile(r" (?<=[\w,;)] ) +(?=[^\s|])"), " ", "more than one space"),
+    (re.compile(r"\.(?<=[^\W\d_]{3}\.\.)(?=\s|\Z)"), "", "two full stops"),
 )
-_SMALL_START = re.compile(r"(?<=[^\W\d_]{3})[.?!] +(?P<small>[a-z])")
-_STARTER = re.compile(rf"(?:{_STARTERS})\b")
+_SMALL_START = re.compile(r"[.?!](?<=[^\W\d_]{3}.) +(?P<small>[a-z])")
+_STARTER = re.compile(rf"(?:{alternatives('starters')})\b")
 
 
 def punctuation(document: Document) -> Iterator[Issue]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from workers.models.editor.document import Document, Sentence
 from workers.models.editor.edits import Edit, checked
 from workers.models.editor.issues import Issue, Kind
+from workers.models.editor.tables import alternatives
 
 LONG = 25
 """Words from which a sentence is long (the limit of the plain-language guides of gov.uk)."""
@@ -16,23 +17,15 @@ SHORTEST = 6
 LONGEST = 150
 """Words of the longest sentence that is looked into; a longer one is a list or a table."""
 
-_AUX = (
-    "is|are|was|were|will|would|can|could|should|must|may|might|has|have|had|does|do|did|shall|cannot"
-    "|won['’]t|isn['’]t|aren['’]t|wasn['’]t|don['’]t|doesn['’]t|can['’]t"
-)
-_VERB = re.compile(
-    rf"\b(?:{_AUX}|please|i|we|you|they|he|she|it|there|\w{{2,}}ed|need|needs|want|wants|use|uses|make"
-    r"|makes|give|gives|take|takes|keep|keeps|send|sends|went|made|sent|took|gave|said|became|began"
-    r"|lets|let|seem|seems|appears|means|contains|includes|provides|allows|shows|runs|works|helps)\b",
-    re.IGNORECASE,
-)
+_AUX = alternatives("auxiliaries")
+_VERB = re.compile(rf"\b(?:{alternatives('auxiliaries', 'finite')}|\w{{2,}}ed)\b", re.IGNORECASE)
 _PRONOUN = (
-    r"(?:(?:we|you|they|it|he|she)(?:['’](?:re|ve|ll|s|d))?\b(?!\s+(?:and|or)\b)|I\b(?!\s+(?:and|or)\b)"
+    r"(?:(?:we|you|they|it|he|she|I)(?:['\u2019](?:re|ve|ll|s|d|m))?\b(?!\s+(?:and|or)\b)"
     rf"|(?:this|there)\s+(?:{_AUX}|means|makes)\b)"
 )
+_NOT_IN_IT = alternatives("auxiliaries", "ends a noun phrase")
 _NOUN = (
-    rf"(?:the|our|your|their|his|her|its|this|these|those|all|each|every|any)\s+(?:(?!\b(?:{_AUX}|that|which|who"
-    rf"|whose|to|of|and|or|for|with|in|on|at|from|if|when|we|you|they|it|he|she|I)\b)[a-z-]+\s+){{1,3}}(?:{_AUX})\b"
+    rf"(?:{alternatives('determiners')})\s+(?:(?!(?:{_NOT_IN_IT})\b)[a-z-]+\s+){{1,3}}(?:{_AUX})\b"
 )
 _SUBJECT = rf"(?:{_PRONOUN}|{_NOUN})"
 _STARTS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -40,7 +33,10 @@ _STARTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf",(?P<gap>\s+)and\s+(?:also\s+|then\s+)?(?={_SUBJECT})"), ""),
     (re.compile(rf",(?P<gap>\s+)(?P<keep>but)\s+(?={_SUBJECT})"), "But "),
     (re.compile(rf",(?P<gap>\s+)(?P<keep>so)\s+(?={_SUBJECT})"), "So "),
-    (re.compile(r",(?P<gap>\s+)which\s+(?P<keep>means|meant)\s+(?:that\s+)?(?=\w)"), "This {keep} that "),
+    (
+        re.compile(r",(?P<gap>\s+)which\s+(?P<keep>means|meant)\s+(?:that\s+)?(?=\w)"),
+        "This {keep} that ",
+    ),
     (re.compile(r",(?P<gap>\s+)which\s+is\s+why\s+(?=\w)"), "This is why "),
     (re.compile(rf",(?P<gap>\s+)after\s+which\s+(?={_SUBJECT})"), "After that, "),
     (re.compile(rf",(?P<gap>\s+)at\s+which\s+point\s+(?={_SUBJECT})"), "At that point, "),
@@ -49,20 +45,9 @@ _STARTS: tuple[tuple[re.Pattern[str], str], ...] = (
 _BARE = re.compile(
     rf"(?<=\w)(?P<gap>\s+)(?:and|(?P<keep>but))\s+(?={_PRONOUN}\s+(?:{_AUX})\b)", re.IGNORECASE
 )
-_OPENS_DEPENDENT = re.compile(
-    r"(?:if|when|while|whenever|because|although|though|since|unless|as|after|before|where|once|whether"
-    r"|until|given|provided|even|whereas|not|having|being|by|to|for|in|on|with|due|despite|during)\b",
-    re.IGNORECASE,
-)
-_HOLDS_ON = re.compile(
-    r"\b(?:not only|either|neither|both|between|said|says|say|stated|states|claimed|claims|believe|believes"
-    r"|think|thinks|hope|hopes|wish|expect|expects|know|knows|means|assume|suggest|recommend|agreed|confirmed|argued|told|if|unless|whether|ask|asks|asked|ensure|ensures)\b",
-    re.IGNORECASE,
-)
-_SUBORDINATE = re.compile(
-    r"\b(?:that|which|who|whom|whose|because|although|though|since|when|while|where|after|before|until|as)\b",
-    re.IGNORECASE,
-)
+_DEPENDENT = re.compile(rf"(?:{alternatives('dependent')})\b", re.IGNORECASE)
+_HOLDS_ON = re.compile(rf"\b(?:{alternatives('holds on')})\b", re.IGNORECASE)
+_SUBORDINATE = re.compile(rf"\b(?:{alternatives('subordinate')})\b", re.IGNORECASE)
 
 
 def long_sentences(document: Document) -> Iterator[Issue]:
@@ -108,7 +93,7 @@ def _openings(document: Document, sentence: Sentence) -> Iterator[tuple[re.Match
 def _checked(
     document: Document, sentence: Sentence, match: re.Match[str], opening: str
 ) -> Edit | None:
-    """Return the edit that divides the sentence here, or None where a half could not stand alone."""
+    """Return the edit that divides the sentence here, or None where a half would be a torso."""
     first = document.masked[sentence.words[0].start : match.start()]
     left = sum(word.end <= match.start() for word in sentence.words)
     right = sum(word.start >= match.end() for word in sentence.words)
@@ -123,11 +108,11 @@ def _checked(
 
 
 def _stands_alone(first: str) -> bool:
-    """Tell whether the words before a division are a whole clause: a verb, and nothing left open."""
+    """Tell whether the words before a division are a whole clause: it has a verb and is closed."""
     if first.count("(") != first.count(")") or first.count("[") != first.count("]"):
         return False
     clause = first.rpartition(";")[2]
-    if _OPENS_DEPENDENT.match(clause.lstrip()):
+    if _DEPENDENT.match(clause.lstrip()):
         _, comma, clause = clause.partition(",")
         if not comma:
             return False

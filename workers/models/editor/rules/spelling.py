@@ -6,21 +6,12 @@ from collections.abc import Iterator
 from workers.models.editor.document import Document, Word
 from workers.models.editor.edits import Edit, article_for, checked, substitute
 from workers.models.editor.issues import Issue, Kind
-from workers.models.editor.tables import corrections
-
-MAY_REPEAT = frozenset("had that her in on is so very no bye ha blah log can far long many you do".split())
-"""Words that good English repeats: "the report that that team wrote", "log in in time"."""
-
-FUNCTION_WORDS = frozenset(
-    "the an and or of to in on at by for from with as is are was be it we you this that not if our".split()
-)
-AFTER_THAT = frozenset("the a an our your their my his her these those we you they i he she all".split())
+from workers.models.editor.tables import alternatives, corrections, listed
 
 _MODAL_OF = re.compile(r"\b(could|should|would|must|might)\s+(of)\s+(?!course\b)(?=[a-z])")
 _SMALL_I = re.compile(
-    r"(?<![\w'’.(-])i(?=['’](?:m|ve|ll|d)\b|\s+(?:am|have|had|was|will|would|can|could|should|do|did|don['’]t"
-    r"|think|know|need|want|wanted|hope|guess|believe|also|just|understand|agree|suggest|see|saw|sent|got"
-    r"|went|made|tried|received|forgot|noticed|heard|attached|attach|apologi[sz]e|look|wrote|expect)\b)"
+    r"(?<![\w'\u2019.(-])i"
+    rf"(?=['\u2019](?:m|ve|ll|d)\b|\s+(?:{alternatives('after small i')})\b)"
 )
 _CLUSTER = re.compile(r"[fhlmnrsx][aeiouy]|s[chklmnpqtw]|f[lr]|rh|[^fhlmnrsx]")
 """How a word begins whose first letter is not read by its name, as it is in "an html page"."""
@@ -50,10 +41,12 @@ def repetitions(document: Document) -> Iterator[Issue]:
         if first.lower != second.lower or not (first.is_free and second.is_free):
             continue
         gap = document.masked[first.end : second.start]
-        is_close = gap == " " or (gap.strip(" ") == "\n" and first.lower in FUNCTION_WORDS)
+        is_close = gap == " " or (
+            gap.strip(" ") == "\n" and first.lower in listed("repeated across lines")
+        )
         if not is_close or second.text[0].isupper() or len(first.text) < 2:
             continue
-        if first.lower in MAY_REPEAT and not _is_that_that(document, second):
+        if first.lower in listed("may repeat") and not _is_that_that(document, second):
             continue
         yield Issue(
             Kind.SPELLING,
@@ -68,7 +61,9 @@ def repetitions(document: Document) -> Iterator[Issue]:
 def _is_that_that(document: Document, second: Word) -> bool:
     """Tell whether "that that" is a slip: what follows cannot belong to the second "that"."""
     following = document.word_after(second.end)
-    return second.lower == "that" and following is not None and following.lower in AFTER_THAT
+    return (
+        second.lower == "that" and following is not None and following.lower in listed("after that")
+    )
 
 
 def _may_be_misspelled(document: Document, word: Word) -> bool:

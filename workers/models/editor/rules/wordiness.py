@@ -7,9 +7,9 @@ from workers.models.editor.document import Document, Word
 from workers.models.editor.edits import Edit, cut, substitute
 from workers.models.editor.fingerprint import NEGATIONS
 from workers.models.editor.issues import Issue, Kind
-from workers.models.editor.phrases import Phrase, phrases
+from workers.models.editor.phrases import Phrase, beginning_with
 
-_CLAUSE_START = re.compile(r"(?:[;:—–(]|,\s+(?:and|but|so))\s*\Z")
+_CLAUSE_START = re.compile(r"(?:[;:—\u2013(]|,\s+(?:and|but|so))\s*\Z")
 _KIND = {"plain": Kind.JARGON}
 _COST = {"wordy": 1.0, "verb": 1.0, "redundant": 0.8, "filler": 0.8, "plain": 0.6}
 _SAY = {
@@ -23,12 +23,12 @@ _SAY = {
 
 def wordiness(document: Document) -> Iterator[Issue]:
     """Report the phrases of `phrases.txt`, the longest that fits at each word."""
-    table = phrases()
     reached = 0
-    for word in document.words:
+    seconds = [*(word.lower for word in document.words[1:]), ""]
+    for word, second in zip(document.words, seconds, strict=True):
         if word.start < reached or not word.is_free:
             continue
-        for phrase in table.get(word.lower, ()):
+        for phrase in beginning_with(word.lower, second):
             match = phrase.pattern.match(document.masked, word.start)
             if match is None or not _fits(document, phrase, match, word):
                 continue
@@ -42,7 +42,9 @@ def wordiness(document: Document) -> Iterator[Issue]:
 def _fits(document: Document, phrase: Phrase, match: re.Match[str], word: Word) -> bool:
     previous = _neighbour(document, document.word_before(word.start), match.start())
     after = document.word_after(match.end())
-    following = after.lower if after and not document.masked[match.end() : after.start].strip() else ""
+    following = (
+        after.lower if after and not document.masked[match.end() : after.start].strip() else ""
+    )
     if not phrase.fits(previous, following):
         return False
     if phrase.starts_clause and not _starts_clause(document, match.start()):
@@ -65,7 +67,7 @@ def _starts_clause(document: Document, start: int) -> bool:
 
 
 def _is_negated(document: Document, word: Word) -> bool:
-    """Tell whether a negation stands among the four words before: "not very good" needs its "very"."""
+    """Tell whether one of the four words before negates it: "not very good" needs its "very"."""
     before = [it.lower for it in document.words_before(word.start, 4)]
     return any(it in NEGATIONS or it.endswith("n't") for it in before)
 
