@@ -1,4 +1,4 @@
-"""The editor as reviser: it mends the worst kinds of issues and leaves alone what it cannot mend."""
+"""The editor as reviser: it mends the worst kinds of issues and leaves alone what it cannot."""
 
 from collections.abc import Sequence
 from typing import Any
