@@ -17,9 +17,11 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_worker_store
+from workers.cancelling import end
 from workers.jobs import Refinements
 from workers.models.registry import Models, open_models
 from workers.recovery import heed_commands, keep_leases, recover
+from workers.validators import Outside, RunsAsRoot, open_outside
 from workers.worker import CoroutineWorker
 
 log = logging.getLogger(__name__)
@@ -34,15 +36,17 @@ def main() -> int:
     try:
         settings = Settings()
         uvloop.run(_start(settings))
-    except (UnusableRedis, RedisError, ValidationError) as error:
+    except (UnusableRedis, RedisError, RunsAsRoot, ValidationError) as error:
         log.error("cannot start: %s", error)
         return 1
     return 0
 
 
-async def work(settings: Settings, store: WorkerStore, models: Models, name: str) -> None:
+async def work(
+    settings: Settings, store: WorkerStore, models: Models, outside: Outside, name: str
+) -> None:
     """Play refinements from the queue until told to stop."""
-    refinements = Refinements(store, models, nonce=name)
+    refinements = Refinements(store, models, nonce=name, outside=outside)
     worker = CoroutineWorker(
         settings.queue,
         settings.redis_url,
@@ -63,8 +67,7 @@ async def work(settings: Settings, store: WorkerStore, models: Models, name: str
         ]
         log.info("%s takes up to %d refinements at once", name, settings.concurrency)
         await worker.serve()
-        for task in tasks:
-            task.cancel()
+        await end(tasks)
     with suppress(RedisError):
         await store.leave()
 
@@ -78,8 +81,9 @@ async def _start(settings: Settings) -> None:
             async with (
                 open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
                 open_models(settings) as models,
+                open_outside(settings) as outside,
             ):
-                await work(settings, store, models, name)
+                await work(settings, store, models, outside, name)
                 return
         except (RedisUnreachable, RedisTimedOut):
             if asyncio.get_running_loop().time() > give_up:

@@ -29,12 +29,19 @@ class Inbox:
     """
 
     def __init__(
-        self, queue: Queue, client: Redis, ledger: Ledger, look_every_s: float = LOOK_EVERY_S
+        self,
+        queue: Queue,
+        client: Redis,
+        ledger: Ledger,
+        *,
+        block_s: int = BLOCK_S,
+        look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         self.is_empty = False  # whether nothing waited when it was last looked into
         self._queue = queue
         self._client = client
         self._ledger = ledger
+        self._block_s = block_s
         self._look_every_s = look_every_s
         self._look_at = 0.0
         self._seen: set[bytes] = set()
@@ -43,7 +50,7 @@ class Inbox:
         self._connection_id: int | None = None
 
     async def take(self, room: int) -> list[HeldJob]:
-        """Return up to `room` jobs, none after a second without any.
+        """Return up to `room` jobs, none after `block_s` seconds without any.
 
         Raises redis errors; what was moved before comes with the next call.
         """
@@ -101,7 +108,7 @@ class Inbox:
         if self._connection_id is None:
             self._connection_id = await self._client.client_id()
         job_id = await self._client.blmove(
-            self._queue.key, self._queue.intermediate_queue_key, BLOCK_S
+            self._queue.key, self._queue.intermediate_queue_key, self._block_s
         )
         self.is_empty = job_id is None
         return [] if job_id is None else [cast("bytes", job_id)]

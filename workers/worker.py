@@ -14,6 +14,7 @@ from rq.serializers import JSONSerializer
 from rq.worker.base import BaseWorker
 
 from workers.bookkeeping import Ledger
+from workers.cancelling import end
 from workers.connections import backoff, persistent_client, single_try_client
 from workers.held_job import HeldJob
 from workers.inbox import Inbox
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 WORKER_TTL_S = 60
 BEAT_EVERY_S = 15.0
 HAND_BACK_S = 5.0
-SETTLE_S = 2.0
+SETTLE_S = 3.0
 
 JobFunction = Callable[[str, str], Awaitable[None]]
 
@@ -99,16 +100,19 @@ class CoroutineWorker(BaseWorker):
         ]
         with termination_calls(self.stop):
             try:
-                while not self._stopping.is_set():
+                while not self._is_told_to_leave():
                     await self._fill()
                 await self._finish(self._grace_s - self._hand_back_s)
             finally:
                 await self._hand_back()
-                for task in beside:
-                    task.cancel()
-                await asyncio.gather(*beside, return_exceptions=True)
+                await self._settle()
+                await end(beside)
                 await self._client.aclose()
                 await self._dequeuing.aclose()
+
+    def _is_told_to_leave(self) -> bool:
+        me = asyncio.current_task()
+        return self._stopping.is_set() or (me is not None and me.cancelling() > 0)
 
     async def _fill(self) -> None:
         """Start what waits as far as there is room; wait a while for room or for a job."""
@@ -182,6 +186,9 @@ class CoroutineWorker(BaseWorker):
         for job in self._running.values():
             log.error("job %s does not end; its lease will", job.id)
             self._ledger.ended(job)
+
+    async def _settle(self) -> None:
         self._ledger.died()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._ledger.settle(), SETTLE_S)
+        settling = asyncio.create_task(self._ledger.settle())
+        await asyncio.wait([settling], timeout=SETTLE_S)
+        await end([settling])

@@ -121,8 +121,8 @@ async def test_a_worker_that_redis_forgot_is_shown_again(redis_url: str, ledger:
 
 async def test_what_a_killed_worker_held_expires_by_itself(redis_url: str, ledger: Ledger) -> None:
     with desk_at(redis_url) as desk:
-        ledger.started(_held(desk, "ref_1"))
         ledger.beat()
+        ledger.started(_held(desk, "ref_1"))
         await ledger.settle()
         lists = {b"rq:queues", b"rq:workers", b"rq:workers:hone", b"rq:wip:hone"}
         keys = set(cast("list[bytes]", desk.client.keys())) - lists

@@ -1,10 +1,11 @@
 """Dequeuing: what was moved is run or put back, whatever happens in between."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.workers.rq_queue import INTERMEDIATE, LIST, NAME, desk_at
+from tests.workers.rq_queue import INTERMEDIATE, LIST, NAME, desk_at, until
 from workers.bookkeeping import Ledger
 from workers.connections import persistent_client, single_try_client
 from workers.inbox import Inbox
@@ -65,6 +66,20 @@ async def test_a_job_that_is_started_between_two_looks_is_left_alone(
         assert await _taken(inbox) == []
         desk.client.lrem(INTERMEDIATE, 1, "ref_others-1")
         assert await _taken(inbox) == []
+
+
+async def test_a_wait_for_jobs_can_be_interrupted(redis_url: str) -> None:
+    async with (
+        persistent_client(redis_url, "inbox") as other,
+        single_try_client(redis_url, "inbox") as moving,
+    ):
+        worker = CoroutineWorker(NAME, redis_url, {}, concurrency=1, grace_s=1)
+        inbox = Inbox(worker.queues[0], moving, Ledger(worker, other), block_s=3600)
+        taking = asyncio.create_task(inbox.take(1))
+        with desk_at(redis_url) as desk:
+            await until(lambda: desk.client.info("clients")["blocked_clients"])
+        await inbox.interrupt(other)
+        assert await taking == []  # a wait of its own end is a TimeoutError
 
 
 async def test_jobs_are_put_back_in_front_and_in_order(redis_url: str, inbox: Inbox) -> None:

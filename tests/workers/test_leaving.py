@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from app.queue import JOB
-from tests.workers.rq_queue import Jobs, desk_at, until, working
+from tests.workers.rq_queue import INTERMEDIATE, Jobs, desk_at, until, working
 from workers.worker import CoroutineWorker
 
 
@@ -97,7 +97,23 @@ async def test_a_worker_that_is_full_leaves_too(redis_url: str) -> None:
     jobs = Jobs(held=True)
     with desk_at(redis_url) as desk:
         desk.enqueue(["ref_1", "ref_2"])
-        async with working(redis_url, jobs.refine, concurrency=1, leave=jobs.let_go.set):
+        async with working(redis_url, jobs.refine, concurrency=1, grace_s=0.2):
             await until(lambda: jobs.in_flight == 1)
-        assert jobs.ended == ["ref_1"]
+        assert (jobs.in_flight, jobs.ended) == (0, [])
         assert desk.waiting() == ["ref_2-1"]
+
+
+async def test_jobs_that_come_while_it_leaves_are_put_back_in_order(redis_url: str) -> None:
+    ids = [f"ref_{number}" for number in range(20)]
+    ran: list[str] = []
+
+    async def refine(_job_id: str, refinement_id: str) -> None:
+        ran.append(refinement_id)
+        worker.stop()  # by now the next are on their way
+
+    with desk_at(redis_url) as desk:
+        desk.enqueue(ids)
+        worker = CoroutineWorker("hone", redis_url, {JOB: refine}, concurrency=50, grace_s=1)
+        await worker.serve()
+        assert [*(f"{each}-1" for each in ran), *desk.waiting()] == [f"{each}-1" for each in ids]
+        assert desk.client.llen(INTERMEDIATE) == 0

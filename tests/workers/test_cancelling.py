@@ -1,0 +1,33 @@
+"""Tasks that must end do end."""
+
+import asyncio
+
+from workers.cancelling import end
+
+
+async def test_a_task_that_swallows_its_cancellation_is_cancelled_again() -> None:
+    swallowed = 0
+
+    async def stubborn() -> None:
+        nonlocal swallowed
+        while swallowed < 3:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                swallowed += 1
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await end([task])
+    assert task.done()
+    assert swallowed == 3
+
+
+async def test_tasks_that_failed_or_ended_before_are_none_of_its_business() -> None:
+    async def fail() -> None:
+        raise LookupError
+
+    failed, ended = asyncio.create_task(fail()), asyncio.create_task(asyncio.sleep(0))
+    await asyncio.wait([failed, ended])
+    await end([failed, ended])
+    assert isinstance(failed.exception(), LookupError)
