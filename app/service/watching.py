@@ -1,6 +1,5 @@
 """Following a refinement: until something changes, until it has ended, or event by event."""
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Container
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ LOOK_S = 15.0
 BATCH = 4
 """Events that are read for a watcher at a time: a slow one holds no more of them in memory."""
 
-READERS = 4
+READERS = 3
 """Watchers that read at a time, lest they take every connection when many are woken at once."""
 
 
@@ -35,7 +34,6 @@ class Watching:
         self._store = store
         self._wakeups = wakeups
         self._doors = doors
-        self._turn = asyncio.Semaphore(READERS)
 
     async def until(
         self, tenant: str, refinement_id: str, done: Callable[[Snapshot], bool], wait_s: float
@@ -46,8 +44,7 @@ class Watching:
         deadline = time.monotonic() + wait_s
         async with self._wakeups.watch(refinement_id) as changed:
             while True:
-                async with self._turn:
-                    snapshot = await self._store.snapshot(tenant, refinement_id)
+                snapshot = await self._store.snapshot(tenant, refinement_id)
                 left_s = deadline - time.monotonic()
                 if done(snapshot) or left_s <= 0 or not self._doors.are_open:
                     return snapshot
@@ -112,8 +109,7 @@ class Watching:
     ) -> tuple[StoredEvent, ...] | None:
         """Return what is new; nothing while Redis is away, None once the refinement is erased."""
         try:
-            async with self._turn:
-                return await self._store.events(tenant, refinement_id, after, BATCH)
+            return await self._store.events(tenant, refinement_id, after, BATCH)
         except Unavailable:
             return ()
         except RefinementNotFound:

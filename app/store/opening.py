@@ -42,7 +42,9 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
                 lease_ms=_milliseconds(settings.lease_s),
                 retention_ms=_milliseconds(settings.retention_s),
             )
-            yield Store(client, creation)
+            store = Store(client, creation)
+            yield store
+            await store.aclose()
 
 
 @asynccontextmanager

@@ -1,7 +1,11 @@
-"""Reading one refinement: its snapshot, its request, its journal."""
+"""Reading one refinement: its snapshot, its request, its journal.
 
-from collections.abc import Callable
-from typing import TypeVar, cast
+Reads are scripts that go together like writes do: when one append wakes hundreds of watchers, they
+cost one pipeline and no connection each.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
 
@@ -11,7 +15,9 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.store import keys
 from app.store.codec import decode_request
-from app.store.rendering import Summary, decoded_event, has_ended, snapshot_json, stored_event
+from app.store.committer import Committer
+from app.store.rendering import Summary, decoded_event, paired, snapshot_json, stored_event
+from app.store.scripts import EVENTS, SNAPSHOT, Script
 from app.store.state import StoredEvent
 
 LAST = 2**64 - 1  # the highest number a stream id can hold
@@ -24,10 +30,12 @@ class Reader:
 
     def __init__(self, client: Redis) -> None:
         self._client = client
+        self._committer = Committer(client)
 
     async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         """Return the refinement as it stands, else RefinementNotFound."""
-        return Snapshot.model_validate_json(await self._snapshot_json(tenant, refinement_id))
+        summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
+        return Snapshot.model_validate_json(snapshot_json(refinement_id, summary))
 
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         """Return what was submitted, else RefinementNotFound."""
@@ -35,7 +43,8 @@ class Reader:
             pipeline.hget(keys.SUMMARY + refinement_id, "tenant")
             pipeline.hget(keys.REQUEST + refinement_id, "request")
             owner, request = await pipeline.execute()
-        _require_owner(tenant, refinement_id, owner)
+        if owner is None or tenant != owner.decode():
+            raise RefinementNotFound(refinement_id)
         return decode_request(request)
 
     async def events(
@@ -50,6 +59,10 @@ class Reader:
         """Return the same events as `events`, decoded."""
         return await self._entries(tenant, refinement_id, after, limit, decoded_event)
 
+    async def aclose(self) -> None:
+        """Return when everything that was asked for has been answered."""
+        await self._committer.aclose()
+
     async def _entries(
         self,
         tenant: str,
@@ -58,23 +71,12 @@ class Reader:
         limit: int,
         read: Callable[[bytes, Summary, bytes], T],
     ) -> tuple[T, ...]:
-        async with self._client.pipeline(transaction=False) as pipeline:
-            pipeline.hget(keys.SUMMARY + refinement_id, "tenant")
-            pipeline.xrange(keys.JOURNAL + refinement_id, min=f"({min(after, LAST)}-0", count=limit)
-            owner, entries = await pipeline.execute()
-        _require_owner(tenant, refinement_id, owner)
-        final = b"{}"
-        if has_ended(entries):
-            final = await self._snapshot_json(tenant, refinement_id)
-        return tuple(read(entry_id, entry, final) for entry_id, entry in entries)
+        entries, summary = await self._read(EVENTS, refinement_id, tenant, min(after, LAST), limit)
+        final = snapshot_json(refinement_id, paired(summary)) if summary else b"{}"
+        return tuple(read(entry_id, paired(fields), final) for entry_id, fields in entries)
 
-    async def _snapshot_json(self, tenant: str, refinement_id: str) -> bytes:
-        stored = await self._client.hgetall(keys.SUMMARY + refinement_id)
-        summary = cast("Summary", stored)
-        _require_owner(tenant, refinement_id, summary.get(b"tenant"))
-        return snapshot_json(refinement_id, summary)
-
-
-def _require_owner(tenant: str, refinement_id: str, owner: bytes | None) -> None:
-    if owner is None or tenant != owner.decode():
-        raise RefinementNotFound(refinement_id)
+    async def _read(self, script: Script, refinement_id: str, *args: str | int) -> Sequence[Any]:
+        reply = await self._committer.run(script, refinement_id, *args)
+        if reply is None:
+            raise RefinementNotFound(refinement_id)
+        return cast("Sequence[Any]", reply)

@@ -79,6 +79,11 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
     return b"{" + b",".join(b'"%b":%b' % member for member in members.items()) + b"}"
 
 
+def paired(fields: Sequence[bytes]) -> Summary:
+    """Return a hash, or the fields of a stream entry, from the flat list that a script returns."""
+    return dict(zip(fields[::2], fields[1::2], strict=True))
+
+
 def has_ended(entries: Sequence[tuple[bytes, Summary]]) -> bool:
     """Whether the last of these entries of a journal is a terminal one."""
     return bool(entries) and EventType(entries[-1][1][b"type"].decode()).is_terminal

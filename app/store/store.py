@@ -138,6 +138,10 @@ class Store:
         async with refusals():
             await self._commands.erase(tenant, refinement_id)
 
+    async def aclose(self) -> None:
+        """Return when everything that was asked for has been answered."""
+        await self._reader.aclose()
+
     async def ping(self) -> None:
         """Return when Redis answers, else Unavailable."""
         async with refusals():

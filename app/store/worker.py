@@ -13,7 +13,7 @@ from app.store.channel import messages
 from app.store.codec import decode_models, decode_request, decode_state
 from app.store.committer import Committer
 from app.store.posting import Postman
-from app.store.rendering import decoded_event, has_ended
+from app.store.rendering import decoded_event, has_ended, paired
 from app.store.scripts import CLAIM, HAND_BACK, LOAD, RENEW, TAKE_DUE, run
 from app.store.state import Claimed, Fenced, Job, Submitted
 
@@ -76,7 +76,7 @@ class WorkerStore:
             raise RefinementNotFound(refinement_id)
         assert isinstance(reply, list)
         request, models, stored = reply
-        entries = [(entry_id, dict(zip(it[::2], it[1::2], strict=True))) for entry_id, it in stored]
+        entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
         if has_ended(entries):
             raise Fenced(f"{refinement_id} has ended")
         events = tuple(decoded_event(entry_id, entry, b"") for entry_id, entry in entries)
