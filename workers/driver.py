@@ -6,7 +6,9 @@ The rules it keeps:
 2. A reply is durable before the next call starts.
 3. Once stopping is journaled, or the refinement is canceling, no model call starts and those in
    flight are aborted; checks and news still work, so that what is there can be judged.
-4. News is answered with the limits in force; limits replaced meanwhile mean: replay from there.
+4. Of calls side by side those that the budget does not allow beside the others are refused, each
+   under its own key; the others go on.
+5. News is answered with the limits in force; limits replaced meanwhile mean: replay from there.
 """
 
 import asyncio
@@ -26,7 +28,7 @@ from workers.engine.search import Outcome
 from workers.pen import Judging, Pen
 from workers.performing import Performer
 from workers.purse import Purse
-from workers.recorded import Recorded, Step
+from workers.recorded import Recorded, Step, refused
 
 log = logging.getLogger(__name__)
 
@@ -167,6 +169,8 @@ class Driver:
     async def _perform(self, move: Ask | Check) -> StepCompleted | StepFailed:
         limits, spent = self._pen.state.limits, self._recorded.usage
         if isinstance(move, Ask) and not self._purse.reserve(move, spent, limits):
+            if self._purse.waits_for_others(move):
+                return refused(move.path)
             self._pen.stop(StopReason.BUDGET_EXHAUSTED)
         self._admit(move)
         self._pen.under_way[move.path] = None

@@ -27,9 +27,13 @@ class Ending:
 
 
 def succeeded(outcome: Outcome, stopping: StopReason | None) -> Ending:
-    """The strategy returned; one stopped from outside says no reason of its own."""
+    """The strategy returned; one stopped from outside says no reason of its own.
+
+    One that went on without the parts that were refused has not done all it set out to.
+    """
+    reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
     changes = {
-        "stop_reason": outcome.reason or stopping,
+        "stop_reason": reason or stopping,
         "best": best_of(outcome.best, outcome.best.path),
         "result": result_of(outcome.best, outcome.best.path, outcome.missing),
         "best_passed": outcome.passed,

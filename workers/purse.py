@@ -1,6 +1,7 @@
 """Tokens and money: counted at every depth, reserved before a call, settled from its reply."""
 
 from collections.abc import Mapping
+from itertools import chain
 
 from app.contract.budget import Estimate, estimate, to_judge
 from app.contract.judgement import Usage
@@ -16,30 +17,36 @@ class Purse:
     def __init__(self, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> None:
         self._models = models
         self._judging = to_judge(request, models)
-        self._reserved: dict[str, Estimate] = {}
+        self._reserved: dict[str, tuple[Estimate, ...]] = {}
 
     def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
-        """Set aside what a call may consume, until it is settled.
+        """Set aside what a call may consume, and for a draft what judging it may, until settled.
 
         False, and nothing set aside, when that and what is spent would exceed `limits`.
         """
         if not self._affords(ask, spent, limits):
             return False
-        self._reserved[ask.path] = self._at_most(ask)
+        self._reserved[ask.path] = self._needed(ask)
         return True
+
+    def waits_for_others(self, ask: Ask) -> bool:
+        """Return whether calls in flight hold what this one lacks."""
+        return bool(self._reserved.keys() - {ask.path})
 
     def settle(self, path: str) -> None:
         """Free what was set aside; the reply's usage says what was consumed."""
         self._reserved.pop(path, None)
 
     def _affords(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
-        needed = [*self._reserved.values(), self._at_most(ask)]
-        if ask.role == "generator":
-            needed.append(self._judging)
+        needed = [*chain.from_iterable(self._reserved.values()), *self._needed(ask)]
         tokens = spent.input_tokens + spent.output_tokens + sum(it.tokens for it in needed)
         if limits.max_tokens is not None and tokens > limits.max_tokens:
             return False
         return limits.max_cost_usd is None or _cost(spent, needed) <= limits.max_cost_usd
+
+    def _needed(self, ask: Ask) -> tuple[Estimate, ...]:
+        call = self._at_most(ask)
+        return (call, self._judging) if ask.role == "generator" else (call,)
 
     def _at_most(self, ask: Ask) -> Estimate:
         text = ask.prompt.system + ask.prompt.user

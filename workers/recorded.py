@@ -21,6 +21,10 @@ from app.contract.status import StopReason
 from workers.engine import moves
 
 
+REFUSED = "budget_exhausted"
+"""The code of a call that the budget did not allow beside those already in flight."""
+
+
 @dataclass
 class Step:
     """One step that was done or could not be done, and whether that is durable."""
@@ -31,6 +35,8 @@ class Step:
     def reply(self) -> Any:
         """Return what the strategy gets. Raises the failure of a step that could not be done."""
         if isinstance(self.entry, StepFailed):
+            if self.entry.code == REFUSED:
+                raise moves.Stop
             raise moves.StepFailed(self.entry.code, self.entry.detail)
         return _value(self.entry.reply)
 
@@ -70,6 +76,12 @@ def read(events: Iterable[Event]) -> Recorded:
             case Stopping():
                 recorded.stopping = event.data.reason
     return recorded
+
+
+def refused(key: str) -> StepFailed:
+    """Return what is journaled of a call that the budget does not allow beside the others."""
+    detail = "the calls in flight may take what is left of the budget"
+    return StepFailed(key=key, code=REFUSED, detail=detail, usage=Usage(), next=())
 
 
 def score_of(entry: IterationCompleted) -> IterationScore:

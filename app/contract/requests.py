@@ -102,6 +102,16 @@ class RefinementRequest(Contract):
         return self
 
     @model_validator(mode="after")
+    def _has_iterations_enough(self) -> Self:
+        if self.strategy.kind == "best_of_n":
+            needed = self.strategy.n + self.strategy.refine
+            if self.max_iterations < needed:
+                raise ValueError(
+                    f"max_iterations counts every draft: best_of_n needs at least {needed} here"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _context_fits(self) -> Self:
         total = sum(len(document.text) for document in self.context)
         if total > MAX_CONTEXT:

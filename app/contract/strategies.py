@@ -29,6 +29,19 @@ class SelfCorrectionStrategy(Contract):
     kind: Literal["self_correction"]
 
 
+class BestOfNStrategy(Contract):
+    """Write n drafts at once, judge each, return the best (best-of-n, arXiv 2009.01325).
+
+    With `refine` the best is then revised with what `max_iterations` leaves, which counts every
+    draft: breadth and depth at an equal budget (arXiv 2408.03314).
+    """
+
+    kind: Literal["best_of_n"]
+    n: int = Field(3, ge=2, le=16, description="Drafts written at once.")
+    refine: bool = Field(False, description="Revise the best with the iterations that are left.")
+
+
 AnyStrategy = Annotated[
-    IterativeStrategy | CritiqueStrategy | SelfCorrectionStrategy, Field(discriminator="kind")
+    IterativeStrategy | CritiqueStrategy | SelfCorrectionStrategy | BestOfNStrategy,
+    Field(discriminator="kind"),
 ]

@@ -15,6 +15,7 @@ PLAYING: Mapping[str, tuple[Role, ...]] = {
     "iterative": ("generator", "critic"),
     "critique": ("critic",),
     "self_correction": ("generator",),
+    "best_of_n": ("generator", "critic"),
 }
 """The roles of each strategy: a model that plays none is never called."""
 

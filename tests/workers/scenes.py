@@ -36,6 +36,10 @@ def writing(*drafts: str) -> Answers:
 SCENES: dict[str, Scene] = {
     "iterative": Scene({}, lambda: scores(0.4, 0.7, 0.6)),
     "critique": Scene({"draft": "We refund."}, lambda: scores(0.4)),
+    "best_of_n": Scene(
+        {"strategy": {"n": 3, "refine": True}, "max_iterations": 5},
+        lambda: scores(0.4, 0.6, 0.5, 0.7, 0.65),
+    ),
     "self_correction": Scene(
         {"validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}]},
         lambda: writing('{"days": ', '{"days": "14"}', '{"days": 14}'),

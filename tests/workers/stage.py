@@ -206,8 +206,8 @@ class _DyingJournal:
 
     async def append(self, *args: Any, **kwargs: Any) -> State:
         self._left -= 1
-        if self._left == 0 and not self._after:
-            raise Killed
+        if self._left < 0 or (self._left == 0 and not self._after):
+            raise Killed  # and nothing that runs beside it goes on either
         state = await self._journal.append(*args, **kwargs)
         if self._left == 0:
             raise Killed

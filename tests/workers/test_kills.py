@@ -25,7 +25,7 @@ async def record(stage: Stage, refinement_id: str) -> dict[str, Any]:
     """Return what a refinement came to: parts side by side may arrive in any order."""
     snapshot = await stage.snapshot(refinement_id)
     events = [event.data for event in await stage.events(refinement_id)]
-    kept: dict[str, Any] = {"snapshot": ended(snapshot)}
+    kept: dict[str, Any] = ended(snapshot)
     for data in events:
         match data:
             case StepCompleted(key=key) | StepFailed(key=key):

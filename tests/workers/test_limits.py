@@ -2,7 +2,7 @@
 
 import asyncio
 
-from app.contract.events import EventType
+from app.contract.events import EventType, StepFailed
 from app.contract.judgement import Usage
 from app.contract.status import Status, StopReason
 from tests.workers.stage import Answers, Stage, pausing_at, scores, verdict
@@ -33,6 +33,21 @@ async def test_a_budget_that_ends_before_a_judgement_fails_and_says_so(stage: St
     assert ended.error is not None
     assert ended.error.code == "nothing_judged"
     assert not models.calls
+
+
+async def test_drafts_at_once_are_cut_to_what_the_budget_allows(stage: Stage) -> None:
+    models = scores(0.4, 0.5, 0.6, 0.7)
+    refinement_id = await stage.submit(
+        strategy={"kind": "best_of_n", "n": 4}, max_iterations=4, stop={"max_tokens": 4_000}
+    )
+    ended = await stage.play(refinement_id, models)
+    assert ended.status is Status.SUCCEEDED
+    written = [key for key in models.calls if key.endswith("/draft")]
+    assert 1 <= len(written) < 4
+    assert len(ended.scores) == len(written)
+    steps = [event.data for event in await stage.events(refinement_id)]
+    refused = [it.key for it in steps if isinstance(it, StepFailed)]
+    assert sorted([*refused, *written]) == [f"iterations/{n}/draft" for n in (1, 2, 3, 4)]
 
 
 async def test_a_deadline_aborts_the_call_in_flight_and_keeps_the_best(stage: Stage) -> None:

@@ -15,7 +15,7 @@ The rules a `Search` obeys:
    (docs/convergence.md).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -77,7 +77,7 @@ class Search:
         self.base: Judgement | None = None
         self.reason: StopReason | None = None
         self._judged: list[Judgement] = []
-        self._first = 0 if starts_with_own_draft else 1
+        self._next = 0 if starts_with_own_draft else 1
         self._stale = 0
 
     def __enter__(self) -> Self:
@@ -91,14 +91,35 @@ class Search:
 
     def iterations(self) -> Iterator[str]:
         """Give the path of one iteration after another, until a rule says stop."""
-        number = self._first
         while self.reason is None:
-            yield f"iterations/{number}"
-            number += 1
+            yield f"iterations/{self._next}"
 
     async def judged(self, scored: Scored) -> None:
         """Take in a judged draft, tell the news, and decide under the limits now in force."""
-        number = self._first + len(self._judged)
+        gain, judgement = await self._taken(scored, self._next)
+        self._next += 1
+        self._stale = 0 if gain >= self.limits.min_improvement else self._stale + 1
+        self.reason = self._why_stop(judgement)
+
+    def side_by_side(self, count: int) -> tuple[str, ...]:
+        """Give the paths of the next iterations, whose drafts do not follow from one another."""
+        return tuple(f"iterations/{self._next + offset}" for offset in range(count))
+
+    async def sampled(self, drafts: Sequence[Scored | None]) -> None:
+        """Take in drafts made side by side; None is one that could not be made.
+
+        No rule about what follows from what applies to them: only threshold and cap do.
+        """
+        for number, scored in enumerate(drafts, self._next):
+            if scored is not None:
+                await self._taken(scored, number)
+        self._next += len(drafts)
+        self.reason = self._met()
+        if self.reason is None and self._next > self.limits.max_iterations:
+            self.reason = StopReason.MAX_ITERATIONS
+
+    async def _taken(self, scored: Scored, number: int) -> tuple[float, Judgement]:
+        """Take in a judged draft and tell the news; return by how much it raised the best."""
         judgement = Judgement(scored, number, f"iterations/{number}")
         gain = self._gain(judgement)
         if self.best is None or judgement.rank > self.best.rank:
@@ -109,8 +130,7 @@ class Search:
         limits = await Judged(judgement.path, judgement, self.best, threshold)
         self.limits = self._own.instead_of(limits)
         self._judged.append(judgement)
-        self._stale = 0 if gain >= self.limits.min_improvement else self._stale + 1
-        self.reason = self._why_stop(judgement, self.best)
+        return gain, judgement
 
     def outcome(self) -> Outcome:
         """Return the best judged draft. Raises `Stop` when nothing was judged."""
@@ -126,10 +146,14 @@ class Search:
         *best_kind, best_score = self.best.rank
         return score - best_score if kind == best_kind else float(kind > best_kind)
 
-    def _why_stop(self, last: Judgement, best: Judgement) -> StopReason | None:
+    def _met(self) -> StopReason | None:
         goal = self.limits.threshold if self._own.goal is None else self._own.goal
-        if best.scored.passes(goal):
-            return self._own.reached
+        met = self.best is not None and self.best.scored.passes(goal)
+        return self._own.reached if met else None
+
+    def _why_stop(self, last: Judgement) -> StopReason | None:
+        if met := self._met():
+            return met
         if last.iteration >= self.limits.max_iterations:
             return StopReason.MAX_ITERATIONS
         if self._is_stable(last):

@@ -10,6 +10,7 @@ from app.contract.validators import JsonSchemaValidator
 from workers.engine.briefs import Task
 from workers.engine.moves import Play
 from workers.engine.search import Outcome
+from workers.engine.strategies.best_of_n import best_of_n
 from workers.engine.strategies.critique import critique
 from workers.engine.strategies.iterative import iterative
 from workers.engine.strategies.self_correction import self_correction
@@ -18,6 +19,7 @@ STRATEGIES: dict[str, Callable[[Task, Limits, Any], Play[Outcome]]] = {
     "iterative": iterative,
     "critique": critique,
     "self_correction": self_correction,
+    "best_of_n": best_of_n,
 }
 """Each is given the task, the limits at the start and its own parameters from the contract."""
 

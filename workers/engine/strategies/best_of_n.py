@@ -1,0 +1,34 @@
+"""Breadth first: several drafts at once, and the best of them."""
+
+from app.contract.limits import Limits
+from app.contract.status import StopReason
+from app.contract.strategies import BestOfNStrategy
+from workers.engine.briefs import Task
+from workers.engine.moves import Scored, within
+from workers.engine.search import Outcome, Search
+from workers.engine.steps import judge, propose, surviving
+
+
+async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcome:
+    """Write n drafts at once, judge each, and return or refine the best.
+
+    Best-of-n (rejection sampling, arXiv:2009.01325); with `refine` the rest of the iterations go
+    into revising the best (arXiv:2408.03314). A client's own draft is judged first, and the n are
+    then revisions of it. A draft that could not be made costs its number and nothing else.
+    """
+    with Search(limits, starts_with_own_draft=task.draft is not None) as search:
+        if task.draft is not None:
+            await search.judged(await within("iterations/0", _scored(task, search)))
+        if search.reason is None:
+            paths = search.side_by_side(plan.n)
+            parts = [within(at, _scored(task, search)) for at in paths]
+            await search.sampled(await surviving("samples", parts))
+            if not plan.refine and search.reason is not StopReason.THRESHOLD_MET:
+                search.reason = StopReason.COMPLETED
+        for at in search.iterations():
+            await search.judged(await within(at, _scored(task, search)))
+    return search.outcome()
+
+
+async def _scored(task: Task, search: Search) -> Scored:
+    return await judge(task, await propose(task, search))
