@@ -11,7 +11,7 @@ from app.contract.limits import LimitsChange
 from app.contract.snapshot import Failure
 from app.contract.status import Status, StopReason
 from app.settings import Settings
-from app.store import Fenced, Store, WorkerStore, keys, open_worker_store
+from app.store import Fenced, Fields, Store, WorkerStore, keys, open_worker_store
 from tests.store.stage import (
     BROKEN,
     FAILED,
@@ -98,7 +98,7 @@ async def test_a_resumed_refinement_keeps_its_start_and_has_nothing_under_way(
 ) -> None:
     first = await started(store, worker)
     before = await store.snapshot(TENANT, first.id)
-    await first.journal.append([under_way("a")])
+    await first.journal.append([under_way("a")], Fields(phase=("a",)))
     await expire_lease(redis, first.id)
     await claim(worker, first.id, job=2)
     after = await store.snapshot(TENANT, first.id)

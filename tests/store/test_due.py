@@ -2,10 +2,13 @@
 
 import pytest
 from redis.asyncio import Redis
+from redis.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.errors import RefinementNotFound
 from app.contract.status import Status, StopReason
-from app.store import Job, Store, WorkerStore, keys
+from app.settings import Settings
+from app.store import Job, Store, WorkerStore, keys, open_worker_store
 from tests.store.stage import (
     BROKEN,
     FAILED,
@@ -95,6 +98,43 @@ async def test_one_that_later_ones_have_overtaken_is_found_though_all_are_busy(
     await claim(worker, later)
     assert await worker.recover(include_queued=False) == 1
     assert await redis.lrange(ListQueue.KEY, -1, -1) == [f"{lost}-2".encode()]
+
+
+async def test_one_that_was_overtaken_by_little_may_be_on_its_way_to_a_worker(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    slow, quick = await submit(store), await submit(store)
+    await redis.zadd(keys.WAITING, {slow: 1, quick: 1_000})
+    await claim(worker, quick)
+    assert await worker.recover(include_queued=False) == 0
+
+
+async def test_a_worker_that_comes_back_before_its_refinement_was_taken_keeps_it(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    assert await worker.recover(include_queued=False) == 1
+    assert await worker.renew({held.id: held.token}) == set()
+    assert await redis.zscore(keys.WAITING, held.id) is None
+    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+
+
+class Full(ListQueue):
+    """A queue that takes nothing."""
+
+    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
+        raise RedisConnectionError("lost on the way there")
+
+
+async def test_what_was_handed_back_but_not_posted_is_due_at_once(
+    store: Store, worker: WorkerStore, settings: Settings
+) -> None:
+    held = await started(store, worker)
+    async with open_worker_store(settings, Full(), "worker-2") as leaving:
+        with pytest.raises(RedisConnectionError):
+            await leaving.hand_back(held.id, held.token)
+    assert await worker.recover(include_queued=False) == 1
 
 
 async def test_a_claim_by_an_older_job_overtakes_nobody(
