@@ -23,8 +23,8 @@ from benchmarks.peers.telling import model_calls, say, told
 
 @asynccontextmanager
 async def queue_of(redis_url: str, most_connections: int) -> AsyncIterator[RedisQueue]:
-    """SAQ's queue; each of its waiting slots holds a connection."""
-    pool = ConnectionPool.from_url(redis_url, max_connections=most_connections)
+    """SAQ's queue; each of its waiting slots holds a connection, for as long as it waits."""
+    pool = ConnectionPool.from_url(redis_url, max_connections=most_connections, socket_timeout=None)
     queue = RedisQueue(Redis(connection_pool=pool), name="peer", max_concurrent_ops=200)
     try:
         yield queue
@@ -58,13 +58,21 @@ async def work(redis_url: str, model_url: str, count: int, at_once: int) -> None
 
         worker = Worker(queue, [("refine", refine)], concurrency=at_once, after_process=after)
         running = asyncio.create_task(worker.start())
-        await asyncio.sleep(1)
+        await _settled(queue, at_once)
         say()
         await all_done.wait()
         say(ended_at=time.time(), seconds=seconds)
         await told()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def _settled(queue: RedisQueue, at_once: int) -> None:
+    """Return when every slot waits and the first sweep, which retries what it finds, is over."""
+    while (await queue.redis.info("clients"))["blocked_clients"] < at_once:  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    while not await queue.redis.exists(queue.namespace("sweep")):  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
 
 
 async def submit(redis_url: str, count: int) -> None:
