@@ -59,6 +59,7 @@ class Judging:
             weaknesses=scored.critique.weaknesses,
             suggestions=scored.critique.suggestions,
             asked=scored.draft.asked,
+            draft=None if scored.draft.is_reply else scored.draft.text,
             best=best_of(move.best, prefix + move.best.path),
             limits=limits,
         )

@@ -72,5 +72,6 @@ def prompt_bytes(request: RefinementRequest) -> int:
     texts = [request.task or ""]
     texts += [part for document in request.context for part in (document.name, document.text)]
     texts += [part for it in request.judged_on() for part in (it.name, it.description)]
-    fences = 200 * (1 + len(request.context) + len(request.judged_on()))
+    texts.append(request.strategy.model_dump_json())
+    fences = 200 * (1 + len(request.context) + sum(map(len, request.rubrics())))
     return PROMPT_BYTES + fences + sum(len(text.encode()) for text in texts)

@@ -130,6 +130,9 @@ class IterationCompleted(Contract):
     weaknesses: tuple[str, ...]
     suggestions: tuple[str, ...]
     asked: tuple[str, ...]
+    draft: str | None = Field(
+        None, description="The text, when it is neither a model's reply nor the client's draft."
+    )
     best: Best
     limits: Limits
 

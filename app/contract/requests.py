@@ -4,13 +4,14 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from app.contract.criteria import QUALITY, Criterion, Name
 from app.contract.judgement import OnFail
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.model import Contract
+from app.contract.parted_strategies import PARTED
 from app.contract.strategies import AnyStrategy, IterativeStrategy
 from app.contract.validators import AnyValidator
 
-Name = Annotated[str, Field(min_length=1, max_length=100)]
 ModelName = Annotated[
     str,
     Field(
@@ -23,22 +24,19 @@ ModelName = Annotated[
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 MetadataValue = Annotated[str, Field(max_length=256)]
 
+__all__ = [
+    "MAX_CONTEXT",
+    "MAX_TEXT",
+    "QUALITY",
+    "ContextDocument",
+    "Criterion",
+    "ModelChoice",
+    "Models",
+    "RefinementRequest",
+]
+
 MAX_TEXT = 200_000
 MAX_CONTEXT = 1_000_000
-
-
-class Criterion(Contract):
-    """One thing a draft is judged on."""
-
-    name: Name
-    description: str = Field("", max_length=2_000)
-    weight: float = Field(1.0, gt=0, le=1_000)
-    floor: float | None = Field(
-        None, ge=0, le=1, description="A draft that scores less here does not pass."
-    )
-
-
-QUALITY = Criterion(name="quality", description="Does what the task asks, correctly and clearly.")
 
 
 class ContextDocument(Contract):
@@ -131,6 +129,11 @@ class RefinementRequest(Contract):
     def judged_on(self) -> tuple[Criterion, ...]:
         """Return the criteria, or the one that stands in when none were given."""
         return self.criteria or (QUALITY,)
+
+    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
+        """Return every set of criteria that a critic is asked to judge on."""
+        inner = self.strategy.rubrics() if isinstance(self.strategy, PARTED) else ()
+        return (self.judged_on(), *inner)
 
     def limits(self) -> Limits:
         """Return the limits in force at the start."""

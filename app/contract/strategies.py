@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.contract.model import Contract
+from app.contract.parted_strategies import MultiPassStrategy
 
 
 class IterativeStrategy(Contract):
@@ -42,6 +43,10 @@ class BestOfNStrategy(Contract):
 
 
 AnyStrategy = Annotated[
-    IterativeStrategy | CritiqueStrategy | SelfCorrectionStrategy | BestOfNStrategy,
+    IterativeStrategy
+    | CritiqueStrategy
+    | SelfCorrectionStrategy
+    | BestOfNStrategy
+    | MultiPassStrategy,
     Field(discriminator="kind"),
 ]

@@ -61,7 +61,7 @@ def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError
             detail=f"{EDITOR} improves a text and cannot write one: give a draft, or name a"
             " model that writes in models.generator, such as openai:gpt-5-mini",
         )
-    is_measured = any(measure_for(criterion) for criterion in request.judged_on())
+    is_measured = all(any(map(measure_for, rubric)) for rubric in request.rubrics())
     if models.get("critic") == EDITOR and not is_measured:
         yield FieldError(
             pointer="/criteria",

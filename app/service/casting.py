@@ -16,6 +16,7 @@ PLAYING: Mapping[str, tuple[Role, ...]] = {
     "critique": ("critic",),
     "self_correction": ("generator",),
     "best_of_n": ("generator", "critic"),
+    "multi_pass": ("generator", "critic"),
 }
 """The roles of each strategy: a model that plays none is never called."""
 

@@ -50,7 +50,7 @@ def _iteration(
     request: RefinementRequest,
 ) -> Iteration:
     own = [step for step in steps if step.key.startswith(f"{judged.path}/")]
-    draft = _draft(judged.path, own, request)
+    draft = _draft(judged.path, own, request) if judged.draft is None else judged.draft
     if sha256_of(draft) != judged.sha256:
         raise JournalContradiction(f"{judged.path} was judged as {judged.sha256}")
     return Iteration(
@@ -71,4 +71,4 @@ def _draft(path: str, own: Sequence[StepCompleted | StepFailed], request: Refine
     return draft_of(replies[-1]) if replies else request.draft or ""  # the last: a re-ask's
 
 
-_SHARED = sorted(Iteration.model_fields.keys() & IterationCompleted.model_fields.keys())
+_SHARED = sorted(Iteration.model_fields.keys() & IterationCompleted.model_fields.keys() - {"draft"})

@@ -113,6 +113,20 @@ def player(*scores: float | str | Refusal, writer: Iterable[str | Refusal] | Non
     return Player(critic, iter(writer) if writer is not None else drafts())
 
 
+def judged_by(score: Callable[[str, str], float], writer: Iterable[str | Refusal]) -> Player:
+    """A critic that scores by the path of its step and the name of the criterion."""
+
+    def critic() -> Iterator[str]:
+        while True:
+            question = model.moves[-1]
+            assert isinstance(question, Ask)
+            names = [it.name for it in question.brief.task.criteria]
+            yield verdict(*(score(question.path, name) for name in names), names=names)
+
+    model = Player(critic(), iter(writer))
+    return model
+
+
 def request(**fields: Any) -> RefinementRequest:
     """A task alone, unless the fields say otherwise."""
     return RefinementRequest.model_validate({"task": "Explain refunds.", **fields})

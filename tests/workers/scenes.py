@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.workers.stage import Answers, scores
+from tests.workers.stage import Answers, scores, verdict
 from workers.engine.briefs import Judge
 from workers.models.port import ModelCall
 
@@ -21,6 +21,21 @@ class Scene:
 
 
 SCHEMA = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
+
+
+CLEAR = [{"name": "clear", "floor": 0.5}]
+
+
+def improving(first: float, step: float) -> Answers:
+    """A critic whose score rises with the number of the iteration, and a writer."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        number = int(key.rpartition("iterations/")[2].split("/")[0])
+        if isinstance(call.brief, Judge):
+            return verdict(round(min(1.0, first + step * number), 3), call)
+        return f"Text of {key}. " * 3
+
+    return Answers(answer)
 
 
 def writing(*drafts: str) -> Answers:
@@ -39,6 +54,13 @@ SCENES: dict[str, Scene] = {
     "best_of_n": Scene(
         {"strategy": {"n": 3, "refine": True}, "max_iterations": 5},
         lambda: scores(0.4, 0.6, 0.5, 0.7, 0.65),
+    ),
+    "multi_pass": Scene(
+        {
+            "draft": "We refund.",
+            "strategy": {"passes": [{"focus": "structure"}, {"focus": "style", "criteria": CLEAR}]},
+        },
+        lambda: improving(0.3, 0.05),
     ),
     "self_correction": Scene(
         {"validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}]},

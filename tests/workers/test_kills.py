@@ -7,8 +7,9 @@ import pytest
 
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed, Stopping
 from app.contract.snapshot import Snapshot
+from app.service.iterations import iterations_of
 from tests.workers.scenes import SCENES, Scene
-from tests.workers.stage import Stage
+from tests.workers.stage import TENANT, Stage
 from workers.engine.strategies import STRATEGIES
 
 OF_THE_RUN = {
@@ -24,9 +25,12 @@ def test_every_strategy_has_a_scene() -> None:
 async def record(stage: Stage, refinement_id: str) -> dict[str, Any]:
     """Return what a refinement came to: parts side by side may arrive in any order."""
     snapshot = await stage.snapshot(refinement_id)
-    events = [event.data for event in await stage.events(refinement_id)]
+    request = await stage.store.request(TENANT, refinement_id)
+    events = await stage.events(refinement_id)
     kept: dict[str, Any] = ended(snapshot)
-    for data in events:
+    for iteration in iterations_of(events, request):
+        kept[f"{iteration.path} draft"] = iteration.draft
+    for data in (event.data for event in events):
         match data:
             case StepCompleted(key=key) | StepFailed(key=key):
                 kept[key] = data.model_dump(exclude={"usage", "seconds", "next"})

@@ -17,6 +17,8 @@ class Task:
     criteria: tuple[Criterion, ...]
     context: tuple[ContextDocument, ...] = ()
     has_validators: bool = False
+    is_clients_draft: bool = True
+    """False for a draft that an earlier part of the strategy made."""
     demanding: int = 0
     """How many validators have a say: all but those that only warn."""
     schemas: tuple[Mapping[str, Any] | bool, ...] = ()

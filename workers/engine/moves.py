@@ -32,12 +32,17 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One version of the text; `parent` is the path of the iteration it was revised from."""
+    """One version of the text; `parent` is the path of the iteration it was revised from.
+
+    `is_reply` is false for a text that is neither the reply of its own step nor the client's, such
+    as joined parts: it is journaled with its judgement.
+    """
 
     text: str
     sha256: str
     parent: str | None = None
     asked: tuple[str, ...] = ()
+    is_reply: bool = True
 
 
 @dataclass(frozen=True, slots=True)

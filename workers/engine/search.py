@@ -92,7 +92,12 @@ class Search:
     def iterations(self) -> Iterator[str]:
         """Give the path of one iteration after another, until a rule says stop."""
         while self.reason is None:
-            yield f"iterations/{self._next}"
+            yield self.upcoming
+
+    @property
+    def upcoming(self) -> str:
+        """The path of the next iteration."""
+        return f"iterations/{self._next}"
 
     async def judged(self, scored: Scored) -> None:
         """Take in a judged draft, tell the news, and decide under the limits now in force."""

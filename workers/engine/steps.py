@@ -28,7 +28,7 @@ async def propose(task: Task, search: Search) -> Draft:
     if search.base is not None:
         return await revise(task, search.base.scored, search.base.path, search.limits.threshold)
     if task.draft is not None:
-        return Draft(task.draft, sha256_of(task.draft))
+        return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
     return _draft(await ask(_question("draft", "generator", Write(task)), _text, "empty_draft"))
 
 

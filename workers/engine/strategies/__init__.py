@@ -13,6 +13,7 @@ from workers.engine.search import Outcome
 from workers.engine.strategies.best_of_n import best_of_n
 from workers.engine.strategies.critique import critique
 from workers.engine.strategies.iterative import iterative
+from workers.engine.strategies.multi_pass import multi_pass
 from workers.engine.strategies.self_correction import self_correction
 
 STRATEGIES: dict[str, Callable[[Task, Limits, Any], Play[Outcome]]] = {
@@ -20,6 +21,7 @@ STRATEGIES: dict[str, Callable[[Task, Limits, Any], Play[Outcome]]] = {
     "critique": critique,
     "self_correction": self_correction,
     "best_of_n": best_of_n,
+    "multi_pass": multi_pass,
 }
 """Each is given the task, the limits at the start and its own parameters from the contract."""
 

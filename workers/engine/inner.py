@@ -1,0 +1,67 @@
+"""Searches inside a strategy: each with a rubric and limits of its own, below a path of its own."""
+
+from dataclasses import replace
+
+from app.contract.drafts import sha256_of
+from app.contract.limits import Limits
+from app.contract.status import StopReason
+from workers.engine.briefs import Task
+from workers.engine.moves import Draft, Judgement, Play, Stop, within
+from workers.engine.search import Outcome, Own, Search
+from workers.engine.steps import judge, propose
+
+
+async def loop(task: Task, search: Search) -> Outcome:
+    """Draft or take the draft there is, and revise the best until the search stops."""
+    with search:
+        for at in search.iterations():
+            draft = await within(at, propose(task, search))
+            await search.judged(await within(at, judge(task, draft)))
+    return search.outcome()
+
+
+async def below(path: str, part: Play[Outcome]) -> Outcome:
+    """Play a search below `path` and return its outcome as the one around it sees it."""
+    outcome = await within(path, part)
+    best = outcome.best
+    return replace(outcome, best=Judgement(best.scored, best.iteration, f"{path}/{best.path}"))
+
+
+async def refined(path: str, task: Task, limits: Limits, own: Own) -> Outcome:
+    """Write or improve a text below `path` until its own search stops.
+
+    Raises `Stop` and `StepFailed` when nothing was judged there.
+    """
+    search = Search(limits, starts_with_own_draft=task.draft is not None, own=own)
+    return await below(path, loop(task, search))
+
+
+async def closing(task: Task, whole: Search, last: Outcome, reason: StopReason) -> Outcome:
+    """Judge what the inner searches came to as a whole, on the request's own criteria.
+
+    `reason` is told when the threshold is not met.
+
+    When that cannot be asked any more, the result is theirs, with the score of their own rubric.
+    """
+    text = last.best.scored.draft.text
+    draft = Draft(text, sha256_of(text), is_reply=False)
+    if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
+        try:
+            scored = await within(whole.upcoming, judge(task, draft))
+        except Stop:
+            return replace(last, reason=None, passed=False)
+        await whole.judged(scored)
+    if whole.reason is not StopReason.THRESHOLD_MET:
+        whole.reason = reason
+    return whole.outcome()
+
+
+def starting_from(task: Task, text: str) -> Task:
+    """Return the task with a draft that the strategy made itself."""
+    return replace(task, draft=text, is_clients_draft=False)
+
+
+def with_instruction(task: Task, heading: str, instruction: str) -> Task:
+    """Return the task with what this part of the work is about."""
+    parts = (task.instruction, f"{heading}: {instruction}")
+    return replace(task, instruction="\n\n".join(part for part in parts if part))

@@ -1,0 +1,70 @@
+"""Passes over the whole text, scheduled beforehand."""
+
+from dataclasses import replace
+
+from app.contract.criteria import Criterion
+from app.contract.limits import Limits
+from app.contract.parted_strategies import MultiPassStrategy, Pass
+from app.contract.status import StopReason
+from workers.engine.briefs import Task
+from workers.engine.inner import closing, refined, starting_from, with_instruction
+from workers.engine.moves import Stop, within
+from workers.engine.search import Outcome, Own, Search
+from workers.engine.steps import judge, propose
+
+
+async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:
+    """Improve the text in ordered passes, each with its own focus, and judge what comes of it.
+
+    After "Read, Revise, Repeat" (arXiv:2204.03685). The criteria that a pass met are judged in
+    every later one, with a floor: a draft that undoes them never ranks above one that keeps them.
+    Validators have their say in the last pass and in the final judgement.
+    """
+    with Search(limits, starts_with_own_draft=task.draft is not None) as whole:
+        if task.draft is not None:
+            draft = await within("iterations/0", propose(task, whole))
+            await whole.judged(await within("iterations/0", judge(task, draft)))
+        if whole.reason is StopReason.THRESHOLD_MET:
+            return whole.outcome()  # a draft that passes is never revised again
+        last = await _passed_over(task, limits, plan)
+        return await closing(task, whole, last, StopReason.COMPLETED)
+    return whole.outcome()
+
+
+async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:
+    """Return the outcome of the last pass that could be made."""
+    last: Outcome | None = None
+    met: tuple[Criterion, ...] = ()
+    for each in plan.passes:
+        own_task = _task(task, each, met, is_last=each is plan.passes[-1])
+        threshold = limits.threshold if each.threshold is None else each.threshold
+        own = Own(threshold=threshold, max_iterations=each.max_iterations)
+        if last is not None:
+            own_task = starting_from(own_task, last.best.scored.draft.text)
+        try:
+            last = await refined(f"passes/{each.focus}", own_task, limits, own)
+        except Stop:
+            if last is None:
+                raise
+            return replace(last, reason=None)
+        met += _met(last, each.judged_on(), threshold)
+    assert last is not None  # a plan has passes
+    return last
+
+
+def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) -> Task:
+    task = replace(
+        task, criteria=(*met, *each.judged_on()), has_validators=task.has_validators and is_last
+    )
+    focus = f"attend to {each.focus} and leave everything else as it is. {each.instructions}"
+    return with_instruction(task, "In this pass", focus.strip())
+
+
+def _met(done: Outcome, criteria: tuple[Criterion, ...], threshold: float) -> tuple[Criterion, ...]:
+    """Return the criteria that the pass met, each with its floor where it was found good."""
+    scores = {it.criterion: it.score for it in done.best.scored.scores}
+    return tuple(
+        it.model_copy(update={"floor": max(threshold, it.floor or 0.0)})
+        for it in criteria
+        if (score := scores[it.name]) is not None and score >= threshold
+    )
