@@ -37,6 +37,15 @@ def _is_free(name: str) -> str:
 ProviderName = Annotated[str, Field(pattern=r"^[a-z0-9_]+$"), AfterValidator(_is_free)]
 
 
+def _is_long_enough(key: SecretStr) -> SecretStr:
+    if 0 < len(key) < 16:
+        raise ValueError("a secret key has at least 16 characters")
+    return key
+
+
+SecretKey = Annotated[SecretStr, AfterValidator(_is_long_enough)]
+
+
 class Settings(BaseSettings):
     """Everything that can be set; construct it with keywords in tests."""
 
@@ -95,6 +104,12 @@ class Settings(BaseSettings):
         description="Seconds after which a silent worker's refinements are taken over.",
     )
     retention_s: int = Field(86_400, ge=1, description="Seconds an ended refinement is kept.")
+    secret_key: SecretKey | None = Field(
+        None, description="Signs calls to validators; needed only with them."
+    )
+    python_tests: bool = Field(
+        False, description="Run `python_tests` validators, in a sandbox; not as root."
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -12,7 +12,7 @@ from workers.endings import Leaving
 from workers.engine.strategies import strategy_for
 from workers.performing import Models, Performer
 from workers.recorded import read
-from workers.validators import compile_validators
+from workers.validators import NOTHING, Outside, compile_validators
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +36,14 @@ class Held:
 class Refinements:
     """The refinements in this worker's hands."""
 
-    def __init__(self, store: WorkerStore, models: Models, nonce: str) -> None:
+    def __init__(
+        self, store: WorkerStore, models: Models, nonce: str, outside: Outside = NOTHING
+    ) -> None:
         self.held: dict[str, Held] = {}
         self._store = store
         self._models = models
         self._nonce = nonce
+        self._outside = outside
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
@@ -97,7 +100,9 @@ class Refinements:
     async def _driver(self, claimed: Claimed) -> Driver:
         submitted, events = await self._store.load(claimed.id)
         request = submitted.request
-        checks = compile_validators(request.validators, context=request.context)
+        checks = compile_validators(
+            request.validators, context=request.context, outside=self._outside
+        )
         performer = Performer(claimed.id, self._models, submitted.models, checks)
         journal = self._store.journal(claimed)
         return Driver(

@@ -30,7 +30,7 @@ class Models(Protocol):
 class Checks(Protocol):
     """The validators of one request."""
 
-    async def run(self, draft: str) -> tuple[Finding, ...]: ...
+    async def run(self, draft: str, key: str) -> tuple[Finding, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Performer:
         return await (self._ask(move) if isinstance(move, Ask) else self._check(move))
 
     async def _check(self, move: Check) -> StepCompleted:
-        reply = FindingsReply(findings=await self.checks.run(move.draft))
+        key = f"{self.refinement_id}/{move.path}"
+        reply = FindingsReply(findings=await self.checks.run(move.draft, key))
         return StepCompleted(
             key=move.path, kind="check", reply=reply, usage=Usage(), seconds=0, next=()
         )

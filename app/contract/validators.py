@@ -14,6 +14,10 @@ from app.contract.format_validators import (
     XmlValidator,
     YamlValidator,
 )
+from app.contract.outside_validators import (
+    HttpValidator,
+    PythonTestsValidator,
+)
 from app.contract.source_validators import (
     CitationsValidator,
 )
@@ -46,7 +50,9 @@ AnyValidator = Annotated[
     | MarkdownValidator
     | PythonValidator
     | SqlValidator
-    | CitationsValidator,
+    | CitationsValidator
+    | PythonTestsValidator
+    | HttpValidator,
     Field(discriminator="kind"),
 ]
 
@@ -57,11 +63,13 @@ __all__ = [
     "CitationsValidator",
     "ContainsValidator",
     "ExcludesValidator",
+    "HttpValidator",
     "JsonSchemaValidator",
     "JsonValidator",
     "LengthValidator",
     "MarkdownValidator",
     "Measure",
+    "PythonTestsValidator",
     "PythonValidator",
     "ReadabilityValidator",
     "RegexValidator",

@@ -28,7 +28,7 @@ STRATEGIES = {
 VALIDATORS = {
     "length", "contains", "excludes", "regex", "json", "json_schema", "yaml", "toml", "xml",
     "markdown", "python", "sql", "readability", "spelling",
-    "citations",
+    "citations", "python_tests", "http",
 }  # fmt: skip
 
 
@@ -44,7 +44,10 @@ async def test_every_kind_is_offered_with_a_schema_that_its_defaults_satisfy(
 ) -> None:
     offers = (await api.get(f"/v1/{path}")).json()["data"]
     assert {offer["kind"] for offer in offers} == kinds
-    needed = {"pattern": "a", "texts": ["a"], "schema": {}, "max_words": 1, "max_grade": 9}
+    needed = {
+        "pattern": "a", "texts": ["a"], "schema": {}, "max_words": 1, "max_grade": 9,
+        "tests": "def test(): ...", "url": "https://example.com",
+    }  # fmt: skip
     for offer in offers:
         Draft202012Validator.check_schema(offer["schema"])
         fields = {name: needed[name] for name in needed if name in offer["schema"]["properties"]}

@@ -4,6 +4,16 @@ Each kind is one function in one file: a validator of the request and a draft in
 """
 
 from workers.validators.checks import Checks, compile_validators
+from workers.validators.outside import NOTHING, Outside, open_outside
+from workers.validators.sandbox import RunsAsRoot
 from workers.validators.unavailable import ValidatorUnavailable
 
-__all__ = ["Checks", "ValidatorUnavailable", "compile_validators"]
+__all__ = [
+    "NOTHING",
+    "Checks",
+    "Outside",
+    "RunsAsRoot",
+    "ValidatorUnavailable",
+    "compile_validators",
+    "open_outside",
+]

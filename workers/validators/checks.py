@@ -6,9 +6,12 @@ from itertools import chain
 
 from app.contract.judgement import Finding, Span
 from app.contract.regexes import PatternError
-from app.contract.validators import AnyValidator
+from app.contract.validators import AnyValidator, HttpValidator, PythonTestsValidator
 from workers.validators.aside import Aside, shared
+from workers.validators.http import check_http
 from workers.validators.kinds import Documents, is_quick, reads_documents, violations
+from workers.validators.outside import NOTHING, Outside
+from workers.validators.python_tests import check_python_tests
 from workers.validators.violation import Violation
 
 
@@ -16,25 +19,38 @@ class Checks:
     """All validators of one request."""
 
     def __init__(
-        self, validators: Sequence[AnyValidator], documents: Documents, aside: Aside
+        self,
+        validators: Sequence[AnyValidator],
+        documents: Documents,
+        aside: Aside,
+        outside: Outside,
     ) -> None:
         self._validators = tuple(validators)
         self._documents = tuple(documents)
         self._aside = aside
+        self._outside = outside
 
-    async def run(self, draft: str) -> tuple[Finding, ...]:
+    async def run(self, draft: str, key: str = "") -> tuple[Finding, ...]:
         """Return what is wrong with the draft, in the order of the validators; empty when all pass.
 
         It holds the event loop for a few milliseconds at most. A validator that is too expensive
-        for this draft is a finding as well: what could not be checked has not passed. Raises
-        `ValidatorUnavailable` when a validator fails whatever the draft.
+        for this draft is a finding as well: what could not be checked has not passed. `key` is the
+        same whenever the same step runs again. Raises `ValidatorUnavailable` when a validator
+        fails whatever the draft.
         """
-        found = [await self._check(*each, draft) for each in enumerate(self._validators)]
+        found = [await self._check(*each, draft, key) for each in enumerate(self._validators)]
         return tuple(chain.from_iterable(found))
 
-    async def _check(self, index: int, validator: AnyValidator, draft: str) -> list[Finding]:
+    async def _check(
+        self, index: int, validator: AnyValidator, draft: str, key: str
+    ) -> list[Finding]:
         try:
-            if is_quick(validator, draft):
+            if isinstance(validator, HttpValidator):
+                step = f"{key}/validators/{index}"
+                found = await check_http(validator, draft, self._outside.endpoints, step)
+            elif isinstance(validator, PythonTestsValidator):
+                found = await check_python_tests(validator, draft, self._outside.sandbox)
+            elif is_quick(validator, draft):
                 found = tuple(violations(validator, draft))
             else:
                 found = await asyncio.get_running_loop().run_in_executor(
@@ -54,12 +70,14 @@ def compile_validators(
     aside: Aside | None = None,
     *,
     context: Documents = (),
+    outside: Outside = NOTHING,
 ) -> Checks:
     """Return the checks of a request, whose context they may read.
 
-    What is expensive runs in the process that all share.
+    What is expensive runs in the process that all share; what needs more of the server than that
+    is `outside`.
     """
-    return Checks(validators, context, aside or shared())
+    return Checks(validators, context, aside or shared(), outside)
 
 
 def _finding(index: int, validator: AnyValidator, violation: Violation) -> Finding:

@@ -1,0 +1,173 @@
+"""Tests of the caller run against a draft, and nothing gets out of the sandbox.
+
+As root they drop to an unprivileged user, since the sandbox is not for root.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.contract.validators import PythonTestsValidator
+from workers.validators import RunsAsRoot, ValidatorUnavailable, compile_validators
+from workers.validators.outside import Outside
+from workers.validators.python_tests import check_python_tests
+from workers.validators.sandbox import Interpreter, Sandbox, open_sandbox
+from workers.validators.violation import Violation
+
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+VIA = NOBODY if os.geteuid() == 0 else ()
+PYTHONS = (Interpreter.own(), Interpreter(Path("/usr/bin/python3"), Path("/usr")))
+
+
+def readable_python() -> Interpreter | None:
+    for python in PYTHONS:
+        ran = subprocess.run([*VIA, "ls", str(python.path)], capture_output=True, check=False)
+        if ran.returncode == 0:
+            return python
+    return None
+
+
+PYTHON = readable_python() if shutil.which("bwrap") else None
+needs_sandbox = pytest.mark.skipif(
+    PYTHON is None,
+    reason="no bubblewrap (apt-get install bubblewrap), or no Python that others than root can run",
+)
+ADD = "from draft import add\n\ndef test_adds():\n    assert add(2, 3) == 5\n"
+
+
+async def found(draft: str, tests: str = "import draft\ndef test(): draft.main()") -> list[str]:
+    return [each.message for each in await violations(draft, tests)]
+
+
+async def violations(draft: str, tests: str, timeout_s: int = 5) -> tuple[Violation, ...]:
+    assert PYTHON
+    validator = PythonTestsValidator(kind="python_tests", tests=tests, timeout_s=timeout_s)
+    return await check_python_tests(validator, draft, Sandbox(PYTHON, VIA))
+
+
+def main(code: str) -> str:
+    """A draft whose `main` is this code."""
+    return "def main():\n" + "".join(f"    {line}\n" for line in code.splitlines())
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "tests",
+    [
+        ADD,
+        "import unittest, draft\nclass T(unittest.TestCase):\n def test(self): draft.add(1, 2)",
+        "import draft\nasync def test(): assert draft.add(1, 1) == 2",
+    ],
+)
+async def test_a_draft_that_passes_its_tests_has_no_findings(tests: str) -> None:
+    assert await violations("```python\ndef add(a, b):\n    return a + b\n```", tests) == ()
+
+
+@needs_sandbox
+async def test_a_failed_assertion_is_quoted() -> None:
+    (hit,) = await violations("def add(a, b):\n    return a - b\n", ADD)
+    assert hit.message == "test_adds: AssertionError (`assert add(2, 3) == 5`)"
+
+
+@needs_sandbox
+async def test_an_error_points_at_its_line_of_the_draft() -> None:
+    draft = "```python\ndef add(a, b):\n    return a + c\n```"
+    (hit,) = await violations(draft, ADD)
+    assert "NameError: name 'c' is not defined" in hit.message
+    assert "line 3" in hit.message
+    assert hit.quote == "    return a + c"
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("draft", "said"),
+    [
+        ("def add(a, b) return", "SyntaxError"),
+        ("def subtract(a, b): ...", "cannot import name 'add'"),
+        ("raise SystemExit(0)", "SystemExit"),
+        ("import os; os._exit(0)", "ended early"),
+        ("import os; os.kill(os.getpid(), 9)", "ended early"),
+        ("while True: pass", "ended early"),
+        ("import time; time.sleep(999)", "did not end in time"),
+        ("x = 'x' * 10**9", "MemoryError"),
+        ("print('ready'); print('{}')\ndef add(a, b): return 0", "AssertionError"),
+    ],
+)
+async def test_a_draft_that_cannot_be_tested_does_not_pass(draft: str, said: str) -> None:
+    (hit,) = await violations(draft, ADD, timeout_s=1)
+    assert said in hit.message
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import socket\nsocket.create_connection(('1.1.1.1', 80), 2)",
+        "import os\nopen('/usr/x', 'w')",
+        "open('/x', 'w')",
+        "open('/dev/shm/x', 'w')",
+        "open('/etc/passwd')",
+        "with open('/tmp/x', 'wb') as f:\n    while True: f.write(b'x' * 10**6)",
+        "import os\nfor _ in range(99): os.fork() or os._exit(0 * __import__('time').sleep(9))",
+        "import os\nos.kill(os.getppid(), 0) if os.getppid() > 2 else os.listdir('/root')",
+        "import os\nassert not [k for k in os.environ if 'KEY' in k or k == 'PYTHONPATH']\n1 / 0",
+        "import subprocess\nsubprocess.run(['/usr/bin/unshare', '-U', 'true'], check=True)",
+        "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (99, 99))",
+        "import pydantic",
+    ],
+)
+async def test_nothing_gets_out_of_the_sandbox(code: str) -> None:
+    (message,) = await found(main(code))
+    assert "AssertionError" not in message
+
+
+@needs_sandbox
+async def test_too_much_output_ends_the_code() -> None:
+    code = (
+        "import os\nfor fd in range(3, 99):\n try: os.write(fd, b'x' * 10**6)\n except OSError: 0"
+    )
+    (message,) = await found(main(code))
+    assert "wrote too much" in message
+
+
+@needs_sandbox
+async def test_a_report_that_the_draft_wrote_itself_is_none() -> None:
+    code = 'import os\nos.write(3, b\'{"ran": 1, "found": []}\\n\')\nos._exit(0)'
+    (message,) = await found(main(code))
+    assert "a report of its own" in message
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("tests", "said"),
+    [
+        ("def test(:", "do not compile"),
+        ("x = 1", "no function"),
+        ("import unittest\n@unittest.skip('x')\ndef test(): ...", "skipped"),
+    ],
+)
+async def test_tests_that_are_none_are_no_fault_of_the_draft(tests: str, said: str) -> None:
+    with pytest.raises(ValidatorUnavailable, match=said):
+        await violations("x = 1", tests)
+
+
+async def test_without_leave_of_the_server_nothing_is_run() -> None:
+    validator = PythonTestsValidator(kind="python_tests", tests=ADD)
+    assert open_sandbox(allowed=False) is None
+    with pytest.raises(ValidatorUnavailable, match="HONE_PYTHON_TESTS"):
+        await compile_validators([validator], outside=Outside()).run("x = 1")
+
+
+def test_root_gets_no_sandbox() -> None:
+    with pytest.raises(RunsAsRoot):
+        open_sandbox(allowed=True, user_id=0)
+
+
+async def test_a_sandbox_that_cannot_start_is_no_fault_of_the_draft() -> None:
+    validator = PythonTestsValidator(kind="python_tests", tests=ADD)
+    missing = Sandbox(Interpreter(Path("/nowhere/python"), Path("/usr")), VIA)
+    with pytest.raises(ValidatorUnavailable, match="sandbox"):
+        await check_python_tests(validator, "x = 1", missing)

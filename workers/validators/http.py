@@ -1,0 +1,69 @@
+"""The `http` validator: an endpoint of the caller's says whether a draft passes."""
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.contract.judgement import Span
+from app.contract.validators import HttpValidator
+from workers.validators.endpoints import Endpoints, body_with
+from workers.validators.unavailable import ValidatorUnavailable
+from workers.validators.violation import Violation, shortened
+
+MAX_VIOLATIONS = 20
+MAX_WORDS = 500
+
+
+class Found(BaseModel):
+    """One thing that an endpoint finds wrong; more fields than these are left alone."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    message: str = Field(min_length=1)
+    fix: str | None = None
+    span: Span | None = None
+    quote: str | None = None
+
+
+class Verdict(BaseModel):
+    """What an endpoint answers."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    passed: bool
+    findings: tuple[Found, ...] = ()
+
+
+async def check_http(
+    validator: HttpValidator, draft: str, endpoints: Endpoints | None, key: str
+) -> tuple[Violation, ...]:
+    """Return what the endpoint finds wrong; a draft that it passes has no violations.
+
+    Raises `ValidatorUnavailable` when there is no answer, or one that is no verdict.
+    """
+    if endpoints is None:
+        raise ValidatorUnavailable("calls cannot be signed: HONE_SECRET_KEY is not set")
+    reply = await endpoints.post(validator.url, body_with(draft), key, validator.timeout_s)
+    try:
+        verdict = Verdict.model_validate_json(reply)
+    except ValidationError as error:
+        flaw = error.errors(include_input=False, include_url=False)[0]
+        where = "/".join(map(str, flaw["loc"])) or "the reply"
+        raise ValidatorUnavailable(
+            f'the endpoint answers, but not with {{"passed", "findings"}}: {where}: {flaw["msg"]}'
+        ) from None
+    if verdict.passed:
+        return ()
+    found = tuple(_violation(each, draft) for each in verdict.findings[:MAX_VIOLATIONS])
+    return found or (Violation("the endpoint does not pass the draft", "see what it asks for"),)
+
+
+def _violation(found: Found, draft: str) -> Violation:
+    span = found.span
+    is_within = span is not None and span.start <= span.end <= len(draft)
+    return Violation(
+        shortened(found.message, MAX_WORDS),
+        shortened(found.fix, MAX_WORDS) if found.fix else "do what the endpoint asks for",
+        span=(span.start, span.end) if span and is_within else None,
+        quote=found.quote
+        if found.quote and len(found.quote) <= 200 and found.quote in draft
+        else None,
+    )

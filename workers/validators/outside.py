@@ -1,0 +1,32 @@
+"""What validators need of the server beyond a process: a sandbox, a way to callers' endpoints."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from app.settings import Settings
+from workers.validators.endpoints import Endpoints, open_endpoints
+from workers.validators.sandbox import Sandbox, open_sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What this worker has; a validator that needs what is not there cannot be run."""
+
+    sandbox: Sandbox | None = None
+    endpoints: Endpoints | None = None
+
+
+NOTHING = Outside()
+
+
+@asynccontextmanager
+async def open_outside(settings: Settings) -> AsyncIterator[Outside]:
+    """Keep open what the settings allow. Raises `RunsAsRoot`."""
+    sandbox = open_sandbox(allowed=settings.python_tests)
+    key = settings.secret_key.get_secret_value() if settings.secret_key else ""
+    if not key:
+        yield Outside(sandbox)
+        return
+    async with open_endpoints(key) as endpoints:
+        yield Outside(sandbox, endpoints)
