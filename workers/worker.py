@@ -14,7 +14,7 @@ from rq.serializers import JSONSerializer
 from rq.worker.base import BaseWorker
 
 from workers.bookkeeping import Ledger
-from workers.cancelling import end
+from workers.cancelling import end, heed_cancellation
 from workers.connections import backoff, persistent_client, single_try_client
 from workers.held_job import HeldJob
 from workers.inbox import Inbox
@@ -100,8 +100,9 @@ class CoroutineWorker(BaseWorker):
         ]
         with termination_calls(self.stop):
             try:
-                while not self._is_told_to_leave():
+                while not self._stopping.is_set():
                     await self._fill()
+                    heed_cancellation()
                 await self._finish(self._grace_s - self._hand_back_s)
             finally:
                 await self._hand_back()
@@ -109,10 +110,6 @@ class CoroutineWorker(BaseWorker):
                 await end(beside)
                 await self._client.aclose()
                 await self._dequeuing.aclose()
-
-    def _is_told_to_leave(self) -> bool:
-        me = asyncio.current_task()
-        return self._stopping.is_set() or (me is not None and me.cancelling() > 0)
 
     async def _fill(self) -> None:
         """Start what waits as far as there is room; wait a while for room or for a job."""

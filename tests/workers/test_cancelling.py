@@ -2,7 +2,9 @@
 
 import asyncio
 
-from workers.cancelling import end
+import pytest
+
+from workers.cancelling import end, heed_cancellation
 
 
 async def test_a_task_that_swallows_its_cancellation_is_cancelled_again() -> None:
@@ -31,3 +33,22 @@ async def test_tasks_that_failed_or_ended_before_are_none_of_its_business() -> N
     await asyncio.wait([failed, ended])
     await end([failed, ended])
     assert isinstance(failed.exception(), LookupError)
+
+
+async def test_a_cancellation_that_was_swallowed_is_heeded_later() -> None:
+    async def swallow() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            heed_cancellation()
+        raise AssertionError
+
+    task = asyncio.create_task(swallow())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_task_that_was_not_cancelled_goes_on() -> None:
+    heed_cancellation()
