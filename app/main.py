@@ -17,6 +17,7 @@ from app.api.server import Server, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
 from app.service import Admission, Casting, Doors, Service, Watching
+from app.service.switches import switched_off
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_wakeups
 
@@ -42,7 +43,7 @@ def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
     Raises ValueError for settings that contradict each other.
     """
     doors = doors or Doors()
-    casting = Casting(settings)
+    casting, off = Casting(settings), switched_off(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Service]]:
@@ -51,7 +52,7 @@ def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
             open_wakeups(settings) as wakeups,
         ):
             watching = Watching(store, wakeups, doors)
-            yield {"service": Service(store, watching, Admission(casting))}
+            yield {"service": Service(store, watching, Admission(casting, off))}
             doors.close()
 
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)

@@ -4,7 +4,7 @@ A request that could not end well is refused while its client is still there to 
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from app.contract.budget import first_judgement, least_tokens
 from app.contract.editor import EDITOR, measure_for
@@ -19,10 +19,11 @@ COMPILE_S = 2.0
 
 
 class Admission:
-    """Admits what the models of a cast can do."""
+    """Admits what the models of a cast can do; validators that are `off` have a reason each."""
 
-    def __init__(self, casting: Casting) -> None:
+    def __init__(self, casting: Casting, off: Mapping[str, str]) -> None:
         self.casting = casting
+        self._off = off
 
     async def admit(self, request: RefinementRequest) -> Choices:
         """Return the model of every role, or raise InvalidRequest with all that is wrong."""
@@ -43,11 +44,14 @@ class Admission:
             raise InvalidRequest(errors[0].detail, errors=errors)
 
     def _errors(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+        for index, validator in enumerate(request.validators):
+            if reason := self._off.get(validator.kind):
+                yield FieldError(pointer=f"/validators/{index}/kind", detail=reason)
         playing: Choices = {role: choices[role] for role in PLAYING[request.strategy.kind]}
         reasons = {role: self.casting.why_not(choice.model) for role, choice in playing.items()}
-        for role, reason in reasons.items():
-            if reason:
-                yield FieldError(pointer=_pointer(request, role), detail=reason)
+        for role, why_not in reasons.items():
+            if why_not:
+                yield FieldError(pointer=_pointer(request, role), detail=why_not)
         if not any(reasons.values()):
             yield from _unable(request, playing)
             yield from _over_budget(request, playing)
@@ -55,7 +59,7 @@ class Admission:
 
 def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
     models = {role: choice.model for role, choice in choices.items()}
-    if request.draft is None and models.get("generator") == EDITOR:
+    if request.needs_a_writer() and models.get("generator") == EDITOR:
         yield FieldError(
             pointer="/draft",
             detail=f"{EDITOR} improves a text and cannot write one: give a draft, or name a"
