@@ -81,10 +81,79 @@ class MultiPassStrategy(Contract):
         return tuple(it.judged_on() for it in self.passes)
 
 
+class Stage(Contract):
+    """One stage: it writes a new text from what the stage before came to, or revises that text."""
+
+    name: PartName
+    mode: Literal["write", "revise"] = "write"
+    instructions: Instructions = ""
+    criteria: tuple[Criterion, ...] = Field(
+        (), max_length=20, description="What verifies the stage; the request's if empty."
+    )
+    threshold: OwnThreshold = None
+    max_iterations: OwnIterations = 2
+    sections: bool = Field(
+        False,
+        description="Write one text per section of what the stage before came to, all at once, and"
+        " put them together. Sections are headings, else top-level list items, else paragraphs.",
+    )
+
+    @model_validator(mode="after")
+    def _sections_are_written(self) -> Self:
+        if self.sections and self.mode == "revise":
+            raise ValueError("sections are written: give the stage the mode `write`")
+        return self
+
+
+STAGES = (
+    Stage(
+        name="outline",
+        instructions="write only an outline: a list with one line for each point of the text",
+        criteria=(
+            Criterion(
+                name="outline",
+                description="Every point the task needs, in an order that a reader can follow.",
+            ),
+        ),
+    ),
+    Stage(name="draft", instructions="write the whole text along the outline"),
+    Stage(
+        name="polish",
+        mode="revise",
+        instructions="polish the language and change nothing that is said",
+    ),
+)
+
+
+class StepwiseStrategy(Contract):
+    """Work in ordered stages, each verified on its own criteria before the next begins.
+
+    A stage that cannot pass, or fails, is given up: the result is what the last verified stage came
+    to, judged on the request's own criteria. (Decomposed prompting, arXiv 2210.02406; outline
+    first, sections at once: Skeleton-of-Thought, arXiv 2307.15337.)
+    """
+
+    kind: Literal["stepwise"]
+    stages: tuple[Stage, ...] = Field(STAGES, min_length=1, max_length=10)
+
+    @model_validator(mode="after")
+    def _stages_follow(self) -> Self:
+        _unique("stages", [it.name for it in self.stages])
+        for stage in self.stages:
+            _unique(f"criteria of {stage.name}", [it.name for it in stage.criteria])
+        if self.stages[0].sections:
+            raise ValueError("the first stage has nothing before it to take sections from")
+        return self
+
+    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
+        """Return what is judged on besides the request's criteria."""
+        return tuple(it.criteria for it in self.stages if it.criteria)
+
+
 def _unique(what: str, names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         raise ValueError(f"two {what} have the same name")
 
 
-PARTED = (MultiPassStrategy,)
+PARTED = (MultiPassStrategy, StepwiseStrategy)
 """Those whose inner searches are judged on criteria of their own."""

@@ -84,6 +84,8 @@ class RefinementRequest(Contract):
             raise ValueError("give a task, a draft, or both")
         if self.draft is None and self.strategy.kind == "critique":
             raise ValueError("the critique strategy judges a draft: give one in `draft`")
+        if self.draft is None and _starts_from_a_draft(self.strategy):
+            raise ValueError("the first stage revises a draft: give one in `draft`")
         return self
 
     @model_validator(mode="after")
@@ -135,6 +137,11 @@ class RefinementRequest(Contract):
         inner = self.strategy.rubrics() if isinstance(self.strategy, PARTED) else ()
         return (self.judged_on(), *inner)
 
+    def needs_a_writer(self) -> bool:
+        """Return whether a text has to be written that does not stand there yet."""
+        stages = self.strategy.stages if self.strategy.kind == "stepwise" else ()
+        return self.draft is None or any(stage.mode == "write" for stage in stages)
+
     def limits(self) -> Limits:
         """Return the limits in force at the start."""
         return Limits(
@@ -142,3 +149,7 @@ class RefinementRequest(Contract):
             max_iterations=self.max_iterations,
             **self.stop.model_dump(),
         )
+
+
+def _starts_from_a_draft(strategy: AnyStrategy) -> bool:
+    return strategy.kind == "stepwise" and strategy.stages[0].mode == "revise"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.contract.model import Contract
-from app.contract.parted_strategies import MultiPassStrategy
+from app.contract.parted_strategies import MultiPassStrategy, StepwiseStrategy
 
 
 class IterativeStrategy(Contract):
@@ -47,6 +47,7 @@ AnyStrategy = Annotated[
     | CritiqueStrategy
     | SelfCorrectionStrategy
     | BestOfNStrategy
-    | MultiPassStrategy,
+    | MultiPassStrategy
+    | StepwiseStrategy,
     Field(discriminator="kind"),
 ]

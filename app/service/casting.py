@@ -17,6 +17,7 @@ PLAYING: Mapping[str, tuple[Role, ...]] = {
     "self_correction": ("generator",),
     "best_of_n": ("generator", "critic"),
     "multi_pass": ("generator", "critic"),
+    "stepwise": ("generator", "critic"),
 }
 """The roles of each strategy: a model that plays none is never called."""
 

@@ -23,6 +23,11 @@ class Scene:
 SCHEMA = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
 
 
+STAGES = [
+    {"name": "outline", "criteria": [{"name": "complete"}], "threshold": 0.7},
+    {"name": "draft", "sections": True, "threshold": 0.7},
+    {"name": "polish", "mode": "revise", "max_iterations": 1},
+]
 CLEAR = [{"name": "clear", "floor": 0.5}]
 
 
@@ -30,9 +35,11 @@ def improving(first: float, step: float) -> Answers:
     """A critic whose score rises with the number of the iteration, and a writer."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        number = int(key.rpartition("iterations/")[2].split("/")[0])
         if isinstance(call.brief, Judge):
+            number = int(key.rpartition("iterations/")[2].split("/")[0])
             return verdict(round(min(1.0, first + step * number), 3), call)
+        if key.startswith("stages/outline"):
+            return "- What is refunded\n- When\n- How"
         return f"Text of {key}. " * 3
 
     return Answers(answer)
@@ -61,6 +68,10 @@ SCENES: dict[str, Scene] = {
             "strategy": {"passes": [{"focus": "structure"}, {"focus": "style", "criteria": CLEAR}]},
         },
         lambda: improving(0.3, 0.05),
+    ),
+    "stepwise": Scene(
+        {"strategy": {"stages": STAGES}, "threshold": 0.8},
+        lambda: improving(0.6, 0.1),
     ),
     "self_correction": Scene(
         {"validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}]},

@@ -29,7 +29,12 @@ async def propose(task: Task, search: Search) -> Draft:
         return await revise(task, search.base.scored, search.base.path, search.limits.threshold)
     if task.draft is not None:
         return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
-    return _draft(await ask(_question("draft", "generator", Write(task)), _text, "empty_draft"))
+    return _draft(await write(task))
+
+
+async def write(task: Task) -> str:
+    """Return a first text for a task."""
+    return await ask(_question("draft", "generator", Write(task)), _text, "empty_draft")
 
 
 async def revise(task: Task, scored: Scored, parent: str, threshold: float) -> Draft:

@@ -15,6 +15,7 @@ from workers.engine.strategies.critique import critique
 from workers.engine.strategies.iterative import iterative
 from workers.engine.strategies.multi_pass import multi_pass
 from workers.engine.strategies.self_correction import self_correction
+from workers.engine.strategies.stepwise import stepwise
 
 STRATEGIES: dict[str, Callable[[Task, Limits, Any], Play[Outcome]]] = {
     "iterative": iterative,
@@ -22,6 +23,7 @@ STRATEGIES: dict[str, Callable[[Task, Limits, Any], Play[Outcome]]] = {
     "self_correction": self_correction,
     "best_of_n": best_of_n,
     "multi_pass": multi_pass,
+    "stepwise": stepwise,
 }
 """Each is given the task, the limits at the start and its own parameters from the contract."""
 

@@ -1,0 +1,137 @@
+"""Stages in their order, each verified before the next."""
+
+import pytest
+from pydantic import ValidationError
+
+from app.contract.requests import RefinementRequest
+from app.contract.status import StopReason
+from tests.engine.player import Player, judged_by, request
+from workers.engine.moves import Judged, StepFailed
+from workers.engine.sections import sections_of
+
+OUTLINE: dict[str, object] = {"name": "outline", "criteria": [{"name": "complete"}]}
+DRAFT: dict[str, object] = {"name": "draft", "max_iterations": 1}
+POLISH: dict[str, object] = {"name": "polish", "mode": "revise", "max_iterations": 1}
+GONE = StepFailed("model_unavailable", "gone")
+
+
+def stages(*given: dict[str, object], **fields: object) -> RefinementRequest:
+    strategy = {"kind": "stepwise", "stages": list(given) or [OUTLINE, DRAFT, POLISH]}
+    return request(**{"strategy": strategy, "threshold": 0.8, **fields})
+
+
+def judged(model: Player) -> list[str]:
+    return [move.path for move in model.moves if isinstance(move, Judged)]
+
+
+def good(path: str, _: str) -> float:
+    return 0.9
+
+
+def below_par(stage: str) -> Player:
+    """Everything passes but one stage."""
+    return judged_by(
+        lambda path, _: 0.5 if path.startswith(f"stages/{stage}") else 0.9,
+        ["- one\n- two", "the text", "the polished text"],
+    )
+
+
+def test_every_stage_is_verified_and_the_last_is_judged_as_a_whole() -> None:
+    model = judged_by(good, ["- one\n- two", "the text"])
+    outcome = model.play(stages())
+    assert judged(model) == [
+        "stages/outline/iterations/1",
+        "stages/draft/iterations/1",
+        "stages/polish/iterations/0",
+        "iterations/1",
+    ]
+    assert (outcome.best.path, outcome.best.scored.draft.text) == ("iterations/1", "the text")
+    assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
+
+
+def test_a_stage_is_given_what_the_one_before_came_to() -> None:
+    model = judged_by(good, ["- one\n- two", "the text"])
+    model.play(stages())
+    outline, draft = model.asked("generator")
+    assert "Stage draft" not in outline.prompt.user
+    assert "- one\n- two" in draft.prompt.user
+
+
+def test_each_stage_is_verified_on_its_own_criteria() -> None:
+    model = judged_by(good, ["- one\n- two", "the text"])
+    model.play(stages())
+    names = [[it.name for it in asked.brief.task.criteria] for asked in model.asked("critic")]
+    assert names == [["complete"], ["quality"], ["quality"], ["quality"]]
+
+
+def test_a_stage_that_cannot_pass_is_given_up_for_the_last_verified_one() -> None:
+    model = below_par("polish")
+    outcome = model.play(stages(threshold=0.95, strategy=verified_at(0.8)))
+    assert outcome.best.scored.draft.text == "the text"
+    assert (outcome.reason, outcome.passed) == (StopReason.MAX_ITERATIONS, False)
+
+
+def verified_at(threshold: float) -> dict[str, object]:
+    given = [{**stage, "threshold": threshold} for stage in (OUTLINE, DRAFT, POLISH)]
+    return {"kind": "stepwise", "stages": given}
+
+
+def test_no_stage_begins_before_the_one_before_it_is_verified() -> None:
+    model = below_par("draft")
+    outcome = model.play(stages())
+    assert not [path for path in model.paths if path.startswith("stages/polish")]
+    assert outcome.best.scored.draft.text == "- one\n- two"
+
+
+def test_an_error_stays_in_its_stage() -> None:
+    model = judged_by(good, ["- one\n- two", GONE])
+    outcome = model.play(stages())
+    assert outcome.best.scored.draft.text == "- one\n- two"
+
+
+def test_an_error_in_the_first_stage_is_told() -> None:
+    with pytest.raises(StepFailed):
+        judged_by(good, [GONE]).play(stages())
+
+
+def test_sections_are_written_by_themselves_and_put_back_in_order() -> None:
+    model = judged_by(good, ["- one\n- two", "First.", "Second."])
+    outcome = model.play(stages(OUTLINE, {**DRAFT, "sections": True}))
+    assert outcome.best.scored.draft.text == "First.\n\nSecond."
+    assert [move.path for move in model.asked("generator")] == [
+        "stages/outline/iterations/1/draft",
+        "stages/draft/sections/1/draft",
+        "stages/draft/sections/2/draft",
+    ]
+    assert "- two" in model.asked("generator")[2].prompt.user
+
+
+@pytest.mark.parametrize(
+    ("text", "sections"),
+    [
+        ("# A\n\none\n\n## B\ntwo", ("# A\n\none", "## B\ntwo")),
+        ("- one\n  - inner\n- two", ("- one\n  - inner", "- two")),
+        ("1. one\n2. two", ("1. one", "2. two")),
+        ("one\n\ntwo\nmore", ("one", "two\nmore")),
+        ("one", ("one",)),
+        ("- a\n" * 31, ("- a\n" * 31,)),
+    ],
+)
+def test_sections_are_headings_else_items_else_paragraphs(
+    text: str, sections: tuple[str, ...]
+) -> None:
+    assert sections_of(text) == sections
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ([POLISH], "first stage revises a draft"),
+        ([{**OUTLINE, "sections": True}], "nothing before it"),
+        ([OUTLINE, {**POLISH, "sections": True}], "sections are written"),
+        ([OUTLINE, OUTLINE], "same name"),
+    ],
+)
+def test_stages_that_cannot_be_played_are_refused(given: list[dict[str, object]], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        stages(*given)

@@ -1,0 +1,83 @@
+"""Stages, each verified before the next."""
+
+from dataclasses import replace
+
+from app.contract.limits import Limits
+from app.contract.parted_strategies import Stage, StepwiseStrategy
+from app.contract.requests import ContextDocument
+from app.contract.status import StopReason
+from workers.engine.briefs import Task
+from workers.engine.inner import closing, refined, starting_from, with_instruction
+from workers.engine.moves import StepFailed, Stop, Together, within
+from workers.engine.search import Outcome, Own, Search
+from workers.engine.sections import sections_of
+from workers.engine.steps import judge, propose, write
+
+
+async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome:
+    """Work in ordered stages; a stage begins when the one before it is verified.
+
+    Decomposed prompting (arXiv:2210.02406); with `sections`, Skeleton-of-Thought
+    (arXiv:2307.15337). A stage that cannot pass, or that fails, is given up, and the result is what
+    the last verified one came to. Validators have their say in the last stage and over the whole.
+    """
+    with Search(limits, starts_with_own_draft=task.draft is not None) as whole:
+        if task.draft is not None:
+            draft = await within("iterations/0", propose(task, whole))
+            await whole.judged(await within("iterations/0", judge(task, draft)))
+        if whole.reason is StopReason.THRESHOLD_MET:
+            return whole.outcome()  # a draft that passes is never revised again
+        last, reason = await _staged(task, limits, plan)
+        return await closing(task, whole, last, reason)
+    return whole.outcome()
+
+
+async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> tuple[Outcome, StopReason]:
+    """Return the last verified stage (an unverified first one if there is none), and why it is."""
+    verified: Outcome | None = None
+    before = ("draft", task.draft)
+    for stage in plan.stages:
+        own_task = replace(task, has_validators=task.has_validators and stage is plan.stages[-1])
+        try:
+            done = await _played(own_task, limits, stage, *before)
+        except (Stop, StepFailed):
+            if verified is None:
+                raise
+            return verified, StopReason.COMPLETED
+        if not done.passed:
+            return verified or done, done.reason or StopReason.COMPLETED
+        verified, before = done, (stage.name, done.best.scored.draft.text)
+    assert verified is not None  # a plan has stages
+    return verified, StopReason.COMPLETED
+
+
+async def _played(
+    task: Task, limits: Limits, stage: Stage, source: str, text: str | None
+) -> Outcome:
+    """Play one stage on what came before it, and return its best draft."""
+    path = f"stages/{stage.name}"
+    threshold = limits.threshold if stage.threshold is None else stage.threshold
+    task = with_instruction(task, f"Stage {stage.name}", stage.instructions)
+    task = replace(task, criteria=stage.criteria or task.criteria)
+    if text is not None and stage.mode == "revise":
+        task = starting_from(task, text)
+    elif text is not None:
+        context = (*task.context, ContextDocument(name=source, text=text))
+        task = replace(task, draft=None, context=context)
+        if stage.sections:
+            task = starting_from(task, await _together(path, task, text))
+    return await refined(path, task, limits, Own(threshold, stage.max_iterations))
+
+
+async def _together(path: str, task: Task, text: str) -> str:
+    """Write every section of a text by itself, all at once, and put them together in order."""
+    parts = tuple(
+        within(f"{path}/sections/{number}", write(_section(task, section)))
+        for number, section in enumerate(sections_of(text), 1)
+    )
+    written: tuple[str, ...] = await Together(path, parts)
+    return "\n\n".join(written)
+
+
+def _section(task: Task, section: str) -> Task:
+    return with_instruction(task, "Write only this section of it", section)
