@@ -79,9 +79,9 @@ async def _start(settings: Settings) -> None:
     while True:
         try:
             async with (
+                open_outside(settings) as outside,
                 open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
                 open_models(settings) as models,
-                open_outside(settings) as outside,
             ):
                 await work(settings, store, models, outside, name)
                 return
