@@ -37,7 +37,7 @@ def main() -> int:
         settings = Settings()
         uvloop.run(_start(settings))
     except (UnusableRedis, RedisError, RunsAsRoot, ValidationError) as error:
-        log.error("cannot start: %s", error)
+        log.error("cannot start: %s", error)  # noqa: TRY400 - no trace is wanted
         return 1
     return 0
 
