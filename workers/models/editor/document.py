@@ -13,7 +13,7 @@ from workers.models.editor.tables import listed
 WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 ABBREVIATIONS = listed("abbreviations")
 _END = re.compile(
-    rf"(?<![\w\u2019'.)\]{MASK}%])(?P<before>(?:[\w\u2019')\]{MASK}%]|\.(?=\w))*)[.!?…]+"
+    rf"(?<![\w\u2019'.!?…)\]{MASK}%])(?P<before>(?:[\w\u2019')\]{MASK}%]|\.(?=\w))*)[.!?…]+"
     r"[\"”\u2019'»)\]*_]*(?=\s+[\"“\u2018'«(\[*_]*(?P<next>\S))"
 )
 _GAP = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*\ufffc)")

@@ -26,7 +26,7 @@ _OBJECT = re.compile(
 )
 _ARRAY = re.compile(
     r"""\[\s*(?:\]\s*\Z|[\[{]\s*["'\[{\d-]|(?:"[^"\n]{0,2000}"|'[^'\n]{0,2000}'|-?\d[\d.eE+-]*|true|false|null)"""
-    r"""\s*(?:,|\n|\]\s*\Z|\Z))""",
+    r"""\s*(?:,|\n|\]\s*\Z|\Z|["'\[{]))""",
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"(?<![:\w\"'])//[^\n]*|/\*.*?\*/|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)

@@ -31,6 +31,7 @@ class Protected:
 
 
 _FENCE = re.compile(r"^[ \t]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*(?:\n|\Z)", re.MULTILINE)
+_TRIPLE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _LINES = (
     r"[ \t]{0,3}\#{1,6}(?:[ \t][^\n]*)?$",  # heading
@@ -99,7 +100,7 @@ _INLINE = tuple(
 
 def protected(text: str) -> tuple[Protected, ...]:
     """Return the protected spans of a text in order; none overlaps another."""
-    found = list(_fenced(text))
+    found = list(_apart(_fenced(text)))
     masked = mask(text, found)
     for why, pattern in (
         (Protection.STRUCTURE, _LINE),
@@ -136,7 +137,12 @@ def _apart(spans: Iterable[Protected]) -> Iterator[Protected]:
 
 
 def _fenced(text: str) -> Iterator[Protected]:
-    """Give the front matter and the fenced blocks of code."""
+    """Give the front matter and the fenced blocks of code, by Markdown's rules and by sight.
+
+    A fence that words follow closes nothing in Markdown, but its writer may have thought so.
+    """
+    for fenced in _TRIPLE.finditer(text):
+        yield Protected(*fenced.span(), Protection.CODE)
     at = 0
     if front := _FRONT_MATTER.match(text):
         at = front.end()

@@ -53,7 +53,7 @@ class Analysis:
         """Tell whether there is English prose to measure."""
         read = [word.lower for word in self.document.words]
         if len(read) < 20:
-            return bool(read) and all(word.isascii() for word in read)
+            return 2 * sum(word.isascii() for word in read) > len(read)
         return sum(word in listed("common") for word in read) / len(read) >= LEAST_ENGLISH
 
     def of(self, kind: Kind) -> tuple[Issue, ...]:

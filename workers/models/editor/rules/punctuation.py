@@ -10,6 +10,7 @@ from workers.models.editor.tables import alternatives
 
 _SLIPS = (
     (re.compile(r" (?<=[a-z]{3} )(?P<x>[,;!?])(?=\s|\Z)"), r"\g<x>", "a space before a sign"),
+    (re.compile(r" (?<=[a-z]{3} ),(?=[a-z]{2})"), ", ", "a space before a comma"),
     (re.compile(r",(?<=[a-z]{3},)(?=[a-z]{2,}[\s.!?])"), ", ", "no space after a comma"),
     (re.compile(r",(?<=[^\W\d_],),+(?=\s)"), ",", "two commas"),
     (re.compile(r"(?P<x>[!?])(?<=[^\W\d_].)(?P=x)+"), r"\g<x>", "more than one mark"),

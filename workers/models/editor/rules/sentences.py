@@ -45,7 +45,7 @@ _STARTS: tuple[tuple[re.Pattern[str], str], ...] = (
 _BARE = re.compile(
     rf"(?<=\w)(?P<gap>\s+)(?:and|(?P<keep>but))\s+(?={_PRONOUN}\s+(?:{_AUX})\b)", re.IGNORECASE
 )
-_DEPENDENT = re.compile(rf"(?:{alternatives('dependent')})\b", re.IGNORECASE)
+_DEPENDENT = re.compile(rf"\W*(?:{alternatives('dependent')})\b", re.IGNORECASE)
 _HOLDS_ON = re.compile(rf"\b(?:{alternatives('holds on')})\b", re.IGNORECASE)
 _SUBORDINATE = re.compile(rf"\b(?:{alternatives('subordinate')})\b", re.IGNORECASE)
 
@@ -94,7 +94,7 @@ def _checked(
     document: Document, sentence: Sentence, match: re.Match[str], opening: str
 ) -> Edit | None:
     """Return the edit that divides the sentence here, or None where a half would be a torso."""
-    first = document.masked[sentence.words[0].start : match.start()]
+    first = document.masked[sentence.start : match.start()]
     left = sum(word.end <= match.start() for word in sentence.words)
     right = sum(word.start >= match.end() for word in sentence.words)
     if min(left, right) < SHORTEST or not _stands_alone(first):
@@ -112,7 +112,7 @@ def _stands_alone(first: str) -> bool:
     if first.count("(") != first.count(")") or first.count("[") != first.count("]"):
         return False
     clause = first.rpartition(";")[2]
-    if _DEPENDENT.match(clause.lstrip()):
+    if _DEPENDENT.match(clause):
         _, comma, clause = clause.partition(",")
         if not comma:
             return False

@@ -24,11 +24,10 @@ _SAY = {
 def wordiness(document: Document) -> Iterator[Issue]:
     """Report the phrases of `phrases.txt`, the longest that fits at each word."""
     reached = 0
-    seconds = [*(word.lower for word in document.words[1:]), ""]
-    for word, second in zip(document.words, seconds, strict=True):
+    for word, following in zip(document.words, [*document.words[1:], None], strict=False):
         if word.start < reached or not word.is_free:
             continue
-        for phrase in beginning_with(word.lower, second):
+        for phrase in beginning_with(word.lower, following.lower if following else ""):
             match = phrase.pattern.match(document.masked, word.start)
             if match is None or not _fits(document, phrase, match, word):
                 continue
