@@ -12,7 +12,7 @@ COMMENT = b": nothing new\n\n"
 
 
 class EventStream(StreamingResponse):
-    """Sends events as they come and as they are stored, and a comment for each None.
+    """Sends events as they come and as they are stored, and a comment where there are none.
 
     Whatever can be refused has been refused before one is made. A reader that takes nothing is cut
     off by its connection.
@@ -20,7 +20,7 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[StoredEvent | None, None]) -> None:
+    def __init__(self, events: AsyncGenerator[tuple[StoredEvent, ...], None]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
         super().__init__((), headers=headers)
         self._events = events
@@ -29,9 +29,9 @@ class EventStream(StreamingResponse):
         """Send everything; the source is closed at once when the reader leaves."""
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
-        async with aclosing(self._events) as events:
-            async for event in events:
-                body = encoded(event) if event else COMMENT
+        async with aclosing(self._events) as batches:
+            async for events in batches:
+                body = b"".join(map(encoded, events)) or COMMENT
                 await send({"type": "http.response.body", "body": body, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -16,7 +16,7 @@ from app.service.admission import Admission
 from app.service.casting import PLAYING
 from app.service.diffs import diff_of
 from app.service.iterations import iterations_of, numbered, within
-from app.service.watching import News, Watching
+from app.service.watching import Events, News, Watching
 from app.store import NewRefinement, Store, StoredEvent
 
 PAGE = 1_000
@@ -110,8 +110,8 @@ class Service:
 
     async def follow(
         self, tenant: str, refinement_id: str, after: int
-    ) -> AsyncGenerator[StoredEvent | None, None] | None:
-        """Return every event after `after` as it comes, or None when nothing is left to see."""
+    ) -> AsyncGenerator[Events, None] | None:
+        """Return all events after `after` as they come, or None when nothing is left to see."""
         return await self._watching.open(tenant, refinement_id, after)
 
     async def events(self, tenant: str, refinement_id: str, after: int, limit: int) -> StoredPage:

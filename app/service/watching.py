@@ -12,11 +12,10 @@ from app.store import Store, StoredEvent, Wakeups
 LOOK_S = 15.0
 """Seconds after which a watcher looks by itself: a wake-up can be missed."""
 
-BATCH = 4
-"""Events that are read for a watcher at a time: a slow one holds no more of them in memory."""
+Events = tuple[StoredEvent, ...]
 
-READERS = 3
-"""Watchers that read at a time, lest they take every connection when many are woken at once."""
+BATCH = 8
+"""Events that are read for a watcher at a time: a slow one holds no more of them in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,10 @@ class Watching:
 
     async def open(
         self, tenant: str, refinement_id: str, after: int
-    ) -> AsyncGenerator[StoredEvent | None, None] | None:
-        """Return every event after number `after`, as it comes, up to the terminal one.
+    ) -> AsyncGenerator[Events, None] | None:
+        """Return all events after number `after`, as they come, up to the terminal one.
 
-        A None among them says that nothing came for a while. Returns None at once when there is
+        No events at a time say that nothing came for a while. Returns None at once when there is
         nothing left to see. MalformedHeader for a number that was not given out yet.
         """
         first = await self._store.events(tenant, refinement_id, after, BATCH)
@@ -88,25 +87,24 @@ class Watching:
         return self._follow(tenant, refinement_id, after, first)
 
     async def _follow(
-        self, tenant: str, refinement_id: str, after: int, events: tuple[StoredEvent, ...]
-    ) -> AsyncGenerator[StoredEvent | None, None]:
-        more: tuple[StoredEvent, ...] | None = events
+        self, tenant: str, refinement_id: str, after: int, events: Events
+    ) -> AsyncGenerator[Events, None]:
+        more: Events | None = events
         async with self._wakeups.watch(refinement_id) as changed:
+            changed.set()  # the first events were read before anybody watched
             while more is not None:
-                for event in more:
-                    yield event
-                    if event.type.is_terminal:
+                if more:
+                    yield more
+                    if more[-1].type.is_terminal:
                         return
-                    after = event.number
-                if not more and not await self._doors.news(changed, LOOK_S):
-                    yield None
+                    after = more[-1].number
+                if len(more) < BATCH and not await self._doors.news(changed, LOOK_S):
+                    yield ()
                 if not self._doors.are_open:
                     return
                 more = await self._more(tenant, refinement_id, after)
 
-    async def _more(
-        self, tenant: str, refinement_id: str, after: int
-    ) -> tuple[StoredEvent, ...] | None:
+    async def _more(self, tenant: str, refinement_id: str, after: int) -> Events | None:
         """Return what is new; nothing while Redis is away, None once the refinement is erased."""
         try:
             return await self._store.events(tenant, refinement_id, after, BATCH)
