@@ -8,8 +8,7 @@ from app.contract.criteria import QUALITY, Criterion, Name
 from app.contract.judgement import OnFail
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.model import Contract
-from app.contract.parted_strategies import PARTED
-from app.contract.strategies import AnyStrategy, IterativeStrategy
+from app.contract.strategies import SIMPLE, AnyStrategy, IterativeStrategy
 from app.contract.validators import AnyValidator
 
 ModelName = Annotated[
@@ -86,6 +85,8 @@ class RefinementRequest(Contract):
             raise ValueError("the critique strategy judges a draft: give one in `draft`")
         if self.draft is None and _starts_from_a_draft(self.strategy):
             raise ValueError("the first stage revises a draft: give one in `draft`")
+        if self.strategy.kind == "nested" and bool(self.strategy.parts) == bool(self.draft):
+            raise ValueError("nested refines either the sections of a `draft` or the given `parts`")
         return self
 
     @model_validator(mode="after")
@@ -134,12 +135,13 @@ class RefinementRequest(Contract):
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         """Return every set of criteria that a critic is asked to judge on."""
-        inner = self.strategy.rubrics() if isinstance(self.strategy, PARTED) else ()
+        inner = () if isinstance(self.strategy, SIMPLE) else self.strategy.rubrics()
         return (self.judged_on(), *inner)
 
     def needs_a_writer(self) -> bool:
         """Return whether a text has to be written that does not stand there yet."""
-        stages = self.strategy.stages if self.strategy.kind == "stepwise" else ()
+        strategy = self.strategy.body if self.strategy.kind == "nested" else self.strategy
+        stages = strategy.stages if strategy.kind == "stepwise" else ()
         return self.draft is None or any(stage.mode == "write" for stage in stages)
 
     def limits(self) -> Limits:
@@ -152,4 +154,5 @@ class RefinementRequest(Contract):
 
 
 def _starts_from_a_draft(strategy: AnyStrategy) -> bool:
-    return strategy.kind == "stepwise" and strategy.stages[0].mode == "revise"
+    body = strategy.body if strategy.kind == "nested" else strategy
+    return body.kind == "stepwise" and body.stages[0].mode == "revise"

@@ -1,15 +1,27 @@
 """The strategies a request can name: the shapes of the loop."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from app.contract.criteria import Criterion
 from app.contract.model import Contract
-from app.contract.parted_strategies import MultiPassStrategy, StepwiseStrategy
+from app.contract.parted_strategies import (
+    PARTED,
+    Instructions,
+    MultiPassStrategy,
+    OwnIterations,
+    OwnThreshold,
+    PartName,
+    StepwiseStrategy,
+)
 
 
 class IterativeStrategy(Contract):
-    """Draft, then critique and revise the best until good enough (Self-Refine, arXiv 2303.17651)."""
+    """Draft, then critique and revise the best until good enough.
+
+    Self-Refine, arXiv 2303.17651.
+    """
 
     kind: Literal["iterative"]
 
@@ -42,12 +54,62 @@ class BestOfNStrategy(Contract):
     refine: bool = Field(False, description="Revise the best with the iterations that are left.")
 
 
+InnerStrategy = Annotated[
+    IterativeStrategy | BestOfNStrategy | MultiPassStrategy | StepwiseStrategy,
+    Field(discriminator="kind"),
+]
+
+
+class Part(Contract):
+    """One part of a larger text, such as a chapter."""
+
+    name: PartName
+    instructions: Annotated[Instructions, Field(min_length=1)]
+    criteria: tuple[Criterion, ...] = Field(
+        (), max_length=20, description="What the part is judged on; the request's if empty."
+    )
+    threshold: OwnThreshold = None
+
+
+class NestedStrategy(Contract):
+    """Refine n parts side by side, each with another strategy to its own threshold, and join them.
+
+    Without `parts` they are the sections of the given draft. The joined text is judged as a whole.
+    Money, tokens and time are counted over all. (Recursive reprompting and revision, Re3, arXiv
+    2210.06774.)
+    """
+
+    kind: Literal["nested"]
+    parts: tuple[Part, ...] = Field((), max_length=30)
+    body: InnerStrategy = IterativeStrategy(kind="iterative")
+    max_iterations: OwnIterations = 3
+    separator: str = Field("\n\n", max_length=100, description="Stands between two parts.")
+
+    @model_validator(mode="after")
+    def _parts_can_be_played(self) -> Self:
+        names = [part.name for part in self.parts]
+        if len(set(names)) < len(names):
+            raise ValueError("two parts have the same name")
+        if self.body.kind == "best_of_n" and self.body.n + self.body.refine > self.max_iterations:
+            raise ValueError("max_iterations counts every draft of a part: best_of_n needs more")
+        return self
+
+    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
+        """Return what is judged on besides the request's criteria."""
+        inner = self.body.rubrics() if isinstance(self.body, PARTED) else ()
+        return (*inner, *(it.criteria for it in self.parts if it.criteria))
+
+
 AnyStrategy = Annotated[
     IterativeStrategy
     | CritiqueStrategy
     | SelfCorrectionStrategy
     | BestOfNStrategy
     | MultiPassStrategy
-    | StepwiseStrategy,
+    | StepwiseStrategy
+    | NestedStrategy,
     Field(discriminator="kind"),
 ]
+
+SIMPLE = (IterativeStrategy, CritiqueStrategy, SelfCorrectionStrategy, BestOfNStrategy)
+"""Those that judge on the request's criteria alone."""

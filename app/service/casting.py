@@ -18,6 +18,7 @@ PLAYING: Mapping[str, tuple[Role, ...]] = {
     "best_of_n": ("generator", "critic"),
     "multi_pass": ("generator", "critic"),
     "stepwise": ("generator", "critic"),
+    "nested": ("generator", "critic"),
 }
 """The roles of each strategy: a model that plays none is never called."""
 

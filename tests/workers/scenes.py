@@ -73,6 +73,19 @@ SCENES: dict[str, Scene] = {
         {"strategy": {"stages": STAGES}, "threshold": 0.8},
         lambda: improving(0.6, 0.1),
     ),
+    "nested": Scene(
+        {
+            "threshold": 0.75,
+            "strategy": {
+                "parts": [
+                    {"name": "when", "instructions": "When we refund."},
+                    {"name": "how", "instructions": "How we refund.", "threshold": 0.7},
+                ],
+                "body": {"kind": "best_of_n", "n": 2, "refine": True},
+            },
+        },
+        lambda: improving(0.5, 0.1),
+    ),
     "self_correction": Scene(
         {"validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}]},
         lambda: writing('{"days": ', '{"days": "14"}', '{"days": 14}'),

@@ -1,12 +1,25 @@
 """Searches inside a strategy: each with a rubric and limits of its own, below a path of its own."""
 
-from dataclasses import replace
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, Generic
 
 from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
-from workers.engine.moves import Draft, Judgement, Play, Stop, within
+from workers.engine.moves import (
+    Draft,
+    Judged,
+    Judgement,
+    Move,
+    Play,
+    Reply,
+    StepFailed,
+    Stop,
+    Together,
+    within,
+)
 from workers.engine.search import Outcome, Own, Search
 from workers.engine.steps import judge, propose
 
@@ -36,24 +49,67 @@ async def refined(path: str, task: Task, limits: Limits, own: Own) -> Outcome:
     return await below(path, loop(task, search))
 
 
-async def closing(task: Task, whole: Search, last: Outcome, reason: StopReason) -> Outcome:
+async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason) -> Outcome:
     """Judge what the inner searches came to as a whole, on the request's own criteria.
 
-    `reason` is told when the threshold is not met.
-
-    When that cannot be asked any more, the result is theirs, with the score of their own rubric.
+    `reason` is told when the threshold is not met. Raises `Stop` when it cannot be asked any more.
     """
-    text = last.best.scored.draft.text
-    draft = Draft(text, sha256_of(text), is_reply=False)
     if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
-        try:
-            scored = await within(whole.upcoming, judge(task, draft))
-        except Stop:
-            return replace(last, reason=None, passed=False)
-        await whole.judged(scored)
+        await whole.judged(await within(whole.upcoming, judge(task, draft)))
     if whole.reason is not StopReason.THRESHOLD_MET:
         whole.reason = reason
     return whole.outcome()
+
+
+async def closing_with(task: Task, whole: Search, last: Outcome, reason: StopReason) -> Outcome:
+    """Judge the last inner search's text as a whole.
+
+    When that cannot be asked any more it is the result with the score of its own rubric.
+    """
+    text = last.best.scored.draft.text
+    try:
+        draft = Draft(text, sha256_of(text), is_reply=False)
+        return await closing(task, whole, draft, reason)
+    except Stop:
+        return replace(last, reason=None, passed=False)
+
+
+async def ruled(own: Own, part: Play[Reply]) -> Reply:
+    """Play a part whose searches have these rules instead of the refinement's."""
+    try:
+        return await _Ruled(own, part)
+    finally:
+        part.close()
+
+
+@dataclass(frozen=True)
+class _Ruled(Generic[Reply]):
+    own: Own
+    part: Play[Reply]
+
+    def __await__(self) -> Generator[Move[Any], Any, Reply]:
+        try:
+            move = self.part.send(None)
+            while True:
+                try:
+                    reply = yield self._outward(move)
+                except (Stop, StepFailed) as refusal:
+                    move = self.part.throw(refusal)
+                else:
+                    is_news = isinstance(move, Judged)
+                    move = self.part.send(self.own.instead_of(reply) if is_news else reply)
+        except StopIteration as done:
+            result: Reply = done.value
+            return result
+
+    def _outward(self, move: Move[Any]) -> Move[Any]:
+        match move:
+            case Judged(threshold=None):
+                return replace(move, threshold=self.own.threshold)
+            case Together():
+                return replace(move, parts=tuple(ruled(self.own, it) for it in move.parts))
+            case _:
+                return move
 
 
 def starting_from(task: Task, text: str) -> Task:

@@ -14,6 +14,7 @@ from workers.engine.strategies.best_of_n import best_of_n
 from workers.engine.strategies.critique import critique
 from workers.engine.strategies.iterative import iterative
 from workers.engine.strategies.multi_pass import multi_pass
+from workers.engine.strategies.nested import nested
 from workers.engine.strategies.self_correction import self_correction
 from workers.engine.strategies.stepwise import stepwise
 
@@ -24,6 +25,7 @@ STRATEGIES: dict[str, Callable[[Task, Limits, Any], Play[Outcome]]] = {
     "best_of_n": best_of_n,
     "multi_pass": multi_pass,
     "stepwise": stepwise,
+    "nested": lambda task, limits, plan: nested(task, limits, plan, STRATEGIES[plan.body.kind]),
 }
 """Each is given the task, the limits at the start and its own parameters from the contract."""
 

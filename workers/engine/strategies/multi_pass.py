@@ -7,7 +7,7 @@ from app.contract.limits import Limits
 from app.contract.parted_strategies import MultiPassStrategy, Pass
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
-from workers.engine.inner import closing, refined, starting_from, with_instruction
+from workers.engine.inner import closing_with, refined, starting_from, with_instruction
 from workers.engine.moves import Stop, within
 from workers.engine.search import Outcome, Own, Search
 from workers.engine.steps import judge, propose
@@ -27,7 +27,7 @@ async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Out
         if whole.reason is StopReason.THRESHOLD_MET:
             return whole.outcome()  # a draft that passes is never revised again
         last = await _passed_over(task, limits, plan)
-        return await closing(task, whole, last, StopReason.COMPLETED)
+        return await closing_with(task, whole, last, StopReason.COMPLETED)
     return whole.outcome()
 
 

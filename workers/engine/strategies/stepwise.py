@@ -7,7 +7,7 @@ from app.contract.parted_strategies import Stage, StepwiseStrategy
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
-from workers.engine.inner import closing, refined, starting_from, with_instruction
+from workers.engine.inner import closing_with, refined, starting_from, with_instruction
 from workers.engine.moves import StepFailed, Stop, Together, within
 from workers.engine.search import Outcome, Own, Search
 from workers.engine.sections import sections_of
@@ -28,7 +28,7 @@ async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcom
         if whole.reason is StopReason.THRESHOLD_MET:
             return whole.outcome()  # a draft that passes is never revised again
         last, reason = await _staged(task, limits, plan)
-        return await closing(task, whole, last, reason)
+        return await closing_with(task, whole, last, reason)
     return whole.outcome()
 
 

@@ -1,0 +1,126 @@
+"""A loop whose body is another strategy: the parts of a larger text."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.contract.drafts import sha256_of
+from app.contract.judgement import Critique, Finding, OnFail
+from app.contract.limits import Limits
+from app.contract.status import StopReason
+from app.contract.strategies import NestedStrategy
+from workers.engine.briefs import Task
+from workers.engine.inner import below, closing, ruled, starting_from, with_instruction
+from workers.engine.moves import Check, Draft, Play, Scored, Stop, within
+from workers.engine.search import Outcome, Own, Search
+from workers.engine.sections import sections_of
+from workers.engine.steps import judge, propose, surviving
+
+Body = Callable[[Task, Limits, Any], Play[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One part to be refined; `text` is what stands there already."""
+
+    name: str
+    task: Task
+    threshold: float
+    text: str | None = None
+
+
+async def nested(task: Task, limits: Limits, plan: NestedStrategy, body: Body) -> Outcome:
+    """Refine every part with another strategy to its own threshold, and judge the joined whole.
+
+    After Re3 (arXiv:2210.06774), whose parts are written in a row; here they share nothing and are
+    side by side. When the whole cannot be judged any more its score is the lowest part's. A part
+    that could not be made keeps the client's text, or is left out and named as missing.
+    """
+    with Search(limits, starts_with_own_draft=task.draft is not None) as whole:
+        if task.draft is not None:
+            draft = await within("iterations/0", propose(task, whole))
+            await whole.judged(await within("iterations/0", judge(task, draft)))
+        if whole.reason is StopReason.THRESHOLD_MET:
+            return whole.outcome()  # a draft that passes is never revised again
+        pieces = _pieces(task, limits, plan)
+        parts = [_refined(piece, limits, plan, body) for piece in pieces]
+        return await _joined(task, limits, plan, whole, pieces, await surviving("parts", parts))
+    return whole.outcome()
+
+
+def _pieces(task: Task, limits: Limits, plan: NestedStrategy) -> tuple[Piece, ...]:
+    """Return the parts that the plan names, or the sections of the client's draft."""
+    task = replace(task, has_validators=False)
+    if task.draft is not None:
+        return tuple(
+            Piece(f"section-{number}", _part(starting_from(task, text), ""), limits.threshold, text)
+            for number, text in enumerate(sections_of(task.draft), 1)
+        )
+    return tuple(
+        Piece(
+            part.name,
+            _part(replace(task, criteria=part.criteria or task.criteria), part.instructions),
+            limits.threshold if part.threshold is None else part.threshold,
+        )
+        for part in plan.parts
+    )
+
+
+def _part(task: Task, instructions: str) -> Task:
+    what = instructions or "improve the draft and nothing around it"
+    return with_instruction(task, "This is about one part of the whole text", what)
+
+
+async def _refined(piece: Piece, limits: Limits, plan: NestedStrategy, body: Body) -> Outcome:
+    own = Own(piece.threshold, plan.max_iterations)
+    part = body(piece.task, own.instead_of(limits), plan.body)
+    return await below(f"parts/{piece.name}", ruled(own, part))
+
+
+async def _joined(
+    task: Task,
+    limits: Limits,
+    plan: NestedStrategy,
+    whole: Search,
+    pieces: tuple[Piece, ...],
+    done: tuple[Outcome | None, ...],
+) -> Outcome:
+    """Put the parts together in their order and judge what they make."""
+    texts = [
+        piece.text if outcome is None else outcome.best.scored.draft.text
+        for piece, outcome in zip(pieces, done, strict=True)
+    ]
+    missing = tuple(
+        f"parts/{piece.name}" for piece, text in zip(pieces, texts, strict=True) if text is None
+    )
+    text = plan.separator.join(it for it in texts if it is not None)
+    draft = Draft(text, sha256_of(text), is_reply=False)
+    try:
+        outcome = await closing(task, whole, draft, StopReason.COMPLETED)
+    except Stop:
+        known = [it for it in done if it is not None]
+        outcome = await _from_parts(task, limits, whole.upcoming, draft, known)
+    return replace(outcome, passed=outcome.passed and not missing, missing=missing)
+
+
+async def _from_parts(
+    task: Task, limits: Limits, path: str, draft: Draft, parts: list[Outcome]
+) -> Outcome:
+    """Return the joined text with the score of its lowest part; the whole was not judged."""
+    findings: tuple[Finding, ...] = ()
+    if task.has_validators:
+        findings = await Check(f"{path}/parts/check", draft.text)
+    scores = [it.best.scored.score for it in parts if it.best.scored.score is not None]
+    scored = Scored(
+        draft=draft,
+        score=min(scores, default=None),
+        scores=(),
+        valid=all(it.on_fail is not OnFail.VETO for it in findings),
+        floors_met=False,  # nobody looked
+        critique=Critique(scores=()),
+        findings=findings,
+        score_from="parts",
+    )
+    with Search(limits, starts_with_own_draft=False) as search:
+        await search.judged(scored)
+    return replace(search.outcome(), reason=None)
