@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+from functools import partial
 from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -13,6 +14,7 @@ from app.contract.errors import HoneError, MalformedHeader
 
 MAX_HEAD_BYTES = 64 * 1024
 NOW = struct.pack("ii", 1, 0)  # linger for no second
+LAST_LOOK_S = 1.0
 SLOWEST_SENDER = 50_000  # bytes per second of a body
 SLOWEST_READER = 1_000  # bytes per second of an answer
 
@@ -26,7 +28,7 @@ class Connection(HttpToolsProtocol):
     """
 
     arrival_s = 10.0
-    stall_s = 12.0
+    stall_s = 8.0
 
     _arriving: asyncio.TimerHandle | None = None
     _stalling: asyncio.TimerHandle | None = None
@@ -88,10 +90,13 @@ class Connection(HttpToolsProtocol):
         self._credit_s = 0.0
         self._arriving = self.loop.call_later(self.arrival_s, self._look_at_request)
 
-    def _look_at_request(self) -> None:
-        credit_s, self._credit_s = self._credit_s, 0.0
-        if credit_s:
-            self._arriving = self.loop.call_later(credit_s, self._look_at_request)
+    def _look_at_request(self, *, is_last_look: bool = False) -> None:
+        if self._credit_s >= LAST_LOOK_S:
+            self._arriving = self.loop.call_later(self._credit_s, self._look_at_request)
+            self._credit_s = 0.0
+        elif not is_last_look:  # a busy server may not have read yet what has arrived
+            look = partial(self._look_at_request, is_last_look=True)
+            self._arriving = self.loop.call_later(LAST_LOOK_S, look)
         else:
             self._refuse(
                 RequestTimeout(f"a request has to arrive within {self.arrival_s:.0f} seconds")

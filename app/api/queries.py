@@ -33,4 +33,4 @@ Cursor = Annotated[
     str | Absent, Query(max_length=500, description="The `next_cursor` of the page before.")
 ]
 Limit = Annotated[int, Query(ge=1, le=100, description="Refinements on a page.")]
-EventLimit = Annotated[int, Query(ge=1, le=1_000, description="Events on a page of JSON.")]
+EventLimit = Annotated[int, Query(ge=1, le=100, description="Events on a page of JSON.")]

@@ -59,6 +59,23 @@ def test_a_request_that_does_not_arrive_is_closed_with_a_problem(
     assert b'"code":"request_timeout"' in answer
 
 
+def test_a_body_that_trickles_in_is_closed(hasty: str) -> None:
+    host, port = hasty.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(BODY.replace(b"Length: 9", b"Length: 900"))
+        connection.settimeout(0.2)
+        assert eventually(lambda: trickled(connection).startswith(b"HTTP/1.1 408"))
+
+
+def trickled(connection: socket.socket) -> bytes:
+    """Send one more byte, and return what is answered within a moment."""
+    connection.send(b" ")
+    try:
+        return connection.recv(65_536)
+    except TimeoutError:
+        return b""
+
+
 def test_a_connection_without_a_request_is_closed_without_a_word(hasty: str) -> None:
     assert said(hasty, b"") == b""
 
