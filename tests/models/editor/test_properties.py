@@ -30,9 +30,9 @@ PHRASES = [
 WORDY = [phrase for phrase in PHRASES if "(" not in phrase]
 PLAIN = re.findall(
     r"\S+",
-    """the a an we you report reports team was is will be approved by our not never no 12 3.5 two and but
-    , and it will which means that ; however, recieve teh alot if that very . . . ? ! : of to Maria
-    Lopez NASA iPhone May The I i it's doesn't ( ) -- is is very very hour unit""",
+    """the a an we you report reports team was is will be approved by our not never no 12 3.5 two
+    and but , and it will which means that ; however, recieve teh alot if that very . . . ? ! : of
+    to Maria Lopez NASA iPhone May The I i it's doesn't ( ) -- is is very very hour unit""",
 )
 MARKED = [
     '"in order to"',

@@ -15,7 +15,7 @@ from workers.models.editor.json_shape import shaped
 from workers.models.editor.json_text import enclosed, looks_like_json, repaired
 from workers.models.editor.scoring import Analysis
 
-SHARE = 0.5
+SHARE = 0.4
 """A revision takes the worst kinds of issues up to this share of all that can be gained."""
 
 JSON_KINDS = {"json", "json_schema"}
