@@ -1,7 +1,11 @@
 """A job whose status and executions are known without asking Redis."""
 
+from functools import cached_property
+from typing import cast
+
 from rq.executions import Execution, ExecutionRegistry
 from rq.job import Job, JobStatus
+from rq.registry import StartedJobRegistry
 
 
 class HeldJob(Job):
@@ -16,6 +20,11 @@ class HeldJob(Job):
     def get_status(self, refresh: bool = True) -> JobStatus:
         """Return the status, which nobody else changes."""
         return self._status
+
+    @cached_property
+    def started_job_registry(self) -> StartedJobRegistry:
+        """Where RQ lists running jobs; to make one anew costs RQ as much as to write into it."""
+        return cast("StartedJobRegistry", super().started_job_registry)
 
     @property
     def execution_registry(self) -> ExecutionRegistry:

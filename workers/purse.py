@@ -17,7 +17,7 @@ class Purse:
     def __init__(self, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> None:
         self._models = models
         self._judging = to_judge(request, models)
-        self._reserved: dict[str, tuple[Estimate, ...]] = {}
+        self._reserved: dict[str, Ask] = {}
 
     def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
         """Set aside what a call may consume, and for a draft what judging it may, until settled.
@@ -26,7 +26,7 @@ class Purse:
         """
         if not self._affords(ask, spent, limits):
             return False
-        self._reserved[ask.path] = self._needed(ask)
+        self._reserved[ask.path] = ask
         return True
 
     def waits_for_others(self, ask: Ask) -> bool:
@@ -38,7 +38,10 @@ class Purse:
         self._reserved.pop(path, None)
 
     def _affords(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
-        needed = [*chain.from_iterable(self._reserved.values()), *self._needed(ask)]
+        if limits.max_tokens is None and limits.max_cost_usd is None:
+            return True
+        asks = (*self._reserved.values(), ask)
+        needed = list(chain.from_iterable(map(self._needed, asks)))
         tokens = spent.input_tokens + spent.output_tokens + sum(it.tokens for it in needed)
         if limits.max_tokens is not None and tokens > limits.max_tokens:
             return False
