@@ -16,7 +16,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3 python3.13 python3
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --upgrade
 
-.PHONY: help install demo serve test check fix openapi bench lock clean
+.PHONY: help install demo serve test check fix openapi bench examples lock clean
 
 help: ## what can be made
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -50,6 +50,10 @@ openapi: $(VENV)/run.stamp ## write openapi/openapi.json from the code
 
 bench: install ## side by side with the peers; BENCH=full takes longer
 	$(BIN)/python -m benchmarks $(BENCH)
+
+examples: install ## play an example of every strategy into docs/strategies.md
+	$(BIN)/python -m benchmarks.examples docs/strategies.md
+	$(BIN)/python -m benchmarks.json_repair docs/strategies/self_correction.md
 
 lock: install ## resolve the newest versions that pyproject.toml allows
 	$(COMPILE) pyproject.toml -o requirements.lock

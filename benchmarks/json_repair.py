@@ -13,16 +13,12 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from app.contract.requests import RefinementRequest
 from benchmarks.broken_json import SCHEMA, Broken, broken
-from workers.engine.moves import Ask, Check, Judged, Move
+from benchmarks.playing import Player
 from workers.engine.search import Outcome
-from workers.engine.strategies import strategy_for
 from workers.models.editor import Editor
-from workers.models.port import ModelCall
-from workers.validators import compile_validators
 from workers.validators.places import body_of
 
 SEED, DOCUMENTS = 3, 50
@@ -60,25 +56,7 @@ async def mended(document: Broken) -> Mended:
             "validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}],
         }
     )
-    checks, editor = compile_validators(request.validators), Editor()
-
-    async def reply(move: Move[Any]) -> Any:
-        match move:
-            case Ask():
-                call = ModelCall("offline:editor", move.prompt, move.brief, move.path, None, 4_096)
-                return (await editor.complete(call)).text
-            case Check():
-                return await checks.run(move.draft)
-            case Judged():
-                return request.limits()
-        raise TypeError(move)
-
-    play, value = strategy_for(request), None
-    try:
-        while True:
-            value = await reply(play.send(value))
-    except StopIteration as done:
-        return Mended(document, done.value)
+    return Mended(document, await Player(request, Editor()).play())
 
 
 async def all_mended(seed: int, documents: int) -> list[Mended]:

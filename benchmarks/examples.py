@@ -1,0 +1,104 @@
+"""One real example of every strategy, played and told: `python -m benchmarks.examples [PAGE]`.
+
+Only what `offline:editor` can play is here: a scripted model's scores would prove nothing.
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from app.cli.demo import rough_text
+from app.contract.requests import RefinementRequest
+from benchmarks.broken_json import SCHEMA, broken
+from benchmarks.playing import Player
+from workers.engine.strategies import STRATEGIES
+from workers.models.editor import Editor
+
+INTRODUCTION = """# The strategies
+
+Written by `make examples`; nothing in it is typed by hand. Each strategy plays one request on a
+real text with `offline:editor`: no language model, no network. How a strategy is asked for, when to
+use it and when not to is on its own page. The requests differ, so the scores do not compare."""
+
+PATHS = """## The path of steps
+
+In the order they began; steps of parts side by side are mixed."""
+
+CRITERIA = [{"name": "readability"}, {"name": "conciseness"}, {"name": "spelling"}]
+PLAIN = [{"name": "plain", "description": "Plain words, no jargon."}]
+TERSE = [{"name": "concise", "description": "No word too many."}]
+
+EXAMPLES: dict[str, Mapping[str, Any]] = {
+    "iterative": {},
+    "critique": {},
+    "self_correction": {
+        "draft": broken(Random(11)).text,
+        "criteria": [],
+        "validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}],
+    },
+    "best_of_n": {"strategy": {"n": 2, "refine": True}, "max_iterations": 4},
+    "multi_pass": {
+        "strategy": {
+            "passes": [
+                {"focus": "style", "criteria": PLAIN, "threshold": 0.95},
+                {"focus": "format", "criteria": TERSE, "threshold": 0.95},
+            ]
+        }
+    },
+    "stepwise": {
+        "strategy": {
+            "stages": [
+                {"name": "shorten", "mode": "revise", "criteria": TERSE, "threshold": 0.8},
+                {"name": "polish", "mode": "revise", "criteria": PLAIN, "threshold": 0.8},
+            ]
+        }
+    },
+    "nested": {},
+}
+"""What differs from the common request, by strategy."""
+
+
+def request_for(kind: str) -> RefinementRequest:
+    """Return the example of a strategy."""
+    given = dict(EXAMPLES[kind])
+    strategy = {"kind": kind, **given.pop("strategy", {})}
+    common = {"draft": rough_text(), "criteria": CRITERIA, "threshold": 0.9}
+    return RefinementRequest.model_validate({**common, **given, "strategy": strategy})
+
+
+async def played(kind: str) -> tuple[str, str]:
+    """Play one example; return its row of the table and its path of steps."""
+    player = Player(request_for(kind), Editor())
+    outcome = await player.play()
+    reason = "" if outcome.reason is None else outcome.reason.value
+    score = outcome.best.scored.score
+    shown = "null" if score is None else f"{score:.3f}"
+    row = (
+        f"| [{kind}](strategies/{kind}.md) | {player.calls} | `{reason}`"
+        f" | {shown} | `{outcome.score_from}` |"
+    )
+    return row, f"**{kind}**: {' → '.join(f'`{step}`' for step in player.steps)}"
+
+
+async def page() -> str:
+    """Return the whole page."""
+    done = [await played(kind) for kind in STRATEGIES if kind in EXAMPLES]
+    head = ["| kind | model calls | stop reason | score | of |", "|---|---:|---|---:|---|"]
+    rows, paths = zip(*done, strict=True)
+    return "\n".join([INTRODUCTION, "", *head, *rows, "", PATHS, "", "\n\n".join(paths), ""])
+
+
+def main() -> None:
+    """Print the page, or write it to a file."""
+    written = asyncio.run(page())
+    if len(sys.argv) == 1:
+        print(written, end="")
+    else:
+        Path(sys.argv[1]).write_text(written)
+
+
+if __name__ == "__main__":
+    main()

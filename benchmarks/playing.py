@@ -1,0 +1,72 @@
+"""Playing a strategy in this process: real validators, any model, no journal."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from app.contract.requests import RefinementRequest
+from workers.engine.moves import Ask, Check, Judged, Move, Play, StepFailed, Stop, Together
+from workers.engine.search import Outcome
+from workers.engine.strategies import strategy_for
+from workers.models.port import ModelCall, ModelError, ModelReply
+from workers.validators import compile_validators
+
+
+class Model(Protocol):
+    """Whoever plays every role."""
+
+    async def complete(self, call: ModelCall) -> ModelReply: ...
+
+
+@dataclass
+class Player:
+    """Plays one request; `steps` are the keys of what was done, in the order it began."""
+
+    request: RefinementRequest
+    model: Model
+    steps: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    async def play(self) -> Outcome:
+        """Return what the strategy decided."""
+        self._checks = compile_validators(self.request.validators)
+        outcome: Outcome = await self._played(strategy_for(self.request))
+        return outcome
+
+    async def _played(self, part: Play[Any]) -> Any:
+        answer: Any = part.send
+        value: Any = None
+        try:
+            while True:
+                move = answer(value)
+                try:
+                    answer, value = part.send, await self._reply(move)
+                except (Stop, StepFailed) as refusal:
+                    answer, value = part.throw, refusal
+        except StopIteration as done:
+            return done.value
+
+    async def _reply(self, move: Move[Any]) -> Any:
+        match move:
+            case Together():
+                done = await asyncio.gather(*map(self._played, move.parts), return_exceptions=True)
+                for error in (it for it in done if isinstance(it, BaseException)):
+                    raise error
+                return tuple(done)
+            case Judged():
+                return self.request.limits()
+            case Check():
+                self.steps.append(move.path)
+                return await self._checks.run(move.draft)
+            case Ask():
+                self.steps.append(move.path)
+                return await self._asked(move)
+        raise TypeError(move)
+
+    async def _asked(self, move: Ask) -> str:
+        self.calls += 1
+        call = ModelCall("offline:editor", move.prompt, move.brief, move.path, None, 4_096)
+        try:
+            return (await self.model.complete(call)).text
+        except ModelError as error:
+            raise StepFailed(error.code, error.detail) from None

@@ -1,0 +1,21 @@
+"""Every strategy has a page with a request that this server accepts, and one of the right kind."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.contract.requests import RefinementRequest
+from workers.engine.strategies import STRATEGIES
+
+PAGES = Path(__file__).parent.parent / "docs" / "strategies"
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_the_page_of_a_strategy_asks_for_it_and_says_when_not_to(kind: str) -> None:
+    page = (PAGES / f"{kind}.md").read_text()
+    examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    requests = [RefinementRequest.model_validate_json(it, strict=True) for it in examples]
+    assert requests
+    assert {it.strategy.kind for it in requests} == {kind}
+    assert "Do not use it" in page
