@@ -8,7 +8,6 @@ from redis import Redis
 
 from app.embedded import EmbeddedRedis
 
-
 # How fast this machine is today says nothing about the code.
 settings.register_profile("hone", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hone")

@@ -20,7 +20,6 @@ from app.contract.snapshot import Best, IterationScore
 from app.contract.status import StopReason
 from workers.engine import moves
 
-
 REFUSED = "budget_exhausted"
 """The code of a call that the budget did not allow beside those already in flight."""
 

@@ -56,7 +56,7 @@ def reader(criteria: Sequence[Criterion], draft: str) -> Callable[[str], Critiqu
 
 
 def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> float | None:
-    """Return the weighted mean of the measured criteria to 6 places; None when none was measured."""
+    """Return the weighted mean of what was measured, to 6 places; None when nothing was."""
     weights = {criterion.name: criterion.weight for criterion in criteria}
     measured = [(it.score, weights[it.criterion]) for it in scores if it.score is not None]
     if not measured:
