@@ -1,0 +1,53 @@
+"""Every strategy over real HTTP with a real worker: it ends as it does when it is merely played."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from benchmarks.examples import EXAMPLES, request_for
+from benchmarks.playing import Player
+from tests.e2e.town import Town, open_town
+from workers.models.editor import Editor
+
+EDITOR = {"generator": "offline:editor", "critic": "offline:editor"}
+
+
+async def test_every_strategy_ends_as_it_does_when_it_is_merely_played(tmp_path: Path) -> None:
+    async with open_town(tmp_path) as town:
+        ended = await asyncio.gather(*(refined(town, kind) for kind in EXAMPLES))
+        told = dict(zip(EXAMPLES, ended, strict=True))
+        assert told == {kind: await played(kind) for kind in EXAMPLES}
+        assert town.models.counts.calls == 0
+
+
+async def refined(town: Town, kind: str) -> dict[str, Any]:
+    """Submit the example and return what became of it."""
+    body = request_for(kind).model_dump(mode="json", by_alias=True) | {"models": EDITOR}
+    refinement_id = await town.submit(**body)
+    snapshot = await town.ended(refinement_id)
+    iterations = (await town.get(refinement_id, "/iterations"))["data"]
+    assert {it["path"] for it in iterations} == {it["path"] for it in snapshot["scores"]}
+    result = snapshot["result"]
+    return {
+        "reason": snapshot["stop_reason"],
+        "calls": snapshot["usage"]["calls"],
+        "draft": result["draft"],
+        "score": result["score"],
+        "from": result["score_from"],
+        "passed": snapshot["passed"],
+    }
+
+
+async def played(kind: str) -> dict[str, Any]:
+    """Play the example in this process."""
+    player = Player(request_for(kind), Editor())
+    outcome = await player.play()
+    scored = outcome.best.scored
+    return {
+        "reason": outcome.reason,
+        "calls": player.calls,
+        "draft": scored.draft.text,
+        "score": scored.score,
+        "from": outcome.score_from,
+        "passed": outcome.passed,
+    }

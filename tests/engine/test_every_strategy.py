@@ -1,0 +1,69 @@
+"""For every strategy and any scores: what comes back, and what the critic is told."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.contract.drafts import sha256_of
+from tests.engine.player import Refusal, drafts, judged_by, request
+from workers.engine.moves import Judged, StepFailed, Stop
+from workers.engine.strategies import STRATEGIES
+
+PARTS = [
+    {"name": "one", "instructions": "The first."},
+    {"name": "two", "instructions": "The rest."},
+]
+REQUESTS: dict[str, dict[str, Any]] = {
+    "critique": {"draft": "We refund."},
+    "best_of_n": {"strategy": {"refine": True}},
+    "multi_pass": {"draft": "We refund."},
+    "stepwise": {},
+    "nested": {"strategy": {"parts": PARTS}},
+}
+LONG_ENOUGH = 200
+THRESHOLD = 0.8642
+JUDGED_BY_A_CRITIC = [kind for kind in REQUESTS if kind in STRATEGIES] + ["iterative"]
+
+
+@pytest.mark.parametrize("kind", JUDGED_BY_A_CRITIC)
+@given(
+    scores=st.lists(st.integers(0, 997), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
+    stops_after=st.integers(1, 60),
+)
+def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
+    kind: str, scores: list[int], stops_after: int
+) -> None:
+    given_scores = iter(scores)
+    told: list[str] = []
+
+    def score(path: str, name: str) -> float:
+        value = next(given_scores) / 1000 + 0.00037
+        told.append(f"{value:.5f}"[:6])
+        return value
+
+    def writer() -> Iterator[str | Refusal]:
+        for number, text in enumerate(drafts(), 1):
+            yield text if number <= stops_after else Stop()
+
+    fields = {**REQUESTS.get(kind, {})}
+    strategy = {"kind": kind, **fields.pop("strategy", {})}
+    model = judged_by(score, writer())
+    try:
+        outcome = model.play(
+            request(strategy=strategy, threshold=THRESHOLD, max_iterations=6, **fields)
+        )
+    except (Stop, StepFailed):
+        outcome = None
+    assert len(set(model.paths)) == len(model.paths)
+    for question in model.asked("critic"):
+        text = question.prompt.system + question.prompt.user
+        assert str(THRESHOLD) not in text
+        assert not any(value in text for value in told)
+    if outcome is not None:
+        judged = [it.judgement.scored for it in model.moves if isinstance(it, Judged)]
+        assert outcome.best.scored in judged
+        assert outcome.best.scored.draft.sha256 == sha256_of(outcome.best.scored.draft.text)
+        assert outcome.passed <= outcome.best.scored.passes(0.0)
