@@ -1,6 +1,7 @@
 """The only wiring: what the API process is made of, and how it is run."""
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -20,6 +21,9 @@ from app.service import Admission, Casting, Doors, Service, Watching
 from app.service.switches import switched_off
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_wakeups
+
+# Thousands of watchers are many objects that live: see workers/__main__.py.
+COLLECT_AFTER = (50_000, 20, 100)
 
 PATIENCE_S = 30.0
 AGAIN_S = 0.5
@@ -75,6 +79,8 @@ def serve(settings: Settings) -> int:
     except (Unavailable, UnusableRedis, ValueError) as error:
         _log.error("cannot start: %s", error)
         return 1
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
     server.run()
     return 0
 
