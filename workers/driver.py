@@ -210,12 +210,16 @@ class Driver:
         self._recorded.stopping = self._recorded.stopping or state.stopping
         if state.finish_requested and self._recorded.best:
             self._pen.stop(StopReason.FINISHED_EARLY)
-        remaining = self._started + state.limits.max_seconds - self._loop.time()
-        if self._deadline:
-            self._deadline.cancel()
-        self._deadline = self._loop.call_later(max(0.0, remaining), self._overdue)
+        self._set_deadline(self._started + state.limits.max_seconds)
         if state.status is Status.CANCELING or self._recorded.stopping:
             self._abort()
+
+    def _set_deadline(self, at: float) -> None:
+        if self._deadline and self._deadline.when() != at:
+            self._deadline.cancel()
+            self._deadline = None
+        if self._deadline is None:
+            self._deadline = self._loop.call_at(at, self._overdue)
 
     def _overdue(self) -> None:
         self._pen.stop(StopReason.DEADLINE)

@@ -1,4 +1,8 @@
-"""What routes ask for by name."""
+"""What routes ask for by name.
+
+All of it is `async` though nothing waits: the framework would run the rest in threads, at more cost
+than what is done there.
+"""
 
 from collections.abc import Container
 from typing import Annotated
@@ -29,17 +33,17 @@ Absent = SkipJsonSchema[None]
 NUMBER = "^[0-9]{1,18}$"
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:
     service: Service = request.state.service
     return service
 
 
-def _tenant() -> str:
+async def _tenant() -> str:
     """Everybody, until there are keys."""
     return "default"
 
 
-def _prefer(
+async def _prefer(
     prefer: Annotated[
         list[str],
         Header(
@@ -51,7 +55,7 @@ def _prefer(
     return preferred_wait_s(prefer)
 
 
-def _idempotency_key(
+async def _idempotency_key(
     idempotency_key_: Annotated[
         str | Absent,
         Header(
@@ -65,7 +69,7 @@ def _idempotency_key(
     return idempotency_key(idempotency_key_)
 
 
-def _seen(
+async def _seen(
     if_none_match: Annotated[
         list[str],
         Header(
@@ -77,7 +81,7 @@ def _seen(
     return seen_events(if_none_match)
 
 
-def _after(
+async def _after(
     last_event_id: Annotated[
         str | Absent,
         Header(
@@ -93,7 +97,7 @@ def _after(
     return after
 
 
-def _events_as(
+async def _events_as(
     accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
 ) -> str:
     media_type = accepted(accept, (EVENT_STREAM, JSON))

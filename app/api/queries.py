@@ -14,7 +14,7 @@ KNOWN = {"status", "limit", "cursor"}
 MAX_PAIRS = 16
 
 
-def _metadata(request: Request) -> Mapping[str, str]:
+async def _metadata(request: Request) -> Mapping[str, str]:
     """A parameter that is not known is refused: what it was to leave out would be listed."""
     pairs: dict[str, str] = {}
     for name, value in request.query_params.multi_items():

@@ -32,7 +32,9 @@ async def refusals() -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(GIVE_UP_S):
             yield
-    except (RedisConnectionError, RedisTimeoutError, TimeoutError) as error:
+    except (RedisTimeoutError, TimeoutError) as error:
+        raise Unavailable("Redis did not answer in time", retry_after_s=RETRY_AFTER_S) from error
+    except RedisConnectionError as error:
         raise Unavailable("Redis cannot be reached", retry_after_s=RETRY_AFTER_S) from error
     except OutOfMemoryError as error:
         raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
