@@ -57,6 +57,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time() - elapsed_s
         self._deadline: asyncio.TimerHandle | None = None
+        self._overdue_at: float | None = None
         self._in_flight: dict[asyncio.Task[StepCompleted | StepFailed], Ask | Check] = {}
         self._is_leaving = False
 
@@ -215,11 +216,12 @@ class Driver:
             self._abort()
 
     def _set_deadline(self, at: float) -> None:
-        if self._deadline and self._deadline.when() != at:
+        if at == self._overdue_at:
+            return
+        if self._deadline:
             self._deadline.cancel()
-            self._deadline = None
-        if self._deadline is None:
-            self._deadline = self._loop.call_at(at, self._overdue)
+        self._overdue_at = at
+        self._deadline = self._loop.call_at(at, self._overdue)
 
     def _overdue(self) -> None:
         self._pen.stop(StopReason.DEADLINE)
