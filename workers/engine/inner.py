@@ -1,8 +1,7 @@
 """Searches inside a strategy: each with a rubric and limits of its own, below a path of its own."""
 
-from collections.abc import Generator
-from dataclasses import dataclass, replace
-from typing import Any, Generic
+from dataclasses import replace
+from typing import Any
 
 from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
@@ -15,9 +14,9 @@ from workers.engine.moves import (
     Move,
     Play,
     Reply,
-    StepFailed,
     Stop,
     Together,
+    relayed,
     within,
 )
 from workers.engine.search import Outcome, Own, Search
@@ -76,40 +75,20 @@ async def closing_with(task: Task, whole: Search, last: Outcome, reason: StopRea
 
 async def ruled(own: Own, part: Play[Reply]) -> Reply:
     """Play a part whose searches have these rules instead of the refinement's."""
-    try:
-        return await _Ruled(own, part)
-    finally:
-        part.close()
 
-
-@dataclass(frozen=True)
-class _Ruled(Generic[Reply]):
-    own: Own
-    part: Play[Reply]
-
-    def __await__(self) -> Generator[Move[Any], Any, Reply]:
-        try:
-            move = self.part.send(None)
-            while True:
-                try:
-                    reply = yield self._outward(move)
-                except (Stop, StepFailed) as refusal:
-                    move = self.part.throw(refusal)
-                else:
-                    is_news = isinstance(move, Judged)
-                    move = self.part.send(self.own.instead_of(reply) if is_news else reply)
-        except StopIteration as done:
-            result: Reply = done.value
-            return result
-
-    def _outward(self, move: Move[Any]) -> Move[Any]:
+    def outward(move: Move[Any]) -> Move[Any]:
         match move:
             case Judged(threshold=None):
-                return replace(move, threshold=self.own.threshold)
+                return replace(move, threshold=own.threshold)
             case Together():
-                return replace(move, parts=tuple(ruled(self.own, it) for it in move.parts))
+                return replace(move, parts=tuple(ruled(own, it) for it in move.parts))
             case _:
                 return move
+
+    def inward(move: Move[Any], reply: Any) -> Any:
+        return own.instead_of(reply) if isinstance(move, Judged) else reply
+
+    return await relayed(part, outward, inward)
 
 
 def starting_from(task: Task, text: str) -> Task:

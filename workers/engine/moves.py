@@ -5,7 +5,7 @@ and sends the reply back. `within` prefixes the paths of all the moves of a part
 `await`. Every path is used once per refinement: it is the key of the step.
 """
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -140,29 +140,44 @@ class Together(Move[tuple[Any, ...]]):
 Play = Coroutine[Move[Any], Any, Reply]
 
 
+def unchanged(_move: Move[Any], reply: Any) -> Any:
+    """Pass a reply on as it is."""
+    return reply
+
+
 async def within(prefix: str, part: Play[Reply]) -> Reply:
     """Play a part with its moves' paths below `prefix`."""
+    return await relayed(part, lambda move: move.under(prefix))
+
+
+async def relayed(
+    part: Play[Reply],
+    outward: Callable[[Move[Any]], Move[Any]],
+    inward: Callable[[Move[Any], Any], Any] = unchanged,
+) -> Reply:
+    """Play a part with its moves changed on their way out, and the replies on their way in."""
     try:
-        return await _Within(prefix, part)
+        return await _Relay(part, outward, inward)
     finally:
         part.close()
 
 
 @dataclass(frozen=True)
-class _Within(Generic[Reply]):
-    prefix: str
+class _Relay(Generic[Reply]):
     part: Play[Reply]
+    outward: Callable[[Move[Any]], Move[Any]]
+    inward: Callable[[Move[Any], Any], Any]
 
     def __await__(self) -> Generator[Move[Any], Any, Reply]:
         try:
             move = self.part.send(None)
             while True:
                 try:
-                    reply = yield move.under(self.prefix)
+                    reply = yield self.outward(move)
                 except (Stop, StepFailed) as refusal:
                     move = self.part.throw(refusal)
                 else:
-                    move = self.part.send(reply)
+                    move = self.part.send(self.inward(move, reply))
         except StopIteration as done:
             result: Reply = done.value
             return result
