@@ -13,7 +13,9 @@ from redis.exceptions import NoScriptError
 
 from app.store.scripts import Script
 
-BATCH = 512  # requests in one pipeline at most
+# Requests in one pipeline at most. Those of a large batch all wait for the last of them: with 500
+# refinements in flight batches of 512 made waves, and every step wait 70 ms longer than with 64.
+BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
