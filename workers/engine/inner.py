@@ -48,6 +48,17 @@ async def refined(path: str, task: Task, limits: Limits, own: Own) -> Outcome:
     return await below(path, loop(task, search))
 
 
+async def passes_as_it_is(task: Task, whole: Search) -> bool:
+    """Judge the client's own draft, if there is one; True when it passes.
+
+    A draft that passes is never revised again.
+    """
+    if task.draft is not None:
+        draft = await within(whole.upcoming, propose(task, whole))
+        await whole.judged(await within(whole.upcoming, judge(task, draft)))
+    return whole.reason is StopReason.THRESHOLD_MET
+
+
 async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason) -> Outcome:
     """Judge what the inner searches came to as a whole, on the request's own criteria.
 

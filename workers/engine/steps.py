@@ -79,14 +79,6 @@ async def validate(task: Task, draft: Draft) -> Scored:
     )
 
 
-async def spared(part: Play[Reply]) -> Reply | None:
-    """Play a part that the whole can do without; None when it is refused or fails."""
-    try:
-        return await part
-    except (Stop, StepFailed):
-        return None
-
-
 async def surviving(path: str, parts: Sequence[Play[Reply]]) -> tuple[Reply | None, ...]:
     """Play parts side by side and return what each gave, None where one was refused.
 

@@ -7,10 +7,15 @@ from app.contract.limits import Limits
 from app.contract.parted_strategies import MultiPassStrategy, Pass
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
-from workers.engine.inner import closing_with, refined, starting_from, with_instruction
-from workers.engine.moves import Stop, within
+from workers.engine.inner import (
+    closing_with,
+    passes_as_it_is,
+    refined,
+    starting_from,
+    with_instruction,
+)
+from workers.engine.moves import Stop
 from workers.engine.search import Outcome, Own, Search
-from workers.engine.steps import judge, propose
 
 
 async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:
@@ -21,11 +26,8 @@ async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Out
     Validators have their say in the last pass and in the final judgement.
     """
     with Search(limits, starts_with_own_draft=task.draft is not None) as whole:
-        if task.draft is not None:
-            draft = await within("iterations/0", propose(task, whole))
-            await whole.judged(await within("iterations/0", judge(task, draft)))
-        if whole.reason is StopReason.THRESHOLD_MET:
-            return whole.outcome()  # a draft that passes is never revised again
+        if await passes_as_it_is(task, whole):
+            return whole.outcome()
         last = await _passed_over(task, limits, plan)
         return await closing_with(task, whole, last, StopReason.COMPLETED)
     return whole.outcome()

@@ -10,11 +10,18 @@ from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies import NestedStrategy
 from workers.engine.briefs import Task
-from workers.engine.inner import below, closing, ruled, starting_from, with_instruction
-from workers.engine.moves import Check, Draft, Play, Scored, Stop, within
+from workers.engine.inner import (
+    below,
+    closing,
+    passes_as_it_is,
+    ruled,
+    starting_from,
+    with_instruction,
+)
+from workers.engine.moves import Check, Draft, Play, Scored, Stop
 from workers.engine.search import Outcome, Own, Search
 from workers.engine.sections import sections_of
-from workers.engine.steps import judge, propose, surviving
+from workers.engine.steps import surviving
 
 Body = Callable[[Task, Limits, Any], Play[Outcome]]
 
@@ -37,11 +44,8 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy, body: Body) -
     that could not be made keeps the client's text, or is left out and named as missing.
     """
     with Search(limits, starts_with_own_draft=task.draft is not None) as whole:
-        if task.draft is not None:
-            draft = await within("iterations/0", propose(task, whole))
-            await whole.judged(await within("iterations/0", judge(task, draft)))
-        if whole.reason is StopReason.THRESHOLD_MET:
-            return whole.outcome()  # a draft that passes is never revised again
+        if await passes_as_it_is(task, whole):
+            return whole.outcome()
         pieces = _pieces(task, limits, plan)
         parts = [_refined(piece, limits, plan, body) for piece in pieces]
         return await _joined(task, limits, plan, whole, pieces, await surviving("parts", parts))

@@ -7,11 +7,17 @@ from app.contract.parted_strategies import Stage, StepwiseStrategy
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
-from workers.engine.inner import closing_with, refined, starting_from, with_instruction
+from workers.engine.inner import (
+    closing_with,
+    passes_as_it_is,
+    refined,
+    starting_from,
+    with_instruction,
+)
 from workers.engine.moves import StepFailed, Stop, Together, within
 from workers.engine.search import Outcome, Own, Search
 from workers.engine.sections import sections_of
-from workers.engine.steps import judge, propose, write
+from workers.engine.steps import write
 
 
 async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome:
@@ -22,11 +28,8 @@ async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcom
     the last verified one came to. Validators have their say in the last stage and over the whole.
     """
     with Search(limits, starts_with_own_draft=task.draft is not None) as whole:
-        if task.draft is not None:
-            draft = await within("iterations/0", propose(task, whole))
-            await whole.judged(await within("iterations/0", judge(task, draft)))
-        if whole.reason is StopReason.THRESHOLD_MET:
-            return whole.outcome()  # a draft that passes is never revised again
+        if await passes_as_it_is(task, whole):
+            return whole.outcome()
         last, reason = await _staged(task, limits, plan)
         return await closing_with(task, whole, last, reason)
     return whole.outcome()
