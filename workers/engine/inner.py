@@ -7,6 +7,7 @@ from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
+from workers.engine.judging import judge
 from workers.engine.moves import (
     Draft,
     Judged,
@@ -20,7 +21,7 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.search import Outcome, Own, Search
-from workers.engine.steps import judge, propose
+from workers.engine.steps import propose
 
 
 async def loop(task: Task, search: Search) -> Outcome:
@@ -44,7 +45,7 @@ async def refined(path: str, task: Task, limits: Limits, own: Own) -> Outcome:
 
     Raises `Stop` and `StepFailed` when nothing was judged there.
     """
-    search = Search(limits, starts_with_own_draft=task.draft is not None, own=own)
+    search = Search.of(task, limits, own)
     return await below(path, loop(task, search))
 
 

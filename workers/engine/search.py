@@ -23,6 +23,7 @@ from typing import Self
 from app.contract.judgement import ScoreFrom
 from app.contract.limits import Limits
 from app.contract.status import StopReason
+from workers.engine.briefs import Task
 from workers.engine.moves import Judged, Judgement, Scored, Stop
 from workers.engine.similarity import similarity
 
@@ -79,6 +80,11 @@ class Search:
         self._judged: list[Judgement] = []
         self._next = 0 if starts_with_own_draft else 1
         self._stale = 0
+
+    @classmethod
+    def of(cls, task: Task, limits: Limits, own: Own | None = None) -> Self:
+        """Return a search for a task; the draft it may start with is iteration 0."""
+        return cls(limits, starts_with_own_draft=task.draft is not None, own=own)
 
     def __enter__(self) -> Self:
         return self

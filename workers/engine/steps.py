@@ -1,14 +1,13 @@
-"""What strategies are made of: propose a draft, and judge it."""
+"""What strategies are made of: propose a draft, and play parts side by side."""
 
 from collections.abc import Sequence
 
 from app.contract.drafts import draft_of, sha256_of
-from app.contract.judgement import Critique, Finding, OnFail
+from app.contract.judgement import Finding, OnFail
 from workers.engine.asking import Unreadable, ask
-from workers.engine.briefs import Brief, Judge, Revise, Task, Write
+from workers.engine.briefs import Brief, Revise, Task, Write
 from workers.engine.moves import (
     Ask,
-    Check,
     Draft,
     Play,
     Reply,
@@ -20,7 +19,7 @@ from workers.engine.moves import (
 )
 from workers.engine.prompts import render
 from workers.engine.search import Search
-from workers.engine.verdicts import below_floor, reader, total
+from workers.engine.verdicts import below_floor
 
 
 async def propose(task: Task, search: Search) -> Draft:
@@ -34,49 +33,15 @@ async def propose(task: Task, search: Search) -> Draft:
 
 async def write(task: Task) -> str:
     """Return a first text for a task."""
-    return await ask(_question("draft", "generator", Write(task)), _text, "empty_draft")
+    return await ask(question("draft", "generator", Write(task)), _text, "empty_draft")
 
 
 async def revise(task: Task, scored: Scored, parent: str, threshold: float) -> Draft:
     """Return a revision that was asked to mend what failed."""
     failing = failures(task, scored, threshold)
     brief = Revise(task, scored.draft.text, failing, scored.critique, scored.findings)
-    text = await ask(_question("revise", "generator", brief), _text, "empty_draft")
+    text = await ask(question("revise", "generator", brief), _text, "empty_draft")
     return _draft(text, parent, failing)
-
-
-async def judge(task: Task, draft: Draft) -> Scored:
-    """Return the draft with its verdict: validators first, then the blind critic."""
-    findings: tuple[Finding, ...] = ()
-    if task.has_validators:
-        findings = await Check("check", draft.text)
-    question = _question("critique", "critic", Judge(task, draft.text))
-    critique = await ask(question, reader(task.criteria, draft.text), "unreadable_critique")
-    return Scored(
-        draft=draft,
-        score=total(critique.scores, task.criteria),
-        scores=critique.scores,
-        valid=_is_valid(findings),
-        floors_met=not below_floor(critique.scores, task.criteria),
-        critique=critique,
-        findings=findings,
-    )
-
-
-async def validate(task: Task, draft: Draft) -> Scored:
-    """Return the draft with what the validators find; its score is the share of them that pass."""
-    findings = await Check("check", draft.text)
-    failed = {it.source for it in findings if it.on_fail is not OnFail.WARN}
-    return Scored(
-        draft=draft,
-        score=round(1 - len(failed) / task.demanding, 6),
-        scores=(),
-        valid=_is_valid(findings),
-        floors_met=True,
-        critique=Critique(scores=()),
-        findings=findings,
-        score_from="validators",
-    )
 
 
 async def surviving(path: str, parts: Sequence[Play[Reply]]) -> tuple[Reply | None, ...]:
@@ -113,17 +78,13 @@ def failures(task: Task, scored: Scored, threshold: float) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _is_valid(findings: Sequence[Finding]) -> bool:
-    return all(finding.on_fail is not OnFail.VETO for finding in findings)
-
-
 def _line(finding: Finding) -> str:
     quoted = f' at "{finding.quote}"' if finding.quote else ""
     fix = f" Fix: {finding.fix}" if finding.fix else ""
     return f"{finding.kind}{quoted}: {finding.message}{fix}"
 
 
-def _question(path: str, role: Role, brief: Brief) -> Ask:
+def question(path: str, role: Role, brief: Brief) -> Ask:
     return Ask(path, role, brief, render(brief))
 
 

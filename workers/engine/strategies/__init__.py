@@ -1,10 +1,6 @@
 """The strategies by their kind. One file each."""
 
-from collections.abc import Callable
-from typing import Any
-
 from app.contract.judgement import OnFail
-from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from app.contract.validators import JsonSchemaValidator
 from workers.engine.briefs import Task
@@ -17,8 +13,9 @@ from workers.engine.strategies.multi_pass import multi_pass
 from workers.engine.strategies.nested import nested
 from workers.engine.strategies.self_correction import self_correction
 from workers.engine.strategies.stepwise import stepwise
+from workers.engine.whole import Strategy, whole
 
-STRATEGIES: dict[str, Callable[[Task, Limits, Any], Play[Outcome]]] = {
+STRATEGIES: dict[str, Strategy] = {
     "iterative": iterative,
     "critique": critique,
     "self_correction": self_correction,
@@ -43,4 +40,4 @@ def strategy_for(request: RefinementRequest) -> Play[Outcome]:
             it.schema_ for it in request.validators if isinstance(it, JsonSchemaValidator)
         ),
     )
-    return STRATEGIES[request.strategy.kind](task, request.limits(), request.strategy)
+    return whole(request, task, request.limits(), STRATEGIES[request.strategy.kind])

@@ -4,9 +4,10 @@ from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies import BestOfNStrategy
 from workers.engine.briefs import Task
+from workers.engine.judging import judge
 from workers.engine.moves import Scored, within
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import judge, propose, surviving
+from workers.engine.steps import propose, surviving
 
 
 async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcome:
@@ -16,7 +17,7 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
     into revising the best (arXiv:2408.03314). A client's own draft is judged first, and the n are
     then revisions of it. A draft that could not be made costs its number and nothing else.
     """
-    with Search(limits, starts_with_own_draft=task.draft is not None) as search:
+    with Search.of(task, limits) as search:
         if task.draft is not None:
             await search.judged(await within("iterations/0", _scored(task, search)))
         if search.reason is None:

@@ -5,16 +5,16 @@ from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies import CritiqueStrategy
 from workers.engine.briefs import Task
+from workers.engine.judging import judge
 from workers.engine.moves import Draft, within
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import judge
 
 
 async def critique(task: Task, limits: Limits, _plan: CritiqueStrategy) -> Outcome:
     """Judge the given draft once: validators and critic, no revision."""
     if task.draft is None:
         raise ValueError("the critique strategy judges a given draft")
-    with Search(limits, starts_with_own_draft=True) as search:
+    with Search.of(task, limits) as search:
         given = Draft(task.draft, sha256_of(task.draft))
         await search.judged(await within("iterations/0", judge(task, given)))
         search.reason = StopReason.COMPLETED

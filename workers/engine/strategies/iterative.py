@@ -3,9 +3,10 @@
 from app.contract.limits import Limits
 from app.contract.strategies import IterativeStrategy
 from workers.engine.briefs import Task
+from workers.engine.judging import judge
 from workers.engine.moves import within
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import judge, propose
+from workers.engine.steps import propose
 
 
 async def iterative(task: Task, limits: Limits, _plan: IterativeStrategy) -> Outcome:
@@ -13,7 +14,7 @@ async def iterative(task: Task, limits: Limits, _plan: IterativeStrategy) -> Out
 
     Self-Refine, arXiv:2303.17651.
     """
-    with Search(limits, starts_with_own_draft=task.draft is not None) as search:
+    with Search.of(task, limits) as search:
         for at in search.iterations():
             draft = await within(at, propose(task, search))
             scored = await within(at, judge(task, draft))

@@ -25,7 +25,7 @@ async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Out
     every later one, with a floor: a draft that undoes them never ranks above one that keeps them.
     Validators have their say in the last pass and in the final judgement.
     """
-    with Search(limits, starts_with_own_draft=task.draft is not None) as whole:
+    with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
         last = await _passed_over(task, limits, plan)

@@ -43,7 +43,7 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy, body: Body) -
     side by side. When the whole cannot be judged any more its score is the lowest part's. A part
     that could not be made keeps the client's text, or is left out and named as missing.
     """
-    with Search(limits, starts_with_own_draft=task.draft is not None) as whole:
+    with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
         pieces = _pieces(task, limits, plan)

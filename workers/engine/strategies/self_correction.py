@@ -6,9 +6,10 @@ from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies import SelfCorrectionStrategy
 from workers.engine.briefs import Task
+from workers.engine.judging import validate
 from workers.engine.moves import within
 from workers.engine.search import Outcome, Own, Search
-from workers.engine.steps import propose, validate
+from workers.engine.steps import propose
 
 ALL_PASS = Own(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
 
@@ -20,8 +21,7 @@ async def self_correction(task: Task, limits: Limits, _plan: SelfCorrectionStrat
     (arXiv:2304.05128); correcting oneself without it does not work (arXiv:2310.01798).
     """
     task = replace(task, criteria=())
-    own_draft = task.draft is not None
-    with Search(limits, starts_with_own_draft=own_draft, own=ALL_PASS) as search:
+    with Search.of(task, limits, ALL_PASS) as search:
         for at in search.iterations():
             draft = await within(at, propose(task, search))
             await search.judged(await within(at, validate(task, draft)))

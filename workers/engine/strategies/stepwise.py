@@ -27,7 +27,7 @@ async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcom
     (arXiv:2307.15337). A stage that cannot pass, or that fails, is given up, and the result is what
     the last verified one came to. Validators have their say in the last stage and over the whole.
     """
-    with Search(limits, starts_with_own_draft=task.draft is not None) as whole:
+    with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
         last, reason = await _staged(task, limits, plan)

@@ -1,0 +1,19 @@
+"""Everything that a request asks for: its strategy, and what goes before and after it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from app.contract.limits import Limits
+from app.contract.requests import RefinementRequest
+from workers.engine.briefs import Task
+from workers.engine.moves import Play
+from workers.engine.search import Outcome
+
+Strategy = Callable[[Task, Limits, Any], Play[Outcome]]
+
+
+async def whole(
+    request: RefinementRequest, task: Task, limits: Limits, strategy: Strategy
+) -> Outcome:
+    """Play the strategy of a request, and return what it decided."""
+    return await strategy(task, limits, request.strategy)
