@@ -8,18 +8,10 @@ from app.contract.criteria import QUALITY, Criterion, Name
 from app.contract.judgement import OnFail
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.model import Contract
+from app.contract.models import ModelChoice, ModelName, Models
 from app.contract.strategies import SIMPLE, AnyStrategy, IterativeStrategy
 from app.contract.validators import AnyValidator
 
-ModelName = Annotated[
-    str,
-    Field(
-        min_length=3,
-        max_length=200,
-        pattern=r"^[a-z0-9_]+:.+$",
-        description="`provider:name`, such as `openai:gpt-5-mini` or `offline:editor`.",
-    ),
-]
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 MetadataValue = Annotated[str, Field(max_length=256)]
 
@@ -30,6 +22,7 @@ __all__ = [
     "ContextDocument",
     "Criterion",
     "ModelChoice",
+    "ModelName",
     "Models",
     "RefinementRequest",
 ]
@@ -43,21 +36,6 @@ class ContextDocument(Contract):
 
     name: Name
     text: str = Field(max_length=MAX_CONTEXT)
-
-
-class ModelChoice(Contract):
-    """A model for one role, and how to call it."""
-
-    model: ModelName
-    temperature: float | None = Field(None, ge=0, le=2)
-    max_output_tokens: int = Field(4_096, ge=1, le=200_000)
-
-
-class Models(Contract):
-    """Which model plays which role; a role left out uses the server's default model."""
-
-    generator: ModelName | ModelChoice | None = None
-    critic: ModelName | ModelChoice | None = None
 
 
 class RefinementRequest(Contract):
