@@ -48,6 +48,8 @@ LINKS = {
     "request": f"/v1/refinements/{REFINEMENT_ID}/request",
     "cancel": f"/v1/refinements/{REFINEMENT_ID}/cancel",
     "finish": f"/v1/refinements/{REFINEMENT_ID}/finish",
+    "reviews": f"/v1/refinements/{REFINEMENT_ID}/reviews",
+    "continue": f"/v1/refinements/{REFINEMENT_ID}/continue",
 }
 
 SNAPSHOT: Example = {
@@ -74,6 +76,7 @@ SNAPSHOT: Example = {
     },
     "result": None,
     "error": None,
+    "review": None,
     "parent": None,
     "created_at": "2025-11-21T09:30:00.000Z",
     "started_at": "2025-11-21T09:30:00.012Z",

@@ -3,6 +3,9 @@
 import hashlib
 import re
 
+MAX_TEXT = 200_000
+"""Characters of a draft at most."""
+
 FENCED = re.compile(r"\A\s*```[^\n`]*\n(?P<body>.*?)\n?```\s*\Z", re.DOTALL)
 
 

@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.contract.judgement import CriterionScore, Finding, Score, Usage
+from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
 from app.contract.limits import Limits
 from app.contract.model import Contract
+from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Best, Snapshot
 from app.contract.status import StopReason
 
@@ -29,6 +30,8 @@ class EventType(StrEnum):
     CHANGED = "refinement.changed"
     STOPPING = "refinement.stopping"
     CANCELING = "refinement.canceling"
+    PAUSED = "refinement.paused"
+    REVIEWED = "refinement.reviewed"
     COMPLETED = "refinement.completed"
     FAILED = "refinement.failed"
     CANCELED = "refinement.canceled"
@@ -123,6 +126,7 @@ class IterationCompleted(Contract):
     sha256: str
     parent: str | None
     score: Score | None
+    score_from: ScoreFrom = "critique"
     scores: tuple[CriterionScore, ...]
     passed: bool
     findings: tuple[Finding, ...]
@@ -164,6 +168,8 @@ EventData = (
     | Changed
     | Stopping
     | Canceling
+    | Paused
+    | Reviewed
     | Snapshot
 )
 
@@ -178,6 +184,8 @@ DATA_OF: dict[EventType, type[Contract]] = {
     EventType.CHANGED: Changed,
     EventType.STOPPING: Stopping,
     EventType.CANCELING: Canceling,
+    EventType.PAUSED: Paused,
+    EventType.REVIEWED: Reviewed,
     EventType.COMPLETED: Snapshot,
     EventType.FAILED: Snapshot,
     EventType.CANCELED: Snapshot,

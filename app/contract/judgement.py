@@ -9,10 +9,11 @@ from app.contract.model import Contract
 
 Score = Annotated[float, Field(ge=0, le=1)]
 ScoreFrom = Annotated[
-    Literal["critique", "validators", "agreement", "parts"],
+    Literal["critique", "validators", "agreement", "parts", "review"],
     Field(
         description="`critique`: weighted criteria; `validators`: share passed; `agreement`: share"
-        " of samples; `parts`: the lowest part's, when the whole could not be judged any more."
+        " of samples; `parts`: the lowest part's, when the whole could not be judged any more;"
+        " `review`: a reviewer's."
     ),
 ]
 

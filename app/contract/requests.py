@@ -5,10 +5,12 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from app.contract.criteria import QUALITY, Criterion, Name
+from app.contract.drafts import MAX_TEXT
 from app.contract.judgement import OnFail
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.model import Contract
 from app.contract.models import ModelChoice, ModelName, Models
+from app.contract.reviews import ReviewPlan
 from app.contract.strategies import SIMPLE, AnyStrategy, IterativeStrategy
 from app.contract.validators import AnyValidator
 
@@ -27,7 +29,6 @@ __all__ = [
     "RefinementRequest",
 ]
 
-MAX_TEXT = 200_000
 MAX_CONTEXT = 1_000_000
 
 
@@ -51,6 +52,7 @@ class RefinementRequest(Contract):
     stop: Stop = Stop()
     validators: tuple[AnyValidator, ...] = Field((), max_length=20)
     models: Models = Models()
+    review: ReviewPlan | None = None
     metadata: dict[MetadataKey, MetadataValue] = Field(
         {}, max_length=16, json_schema_extra={"additionalProperties": False}
     )

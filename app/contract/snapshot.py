@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
 from app.contract.model import Contract
+from app.contract.reviews import PendingReview
 from app.contract.status import Status, StopReason
 
 
@@ -46,12 +47,16 @@ class Failure(Contract):
 class Links(Contract):
     """Where to go from here, as paths on this server."""
 
+    model_config = ConfigDict(serialize_by_alias=True)
+
     self: str
     events: str
     iterations: str
     request: str
     cancel: str
     finish: str
+    reviews: str
+    continue_: str = Field(alias="continue")
 
 
 class Snapshot(Contract):
@@ -71,6 +76,7 @@ class Snapshot(Contract):
     usage: Usage
     result: Result | None
     error: Failure | None
+    review: PendingReview | None = Field(None, description="What it waits for while `paused`.")
     parent: str | None
     created_at: datetime
     started_at: datetime | None

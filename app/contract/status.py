@@ -51,5 +51,7 @@ class StopReason(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     DEADLINE = "deadline"
     FINISHED_EARLY = "finished_early"
+    APPROVED = "approved"
+    REJECTED = "rejected"
     CANCELED = "canceled"
     ERROR = "error"

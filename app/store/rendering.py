@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from app.contract.events import DATA_OF, Event, EventData, EventType
 from app.contract.judgement import Usage
+from app.contract.reviews import Paused, PendingReview
 from app.contract.snapshot import Links
 from app.contract.status import TERMINAL, Status
 from app.store.codec import decode_limits, json_moment, moment
@@ -37,6 +38,8 @@ def links(refinement_id: str) -> Links:
         request=f"{at}/request",
         cancel=f"{at}/cancel",
         finish=f"{at}/finish",
+        reviews=f"{at}/reviews",
+        **{"continue": f"{at}/continue"},
     )
 
 
@@ -67,7 +70,8 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"usage": stored(b"usage"),
         b"result": summary.get(b"result", b"null") if has_ended else b"null",
         b"error": stored(b"error"),
-        b"parent": b"null",
+        b"review": _review(summary),
+        b"parent": quoted(b"parent"),
         b"created_at": json_moment(summary[b"created_at"]),
         b"started_at": json_moment(summary.get(b"started_at")),
         b"ended_at": json_moment(summary.get(b"ended_at")),
@@ -77,6 +81,22 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"links": links(refinement_id).model_dump_json().encode(),
     }
     return b"{" + b",".join(b'"%b":%b' % member for member in members.items()) + b"}"
+
+
+def _review(summary: Summary) -> bytes:
+    """Return what is asked of a reviewer, with moments by Redis time; null unless paused."""
+    if b"review" not in summary:
+        return b"null"
+    asked = Paused.model_validate_json(summary[b"review"])
+    pending = PendingReview(
+        key=asked.key,
+        path=asked.path,
+        question=asked.question,
+        on_timeout=asked.on_timeout,
+        asked_at=moment(int(summary[b"paused_at"])),
+        deadline=moment(int(summary[b"review_until"])),
+    )
+    return pending.model_dump_json().encode()
 
 
 def paired(fields: Sequence[bytes]) -> Summary:

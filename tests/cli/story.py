@@ -16,8 +16,9 @@ from app.contract.events import (
 )
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.limits import Limits
-from app.contract.snapshot import Best, Diff, IterationScore, Links, Result, Snapshot
+from app.contract.snapshot import Best, Diff, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
+from app.store.rendering import links
 
 ID = "ref_01STORY"
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
@@ -60,7 +61,6 @@ def snapshot(
     result = None
     if draft is not None:
         result = Result(**score(1, 0.91).model_dump(), draft=draft, sha256="0" * 64)
-    paths = {name: f"/{name}" for name in Links.model_fields}
     return Snapshot(
         id=ID,
         status=status,
@@ -83,7 +83,7 @@ def snapshot(
         expires_at=AT,
         last_event=7,
         metadata={},
-        links=Links(**paths),
+        links=links(ID),
     )
 
 
