@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from standardwebhooks import Webhook
 
 from app.contract.validators import HttpValidator
+from workers.addresses import is_public, public_socket
+from workers.endpoints import Endpoints, open_endpoints
 from workers.validators import ValidatorUnavailable, compile_validators
-from workers.validators.addresses import is_public, public_socket
-from workers.validators.endpoints import Endpoints, open_endpoints
 from workers.validators.http import MAX_VIOLATIONS, check_http
 from workers.validators.outside import Outside
 from workers.validators.violation import Violation

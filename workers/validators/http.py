@@ -1,10 +1,12 @@
 """The `http` validator: an endpoint of the caller's says whether a draft passes."""
 
+import json
+
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.judgement import Span
 from app.contract.validators import HttpValidator
-from workers.validators.endpoints import Endpoints, body_with
+from workers.endpoints import Endpoints, EndpointUnavailable
 from workers.validators.unavailable import ValidatorUnavailable
 from workers.validators.violation import Violation, shortened
 
@@ -41,7 +43,11 @@ async def check_http(
     """
     if endpoints is None:
         raise ValidatorUnavailable("calls cannot be signed: HONE_SECRET_KEY is not set")
-    reply = await endpoints.post(validator.url, body_with(draft), key, validator.timeout_s)
+    body = json.dumps({"draft": draft}, ensure_ascii=False).encode()
+    try:
+        reply = await endpoints.post(validator.url, body, key, validator.timeout_s)
+    except EndpointUnavailable as error:
+        raise ValidatorUnavailable(f"the endpoint gave no verdict: {error.detail}") from None
     try:
         verdict = Verdict.model_validate_json(reply)
     except ValidationError as error:

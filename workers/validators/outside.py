@@ -1,11 +1,14 @@
-"""What validators need of the server beyond a process: a sandbox, a way to callers' endpoints."""
+"""What a request may need of the server beyond a process: a sandbox, a way to endpoints."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from aiohttp.connector import SocketFactoryType
+
 from app.settings import Settings
-from workers.validators.endpoints import Endpoints, open_endpoints
+from workers.addresses import public_socket
+from workers.endpoints import Endpoints, open_endpoints
 from workers.validators.sandbox import Sandbox, open_sandbox
 
 
@@ -21,12 +24,17 @@ NOTHING = Outside()
 
 
 @asynccontextmanager
-async def open_outside(settings: Settings) -> AsyncIterator[Outside]:
-    """Keep open what the settings allow. Raises `RunsAsRoot`."""
+async def open_outside(
+    settings: Settings, socket_factory: SocketFactoryType = public_socket
+) -> AsyncIterator[Outside]:
+    """Keep open what the settings allow. Raises `RunsAsRoot`.
+
+    Sockets to endpoints come from `socket_factory`.
+    """
     sandbox = open_sandbox(allowed=settings.python_tests)
     key = settings.secret_key.get_secret_value() if settings.secret_key else ""
     if not key:
         yield Outside(sandbox)
         return
-    async with open_endpoints(key) as endpoints:
+    async with open_endpoints(key, socket_factory=socket_factory) as endpoints:
         yield Outside(sandbox, endpoints)

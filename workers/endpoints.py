@@ -9,7 +9,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,19 +17,26 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from aiohttp.connector import SocketFactoryType
 
+from workers.addresses import public_socket
 from workers.models.http import FIELDS, Transport
 from workers.models.port import ModelError
 from workers.models.retries import Patience
 from workers.models.wire import Request
-from workers.validators.addresses import public_socket
-from workers.validators.unavailable import ValidatorUnavailable
 
 MAX_REPLY = 256 * 1024
 PREFIX = "whsec_"
 
 
+class EndpointUnavailable(Exception):
+    """There is no answer that can be used; `detail` says why."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
 class Endpoints:
-    """Posts drafts, several tries within the time of a call, each with the same id and key."""
+    """Posts JSON, several tries within the time of a call, each with the same id and key."""
 
     def __init__(
         self, session: aiohttp.ClientSession, secret_key: str, clock: Callable[[], float]
@@ -40,7 +46,7 @@ class Endpoints:
         self._clock = clock
 
     async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
-        """Return the body of a 2xx reply, at most `MAX_REPLY` bytes. Raises `ValidatorUnavailable`.
+        """Return the body of a 2xx reply, at most `MAX_REPLY` bytes. Raises `EndpointUnavailable`.
 
         `key` is the same whenever the same step is taken again.
         """
@@ -49,7 +55,7 @@ class Endpoints:
         try:
             return await Transport(self._session, patience, MAX_REPLY).step(key).post(request)
         except ModelError as error:
-            raise ValidatorUnavailable(f"the endpoint gave no verdict: {error.detail}") from None
+            raise EndpointUnavailable(error.detail) from None
 
 
 @asynccontextmanager
@@ -97,8 +103,3 @@ def signed(key: bytes, body: bytes, step: str, timestamp: int) -> dict[str, str]
         "webhook-timestamp": str(timestamp),
         "webhook-signature": f"v1,{signature}",
     }
-
-
-def body_with(draft: str) -> bytes:
-    """Return what an endpoint is sent."""
-    return json.dumps({"draft": draft}, ensure_ascii=False).encode()
