@@ -36,7 +36,7 @@ class Span(Contract):
 class Finding(Contract):
     """One thing that is wrong with a draft: where, what, and how to mend it."""
 
-    source: str = Field(description="Who found it: `critic`, or a validator as `validators/0`.")
+    source: str = Field(description="Who found it: `critic`, `verification`, or `validators/0`.")
     kind: str = Field(description="Criterion or kind of validator that it concerns.")
     message: str
     fix: str | None = Field(None, description="What to do about it.")
@@ -47,12 +47,23 @@ class Finding(Contract):
     on_fail: OnFail = OnFail.REVISE
 
 
+class Quotation(Contract):
+    """Words that stand in the draft, checked by this server, and where they stand."""
+
+    quote: str
+    span: Span
+
+
 class CriterionScore(Contract):
     """How far a draft meets one criterion; `null` when the critic cannot measure it."""
 
     criterion: str
     score: Score | None
     reason: str = ""
+    evidence: tuple[Quotation, ...] = Field((), description="Words of the draft that show why.")
+    unsupported: int = Field(
+        0, ge=0, description="Quotations dropped because they do not stand in the draft."
+    )
 
 
 class Critique(Contract):

@@ -1,16 +1,21 @@
 """Reading a critic's reply, and what follows from it. Fail closed: nothing is guessed."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.drafts import draft_of
-from app.contract.judgement import CriterionScore, Critique, Finding, Span
+from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.requests import Criterion
 from workers.engine.asking import Unreadable
+from workers.engine.evidence import Source
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; what follows is dropped."""
+
+MOST_EVIDENCE = 10
+"""Quotations looked up for one criterion; what follows is dropped."""
 
 
 class _Said(BaseModel):
@@ -21,6 +26,13 @@ class _Score(_Said):
     criterion: str
     score: float | None = Field(ge=0, le=1)
     reason: str = ""
+    evidence: Any = None
+    """What is no quotation is dropped, and costs nothing else of the verdict."""
+
+
+class _Quoted(_Said):
+    quote: str
+    span: Span | None = None
 
 
 class _Finding(_Said):
@@ -44,12 +56,13 @@ def reader(criteria: Sequence[Criterion], draft: str) -> Callable[[str], Critiqu
 
     def read(reply: str) -> Critique:
         verdict = _parsed(reply)
+        source = Source(draft)
         return Critique(
-            scores=_scores(verdict, criteria),
+            scores=_scores(verdict, criteria, source),
             strengths=tuple(verdict.strengths[:MOST_LINES]),
             weaknesses=tuple(verdict.weaknesses[:MOST_LINES]),
             suggestions=tuple(verdict.suggestions[:MOST_LINES]),
-            findings=tuple(_finding(it, draft) for it in verdict.findings[:MOST_LINES]),
+            findings=tuple(_finding(it, source) for it in verdict.findings[:MOST_LINES]),
         )
 
     return read
@@ -72,7 +85,7 @@ def below_floor(
     given = {it.criterion: it.score for it in scores}
 
     def is_below(criterion: Criterion) -> bool:
-        score = given[criterion.name]
+        score = given.get(criterion.name)
         return criterion.floor is not None and (score is None or score < criterion.floor)
 
     return tuple(criterion for criterion in criteria if is_below(criterion))
@@ -91,7 +104,9 @@ def _parsed(reply: str) -> _Verdict:
         raise Unreadable(f"{where}: {first['msg']}") from None
 
 
-def _scores(verdict: _Verdict, criteria: Sequence[Criterion]) -> tuple[CriterionScore, ...]:
+def _scores(
+    verdict: _Verdict, criteria: Sequence[Criterion], source: Source
+) -> tuple[CriterionScore, ...]:
     given = {it.criterion: it for it in verdict.scores}
     names = [criterion.name for criterion in criteria]
     if len(given) < len(verdict.scores):
@@ -100,19 +115,43 @@ def _scores(verdict: _Verdict, criteria: Sequence[Criterion]) -> tuple[Criterion
         raise Unreadable(f"no score for {', '.join(missing)}")
     if unknown := [name for name in given if name not in names]:
         raise Unreadable(f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
-    scores = tuple(
-        CriterionScore(criterion=name, score=given[name].score, reason=given[name].reason)
-        for name in names
-    )
+    scores = tuple(_score(given[name], source) for name in names)
     if all(it.score is None for it in scores):
         raise Unreadable("no criterion has a score")
     return scores
 
 
-def _finding(said: _Finding, draft: str) -> Finding:
-    """Take over a finding; words that do not stand in the draft are no quotation of it."""
-    quote = said.quote if said.quote and said.quote in draft else None
-    span = said.span if said.span and said.span.start <= said.span.end <= len(draft) else None
+def _score(said: _Score, source: Source) -> CriterionScore:
+    """Take over a score with the evidence that stands in the draft."""
+    lines = said.evidence if isinstance(said.evidence, list) else [said.evidence]
+    quoted = [it for it in lines[:MOST_EVIDENCE] if it is not None]
+    found = [_quotation(it, source) for it in quoted]
+    return CriterionScore(
+        criterion=said.criterion,
+        score=said.score,
+        reason=said.reason,
+        evidence=tuple(dict.fromkeys(it for it in found if it is not None)),
+        unsupported=found.count(None),
+    )
+
+
+def _quotation(said: Any, source: Source) -> Quotation | None:
+    try:
+        quoted = _Quoted.model_validate({"quote": said} if isinstance(said, str) else said)
+    except ValidationError:
+        return None
+    return source.quotation(quoted.quote, quoted.span)
+
+
+def _finding(said: _Finding, source: Source) -> Finding:
+    """Take over a finding, anchored to the words that it quotes.
+
+    A quotation that does not stand in the draft is dropped, and with it the place it claims.
+    """
+    quote, span = None, said.span if said.span and source.holds(said.span) else None
+    if said.quote and said.quote.strip():
+        quoted = source.quotation(said.quote, said.span)
+        quote, span = (quoted.quote, quoted.span) if quoted else (None, None)
     return Finding(
         source="critic", kind=said.kind, message=said.message, fix=said.fix, span=span, quote=quote
     )

@@ -101,3 +101,12 @@ def test_strengths_and_suggestions_say_what_was_counted() -> None:
 
 def test_the_same_text_gets_the_same_verdict() -> None:
     assert judged(ROUGH_TEXT, (QUALITY,)) == judged(ROUGH_TEXT, (QUALITY,))
+
+
+def test_the_evidence_stands_in_the_draft_and_is_what_a_score_was_lost_for() -> None:
+    scores = verdict(ROUGH_TEXT, "conciseness", "spelling", "warmth").scores
+    conciseness, spelling, warmth = (it.evidence for it in scores)
+    assert (len(conciseness), len(spelling), warmth) == (3, 3, ())
+    for it in (*conciseness, *spelling):
+        assert it.quote == ROUGH_TEXT[it.span.start : it.span.end]
+    assert not {it.quote for it in conciseness} & {it.quote for it in spelling}

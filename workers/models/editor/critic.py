@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from app.contract.editor import MeasureKind, measure_for
-from app.contract.judgement import CriterionScore, Critique, Finding, Span
+from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.requests import Criterion
 from workers.models.editor.assessment import RELEVANT, Assessed, assess, counted
 from workers.models.editor.document import Document
@@ -16,6 +16,9 @@ MOST_FINDINGS = 40
 
 LONGEST_QUOTE = 200
 
+MOST_EVIDENCE = 3
+"""Quotations that show what a score was lost for, the worst first."""
+
 
 def judged(draft: str, criteria: Sequence[Criterion]) -> Critique:
     """Return the verdict on a draft; criteria that cannot be measured on it have score None."""
@@ -26,7 +29,7 @@ def judged(draft: str, criteria: Sequence[Criterion]) -> Critique:
     ranked = _ranked(analysis, assessed)
     found = {kind: len(analysis.of(kind)) for kind in Kind if kind in {it.kind for it, _ in ranked}}
     return Critique(
-        scores=_scores(assessed),
+        scores=tuple(_score(it, _evidence(draft, analysis, it)) for it in assessed),
         strengths=tuple(_strengths(analysis, assessed)),
         weaknesses=tuple(f"{counted(analysis, kind)}." for kind in found),
         suggestions=tuple(_suggestions(ranked)),
@@ -66,11 +69,26 @@ def _ranked(analysis: Analysis, assessed: Sequence[Assessed]) -> list[tuple[Issu
     return [(issue, named[issue.kind][1]) for issue in issues]
 
 
-def _scores(assessed: Iterable[Assessed]) -> tuple[CriterionScore, ...]:
-    return tuple(
-        CriterionScore(criterion=it.criterion.name, score=it.score, reason=it.reason)
-        for it in assessed
+def _score(assessed: Assessed, evidence: tuple[Quotation, ...] = ()) -> CriterionScore:
+    return CriterionScore(
+        criterion=assessed.criterion.name,
+        score=assessed.score,
+        reason=assessed.reason,
+        evidence=evidence,
     )
+
+
+def _evidence(draft: str, analysis: Analysis, assessed: Assessed) -> tuple[Quotation, ...]:
+    """Return the words that most of a criterion's score was lost for."""
+    shares = {kind: share for kind, _, share in _shares([assessed])}
+    issues = [issue for issue in analysis.issues if issue.kind in shares]
+    issues.sort(key=lambda it: (-it.cost * shares[it.kind], it.start))
+    return tuple(_quotation(draft, issue.start, issue.end) for issue in issues[:MOST_EVIDENCE])
+
+
+def _quotation(draft: str, start: int, end: int) -> Quotation:
+    end = min(end, start + LONGEST_QUOTE)
+    return Quotation(quote=draft[start:end], span=Span(start=start, end=end))
 
 
 def _strengths(analysis: Analysis, assessed: Sequence[Assessed]) -> list[str]:
@@ -93,14 +111,14 @@ def _suggestions(ranked: Sequence[tuple[Issue, str]]) -> list[str]:
 
 
 def _finding(draft: str, issue: Issue, criterion: str) -> Finding:
-    end = min(issue.end, issue.start + LONGEST_QUOTE)
+    quoted = _quotation(draft, issue.start, issue.end)
     return Finding(
         source="critic",
         kind=criterion,
         message=issue.message,
         fix=issue.fix,
-        span=Span(start=issue.start, end=end),
-        quote=draft[issue.start : end],
+        span=quoted.span,
+        quote=quoted.quote,
     )
 
 
@@ -114,8 +132,7 @@ def _judged_json(draft: str, criteria: Sequence[Criterion]) -> Critique:
         if measure is not None and measure.kind in {MeasureKind.JSON, MeasureKind.QUALITY}:
             scores.append(CriterionScore(criterion=criterion.name, score=score, reason=reason))
         elif measure is not None and measure.kind is MeasureKind.LENGTH:
-            sized = assess(Analysis(Document(draft)), criterion, measure)
-            scores += _scores([sized])
+            scores.append(_score(assess(Analysis(Document(draft)), criterion, measure)))
         else:
             unmeasured = "Not measured: the draft is JSON, not prose."
             scores.append(CriterionScore(criterion=criterion.name, score=None, reason=unmeasured))

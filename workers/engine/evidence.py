@@ -1,0 +1,68 @@
+"""Words quoted from a draft, looked up in it: what does not stand there is no quotation."""
+
+import re
+from bisect import bisect_left
+from functools import cached_property
+from itertools import accumulate
+
+from app.contract.judgement import Quotation, Span
+
+WHITE = re.compile(r"\s+")
+
+LONGEST = 1_000
+"""Code points of a quotation; of a longer one its beginning is kept."""
+
+
+class Source:
+    """A text that is quoted from."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def quotation(self, said: str, at: Span | None = None) -> Quotation | None:
+        """Return the words as they stand in the text, and where; None when they do not.
+
+        They stand there exactly, or else with runs of white space taken as equal. `at` chooses
+        among several places; where other words stand it counts for nothing, and the first place
+        is taken.
+        """
+        quote = said.strip()
+        if not quote:
+            return None
+        if at is not None and _even(self._text[at.start : at.end]) == _even(quote):
+            return self._at(at.start, at.end)
+        start = self._text.find(quote)
+        if start >= 0:
+            return self._at(start, start + len(quote))
+        start = self._evened.find(_even(quote))
+        if start < 0:
+            return None
+        return self._at(self._place(start), self._place(start + len(_even(quote)) - 1) + 1)
+
+    def holds(self, span: Span) -> bool:
+        """Return whether a span lies in the text."""
+        return span.start <= span.end <= len(self._text)
+
+    def _at(self, start: int, end: int) -> Quotation:
+        end = min(end, start + LONGEST, len(self._text))
+        return Quotation(quote=self._text[start:end], span=Span(start=start, end=end))
+
+    @cached_property
+    def _evened(self) -> str:
+        return WHITE.sub(" ", self._text)
+
+    @cached_property
+    def _runs(self) -> tuple[list[int], list[int]]:
+        """Return where the evened text is shorter, and by how much up to there."""
+        runs = [found.span() for found in WHITE.finditer(self._text)]
+        lost = [0, *accumulate(end - start - 1 for start, end in runs)]
+        return [start - less for (start, _), less in zip(runs, lost, strict=False)], lost
+
+    def _place(self, position: int) -> int:
+        """Return where a character of the evened text that is not white stands in the text."""
+        places, lost = self._runs
+        return position + lost[bisect_left(places, position)]
+
+
+def _even(text: str) -> str:
+    return WHITE.sub(" ", text).strip()
