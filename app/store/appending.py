@@ -49,9 +49,13 @@ class Journal:
         """Append all of `entries` with the summary fields that go with them, or nothing.
 
         A second `refinement.stopping` is left out. While it is `canceling`, `to` succeeded or
-        failed becomes canceled. Raises Fenced, StaleLimits and redis errors. After a redis error
-        or a cancellation the same call may be made again, and happens once; if another one is
-        made instead, the first happens before it.
+        failed becomes canceled. `to` paused takes one `refinement.paused` among the entries: it
+        gives the claim up, and the time for the review begins. When it is `canceling`, `stopping`
+        or asked to finish, that entry is left out and it goes on: the state's status tells.
+
+        Raises Fenced, StaleLimits and redis errors. After a redis error or a cancellation the same
+        call may be made again, and happens once; if another one is made instead, the first happens
+        before it.
         """
         payload = ("" if limits_seq is None else limits_seq, *encode_append(entries, fields, to))
         async with self._turn:

@@ -12,6 +12,7 @@ from app.contract.events import DATA_OF, EventType, Queued
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.reviews import Review, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason
 from app.store.state import Entry, Fields, State, Submitted
@@ -64,13 +65,23 @@ def encode_append(
 ) -> tuple[str | bytes | int, ...]:
     """Return the arguments of an append that say what is written.
 
-    Raises ValueError unless there are entries, and a terminal one exactly when `to` is terminal.
+    Raises ValueError unless there are entries, a terminal one exactly when `to` is terminal, and
+    `refinement.paused` exactly when `to` is paused.
     """
     ends = any(entry.type.is_terminal for entry in entries)
     if not entries or ends != (to is not None and to.is_terminal):
         raise ValueError("an append needs entries, and a terminal one exactly when it ends")
+    asks = [entry.type for entry in entries].count(EventType.PAUSED)
+    if asks != (to is Status.PAUSED):
+        raise ValueError("an append asks for one review exactly when it pauses")
     encoded = encode_fields(fields)
     return (to or "", len(encoded), *encoded, *encode_entries(entries))
+
+
+def encode_said(review: Review) -> bytes:
+    """Return the data of `refinement.reviewed` without the key, which review.lua knows."""
+    said = Reviewed(key="", by="reviewer", **review.model_dump(exclude={"path"}))
+    return said.model_dump_json(exclude={"key"}).encode()
 
 
 def decode_state(reply: bytes, known: State | None) -> State:

@@ -3,7 +3,7 @@
 hone:1:refinement:ID            hash: the summary of the journal
 hone:1:journal:ID               stream: entry n has the id `n-0`
 hone:1:request:ID               hash: `request` and `models`, JSON
-hone:1:due                      sorted set: id -> when to look at it (lease, retention)
+hone:1:due                      sorted set: id -> when to look at it (lease, review, retention)
 hone:1:waiting                  sorted set: id -> when its place in the RQ queue may be doubted
 hone:1:overtaken                the highest `waiting` score that was ever claimed
 hone:1:workers                  sorted set: name -> when its sign of life expires

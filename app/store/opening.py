@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from app.settings import Settings
+from app.store.commands import Commands
 from app.store.connection import (
     api_client,
     blocking_client,
@@ -34,15 +35,17 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
         async with api_client(settings.redis_url) as client:
             async with refusals():
                 await check_server(client)
+            lease_ms = _milliseconds(settings.lease_s)
             creation = Creation(
                 queue,
                 blocking,
                 executor,
                 queue_max=settings.queue_max,
-                lease_ms=_milliseconds(settings.lease_s),
+                lease_ms=lease_ms,
                 retention_ms=_milliseconds(settings.retention_s),
             )
-            store = Store(client, creation)
+            postman = Postman(queue, blocking, executor, lease_ms)
+            store = Store(client, creation, Commands(client, postman, lease_ms))
             yield store
             await store.aclose()
 

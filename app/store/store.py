@@ -13,6 +13,7 @@ from app.contract.errors import Overloaded, Unavailable
 from app.contract.events import Event
 from app.contract.limits import Limits, LimitsChange
 from app.contract.requests import RefinementRequest
+from app.contract.reviews import Review
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.store.commands import Commands
@@ -43,12 +44,12 @@ async def refusals() -> AsyncIterator[None]:
 class Store:
     """What the API may do. Every method raises `Unavailable` when Redis cannot be reached."""
 
-    def __init__(self, client: Redis, creation: Creation) -> None:
+    def __init__(self, client: Redis, creation: Creation, commands: Commands) -> None:
         self._client = client
         self._creation = creation
         self._reader = Reader(client)
         self._listing = Listing(client)
-        self._commands = Commands(client)
+        self._commands = commands
 
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
         """Store and queue a refinement in one transaction.
@@ -117,12 +118,24 @@ class Store:
     async def finish(
         self, tenant: str, refinement_id: str, command_id: str | None = None
     ) -> Snapshot:
-        """Let it end with its best draft, as soon as there is one.
+        """Let it end with its best draft, as soon as there is one; what is paused is queued.
 
         Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
         """
         async with refusals():
             await self._commands.finish(tenant, refinement_id, command_id)
+            return await self._reader.snapshot(tenant, refinement_id)
+
+    async def review(
+        self, tenant: str, refinement_id: str, review: Review, command_id: str | None = None
+    ) -> Snapshot:
+        """Let it go on with a reviewer's word.
+
+        Raises RefinementNotFound, Conflict unless this review is pending, and IdempotencyMismatch
+        for a `command_id` that said something else.
+        """
+        async with refusals():
+            await self._commands.review(tenant, refinement_id, review, command_id)
             return await self._reader.snapshot(tenant, refinement_id)
 
     async def change(

@@ -6,6 +6,7 @@ from typing import Any, cast
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.drafts import sha256_of
 from app.contract.events import (
@@ -21,9 +22,20 @@ from app.contract.events import (
 )
 from app.contract.judgement import Usage
 from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.reviews import OnTimeout, Paused
 from app.contract.snapshot import Best, Failure, IterationScore, Result
-from app.contract.status import StopReason
-from app.store import Claimed, Entry, Fields, Journal, NewRefinement, Store, WorkerStore, keys
+from app.contract.status import Status, StopReason
+from app.store import (
+    Claimed,
+    Entry,
+    Fields,
+    Journal,
+    NewRefinement,
+    State,
+    Store,
+    WorkerStore,
+    keys,
+)
 
 TENANT = "default"
 BODY = "a" * 64
@@ -40,6 +52,13 @@ class ListQueue:
 
     def length(self, connection: BlockingRedis) -> int:
         return int(connection.llen(self.KEY))
+
+
+class Full(ListQueue):
+    """A queue that takes nothing."""
+
+    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
+        raise RedisConnectionError("lost on the way there")
 
 
 def new(tenant: str = TENANT, body: str = BODY, **metadata: str) -> NewRefinement:
@@ -142,6 +161,46 @@ def iteration(held: Held) -> Entry:
     return Entry(EventType.ITERATION_COMPLETED, completed)
 
 
+def asking(
+    key: str = "iterations/1/review", timeout_s: float = 60, on_timeout: OnTimeout = "finish"
+) -> Entry:
+    asked = Paused(
+        key=key,
+        path="iterations/1",
+        iteration=1,
+        score=0.9,
+        sha256=BEST.sha256,
+        when="each_iteration",
+        timeout_s=timeout_s,
+        on_timeout=on_timeout,
+        question="Is this draft good enough?",
+    )
+    return Entry(EventType.PAUSED, asked)
+
+
+async def pause(
+    held: Held,
+    *entries: Entry,
+    key: str = "iterations/1/review",
+    timeout_s: float = 60,
+    on_timeout: OnTimeout = "finish",
+    alone: bool = False,
+) -> State:
+    """Ask a reviewer, in one append with what was judged unless `alone`."""
+    judged = () if alone else (step(f"{key}d"), iteration(held))
+    asked = asking(key, timeout_s, on_timeout)
+    fields = Fields() if alone else JUDGED
+    return await held.journal.append([*judged, *entries, asked], fields, to=Status.PAUSED)
+
+
+async def paused(
+    store: Store, worker: WorkerStore, timeout_s: float = 60, on_timeout: OnTimeout = "finish"
+) -> Held:
+    held = await started(store, worker)
+    await pause(held, timeout_s=timeout_s, on_timeout=on_timeout)
+    return held
+
+
 async def recorded(worker: WorkerStore, refinement_id: str) -> tuple[Event, ...]:
     """Return the journal as a worker that claims it reads it."""
     return (await worker.load(refinement_id))[1]
@@ -154,6 +213,11 @@ async def expire_lease(redis: Redis, refinement_id: str) -> None:
 
 
 async def expire_retention(redis: Redis, refinement_id: str) -> None:
+    await redis.zadd(keys.DUE, {refinement_id: 1})
+
+
+async def expire_review(redis: Redis, refinement_id: str) -> None:
+    """Let the time for a review be over."""
     await redis.zadd(keys.DUE, {refinement_id: 1})
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 from redis.asyncio import Redis
-from redis.client import Pipeline
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.errors import RefinementNotFound
@@ -13,6 +12,7 @@ from tests.store.stage import (
     BROKEN,
     FAILED,
     TENANT,
+    Full,
     ListQueue,
     claim,
     doubt,
@@ -118,13 +118,6 @@ async def test_a_worker_that_comes_back_before_its_refinement_was_taken_keeps_it
     assert await worker.renew({held.id: held.token}) == set()
     assert await redis.zscore(keys.WAITING, held.id) is None
     assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
-
-
-class Full(ListQueue):
-    """A queue that takes nothing."""
-
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
-        raise RedisConnectionError("lost on the way there")
 
 
 async def test_what_was_handed_back_but_not_posted_is_due_at_once(

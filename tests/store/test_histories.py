@@ -6,6 +6,7 @@ answers are lost; jobs are lost; time passes. What must hold is looked at after 
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -45,7 +46,9 @@ class Auditor:
         assert [it.type.is_terminal for it in events[:-1]].count(True) == 0
         assert events[-1].type.is_terminal == snapshot.status.is_terminal
         assert [it.type for it in events].count(EventType.STOPPING) <= 1
-        done = [key for it in events if (key := getattr(it.data, "key", None))]
+        assert (snapshot.review is not None) == (snapshot.status is Status.PAUSED)
+        told = [it.data for it in events if it.type is not EventType.PAUSED]
+        done = [key for data in told if (key := getattr(data, "key", None))]
         assert len(done) == len(set(done))
         if before and before.last_event == snapshot.last_event:
             assert before == snapshot
@@ -70,6 +73,7 @@ def reaches(start: Status, end: Status) -> bool:
     return end in MOVES[start] or any(reaches(between, end) for between in MOVES[start])
 
 
+@pytest.mark.parametrize("beginning", [["submit"], ["submit", "deliver", "ask"]])
 @examples(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -81,7 +85,11 @@ def reaches(start: Status, end: Status) -> bool:
     )
 )
 async def test_any_history_leaves_the_record_whole(
-    settings: Settings, queue: ListQueue, redis: Redis, history: list[tuple[str, int]]
+    settings: Settings,
+    queue: ListQueue,
+    redis: Redis,
+    beginning: list[str],
+    history: list[tuple[str, int]],
 ) -> None:
     await redis.flushdb()
     async with (
@@ -89,8 +97,7 @@ async def test_any_history_leaves_the_record_whole(
         open_worker_store(settings, queue, "worker-1") as worker,
     ):
         world, auditor = World(store, worker, redis), Auditor(store, redis)
-        await world.submit()
-        for action, n in history:
+        for action, n in [*((action, 0) for action in beginning), *history]:
             await world.act(action, n)
             await auditor.look_at_all(world.ids)
         for _ in range(2):

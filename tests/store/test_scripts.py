@@ -6,21 +6,25 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.limits import LimitsChange
+from app.contract.reviews import Review
 from app.contract.status import Status
 from app.store import Store, WorkerStore
-from app.store.codec import encode_limits
+from app.store.codec import encode_entries, encode_limits, encode_said
 from app.store.scripts import SCRIPTS, run
 from tests.store.stage import (
     BROKEN,
     FAILED,
     JUDGED,
     TENANT,
+    asking,
     doubt,
     everything,
     expire_lease,
     expire_retention,
+    expire_review,
     iteration,
     new,
+    paused,
     started,
     submit,
 )
@@ -36,6 +40,12 @@ async def _append(store: Store, worker: WorkerStore, _: Redis) -> Args:
     await store.finish(TENANT, held.id)
     fields = ("phase", '["a"]')
     return (held.id, held.token, 1, 2, "", 1, "", len(fields), *fields, "step.completed", "{}")
+
+
+async def _pause(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    held = await started(store, worker)
+    asked = encode_entries([asking()])
+    return (held.id, held.token, 1, 2, "", 1, "paused", 0, "iteration.completed", "{}", *asked)
 
 
 async def _end(store: Store, worker: WorkerStore, _: Redis) -> Args:
@@ -101,6 +111,8 @@ async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> Args:
     await ended.journal.append([FAILED], BROKEN, to=Status.FAILED)
     for held in (running, canceling):
         await expire_lease(redis, held.id)
+    for on_timeout in ("finish", "approve"):
+        await expire_review(redis, (await paused(store, worker, on_timeout=on_timeout)).id)
     await expire_retention(redis, ended.id)
     await doubt(redis, await submit(store))
     return (100, 1, LEASE_MS)
@@ -136,14 +148,27 @@ async def _cancel_lost(store: Store, worker: WorkerStore, redis: Redis) -> Args:
     return (held.id, TENANT, "command")
 
 
+async def _cancel_paused(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    return ((await paused(store, worker)).id, TENANT, "command")
+
+
+async def _review(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    said = encode_said(Review(action="revise", feedback="shorter"))
+    return ((await paused(store, worker)).id, TENANT, "command", "", said, LEASE_MS)
+
+
+async def _finish_paused(store: Store, worker: WorkerStore, _: Redis) -> Args:
+    return ((await paused(store, worker)).id, TENANT, "command", LEASE_MS)
+
+
 async def _finish(store: Store, worker: WorkerStore, _: Redis) -> Args:
-    return ((await started(store, worker)).id, TENANT, "command")
+    return ((await started(store, worker)).id, TENANT, "command", LEASE_MS)
 
 
 async def _finish_judged(store: Store, worker: WorkerStore, _: Redis) -> Args:
     held = await started(store, worker)
     await held.journal.append([iteration(held)], JUDGED)
-    return (held.id, TENANT, "command")
+    return (held.id, TENANT, "command", LEASE_MS)
 
 
 async def _change(store: Store, worker: WorkerStore, _: Redis) -> Args:
@@ -163,6 +188,7 @@ async def _workers(store: Store, worker: WorkerStore, _: Redis) -> Args:
 
 SCENES: list[tuple[str, Scene]] = [
     ("append", _append),
+    ("append", _pause),
     ("append", _end),
     ("append", _end_while_canceling),
     ("load", _load),
@@ -180,6 +206,9 @@ SCENES: list[tuple[str, Scene]] = [
     ("cancel", _cancel_queued),
     ("cancel", _cancel_running),
     ("cancel", _cancel_lost),
+    ("cancel", _cancel_paused),
+    ("review", _review),
+    ("finish", _finish_paused),
     ("finish", _finish),
     ("finish", _finish_judged),
     ("change", _change),

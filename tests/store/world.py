@@ -10,6 +10,7 @@ from redis.exceptions import ResponseError
 
 from app.contract.errors import Conflict, RefinementNotFound
 from app.contract.limits import LimitsChange
+from app.contract.reviews import OnTimeout, Review
 from app.contract.status import Status
 from app.store import Entry, Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
 from app.store.committer import Committer
@@ -24,9 +25,11 @@ from tests.store.stage import (
     TENANT,
     Held,
     ListQueue,
+    asking,
     doubt,
     expire_lease,
     expire_retention,
+    expire_review,
     iteration,
     step,
     stopping,
@@ -118,6 +121,10 @@ class World:
     async def finish(self, refinement_id: str) -> None:
         await self.store.finish(TENANT, refinement_id)
 
+    async def review(self, refinement_id: str) -> None:
+        self.steps += 1
+        await self.store.review(TENANT, refinement_id, Review(action="rate", score=0.5))
+
     async def change(self, refinement_id: str) -> None:
         await self.store.change(TENANT, refinement_id, LimitsChange(threshold=0.5))
 
@@ -131,6 +138,8 @@ class World:
     async def grow_old(self, refinement_id: str) -> None:
         if await self.redis.zscore(keys.WAITING, refinement_id):
             await doubt(self.redis, refinement_id)
+        elif await self.redis.hexists(keys.SUMMARY + refinement_id, "paused_at"):
+            await expire_review(self.redis, refinement_id)
         elif await self.redis.hexists(keys.SUMMARY + refinement_id, "ended_at"):
             await expire_retention(self.redis, refinement_id)
 
@@ -141,6 +150,8 @@ class World:
         """Let all who have one of them be lost, and a worker that does its work come by."""
         for refinement_id in self.ids:
             await self.go_silent(refinement_id)
+            if await self.redis.hexists(keys.SUMMARY + refinement_id, "paused_at"):
+                await expire_review(self.redis, refinement_id)
             if await self.redis.zscore(keys.WAITING, refinement_id):
                 await doubt(self.redis, refinement_id)
         await self.recover()
@@ -151,10 +162,16 @@ class World:
             await self.append(held, "succeed")
 
 
+PLANS: tuple[OnTimeout, ...] = ("approve", "reject", "finish")
 Append = tuple[list[Entry], Fields, Status | None]
 APPENDS: dict[str, Callable[[Held, int], Append]] = {
     "step": lambda held, n: ([step(f"s/{n}")], Fields(phase=(f"s/{n}",)), None),
     "judge": lambda held, n: ([step(f"s/{n}"), iteration(held)], JUDGED, None),
+    "ask": lambda held, n: (
+        [step(f"s/{n}"), iteration(held), asking(f"review/{n}", on_timeout=PLANS[n % 3])],
+        JUDGED,
+        Status.PAUSED,
+    ),
     "stop": lambda held, n: ([stopping()], Fields(), None),
     "succeed": lambda held, n: ([COMPLETED], SUCCEEDED, Status.SUCCEEDED),
     "fail": lambda held, n: ([FAILED], BROKEN, Status.FAILED),
@@ -163,5 +180,5 @@ APPENDS: dict[str, Callable[[Held, int], Append]] = {
 ACTIONS = [
     *APPENDS,
     *["submit", "submit", "deliver", "deliver", "lose_job", "recover", "hand_back", "renew"],
-    *["cancel", "finish", "change", "erase", "go_silent", "grow_old"],
+    *["cancel", "finish", "review", "change", "erase", "go_silent", "grow_old"],
 ]

@@ -21,29 +21,42 @@ if tonumber(op) <= tonumber(done) then return answer('OK') end
 if not lease or not next(MOVES[status]) then return 'FENCED' end
 if relied ~= '' and relied ~= seq then return answer('STALE') end
 
+-- Nobody is asked about what ends without their word.
+local function ends_anyway()
+  for i = first, #ARGV, 2 do
+    if ARGV[i] == 'refinement.stopping' then return true end
+  end
+  return status == 'canceling' or stopping or finish_requested
+end
+
 local overruled = status == 'canceling' and (to == 'succeeded' or to == 'failed')
 if overruled then to = 'canceled' end
+if to == 'paused' and ends_anyway() then to = '' end
 if to ~= '' and not MOVES[status][to] then
   return redis.error_reply('MOVE ' .. status .. ' to ' .. to .. ' is not in the table')
 end
 
 local at = clock()
-local n, recorded, progress = tonumber(last), 0, false
+local n, recorded, progress, asked = tonumber(last), 0, false, nil
 for i = first, #ARGV, 2 do
   local kind, data = ARGV[i], ARGV[i + 1]
-  local again = kind == 'refinement.stopping' and stopping
+  local left_out = kind == 'refinement.stopping' and stopping
+    or kind == 'refinement.paused' and to ~= 'paused'
   if kind == 'refinement.stopping' and not stopping then stopping = cjson.decode(data).reason end
   if kind == 'step.completed' or kind == 'step.failed' then recorded = recorded + 1 end
   if kind == 'iteration.completed' then progress = true end
+  if kind == 'refinement.paused' then asked = data end
   if ENDS[kind] then kind = END[to] or kind end
-  if not again then
+  if not left_out then
     n = n + 1
     write(id, n, at, kind, data)
   end
 end
 
 local set = { 'op', op, 'last_event', n }
-for i = 9, first - 1 do set[#set + 1] = ARGV[i] end
+if n > tonumber(last) then  -- nothing in a summary changes without an entry
+  for i = 9, first - 1 do set[#set + 1] = ARGV[i] end
+end
 if stopping then set[#set + 1] = 'stopping'; set[#set + 1] = stopping end
 if recorded > 0 or progress then
   set[#set + 1] = 'attempt'; set[#set + 1] = 0
@@ -51,6 +64,8 @@ if recorded > 0 or progress then
 end
 if to ~= '' and not next(MOVES[to]) then
   for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms) }) do set[#set + 1] = v end
+elseif to == 'paused' then
+  for _, v in ipairs({ paused(id, tenant, status, at, asked) }) do set[#set + 1] = v end
 elseif to ~= '' then
   relist(id, tenant, status, to)
   set[#set + 1] = 'status'; set[#set + 1] = to

@@ -4,16 +4,16 @@ local id, job_id, nonce, lease_ms, attempts = unpack(ARGV)
 local claimant = job_id .. ':' .. nonce
 local key = SUMMARY .. id
 local status, lease, holder, token, attempt, started, last, tenant, retention_ms, steps, seq, limits,
-  stopping, finish_requested, jobs = unpack(redis.call('HMGET', key, 'status', 'lease', 'claimant',
+  stopping, finish_requested, jobs, paused_ms = unpack(redis.call('HMGET', key, 'status', 'lease', 'claimant',
     'token', 'attempt', 'started_at', 'last_event', 'tenant', 'retention_ms', 'steps', 'limits_seq',
-    'limits', 'stopping', 'finish_requested', 'jobs'))
+    'limits', 'stopping', 'finish_requested', 'jobs', 'paused_ms'))
 if not status or not next(MOVES[status]) then return false end
 
 local at = clock()
 local expires = at + lease_ms
 local function granted(resumed)
   redis.call('HDEL', key, 'news')
-  return { token, attempt, resumed, at - started, tenant,
+  return { token, attempt, resumed, at - started - (paused_ms or 0), tenant,
     state('OK', status, last, stopping, finish_requested, seq, limits) }
 end
 

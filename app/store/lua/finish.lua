@@ -1,13 +1,15 @@
--- Asks for the best draft: id, tenant, command id. Returns OK, MISSING or ENDED.
-local id, owner, command = unpack(ARGV)
+-- Asks for the best draft: id, tenant, command id, lease in ms.
+-- Returns OK, MISSING or ENDED; or the number of the RQ job to enqueue, when it was paused.
+local id, owner, command, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, best, stopping, before = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'last_event', 'best', 'stopping', 'finish_command'))
+local tenant, status, last, best, stopping, jobs, before = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'best', 'stopping', 'jobs', 'finish_command'))
 if tenant ~= owner then return 'MISSING' end
-if before == command then return 'OK' end
+if before == command then return status == 'queued' and stopping and tonumber(jobs) or 'OK' end
 if status == 'canceling' or not next(MOVES[status]) then return 'ENDED' end
 
 redis.call('HSET', key, 'finish_command', command)
+if status == 'paused' then return finished_early(id, tenant, last + 1, clock(), lease_ms) end
 if stopping then return 'OK' end
 if best then
   write(id, last + 1, clock(), 'refinement.stopping', '{"reason":"finished_early"}')

@@ -18,11 +18,50 @@ local function relist(id, tenant, from, to)
   redis.call('ZADD', LIST .. tenant .. BY_STATUS .. to, 0, id)
 end
 
+-- The summary fields of a refinement that waits for a reviewer, and what goes with them outside it:
+-- no worker has it any more. `asked` is the data of refinement.paused.
+local function paused(id, tenant, from, at, asked)
+  local deadline = at + math.floor(cjson.decode(asked).timeout_s * 1000)
+  relist(id, tenant, from, 'paused')
+  redis.call('HDEL', SUMMARY .. id, 'lease', 'claimant')
+  redis.call('ZADD', DUE, deadline, id)
+  return 'status', 'paused', 'attempt', 0, 'review', asked, 'paused_at', at, 'review_until', deadline
+end
+
+-- Journals what was said about the draft under review: `said` is the data without its key.
+local function reviewed(id, n, at, asked, said)
+  write(id, n, at, 'refinement.reviewed',
+    '{"key":"' .. cjson.decode(asked).key .. '",' .. string.sub(said, 2))
+  redis.call('HINCRBY', SUMMARY .. id, 'steps', 1)
+end
+
+-- Puts a paused refinement back into the queue; `n` is the number of its last entry.
+-- Returns the number of the RQ job to enqueue.
+local function unpaused(id, tenant, n, at, lease_ms)
+  local key = SUMMARY .. id
+  local since, before = unpack(redis.call('HMGET', key, 'paused_at', 'paused_ms'))
+  relist(id, tenant, 'paused', 'queued')
+  redis.call('HDEL', key, 'review', 'paused_at', 'review_until')
+  redis.call('HSET', key, 'status', 'queued', 'last_event', n, 'phase', '[]',
+    'paused_ms', (before or 0) + at - since)
+  redis.call('ZREM', DUE, id)
+  redis.call('ZADD', WAITING, at + lease_ms, id)
+  redis.call('PUBLISH', CHANGES, id)
+  return redis.call('HINCRBY', key, 'jobs', 1)
+end
+
+-- Lets a paused refinement end with its best draft, once a worker has claimed it.
+local function finished_early(id, tenant, n, at, lease_ms)
+  write(id, n, at, 'refinement.stopping', '{"reason":"finished_early"}')
+  redis.call('HSET', SUMMARY .. id, 'stopping', 'finished_early')
+  return unpaused(id, tenant, n, at, lease_ms)
+end
+
 -- The summary fields of an ended refinement, and everything outside the summary that goes with them.
 local function ended(id, tenant, from, to, at, retention_ms)
   local expires = at + retention_ms
   relist(id, tenant, from, to)
-  redis.call('HDEL', SUMMARY .. id, 'lease', 'claimant')
+  redis.call('HDEL', SUMMARY .. id, 'lease', 'claimant', 'review', 'paused_at', 'review_until')
   redis.call('ZREM', WAITING, id)
   redis.call('ZADD', DUE, expires, id)
   return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires

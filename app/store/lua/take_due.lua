@@ -10,12 +10,24 @@ local function enqueue(id, set)
   found[#found + 1] = redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
 end
 
+-- Nobody answered: what was said to mean is said in their place. Returns the number of the RQ job.
+local function timed_out(id, tenant, n)
+  local asked = redis.call('HGET', SUMMARY .. id, 'review')
+  local action = cjson.decode(asked).on_timeout
+  if action == 'finish' then return finished_early(id, tenant, n, at, lease_ms) end
+  reviewed(id, n, at, asked, '{"action":"' .. action .. '","by":"timeout"}')
+  return unpaused(id, tenant, n, at, lease_ms)
+end
+
 local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', at, 'LIMIT', 0, limit)
 for _, id in ipairs(due) do
   local status, tenant, last, retention_ms = unpack(
     redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms'))
   if not status or not next(MOVES[status]) then
     forget(id)
+  elseif status == 'paused' then
+    found[#found + 1] = id
+    found[#found + 1] = timed_out(id, tenant, last + 1)
   elseif status == 'canceling' then
     cancel_now(id, tenant, status, at, last + 1, retention_ms)
     redis.call('PUBLISH', CHANGES, id)
