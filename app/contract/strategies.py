@@ -15,6 +15,8 @@ from app.contract.parted_strategies import (
     PartName,
     StepwiseStrategy,
 )
+from app.contract.planning import PlanExecuteStrategy
+from app.contract.reasoning_strategies import ChainOfVerificationStrategy
 
 
 class IterativeStrategy(Contract):
@@ -107,9 +109,18 @@ AnyStrategy = Annotated[
     | BestOfNStrategy
     | MultiPassStrategy
     | StepwiseStrategy
-    | NestedStrategy,
+    | ChainOfVerificationStrategy
+    | NestedStrategy
+    | PlanExecuteStrategy,
     Field(discriminator="kind"),
 ]
 
-SIMPLE = (IterativeStrategy, CritiqueStrategy, SelfCorrectionStrategy, BestOfNStrategy)
+SIMPLE = (
+    IterativeStrategy,
+    CritiqueStrategy,
+    SelfCorrectionStrategy,
+    BestOfNStrategy,
+    ChainOfVerificationStrategy,
+    PlanExecuteStrategy,
+)
 """Those that judge on the request's criteria alone."""

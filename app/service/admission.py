@@ -4,15 +4,15 @@ A request that could not end well is refused while its client is still there to 
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from app.contract.budget import first_judgement, least_tokens
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.patterns import check_validators
 from app.contract.providers import cost_usd
-from app.contract.requests import RefinementRequest
-from app.service.casting import PLAYING, Casting, Choices
+from app.contract.requests import ModelChoice, RefinementRequest
+from app.service.casting import NEEDING_LANGUAGE, PLAYING, Casting, Choices
 
 COMPILE_S = 2.0
 """Seconds that the patterns and schemas of one request may take to compile."""
@@ -33,11 +33,11 @@ class Admission:
             raise InvalidRequest(errors[0].detail, errors=errors)
         return choices
 
-    def require_prices(self, models: dict[str, str]) -> None:
+    def require_prices(self, models: Iterable[str]) -> None:
         """Return when every model has a price, else raise InvalidRequest: a cap could not hold."""
         errors = tuple(
             FieldError(pointer="/max_cost_usd", detail=_unpriced(model))
-            for model in models.values()
+            for model in models
             if cost_usd(model, 0, 0) is None
         )
         if errors:
@@ -47,17 +47,51 @@ class Admission:
         for index, validator in enumerate(request.validators):
             if reason := self._off.get(validator.kind):
                 yield FieldError(pointer=f"/validators/{index}/kind", detail=reason)
+        if request.tools and (reason := self._off.get("http")):
+            yield FieldError(pointer="/tools", detail=reason)
         playing: Choices = {role: choices[role] for role in PLAYING[request.strategy.kind]}
-        reasons = {role: self.casting.why_not(choice.model) for role, choice in playing.items()}
-        for role, why_not in reasons.items():
-            if why_not:
-                yield FieldError(pointer=_pointer(request, role), detail=why_not)
-        if not any(reasons.values()):
+        uncallable = tuple(self._uncallable(request, playing))
+        yield from uncallable
+        if not uncallable:
             yield from _unable(request, playing)
+            yield from _unable_to_stand_in(request, playing)
             yield from _over_budget(request, playing)
+
+    def _uncallable(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+        for role, choice in choices.items():
+            if why_not := self.casting.why_not(choice.model):
+                yield FieldError(pointer=_pointer(request, role), detail=why_not)
+        for pointer, _, stand_in in _stand_ins(choices):
+            if why_not := self.casting.why_not(stand_in.model):
+                yield FieldError(pointer=pointer, detail=why_not)
+
+
+def _unable_to_stand_in(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+    """A model that stands in must be able to do all that the one it replaces can be asked."""
+    for pointer, role, stand_in in _stand_ins(choices):
+        for error in _unable(request, {role: stand_in}):
+            yield FieldError(pointer=pointer, detail=error.detail)
+
+
+def _speechless(request: RefinementRequest, choices: Choices) -> FieldError | None:
+    needs = NEEDING_LANGUAGE.get(request.strategy.kind)
+    roles = [role for role, choice in choices.items() if choice.model == EDITOR]
+    if request.strategy.kind == "plan_execute":  # its critic judges as any other does
+        roles = [role for role in roles if role == "generator"]
+    if needs is None or not roles:
+        return None
+    named = " and ".join(f"models.{role}" for role in roles)
+    return FieldError(
+        pointer=_pointer(request, roles[0]),
+        detail=f"{request.strategy.kind} {needs}, which {EDITOR} cannot: name a language model in"
+        f" {named}, such as openai:gpt-5-mini",
+    )
 
 
 def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+    if speechless := _speechless(request, choices):
+        yield speechless
+        return
     models = {role: choice.model for role, choice in choices.items()}
     if request.needs_a_writer() and models.get("generator") == EDITOR:
         yield FieldError(
@@ -81,6 +115,14 @@ def _pointer(request: RefinementRequest, role: str) -> str:
     return f"/models/{role}" if isinstance(named, str) else f"/models/{role}/model"
 
 
+def _stand_ins(choices: Choices) -> Iterator[tuple[str, str, ModelChoice]]:
+    """Give pointer, role and choice of every model that takes another's place."""
+    for role, choice in choices.items():
+        for index, model in enumerate(choice.fallbacks):
+            stand_in = choice.model_copy(update={"model": model, "fallbacks": ()})
+            yield f"/models/{role}/fallbacks/{index}", role, stand_in
+
+
 def _unpriced(model: str) -> str:
     return (
         f"the price of {model} is not known, so a cap on cost cannot hold: cap max_tokens instead"
@@ -101,6 +143,9 @@ def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[Field
     for model in sorted({choice.model for choice in choices.values()}):
         if cost_usd(model, 0, 0) is None:
             yield FieldError(pointer="/stop/max_cost_usd", detail=_unpriced(model))
+    for pointer, _, stand_in in _stand_ins(choices):
+        if cost_usd(stand_in.model, 0, 0) is None:
+            yield FieldError(pointer=pointer, detail=_unpriced(stand_in.model))
     known = [cost for cost in costs if cost is not None]
     if len(known) == len(costs) and sum(known) > max_cost_usd:
         detail = f"judging one draft may cost {sum(known):.6f} dollars; allow at least that much"
@@ -110,7 +155,7 @@ def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[Field
 async def _compiled(request: RefinementRequest) -> tuple[FieldError, ...]:
     try:
         async with asyncio.timeout(COMPILE_S):
-            return await asyncio.to_thread(check_validators, request.validators)
+            return await asyncio.to_thread(check_validators, request.validators, request.tools)
     except TimeoutError:
         detail = f"patterns and schemas took more than {COMPILE_S:.0f} seconds to compile"
         return (FieldError(pointer="/validators", detail=detail),)

@@ -19,8 +19,16 @@ PLAYING: Mapping[str, tuple[Role, ...]] = {
     "multi_pass": ("generator", "critic"),
     "stepwise": ("generator", "critic"),
     "nested": ("generator", "critic"),
+    "plan_execute": ("generator", "critic"),
+    "chain_of_verification": ("generator", "critic"),
 }
 """The roles of each strategy: a model that plays none is never called."""
+
+NEEDING_LANGUAGE: Mapping[str, str] = {
+    "chain_of_verification": "asks and answers questions about what a text says",
+    "plan_execute": "plans and carries out steps",
+}
+"""What the strategies do that only a language model can, whatever role it plays."""
 
 KEYS: Mapping[str, tuple[str, str, str]] = {
     "openai": ("openai_api_key", "OPENAI_API_KEY", "openai_base_url"),

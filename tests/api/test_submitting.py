@@ -94,6 +94,11 @@ async def test_prefer_wait_is_a_202_when_the_time_is_over(api: httpx.AsyncClient
             "/criteria",
             "measure",
         ),
+        (
+            {"strategy": {"kind": "chain_of_verification"}},
+            "/models",
+            "asks and answers questions about what a text says, which offline:editor cannot",
+        ),
         ({"models": {"critic": "nobody:x"}}, "/models/critic", "openai:NAME"),
         (
             {"models": {"generator": {"model": "openai:x"}}},

@@ -8,6 +8,7 @@ from typing import Any
 from app.contract.judgement import Finding
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
+from tests.engine.saying import said
 from workers.engine.moves import (
     Ask,
     Check,
@@ -15,9 +16,11 @@ from workers.engine.moves import (
     Move,
     Play,
     Reply,
+    Review,
     StepFailed,
     Stop,
     Together,
+    Word,
 )
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
@@ -41,6 +44,7 @@ class Player:
     writer: Iterator[str | Refusal]
     check: Callable[[str], tuple[Finding, ...]] = lambda draft: ()
     change: Callable[[Judged, Limits], Limits] = lambda judged, limits: limits
+    reviewer: Iterator[Word | Refusal] = field(default_factory=lambda: iter(()))
     moves: list[Move[Any]] = field(default_factory=list)
 
     @property
@@ -78,6 +82,8 @@ class Player:
                 return self.check(draft)
             case Judged():
                 return limits
+            case Review():
+                return next(self.reviewer)
             case Together(parts=parts):
                 return self._together(parts, limits)
         raise AssertionError(move)
@@ -113,13 +119,23 @@ def player(*scores: float | str | Refusal, writer: Iterable[str | Refusal] | Non
     return Player(critic, iter(writer) if writer is not None else drafts())
 
 
-def judged_by(score: Callable[[str, str], float], writer: Iterable[str | Refusal]) -> Player:
-    """A critic that scores by the path of its step and the name of the criterion."""
+def judged_by(
+    score: Callable[[str, str], float],
+    writer: Iterable[str | Refusal],
+    finds_fault: Callable[[], bool] = lambda: False,
+) -> Player:
+    """A critic that scores by the path of its step and the name of the criterion.
+
+    To whatever else it is asked it says something that can be read, with a fault or without.
+    """
 
     def critic() -> Iterator[str]:
         while True:
             question = model.moves[-1]
             assert isinstance(question, Ask)
+            if reply := said(question.brief, finds_fault=finds_fault()):
+                yield reply
+                continue
             names = [it.name for it in question.brief.task.criteria]
             yield verdict(*(score(question.path, name) for name in names), names=names)
 

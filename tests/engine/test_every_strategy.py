@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.drafts import sha256_of
+from app.contract.judgement import OnFail
 from tests.engine.player import Refusal, drafts, judged_by, request
 from workers.engine.moves import Judged, StepFailed, Stop
 from workers.engine.strategies import STRATEGIES
@@ -22,21 +23,24 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "multi_pass": {"draft": "We refund."},
     "stepwise": {},
     "nested": {"strategy": {"parts": PARTS}},
+    "chain_of_verification": {},
 }
 LONG_ENOUGH = 200
 THRESHOLD = 0.8642
+CAP = 6
 JUDGED_BY_A_CRITIC = [kind for kind in REQUESTS if kind in STRATEGIES] + ["iterative"]
 
 
 @pytest.mark.parametrize("kind", JUDGED_BY_A_CRITIC)
 @given(
     scores=st.lists(st.integers(0, 997), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
+    faults=st.lists(st.booleans(), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
     stops_after=st.integers(1, 60),
 )
 def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
-    kind: str, scores: list[int], stops_after: int
+    kind: str, scores: list[int], faults: list[bool], stops_after: int
 ) -> None:
-    given_scores = iter(scores)
+    given_scores, given_faults = iter(scores), iter(faults)
     told: list[str] = []
 
     def score(path: str, name: str) -> float:
@@ -50,10 +54,10 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
 
     fields = {**REQUESTS.get(kind, {})}
     strategy = {"kind": kind, **fields.pop("strategy", {})}
-    model = judged_by(score, writer())
+    model = judged_by(score, writer(), lambda: next(given_faults))
     try:
         outcome = model.play(
-            request(strategy=strategy, threshold=THRESHOLD, max_iterations=6, **fields)
+            request(strategy=strategy, threshold=THRESHOLD, max_iterations=CAP, **fields)
         )
     except (Stop, StepFailed):
         outcome = None
@@ -62,6 +66,10 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
         text = question.prompt.system + question.prompt.user
         assert str(THRESHOLD) not in text
         assert not any(value in text for value in told)
+    for it in (it.judgement for it in model.moves if isinstance(it, Judged)):
+        assert it.iteration <= CAP
+        vetoed = any(found.on_fail is OnFail.VETO for found in it.scored.findings)
+        assert it.scored.valid is not vetoed
     if outcome is not None:
         judged = [it.judgement.scored for it in model.moves if isinstance(it, Judged)]
         assert outcome.best.scored in judged

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.engine.saying import contradictions, questions
 from tests.workers.stage import Answers, scores, verdict
-from workers.engine.briefs import Judge
-from workers.models.port import ModelCall
+from workers.engine.briefs import Answer, Contradict, Judge, Question
+from workers.models.port import ModelCall, ModelRefused
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,28 @@ def writing(*drafts: str) -> Answers:
     return Answers(answer)
 
 
+def verifying() -> Answers:
+    """A critic whose third draft is the first that no answer contradicts; one answer fails."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        match call.brief:
+            case Judge():
+                return verdict(0.9, call)
+            case Question(draft=draft):
+                words = draft.split()
+                return questions((words[0], "What is it?"), (words[1], "And that?"))
+            case Answer():
+                if key == "iterations/1/verify/answers/2":
+                    raise ModelRefused("no")
+                return "Something else."
+            case Contradict(draft=draft):
+                has_fault = not key.startswith("iterations/3")
+                return contradictions(*[(draft.split()[0], 1)] * has_fault)
+        return f"Text of {key}. " * 3
+
+    return Answers(answer)
+
+
 SCENES: dict[str, Scene] = {
     "iterative": Scene({}, lambda: scores(0.4, 0.7, 0.6)),
     "critique": Scene({"draft": "We refund."}, lambda: scores(0.4)),
@@ -86,6 +109,7 @@ SCENES: dict[str, Scene] = {
         },
         lambda: improving(0.5, 0.1),
     ),
+    "chain_of_verification": Scene({"strategy": {"max_questions": 2}}, verifying),
     "self_correction": Scene(
         {"validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}]},
         lambda: writing('{"days": ', '{"days": "14"}', '{"days": 14}'),

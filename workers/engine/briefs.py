@@ -6,6 +6,8 @@ from typing import Any
 
 from app.contract.judgement import Critique, Finding
 from app.contract.requests import ContextDocument, Criterion
+from app.contract.tools import Tool
+from workers.engine.plans import Observation, PlannedStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,10 @@ class Task:
     """How many validators have a say: all but those that only warn."""
     schemas: tuple[Mapping[str, Any] | bool, ...] = ()
     """JSON Schemas that the draft must satisfy."""
+    tools: tuple[Tool, ...] = ()
+    """What a plan may call."""
+    is_reviewed: bool = False
+    """Whether the outermost search puts every draft before a reviewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +55,64 @@ class Revise:
     failing: tuple[str, ...]
     critique: Critique
     findings: tuple[Finding, ...]
+    mended: tuple[str, ...] = ()
+    """What earlier revisions mended, and this one may not undo."""
 
 
-Brief = Write | Judge | Revise
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Ask at most so many open questions about what a draft states."""
+
+    task: Task
+    draft: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer one question without seeing the draft it is about."""
+
+    task: Task
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contradict:
+    """Say where a draft and independent answers (question, answer) contradict each other."""
+
+    task: Task
+    draft: str
+    answered: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Plan how to reach the task's goal, of which at most so many steps are carried out."""
+
+    task: Task
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """Carry out one step that names no tool."""
+
+    task: Task
+    step: PlannedStep
+    observations: tuple[Observation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replan:
+    """Say whether the goal is met, and what remains to be done after the last observation."""
+
+    task: Task
+    remaining: tuple[PlannedStep, ...]
+    observations: tuple[Observation, ...]
+    most: int
+
+
+Brief = Write | Judge | Revise | Question | Answer | Contradict | Plan | Do | Replan
 
 
 @dataclass(frozen=True, slots=True)

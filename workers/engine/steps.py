@@ -1,11 +1,14 @@
 """What strategies are made of: propose a draft, and play parts side by side."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from app.contract.drafts import draft_of, sha256_of
-from app.contract.judgement import Finding, OnFail
-from workers.engine.asking import Unreadable, ask
+from app.contract.drafts import sha256_of
+from app.contract.judgement import Finding
+from workers.engine.asking import ask
 from workers.engine.briefs import Brief, Revise, Task, Write
+from workers.engine.feedback import failures, mended_in
+from workers.engine.ledger import NO_ISSUES, Ledger
 from workers.engine.moves import (
     Ask,
     Draft,
@@ -18,14 +21,18 @@ from workers.engine.moves import (
     Together,
 )
 from workers.engine.prompts import render
-from workers.engine.search import Search
-from workers.engine.verdicts import below_floor
+from workers.engine.reading import text_in
+from workers.engine.search import Search, Wish
 
 
 async def propose(task: Task, search: Search) -> Draft:
-    """Return the next draft: a revision of the best, the client's own, or a first one."""
+    """Return the next draft: what a reviewer asked for, a revision of the best, the client's own
+    or a first one."""
+    if search.wish is not None:
+        return await _wished(task, search.wish, search.limits.threshold)
     if search.base is not None:
-        return await revise(task, search.base.scored, search.base.path, search.limits.threshold)
+        base = search.base
+        return await revise(task, base.scored, base.path, search.limits.threshold, base.issues)
     if task.draft is not None:
         return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
     return _draft(await write(task))
@@ -33,15 +40,30 @@ async def propose(task: Task, search: Search) -> Draft:
 
 async def write(task: Task) -> str:
     """Return a first text for a task."""
-    return await ask(question("draft", "generator", Write(task)), _text, "empty_draft")
+    return await ask(question("draft", "generator", Write(task)), text_in, "empty_draft")
 
 
-async def revise(task: Task, scored: Scored, parent: str, threshold: float) -> Draft:
-    """Return a revision that was asked to mend what failed."""
-    failing = failures(task, scored, threshold)
-    brief = Revise(task, scored.draft.text, failing, scored.critique, scored.findings)
-    text = await ask(question("revise", "generator", brief), _text, "empty_draft")
+async def revise(
+    task: Task, scored: Scored, parent: str, threshold: float, issues: Ledger = NO_ISSUES
+) -> Draft:
+    """Return a revision that was asked to mend what failed, and to keep mended what was."""
+    failing = failures(task, scored, threshold, issues)
+    draft, mended = scored.draft.text, mended_in(issues)
+    brief = Revise(task, draft, failing, scored.critique, scored.findings, mended)
+    text = await ask(question("revise", "generator", brief), text_in, "empty_draft")
     return _draft(text, parent, failing)
+
+
+async def _wished(task: Task, wish: Wish, threshold: float) -> Draft:
+    """Return a reviewer's own text, or a revision of the draft they were shown that mends what they
+    said first."""
+    scored, word = wish.of.scored, wish.word
+    if word.draft is not None:
+        return Draft(word.draft, sha256_of(word.draft), wish.of.path, is_reply=False)
+    if word.feedback is not None:
+        said = Finding(source="reviewer", kind="review", message=word.feedback)
+        scored = replace(scored, findings=(said, *scored.findings))
+    return await revise(task, scored, wish.of.path, threshold, wish.of.issues)
 
 
 async def surviving(path: str, parts: Sequence[Play[Reply]]) -> tuple[Reply | None, ...]:
@@ -64,35 +86,8 @@ async def surviving(path: str, parts: Sequence[Play[Reply]]) -> tuple[Reply | No
     return done
 
 
-def failures(task: Task, scored: Scored, threshold: float) -> tuple[str, ...]:
-    """Return what failed, in words for the reviser: validators, floors, then weak criteria."""
-    lines = [_line(it) for it in scored.findings if it.on_fail is not OnFail.WARN]
-    below = below_floor(scored.scores, task.criteria)
-    weak = {it.criterion for it in scored.scores if it.score is not None and it.score < threshold}
-    weak |= {criterion.name for criterion in below}
-    for given in scored.scores:
-        if given.criterion in weak:
-            said = ": ".join(part for part in (given.criterion, given.reason) if part)
-            lines.append(f"{said} (not met yet)")
-    lines += [_line(it) for it in scored.critique.findings]
-    return tuple(lines)
-
-
-def _line(finding: Finding) -> str:
-    quoted = f' at "{finding.quote}"' if finding.quote else ""
-    fix = f" Fix: {finding.fix}" if finding.fix else ""
-    return f"{finding.kind}{quoted}: {finding.message}{fix}"
-
-
 def question(path: str, role: Role, brief: Brief) -> Ask:
     return Ask(path, role, brief, render(brief))
-
-
-def _text(reply: str) -> str:
-    text = draft_of(reply)
-    if not text:
-        raise Unreadable("it is empty")
-    return text
 
 
 def _draft(text: str, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:

@@ -19,9 +19,14 @@ def fenced(label: str, text: str) -> str:
 def described(task: Task) -> list[str]:
     """Return the parts every prompt has: task, context and criteria."""
     parts = [fenced("Task", task.instruction or "Make this text better. Keep what it says.")]
-    parts += [fenced("Context document", f"{it.name}\n\n{it.text}") for it in task.context]
+    parts += documents(task)
     parts += [fenced("Criterion", _criterion(it.name, it.description)) for it in task.criteria]
     return parts
+
+
+def documents(task: Task) -> list[str]:
+    """Return the context documents, one part each."""
+    return [fenced("Context document", f"{it.name}\n\n{it.text}") for it in task.context]
 
 
 def _criterion(name: str, description: str) -> str:

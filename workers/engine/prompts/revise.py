@@ -3,8 +3,9 @@
 from workers.engine.briefs import Prompt, Revise
 from workers.engine.prompts.fence import DATA_RULE, described, fenced
 
-VERSION = 1
+VERSION = 2
 SYSTEM = f"""You revise a draft. Mend what the review names, worst first, and meet every criterion.
+What earlier attempts did not mend needs another way than theirs; what they mended stays mended.
 Keep what is good, and keep facts, numbers, names, quotations and links as they are unless the
 review says they are wrong. Use only facts from the draft, the task and the context documents.
 Answer with the whole revised text alone: no preamble, no comment, no code fence around it.
@@ -24,6 +25,7 @@ def review(brief: Revise) -> str:
         ("Must be mended", brief.failing),
         ("Weaknesses", critique.weaknesses),
         ("Suggestions", critique.suggestions),
+        ("Mended by earlier revisions, and not to be undone", brief.mended),
         ("Keep", critique.strengths),
     ]
     return "\n\n".join(

@@ -7,10 +7,12 @@ from workers.engine.briefs import Task
 from workers.engine.moves import Play
 from workers.engine.search import Outcome
 from workers.engine.strategies.best_of_n import best_of_n
+from workers.engine.strategies.chain_of_verification import chain_of_verification
 from workers.engine.strategies.critique import critique
 from workers.engine.strategies.iterative import iterative
 from workers.engine.strategies.multi_pass import multi_pass
 from workers.engine.strategies.nested import nested
+from workers.engine.strategies.plan_execute import plan_execute
 from workers.engine.strategies.self_correction import self_correction
 from workers.engine.strategies.stepwise import stepwise
 from workers.engine.whole import Strategy, whole
@@ -22,6 +24,8 @@ STRATEGIES: dict[str, Strategy] = {
     "best_of_n": best_of_n,
     "multi_pass": multi_pass,
     "stepwise": stepwise,
+    "chain_of_verification": chain_of_verification,
+    "plan_execute": plan_execute,
     "nested": lambda task, limits, plan: nested(task, limits, plan, STRATEGIES[plan.body.kind]),
 }
 """Each is given the task, the limits at the start and its own parameters from the contract."""
@@ -34,6 +38,7 @@ def strategy_for(request: RefinementRequest) -> Play[Outcome]:
         draft=request.draft,
         criteria=request.judged_on(),
         context=request.context,
+        tools=request.tools,
         has_validators=bool(request.validators),
         demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
         schemas=tuple(

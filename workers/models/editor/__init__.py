@@ -11,7 +11,7 @@ from functools import cache
 
 from app.contract.editor import EDITOR
 from app.contract.judgement import Usage
-from workers.engine.briefs import Brief, Judge, Write
+from workers.engine.briefs import Brief, Judge, Revise, Write
 from workers.models.port import ModelCall, ModelRefused, ModelReply
 
 THREADS = 1
@@ -44,6 +44,8 @@ def _answer(brief: Brief) -> str:
             said = "; ".join(f"{it.criterion}: {it.reason}" for it in critique.scores)
             raise ModelRefused(f"{EDITOR} can measure nothing here. {said}", usage)
         return critique.model_dump_json()
+    if not isinstance(brief, Revise):
+        raise ModelRefused(f"{EDITOR} is no language model: it neither asks nor answers", usage)
     return revised(brief.draft, brief.task.criteria, brief.findings, brief.task.schemas)
 
 

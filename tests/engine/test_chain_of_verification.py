@@ -1,0 +1,186 @@
+"""Facts are checked by answers that cannot see the draft."""
+
+import json
+
+import pytest
+
+from app.contract.judgement import OnFail
+from app.contract.requests import RefinementRequest
+from app.contract.status import StopReason
+from tests.engine.player import Player, player, request
+from tests.engine.saying import contradictions, questions
+from workers.engine.moves import Judged, Scored, StepFailed, Stop
+
+WRONG = "Refunds take 30 days. Shops pay cash."
+RIGHT = "Refunds take 14 days. Shops pay cash."
+DAYS = ("take 30 days", "How long does a refund take?")
+CASH = ("pay cash", "How do shops pay?")
+NONE = contradictions()
+GONE = StepFailed("model_unavailable", "gone")
+
+
+def verifying(**fields: object) -> RefinementRequest:
+    return request(**{"strategy": {"kind": "chain_of_verification"}, **fields})
+
+
+def caught() -> Player:
+    """A wrong draft that the critic likes, and a right one."""
+    first = (0.9, questions(DAYS, CASH), "14 days", "unknown", contradictions((DAYS[0], 1)))
+    second = (0.9, questions(("take 14 days", DAYS[1])), "14 days", NONE)
+    return player(*first, *second, writer=[WRONG, RIGHT])
+
+
+def judged(model: Player) -> list[Scored]:
+    return [move.judgement.scored for move in model.moves if isinstance(move, Judged)]
+
+
+def test_a_contradicted_draft_does_not_pass_and_is_revised_from_the_contradictions() -> None:
+    model = caught()
+    outcome = model.play(verifying())
+    assert (outcome.best.scored.draft.text, outcome.passed) == (RIGHT, True)
+    assert outcome.reason is StopReason.THRESHOLD_MET
+    assert model.paths == [
+        "iterations/1/draft",
+        "iterations/1/critique",
+        "iterations/1/verify/questions",
+        "iterations/1/verify/answers/1",
+        "iterations/1/verify/answers/2",
+        "iterations/1/verify/contradictions",
+        "iterations/1",
+        "iterations/2/revise",
+        "iterations/2/critique",
+        "iterations/2/verify/questions",
+        "iterations/2/verify/answers/1",
+        "iterations/2/verify/contradictions",
+        "iterations/2",
+    ]
+
+
+def test_the_finding_says_where_what_and_how_to_mend_it() -> None:
+    model = caught()
+    model.play(verifying())
+    (found,) = judged(model)[0].findings
+    assert (found.source, found.kind, found.on_fail) == (
+        "verification", "contradiction", OnFail.VETO,
+    )  # fmt: skip
+    assert found.quote == "take 30 days"
+    assert found.span is not None
+    assert WRONG[found.span.start : found.span.end] == found.quote
+    assert 'answered "14 days"' in found.message
+    revision = model.asked("generator")[1].prompt.user
+    assert found.message in revision
+    assert "Say it right." in revision
+
+
+def test_whoever_answers_sees_task_context_and_question_and_nothing_of_the_draft() -> None:
+    model = caught()
+    context = [{"name": "policy.md", "text": "Fourteen days."}]
+    model.play(verifying(context=context, criteria=[{"name": "quality", "description": "It is."}]))
+    answering = [it for it in model.asked("critic") if "/answers/" in it.path]
+    assert len(answering) == 3
+    for ask in answering:
+        assert "Explain refunds." in ask.prompt.user
+        assert "Fourteen days." in ask.prompt.user
+        for hidden in (WRONG, RIGHT, *(claim for claim, _ in (DAYS, CASH)), "It is."):
+            assert hidden not in ask.prompt.user
+    assert DAYS[1] in answering[0].prompt.user
+
+
+def test_a_clients_draft_is_verified_first_and_hidden_as_well() -> None:
+    model = player(0.9, questions(DAYS), "30 days", NONE)
+    outcome = model.play(verifying(draft=WRONG))
+    assert (outcome.best.path, outcome.passed) == ("iterations/0", True)
+    (answering,) = [it for it in model.asked("critic") if "/answers/" in it.path]
+    assert WRONG not in answering.prompt.user + repr(answering.brief)
+
+
+def test_an_unknown_answer_contradicts_nothing() -> None:
+    model = player(0.9, questions(DAYS), " Unknown. ", writer=[WRONG])
+    assert model.play(verifying()).passed
+    assert "iterations/1/verify/contradictions" not in model.paths
+
+
+def test_an_answer_that_cannot_be_had_is_left_out() -> None:
+    model = player(0.9, questions(DAYS, CASH), GONE, "cash", NONE, writer=[WRONG])
+    assert model.play(verifying()).passed
+    (asked,) = [it for it in model.asked("critic") if it.path.endswith("contradictions")]
+    assert CASH[1] in asked.prompt.user
+    assert DAYS[1] not in asked.prompt.user
+
+
+def test_a_draft_that_states_no_facts_needs_no_answers() -> None:
+    model = player(0.9, questions(), writer=["Be kind."])
+    assert model.play(verifying()).passed
+
+
+def test_no_more_questions_are_answered_than_allowed() -> None:
+    strategy = {"kind": "chain_of_verification", "max_questions": 1}
+    model = player(0.9, questions(DAYS, CASH), "30 days", NONE, writer=[WRONG])
+    model.play(verifying(strategy=strategy))
+    assert sum("/answers/" in path for path in model.paths) == 1
+
+
+BAD_QUESTIONS: list[str] = [
+    "no",
+    json.dumps({"questions": [{"claim": "take 99 days", "question": "How long?"}]}),
+    json.dumps({"questions": [{"claim": DAYS[0], "question": " "}]}),
+    json.dumps({"questions": [{"claim": DAYS[0], "question": "Does it Take 30  days?"}]}),
+]
+BAD_CONTRADICTIONS: list[str] = [
+    "no",
+    contradictions(("take 99 days", 1)),
+    contradictions((DAYS[0], 2)),
+    contradictions((DAYS[0], 0)),
+]
+
+
+@pytest.mark.parametrize("bad", BAD_QUESTIONS)
+def test_unusable_questions_are_asked_for_again_and_then_fail_closed(bad: str) -> None:
+    model = player(0.9, bad, questions(DAYS), "30 days", NONE, writer=[WRONG])
+    assert model.play(verifying()).passed
+    assert "iterations/1/verify/questions/again/1" in model.paths
+    fails_closed(player(0.9, bad, bad, bad, writer=[WRONG]))
+
+
+@pytest.mark.parametrize("bad", BAD_CONTRADICTIONS)
+def test_unusable_contradictions_are_asked_for_again_and_then_fail_closed(bad: str) -> None:
+    asked = (0.9, questions(DAYS), "14 days")
+    assert player(*asked, bad, NONE, writer=[WRONG]).play(verifying()).passed
+    fails_closed(player(*asked, bad, bad, bad, writer=[WRONG]))
+
+
+def fails_closed(model: Player) -> None:
+    with pytest.raises(StepFailed) as failed:
+        model.play(verifying())
+    assert failed.value.code == "unreadable_verification"
+
+
+def test_a_verified_draft_ranks_above_a_contradicted_one_with_a_higher_score() -> None:
+    first = (0.8, questions(DAYS), "14 days", contradictions((DAYS[0], 1)))
+    outcome = player(*first, 0.5, questions(), writer=[WRONG, RIGHT]).play(
+        verifying(max_iterations=2)
+    )
+    assert (outcome.best.path, outcome.reason) == ("iterations/2", StopReason.MAX_ITERATIONS)
+
+
+@pytest.mark.parametrize("until", range(3))
+def test_stopped_while_verifying_the_draft_is_kept_and_does_not_pass(until: int) -> None:
+    said = [questions(DAYS), "30 days", NONE][:until]
+    model = player(0.9, *said, Stop(), writer=[WRONG, Stop()])
+    outcome = model.play(verifying())
+    assert (outcome.best.scored.score, outcome.passed, outcome.reason) == (0.9, False, None)
+    (found,) = outcome.best.scored.findings
+    assert "before this draft could be verified" in found.message
+
+
+def test_a_changed_threshold_reaches_the_next_draft() -> None:
+    model = player(0.6, questions(), 0.6, questions())
+    model.change = lambda judged, limits: limits.model_copy(update={"threshold": 0.5})
+    assert model.play(verifying()).passed
+    assert len(judged(model)) == 1
+
+
+@pytest.mark.parametrize("most", [0, 13])
+def test_the_number_of_questions_is_bounded(most: int) -> None:
+    with pytest.raises(ValueError, match="max_questions"):
+        verifying(strategy={"kind": "chain_of_verification", "max_questions": most})

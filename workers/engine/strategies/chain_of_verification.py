@@ -1,0 +1,32 @@
+"""Facts checked by answers that cannot see the draft."""
+
+from app.contract.limits import Limits
+from app.contract.reasoning_strategies import ChainOfVerificationStrategy
+from workers.engine.briefs import Task
+from workers.engine.judging import judge
+from workers.engine.moves import Scored, within
+from workers.engine.search import Outcome, Search
+from workers.engine.steps import propose
+from workers.engine.verification import contradictions, verified
+
+
+async def chain_of_verification(
+    task: Task, limits: Limits, plan: ChainOfVerificationStrategy
+) -> Outcome:
+    """Draft, verify its statements of fact by questions, and revise from the contradictions.
+
+    Chain-of-Verification (arXiv:2309.11495), factored: each answer sees task, context and its
+    question, never the draft. Every draft is verified, whatever the critic scores it: a draft that
+    nobody has verified must neither pass nor rank above one that was and did not. An iteration
+    costs 4 calls and one for each question: draft, critique, questions, answers, contradictions.
+    """
+    with Search.of(task, limits) as search:
+        for at in search.iterations():
+            await search.judged(await within(at, _verified(task, search, plan)))
+    return search.outcome()
+
+
+async def _verified(task: Task, search: Search, plan: ChainOfVerificationStrategy) -> Scored:
+    draft = await propose(task, search)
+    scored = await judge(task, draft)
+    return await verified(scored, contradictions(task, draft.text, plan.max_questions))

@@ -1,0 +1,143 @@
+"""Verifying what a draft states: open questions, answers that cannot see it, contradictions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from app.contract.judgement import Finding, OnFail, Quotation
+from workers.engine.asking import Unreadable, ask
+from workers.engine.briefs import Answer, Contradict, Question, Task
+from workers.engine.evidence import Source
+from workers.engine.moves import Play, Scored, Stop, within
+from workers.engine.reading import Said, read_as, text_in
+from workers.engine.steps import question, surviving
+
+SOURCE = "verification"
+UNREADABLE = "unreadable_verification"
+UNKNOWN = "unknown"
+GIVEN_AWAY = 3
+"""A question that holds a claim of at least this many words gives its answer away."""
+
+NOT_VERIFIED = Finding(
+    source=SOURCE,
+    kind=SOURCE,
+    message="it was stopped before this draft could be verified",
+    on_fail=OnFail.VETO,
+)
+
+
+class _Question(Said):
+    claim: str
+    question: str
+
+
+class _Questions(Said):
+    questions: list[_Question]
+
+
+class _Contradiction(Said):
+    claim: str
+    answer: int
+    contradiction: str
+    fix: str | None = None
+
+
+class _Contradictions(Said):
+    contradictions: list[_Contradiction]
+
+
+Answered = tuple[str, str]
+"""A question and its answer."""
+
+
+async def verified(scored: Scored, part: Play[tuple[Finding, ...]]) -> Scored:
+    """Return a judged draft with what its verification finds; a finding keeps it from passing.
+
+    So does a stop from outside while it is verified: the draft stays, and does not pass unseen.
+    """
+    try:
+        found = await within("verify", part)
+    except Stop:
+        found = (NOT_VERIFIED,)
+    return replace(scored, findings=(*scored.findings, *found), valid=scored.valid and not found)
+
+
+async def contradictions(task: Task, draft: str, most: int) -> tuple[Finding, ...]:
+    """Ask at most so many questions about a draft, and return what their answers contradict in it.
+
+    An answer that could not be had is left out, and one that is unknown contradicts nothing. Raises
+    `StepFailed` when questions or contradictions stay unreadable, or no question has an answer.
+    """
+    asked = question("questions", "critic", Question(task, draft, most))
+    questions = await ask(asked, _questions_about(draft, most), UNREADABLE)
+    if not questions:
+        return ()
+    unseeing = replace(task, draft=None, criteria=())
+    parts = [_answered(unseeing, *each) for each in enumerate(questions, 1)]
+    known = [it for it in await surviving("answers", parts) if it is not None and _is_known(it[1])]
+    if not known:
+        return ()
+    asked = question("contradictions", "critic", Contradict(task, draft, tuple(known)))
+    return await ask(asked, _contradictions_in(draft, known), UNREADABLE)
+
+
+async def _answered(task: Task, number: int, asked: str) -> Answered:
+    path = f"answers/{number}"
+    return asked, await ask(question(path, "critic", Answer(task, asked)), text_in, "empty_answer")
+
+
+def _is_known(answer: str) -> bool:
+    return answer.strip(" \n.\"'`*").casefold() != UNKNOWN
+
+
+def _questions_about(draft: str, most: int) -> Callable[[str], tuple[str, ...]]:
+    def read(reply: str) -> tuple[str, ...]:
+        said = read_as(_Questions, reply).questions[:most]
+        source = Source(draft)
+        for it in said:
+            _quoted(it.claim, source)
+            _require_open(it)
+        return tuple(it.question.strip() for it in said)
+
+    return read
+
+
+def _require_open(said: _Question) -> None:
+    if not said.question.strip():
+        raise Unreadable("a question is empty")
+    is_long = len(said.claim.split()) >= GIVEN_AWAY
+    if is_long and Source(said.question.casefold()).quotation(said.claim.casefold()):
+        raise Unreadable(f'"{said.question}" states the claim: ask an open question instead')
+
+
+def _contradictions_in(
+    draft: str, answered: Sequence[Answered]
+) -> Callable[[str], tuple[Finding, ...]]:
+    def read(reply: str) -> tuple[Finding, ...]:
+        said = read_as(_Contradictions, reply).contradictions
+        for it in said:
+            if not 1 <= it.answer <= len(answered):
+                raise Unreadable(f"there is no answer {it.answer}: there are {len(answered)}")
+        source = Source(draft)
+        return tuple(_finding(it, source, *answered[it.answer - 1]) for it in said)
+
+    return read
+
+
+def _quoted(claim: str, source: Source) -> Quotation:
+    quotation = source.quotation(claim)
+    if quotation is None:
+        raise Unreadable(f'the claim "{claim[:200]}" does not stand in the draft: copy its words')
+    return quotation
+
+
+def _finding(said: _Contradiction, source: Source, asked: str, answer: str) -> Finding:
+    quotation = _quoted(said.claim, source)
+    return Finding(
+        source=SOURCE,
+        kind="contradiction",
+        message=f'{said.contradiction} (asked "{asked}", answered "{answer[:500]}")',
+        fix=said.fix or None,
+        span=quotation.span,
+        quote=quotation.quote,
+        on_fail=OnFail.VETO,
+    )
