@@ -1,5 +1,8 @@
 """Prompts: a brief in, text out. A changed text is a new version; replies keep the one they got."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from workers.engine.briefs import (
     Answer,
     Brief,
@@ -25,25 +28,19 @@ from workers.engine.prompts import (
     write,
 )
 
+RENDERERS: Mapping[type[Brief], Callable[[Any], Prompt]] = {
+    Write: write.render,
+    Judge: critique.render,
+    Revise: revise.render,
+    Question: questions.render,
+    Answer: answer.render,
+    Contradict: contradictions.render,
+    Plan: plan.render,
+    Do: do.render,
+    Replan: replan.render,
+}
+
 
 def render(brief: Brief) -> Prompt:
     """Put a brief into words for a language model."""
-    match brief:
-        case Write():
-            return write.render(brief)
-        case Judge():
-            return critique.render(brief)
-        case Revise():
-            return revise.render(brief)
-        case Question():
-            return questions.render(brief)
-        case Answer():
-            return answer.render(brief)
-        case Contradict():
-            return contradictions.render(brief)
-        case Plan():
-            return plan.render(brief)
-        case Do():
-            return do.render(brief)
-        case Replan():
-            return replan.render(brief)
+    return RENDERERS[type(brief)](brief)
