@@ -17,6 +17,7 @@ from app.contract.judgement import Finding, Usage
 from app.contract.requests import ModelChoice
 from workers.engine.briefs import Prompt
 from workers.engine.moves import Ask, Check
+from workers.models.fallbacks import ask_in_turn
 from workers.models.port import ModelCall, ModelError, ModelReply
 from workers.validators import ValidatorUnavailable
 
@@ -86,12 +87,14 @@ class Performer:
             temperature=choice.temperature,
             max_output_tokens=choice.max_output_tokens,
         )
-        answer = await self.models.complete(choice.model, call)
+        served = await ask_in_turn(self.models.complete, choice.names(), call)
+        answer = served.reply
         return StepCompleted(
             key=move.path,
             kind="ask",
             reply=TextReply(text=answer.text),
             model=answer.model,
+            tried=served.tried,
             prompt=_reference(move.prompt),
             usage=answer.usage,
             seconds=0,

@@ -31,7 +31,12 @@ REQUESTS: dict[str, Example] = {
         "stop": {"max_tokens": 200_000},
         "models": {
             "generator": "openai:gpt-5-mini",
-            "critic": {"model": "anthropic:claude-sonnet-5", "temperature": 0},
+            "critic": {
+                "model": "anthropic:claude-sonnet-5",
+                "temperature": 0,
+                "max_output_tokens": 2_000,
+                "fallbacks": ["openai:gpt-5-mini"],
+            },
         },
     },
 }

@@ -7,6 +7,7 @@ role's `max_output_tokens`. The editor that needs no network consumes nothing.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, RefinementRequest
 
 PROMPT_BYTES = 3_000
@@ -32,10 +33,23 @@ class Estimate:
 
 
 def estimate(choice: ModelChoice, prompt_bytes: int) -> Estimate:
-    """Return what a call with a prompt of that many UTF-8 bytes consumes at most."""
-    if choice.model.startswith("offline:"):
-        return Estimate(choice.model, 0, 0)
-    return Estimate(choice.model, -(-prompt_bytes // BYTES_PER_TOKEN), choice.max_output_tokens)
+    """Return what a call with a prompt of that many UTF-8 bytes consumes at most.
+
+    It is that of the dearest among the model and those that stand in for it; a model whose price
+    is unknown is dearer than any other.
+    """
+    return max((_of(name, choice, prompt_bytes) for name in choice.names()), key=_dearness)
+
+
+def _of(model: str, choice: ModelChoice, prompt_bytes: int) -> Estimate:
+    if model.startswith("offline:"):
+        return Estimate(model, 0, 0)
+    return Estimate(model, -(-prompt_bytes // BYTES_PER_TOKEN), choice.max_output_tokens)
+
+
+def _dearness(it: Estimate) -> tuple[float, int]:
+    cost = cost_usd(it.model, it.input_tokens, it.output_tokens)
+    return (float("inf") if cost is None else cost, it.tokens)
 
 
 def to_judge(

@@ -47,6 +47,9 @@ class Queued(Contract):
 
     strategy: str
     models: dict[str, str] = Field(description="Model by role.")
+    fallbacks: dict[str, tuple[str, ...]] = Field(
+        {}, description="Models that stand in, by role, in this order."
+    )
     limits: Limits
     request_sha256: str
 
@@ -95,13 +98,24 @@ class FindingsReply(Contract):
 AnyReply = Annotated[TextReply | FindingsReply, Field(discriminator="kind")]
 
 
+class Tried(Contract):
+    """A model that was asked before the one that answered, and how it failed."""
+
+    model: str
+    code: str
+    detail: str
+
+
 class StepCompleted(Contract):
     """A step is done; its reply is durable."""
 
     key: str
     kind: Literal["ask", "check"]
     reply: AnyReply
-    model: str | None = None
+    model: str | None = Field(
+        None, description="Who answered: the provider, and the name that its server gave."
+    )
+    tried: tuple[Tried, ...] = Field((), description="Models that failed before it, in turn.")
     prompt: PromptRef | None = None
     usage: Usage
     seconds: float

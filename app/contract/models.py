@@ -1,8 +1,8 @@
-"""Which model plays which role, and how it is called."""
+"""Which model plays which role, how it is called, and who stands in for it."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from app.contract.model import Contract
 
@@ -18,11 +18,27 @@ ModelName = Annotated[
 
 
 class ModelChoice(Contract):
-    """A model for one role, and how to call it."""
+    """A model for one role, how to call it, and who stands in for it."""
 
     model: ModelName
     temperature: float | None = Field(None, ge=0, le=2)
     max_output_tokens: int = Field(4_096, ge=1, le=200_000)
+    fallbacks: tuple[ModelName, ...] = Field(
+        (),
+        max_length=5,
+        description="Models asked in this order, within the same step and with the same settings,"
+        " when the one before could not be reached, refused the call or could not be read.",
+    )
+
+    @model_validator(mode="after")
+    def _names_a_model_once(self) -> Self:
+        if len(set(self.names())) < len(self.names()):
+            raise ValueError("fallbacks are other models than `model`, each named once")
+        return self
+
+    def names(self) -> tuple[ModelName, ...]:
+        """Return every model that may be asked, in that order."""
+        return (self.model, *self.fallbacks)
 
 
 class Models(Contract):

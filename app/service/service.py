@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Container, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from app.contract.events import Event, Queued
 from app.contract.limits import Limits, LimitsChange
@@ -61,6 +62,7 @@ class Service:
         Raises InvalidRequest, IdempotencyMismatch and Overloaded.
         """
         models = await self._admission.admit(request)
+        playing = {role: models[role] for role in PLAYING[request.strategy.kind]}
         limits = request.limits()
         new = NewRefinement(
             tenant=tenant,
@@ -70,7 +72,8 @@ class Service:
             limits=limits,
             queued=Queued(
                 strategy=request.strategy.kind,
-                models={role: models[role].model for role in PLAYING[request.strategy.kind]},
+                models={role: choice.model for role, choice in playing.items()},
+                fallbacks={role: it.fallbacks for role, it in playing.items() if it.fallbacks},
                 limits=limits,
                 request_sha256=body_sha256,
             ),
@@ -156,7 +159,8 @@ class Service:
         if change.max_cost_usd is not None:
             queued = (await self._store.decoded_events(tenant, refinement_id, 0, 1))[0].data
             assert isinstance(queued, Queued)
-            self._admission.require_prices(queued.models)
+            names = chain(queued.models.values(), *queued.fallbacks.values())
+            self._admission.require_prices(names)
         return await self._store.change(tenant, refinement_id, change)
 
     async def erase(self, tenant: str, refinement_id: str) -> None:

@@ -48,7 +48,7 @@ async def test_a_call_becomes_a_message() -> None:
         "system": question.prompt.system,
         "messages": [{"role": "user", "content": question.prompt.user}],
     }
-    assert (reply.text, reply.model) == ("Dear customer", "claude-x-1")
+    assert (reply.text, reply.model) == ("Dear customer", "local:claude-x-1")
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (57, 20)
 
 

@@ -25,7 +25,7 @@ async def test_a_call_becomes_a_chat_completion() -> None:
         "max_tokens": 99,
         "temperature": 0.3,
     }
-    assert (reply.text, reply.model) == ("Dear customer", "gpt-x-2026")
+    assert (reply.text, reply.model) == ("Dear customer", "local:gpt-x-2026")
     assert (reply.usage.calls, reply.usage.input_tokens, reply.usage.output_tokens) == (1, 700, 300)
 
 

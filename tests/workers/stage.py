@@ -33,6 +33,7 @@ from workers.models.port import ModelCall, ModelReply
 TENANT = "default"
 FIRST_TOKEN = 1
 TOKENS = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.0)
+TEST_MODEL = ModelChoice(model="scripted:test", max_output_tokens=100)
 
 
 class NoQueue:
@@ -108,12 +109,11 @@ class Stage:
     worker_store: WorkerStore
     _jobs: Counter[str] = field(default_factory=Counter)
 
-    async def submit(self, **fields: Any) -> str:
-        """Submit a task alone, unless the fields say otherwise."""
+    async def submit(self, choice: ModelChoice = TEST_MODEL, **fields: Any) -> str:
+        """Submit a task alone, unless the fields say otherwise; the model plays both roles."""
         request = RefinementRequest.model_validate(
             {"task": "Explain refunds.", "stop": {"patience": 50}, **fields}
         )
-        choice = ModelChoice(model="scripted:test", max_output_tokens=100)
         new = NewRefinement(
             tenant=TENANT,
             request=request,

@@ -54,7 +54,10 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What a model answered; `model` is the name the server gave, `usage.calls` counts retries."""
+    """What a model answered; `usage.calls` counts retries.
+
+    `model` is `provider:name` with the name that the server gave.
+    """
 
     text: str
     model: str

@@ -46,7 +46,8 @@ class Remote:
             error.usage = self._usage(call, step, said, self._clock() - started)
             raise
         usage = self._usage(call, step, said, self._clock() - started)
-        return ModelReply(said.text, said.model or call.model, usage)
+        answered = f"{self._provider}:{said.model or call.model}"
+        return ModelReply(said.text, answered, usage)
 
     async def _ask(self, call: ModelCall, step: Step) -> bytes:
         known = unwanted = self._unwanted.get(call.model, frozenset())

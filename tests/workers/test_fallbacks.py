@@ -1,0 +1,77 @@
+"""Models that stand in for others: what is journaled, and that a kill changes nothing."""
+
+import asyncio
+
+from app.contract.events import StepCompleted, StepFailed
+from app.contract.requests import ModelChoice
+from app.contract.status import Status
+from tests.workers.stage import Answers, Stage, scores
+from tests.workers.test_kills import record
+from workers.models.port import ModelCall, ModelUnavailable
+
+CHOICE = ModelChoice(model="first:x", fallbacks=("second:x",), max_output_tokens=100)
+
+
+def first_is_down() -> Answers:
+    """Models of which the first never answers."""
+    models = scores(0.4, 0.9)
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if call.model == "first:x":
+            await asyncio.sleep(0)
+            raise ModelUnavailable("down")
+        return await models.answer(key.partition(";")[0], call)
+
+    return Answers(answer)
+
+
+async def test_the_entry_names_who_answered_and_who_did_not(stage: Stage) -> None:
+    refinement_id = await stage.submit(CHOICE)
+    ended = await stage.play(refinement_id, first_is_down())
+    assert (ended.status, ended.passed) == (Status.SUCCEEDED, True)
+    data = [event.data for event in await stage.events(refinement_id)]
+    steps = [it for it in data if isinstance(it, StepCompleted)]
+    assert len(steps) == 4
+    assert {it.model for it in steps} == {"second:x"}
+    assert {(one.model, one.code) for it in steps for one in it.tried} == {
+        ("first:x", "model_unavailable")
+    }
+
+
+async def test_a_step_fails_when_nobody_answers(stage: Stage) -> None:
+    async def answer(key: str, call: ModelCall) -> str:
+        raise ModelUnavailable(f"{call.model[0]} is down")
+
+    refinement_id = await stage.submit(CHOICE)
+    ended = await stage.play(refinement_id, Answers(answer))
+    assert ended.error is not None
+    assert ended.error.code == "model_unavailable"
+    (failed,) = [
+        it.data for it in await stage.events(refinement_id) if isinstance(it.data, StepFailed)
+    ]
+    assert failed.detail == "first:x: f is down; second:x: s is down"
+
+
+async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(stage: Stage) -> None:
+    undisturbed = await stage.submit(CHOICE)
+    await stage.play(undisturbed, first_is_down())
+    expected = await record(stage, undisturbed)
+    dies_at, is_killed = 0, True
+    while is_killed:
+        dies_at += 1
+        refinement_id, models = await stage.submit(CHOICE), first_is_down()
+        is_killed = await stage.play_and_die(refinement_id, models, dies_at, after=True)
+        await stage.play(refinement_id, models, "second")
+        assert await record(stage, refinement_id) == expected, f"killed at append {dies_at}"
+    assert dies_at > 2
+
+
+async def test_the_budget_reserves_the_dearest_of_those_who_may_answer(stage: Stage) -> None:
+    cheap = CHOICE.model_copy(update={"model": "offline:editor", "fallbacks": ()})
+    limits = {"max_tokens": 100, "patience": 9}
+    free = await stage.play(await stage.submit(cheap, stop=limits), scores(0.9))
+    assert free.status is Status.SUCCEEDED
+    dear = cheap.model_copy(update={"fallbacks": ("second:x",)})
+    models = scores(0.9)
+    refused = await stage.play(await stage.submit(dear, stop=limits), models)
+    assert (refused.status, models.calls.total()) == (Status.FAILED, 0)
