@@ -12,12 +12,13 @@ from redis.exceptions import ConnectionError as RedisUnreachable
 from redis.exceptions import TimeoutError as RedisTimedOut
 
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
+from app.contract.issues import IssueNote
 from app.contract.limits import Limits
 from app.contract.snapshot import Result
 from app.contract.status import Status, StopReason
 from app.store import Entry, Fields, Journal, State
 from workers.endings import Ending, best_of, result_of
-from workers.engine.moves import Judged
+from workers.engine.moves import Judged, Judgement
 from workers.recorded import Recorded, Step, score_of
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,8 @@ log = logging.getLogger(__name__)
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
 ITERATION = re.compile(r"iterations/(\d+)/")
 
-TERMINAL_TYPE = {
+LAST_TYPE = {
+    Status.PAUSED: EventType.PAUSED,
     Status.SUCCEEDED: EventType.COMPLETED,
     Status.FAILED: EventType.FAILED,
     Status.CANCELED: EventType.CANCELED,
@@ -34,10 +36,11 @@ TERMINAL_TYPE = {
 
 @dataclass(frozen=True)
 class Judging:
-    """News of a judged draft; `result` stands when it is the new best."""
+    """News of a judged draft; `result` stands when another draft is the best from now on."""
 
     entry: IterationCompleted
     result: Result | None
+    best_passed: bool
     limits_seq: int
 
     @classmethod
@@ -46,24 +49,41 @@ class Judging:
         it, scored = move.judgement, move.judgement.scored
         prefix = move.path.removesuffix(it.path)
         parent = scored.draft.parent
+        threshold = limits.threshold if move.threshold is None else move.threshold
+        best, best_path = move.best, prefix + move.best.path
         entry = IterationCompleted(
             iteration=it.iteration,
             path=move.path,
             sha256=scored.draft.sha256,
-            parent=None if parent is None else prefix + parent,
+            parent=None if parent is None else _absolute(prefix, parent),
             score=scored.score,
+            score_from=scored.score_from,
             scores=scored.scores,
-            passed=scored.passes(limits.threshold if move.threshold is None else move.threshold),
+            passed=scored.passes(threshold),
             findings=(*scored.findings, *scored.critique.findings),
             strengths=scored.critique.strengths,
             weaknesses=scored.critique.weaknesses,
             suggestions=scored.critique.suggestions,
             asked=scored.draft.asked,
             draft=None if scored.draft.is_reply else scored.draft.text,
-            best=best_of(move.best, prefix + move.best.path),
+            issues=_notes(it, prefix),
+            best=best_of(best, best_path),
             limits=limits,
         )
-        return cls(entry, result_of(it, move.path) if move.best is it else None, limits_seq)
+        may_change = best is it or scored.score_from == "review"
+        result = result_of(best, best_path) if may_change else None
+        return cls(entry, result, best.scored.passes(threshold), limits_seq)
+
+
+def _absolute(prefix: str, parent: str) -> str:
+    return parent[1:] if parent.startswith("/") else prefix + parent
+
+
+def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
+    return tuple(
+        IssueNote(id=prefix + it.id, state=it.state, finding=it.position)
+        for it in judgement.issues.issues
+    )
 
 
 Pending = Step | Judging | Stopping
@@ -125,10 +145,11 @@ class Pen:
         for judging in judgings:
             fields = replace(fields, best=judging.entry.best, iteration=judging.entry.iteration)
             if judging.result:
-                fields = replace(fields, result=judging.result, best_passed=judging.entry.passed)
+                fields = replace(fields, result=judging.result, best_passed=judging.best_passed)
         if judgings:
-            scores = [score_of(judging.entry) for judging in judgings]
-            fields = replace(fields, scores=(*self._recorded.scores.values(), *scores))
+            told = {judging.entry.path: score_of(judging.entry) for judging in judgings}
+            scores = self._recorded.scores | told
+            fields = replace(fields, scores=tuple(scores.values()))
         if (number := _iteration(under_way)) is not None:
             fields = replace(fields, iteration=number)
         return replace(fields, **ending.changes) if ending else fields
@@ -164,7 +185,7 @@ def _entries(
 ) -> list[Entry]:
     entries = [_entry(done, under_way) for done in pending]
     if ending:
-        entries.append(Entry(TERMINAL_TYPE[ending.status]))
+        entries.append(Entry(LAST_TYPE[ending.status], ending.asked))
     elif not entries:
         entries.append(Entry(EventType.STEP_STARTED, StepStarted(next=under_way)))
     return entries

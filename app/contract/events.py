@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from app.contract.issues import IssueNote
 from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
 from app.contract.limits import Limits
 from app.contract.model import Contract
@@ -95,7 +96,15 @@ class FindingsReply(Contract):
     findings: tuple[Finding, ...]
 
 
-AnyReply = Annotated[TextReply | FindingsReply, Field(discriminator="kind")]
+class ToolReply(Contract):
+    """What a tool answered, or why there is no answer; a failure is a result."""
+
+    kind: Literal["tool"] = "tool"
+    ok: bool
+    text: str
+
+
+AnyReply = Annotated[TextReply | FindingsReply | ToolReply, Field(discriminator="kind")]
 
 
 class Tried(Contract):
@@ -110,7 +119,7 @@ class StepCompleted(Contract):
     """A step is done; its reply is durable."""
 
     key: str
-    kind: Literal["ask", "check"]
+    kind: Literal["ask", "check", "call"]
     reply: AnyReply
     model: str | None = Field(
         None, description="Who answered: the provider, and the name that its server gave."
@@ -150,6 +159,9 @@ class IterationCompleted(Contract):
     asked: tuple[str, ...]
     draft: str | None = Field(
         None, description="The text, when it is neither a model's reply nor the client's draft."
+    )
+    issues: tuple[IssueNote, ...] = Field(
+        (), description="What became of the parent's issues, and what is wrong now."
     )
     best: Best
     limits: Limits

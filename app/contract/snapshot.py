@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from app.contract.issues import Issue
 from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
 from app.contract.model import Contract
 from app.contract.reviews import PendingReview
@@ -111,6 +112,9 @@ class Iteration(Contract):
     weaknesses: tuple[str, ...]
     suggestions: tuple[str, ...]
     asked: tuple[str, ...] = Field(description="What its writer was asked to change.")
+    issues: tuple[Issue, ...] = Field(
+        (), description="What is wrong with it, and what was wrong with its parent and is mended."
+    )
     usage: Usage
 
 

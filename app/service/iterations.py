@@ -8,6 +8,7 @@ from app.contract.events import Event, IterationCompleted, StepCompleted, StepFa
 from app.contract.judgement import Usage
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Iteration
+from app.service.issues import Words, issues_of, words_of
 
 WRITERS = ("draft", "revise")
 """Steps whose reply is the draft of their iteration."""
@@ -20,8 +21,10 @@ class JournalContradiction(Exception):
 def iterations_of(events: Sequence[Event], request: RefinementRequest) -> tuple[Iteration, ...]:
     """Return every judged draft in the order of judging, inner ones included."""
     steps = [event.data for event in events if isinstance(event.data, StepCompleted | StepFailed)]
-    judged = [event.data for event in events if isinstance(event.data, IterationCompleted)]
-    return tuple(_iteration(one, steps, request) for one in judged)
+    found = [event.data for event in events if isinstance(event.data, IterationCompleted)]
+    judged = [*{one.path: one for one in found}.values()]  # one that a reviewer rated is told twice
+    words = words_of(judged)
+    return tuple(_iteration(one, steps, request, words) for one in judged)
 
 
 def within(iterations: Sequence[Iteration], path: str) -> tuple[Iteration, ...]:
@@ -48,6 +51,7 @@ def _iteration(
     judged: IterationCompleted,
     steps: Sequence[StepCompleted | StepFailed],
     request: RefinementRequest,
+    words: Words,
 ) -> Iteration:
     own = [step for step in steps if step.key.startswith(f"{judged.path}/")]
     draft = _draft(judged.path, own, request) if judged.draft is None else judged.draft
@@ -56,6 +60,7 @@ def _iteration(
     return Iteration(
         draft=draft,
         usage=sum((step.usage for step in own), Usage()),
+        issues=issues_of(judged, words),
         **{name: getattr(judged, name) for name in _SHARED},
     )
 
@@ -71,4 +76,6 @@ def _draft(path: str, own: Sequence[StepCompleted | StepFailed], request: Refine
     return draft_of(replies[-1]) if replies else request.draft or ""  # the last: a re-ask's
 
 
-_SHARED = sorted(Iteration.model_fields.keys() & IterationCompleted.model_fields.keys() - {"draft"})
+_SHARED = sorted(
+    Iteration.model_fields.keys() & IterationCompleted.model_fields.keys() - {"draft", "issues"}
+)

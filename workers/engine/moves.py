@@ -5,13 +5,15 @@ and sends the reply back. `within` prefixes the paths of all the moves of a part
 `await`. Every path is used once per refinement: it is the key of the step.
 """
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from app.contract.limits import Limits
+from app.contract.reviews import ReviewAction, ReviewWhen
 from workers.engine.briefs import Brief, Prompt
+from workers.engine.ledger import NO_ISSUES, Ledger
 
 Role = Literal["generator", "critic"]
 Reply = TypeVar("Reply")
@@ -34,6 +36,7 @@ class StepFailed(Exception):
 class Draft:
     """One version of the text; `parent` is the path of the iteration it was revised from.
 
+    The path is that of its own search; one that begins with `/` counts from the outermost.
     `is_reply` is false for a text that is neither the reply of its own step nor the client's, such
     as joined parts: it is journaled with its judgement.
     """
@@ -71,12 +74,17 @@ class Judgement:
     scored: Scored
     iteration: int
     path: str
+    issues: Ledger = NO_ISSUES
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
         """Order of drafts within one rubric; of two equal ones the earlier is the better."""
         scored = self.scored
         return (scored.valid, scored.floors_met, -1.0 if scored.score is None else scored.score)
+
+    def rated(self, score: float) -> Self:
+        """Return it with a reviewer's score in the place of its own."""
+        return replace(self, scored=replace(self.scored, score=score, score_from="review"))
 
 
 @dataclass(frozen=True)
@@ -96,18 +104,56 @@ class Move(Generic[Reply]):
 
 @dataclass(frozen=True)
 class Ask(Move[str]):
-    """A model's text. The brief is what is asked, the prompt is how it is put into words."""
+    """A model's text. The brief is what is asked, the prompt is how it is put into words.
+
+    One that `prepares` a draft can be done without: it is refused by itself, and the rest goes on,
+    when a finish waits for a first draft, or when the budget has to be kept for writing one.
+    """
 
     role: Role
     brief: Brief
     prompt: Prompt
+    prepares: bool = False
+    member: str | None = None
+    """Which critic of the panel is asked, if it is one of them."""
+
+    @property
+    def seat(self) -> str:
+        """Under which name its model was chosen: the role, or `critic/<name>` in a panel."""
+        return self.role if self.member is None else f"{self.role}/{self.member}"
 
 
 @dataclass(frozen=True)
 class Check(Move[tuple[Finding, ...]]):
-    """What the request's validators find in a draft."""
+    """What the request's validators find in a draft, or its tools in calls that are planned.
+
+    Planned calls are a JSON array of `{"tool", "arguments"}`; nothing is sent to check them.
+    """
 
     draft: str
+    of: Literal["draft", "calls"] = "draft"
+    prepares: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answered, or why there is no answer: a failure is a result."""
+
+    ok: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Call(Move[ToolResult]):
+    """A tool's result; it prepares a draft, like an `Ask` that does."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    prepares: ClassVar[bool] = True
+
+
+Deed = Ask | Check | Call
+"""What is done outside the strategy and journaled as a step."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +168,24 @@ class Judged(Move[Limits]):
     judgement: Judgement
     best: Judgement
     threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a reviewer said; `draft` goes with replace, and `score` overrides the draft's."""
+
+    action: ReviewAction
+    feedback: str | None = None
+    draft: str | None = None
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Review(Move[Word]):
+    """A person's word about a judged draft; never asked for by a part or side by side."""
+
+    judgement: Judgement
+    when: ReviewWhen
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,13 @@ The rules a `Search` obeys:
 5. What is revised next is the best; of several that rank the same, the latest. Critics speak in
    coarse steps, and a revision that scores no worse has mended something more often than not
    (docs/convergence.md).
+6. A reviewer is asked after the rules have spoken, and overrules them: what they approve is the
+   outcome, whatever ranks higher; what they ask for buys one more iteration.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -24,10 +27,8 @@ from app.contract.judgement import ScoreFrom
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
-from workers.engine.moves import Judged, Judgement, Scored, Stop
-from workers.engine.similarity import similarity
-
-SAME_SCORE = 1e-6
+from workers.engine.moves import Draft, Judged, Judgement, Review, Scored, Stop, Word
+from workers.engine.ranking import Ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +67,42 @@ class Own:
         return limits.model_copy(update=given)
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a reviewer asked for next: the draft they were shown, and their word."""
+
+    of: Judgement
+    word: Word
+
+
 class Search:
     """Remembers what was judged, keeps the best, and says what to revise and when to stop."""
 
     def __init__(
-        self, limits: Limits, *, starts_with_own_draft: bool, own: Own | None = None
+        self,
+        limits: Limits,
+        *,
+        starts_with_own_draft: bool,
+        own: Own | None = None,
+        is_reviewed: bool = False,
     ) -> None:
         self._own = own or Own()
         self.limits = self._own.instead_of(limits)
-        self.best: Judgement | None = None
-        self.base: Judgement | None = None
         self.reason: StopReason | None = None
-        self._judged: list[Judgement] = []
+        self.decided: StopReason | None = None
+        """What a reviewer decided, if they approved or rejected."""
+        self.wish: Wish | None = None
+        self._is_reviewed = is_reviewed
+        self._approved: Judgement | None = None
+        self._ranking = Ranking()
         self._next = 0 if starts_with_own_draft else 1
         self._stale = 0
 
     @classmethod
     def of(cls, task: Task, limits: Limits, own: Own | None = None) -> Self:
         """Return a search for a task; the draft it may start with is iteration 0."""
-        return cls(limits, starts_with_own_draft=task.draft is not None, own=own)
+        has_draft = task.draft is not None
+        return cls(limits, starts_with_own_draft=has_draft, own=own, is_reviewed=task.is_reviewed)
 
     def __enter__(self) -> Self:
         return self
@@ -94,6 +112,20 @@ class Search:
     ) -> bool:
         """Swallow a stop from outside when something was judged: the best is kept."""
         return isinstance(error, Stop) and self.best is not None
+
+    @property
+    def best(self) -> Judgement | None:
+        """The best judged draft."""
+        return self._ranking.best
+
+    @property
+    def base(self) -> Judgement | None:
+        """The draft that is revised next."""
+        return self._ranking.base
+
+    def has_judged(self, draft: Draft) -> bool:
+        """Return whether this very text was judged here."""
+        return self._ranking.has(draft.sha256)
 
     def iterations(self) -> Iterator[str]:
         """Give the path of one iteration after another, until a rule says stop."""
@@ -107,10 +139,11 @@ class Search:
 
     async def judged(self, scored: Scored) -> None:
         """Take in a judged draft, tell the news, and decide under the limits now in force."""
+        decide = partial(self._decide, self._stale)
         gain, judgement = await self._taken(scored, self._next)
         self._next += 1
-        self._stale = 0 if gain >= self.limits.min_improvement else self._stale + 1
-        self.reason = self._why_stop(judgement)
+        decide(gain, judgement)
+        await self._reviewed(judgement, decide)
 
     def side_by_side(self, count: int) -> tuple[str, ...]:
         """Give the paths of the next iterations, whose drafts do not follow from one another."""
@@ -119,80 +152,103 @@ class Search:
     async def sampled(self, drafts: Sequence[Scored | None]) -> None:
         """Take in drafts made side by side; None is one that could not be made.
 
-        No rule about what follows from what applies to them: only threshold and cap do.
+        No rule about what follows from what applies to them: only threshold and cap do. The best
+        of them is reviewed.
         """
+        taken: list[Judgement] = []
         for number, scored in enumerate(drafts, self._next):
             if scored is not None:
-                await self._taken(scored, number)
+                taken.append((await self._taken(scored, number))[1])
         self._next += len(drafts)
-        self.reason = self._met()
-        if self.reason is None and self._next > self.limits.max_iterations:
-            self.reason = StopReason.MAX_ITERATIONS
+        self._decide_on_samples()
+        if taken:
+            best = max(taken, key=lambda it: it.rank)
+            await self._reviewed(best, lambda *_: self._decide_on_samples())
+
+    def settle(self, reason: StopReason) -> None:
+        """End for `reason`, unless the goal is reached or a reviewer has decided."""
+        if not self.is_over:
+            self.reason = reason
+
+    @property
+    def is_over(self) -> bool:
+        """True when the goal is reached or a reviewer has decided."""
+        goals = (StopReason.THRESHOLD_MET, self._own.reached)
+        return self.decided is not None or self.reason in goals
 
     async def _taken(self, scored: Scored, number: int) -> tuple[float, Judgement]:
         """Take in a judged draft and tell the news; return by how much it raised the best."""
-        judgement = Judgement(scored, number, f"iterations/{number}")
-        gain = self._gain(judgement)
-        if self.best is None or judgement.rank > self.best.rank:
-            self.best = judgement
-        if judgement.rank == self.best.rank:
-            self.base = judgement
-        threshold = self._own.threshold
-        limits = await Judged(judgement.path, judgement, self.best, threshold)
-        self.limits = self._own.instead_of(limits)
-        self._judged.append(judgement)
+        path = f"iterations/{number}"
+        findings = (*scored.findings, *scored.critique.findings)
+        issues = self._ranking.issues_of(scored.draft.parent).next(path, findings)
+        judgement = Judgement(scored, number, path, issues)
+        gain = self._ranking.add(judgement)
+        await self._told(judgement)
         return gain, judgement
+
+    async def _told(self, judgement: Judgement) -> None:
+        assert self.best is not None  # it was ranked
+        limits = await Judged(judgement.path, judgement, self.best, self._own.threshold)
+        self.limits = self._own.instead_of(limits)
+
+    async def _reviewed(
+        self, judgement: Judgement, decide: Callable[[float, Judgement], None]
+    ) -> None:
+        """Put a draft before the reviewer, if there is one, and heed their word."""
+        self.wish = None
+        if not self._is_reviewed:
+            return
+        word = await Review(f"{judgement.path}/review", judgement, "each_iteration")
+        if word.score is not None:
+            rated = judgement.rated(word.score)
+            gain = self._ranking.change(judgement, rated)
+            await self._told(rated)
+            decide(gain, rated)
+            judgement = rated
+        if word.action == "approve":
+            self._approved, self.decided = judgement, StopReason.APPROVED
+        elif word.action == "reject":
+            self.decided = StopReason.REJECTED
+        elif word.action != "rate":
+            self.wish = Wish(judgement, word)
+        if word.action != "rate":
+            self.reason = self.decided
 
     def outcome(self) -> Outcome:
         """Return the best judged draft. Raises `Stop` when nothing was judged."""
-        if self.best is None:
+        best = self._approved or self.best
+        if best is None:
             raise Stop
-        return Outcome(self.best, self.reason, self.best.scored.passes(self.limits.threshold))
-
-    def _gain(self, judgement: Judgement) -> float:
-        """Return by how much a draft raises the best; a better kind of draft counts as 1."""
-        if self.best is None:
-            return 1.0
-        *kind, score = judgement.rank
-        *best_kind, best_score = self.best.rank
-        return score - best_score if kind == best_kind else float(kind > best_kind)
+        good = best.scored.passes(self.limits.threshold)
+        return Outcome(best, self.reason, good and self.decided is not StopReason.REJECTED)
 
     def _met(self) -> StopReason | None:
-        goal = self.limits.threshold if self._own.goal is None else self._own.goal
-        met = self.best is not None and self.best.scored.passes(goal)
-        return self._own.reached if met else None
+        own = self._own
+        if self.best is None:
+            return None
+        if self.best.scored.score_from == "review":  # a person's score knows one goal
+            own = Own()
+        goal = self.limits.threshold if own.goal is None else own.goal
+        return own.reached if self.best.scored.passes(goal) else None
+
+    def _decide(self, stale: int, gain: float, last: Judgement) -> None:
+        self._stale = 0 if gain >= self.limits.min_improvement else stale + 1
+        self.reason = self._why_stop(last)
+
+    def _decide_on_samples(self) -> None:
+        self.reason = self._met()
+        if self.reason is None and self._next > self.limits.max_iterations:
+            self.reason = StopReason.MAX_ITERATIONS
 
     def _why_stop(self, last: Judgement) -> StopReason | None:
         if met := self._met():
             return met
         if last.iteration >= self.limits.max_iterations:
             return StopReason.MAX_ITERATIONS
-        if self._is_stable(last):
+        if self._ranking.is_stable(self.limits.max_similarity):
             return StopReason.STABLE
-        if self._oscillates(last):
+        if self._ranking.oscillates():
             return StopReason.OSCILLATING
         if self._stale >= self.limits.patience:
             return StopReason.PLATEAU
         return None
-
-    def _is_stable(self, last: Judgement) -> bool:
-        parent = self._parent_of(last)
-        if parent is None:
-            return False
-        alike = similarity(parent.scored.draft.text, last.scored.draft.text)
-        return alike >= self.limits.max_similarity
-
-    def _oscillates(self, last: Judgement) -> bool:
-        parent = self._parent_of(last)
-        seen = {it.scored.draft.sha256 for it in self._judged[:-1] if it is not parent}
-        if last.scored.draft.sha256 in seen:
-            return True
-        scores = [it.scored.score for it in self._judged[-4:]]
-        if len(scores) < 4 or None in scores:
-            return False
-        a, b, c, d = (score for score in scores if score is not None)
-        return abs(a - c) <= SAME_SCORE and abs(b - d) <= SAME_SCORE and abs(a - b) > SAME_SCORE
-
-    def _parent_of(self, last: Judgement) -> Judgement | None:
-        path = last.scored.draft.parent
-        return next((it for it in self._judged if it.path == path), None) if path else None
