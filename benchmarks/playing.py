@@ -1,14 +1,27 @@
-"""Playing a strategy in this process: real validators, any model, no journal."""
+"""Playing a strategy in this process: real validators, any model, no journal, no network."""
 
 import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app.contract.requests import RefinementRequest
-from workers.engine.moves import Ask, Check, Judged, Move, Play, StepFailed, Stop, Together
+from workers.engine.moves import (
+    Ask,
+    Call,
+    Check,
+    Judged,
+    Move,
+    Play,
+    Review,
+    StepFailed,
+    Stop,
+    Together,
+    Word,
+)
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 from workers.models.port import ModelCall, ModelError, ModelReply
+from workers.tools import Tools
 from workers.validators import compile_validators
 
 
@@ -30,6 +43,7 @@ class Player:
     async def play(self) -> Outcome:
         """Return what the strategy decided."""
         self._checks = compile_validators(self.request.validators)
+        self._tools = Tools(self.request.tools)
         outcome: Outcome = await self._played(strategy_for(self.request))
         return outcome
 
@@ -55,6 +69,14 @@ class Player:
                 return tuple(done)
             case Judged():
                 return self.request.limits()
+            case Review():
+                return Word("approve")
+            case Call():
+                self.steps.append(move.path)
+                return await self._tools.call(move.tool, move.arguments, move.path)
+            case Check(of="calls"):
+                self.steps.append(move.path)
+                return await self._tools.check(move.draft)
             case Check():
                 self.steps.append(move.path)
                 return await self._checks.run(move.draft)

@@ -9,8 +9,10 @@ from app.contract.judgement import Finding
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from tests.engine.saying import said
+from workers.engine.briefs import Plan, Replan
 from workers.engine.moves import (
     Ask,
+    Call,
     Check,
     Judged,
     Move,
@@ -20,6 +22,7 @@ from workers.engine.moves import (
     StepFailed,
     Stop,
     Together,
+    ToolResult,
     Word,
 )
 from workers.engine.search import Outcome
@@ -45,6 +48,9 @@ class Player:
     check: Callable[[str], tuple[Finding, ...]] = lambda draft: ()
     change: Callable[[Judged, Limits], Limits] = lambda judged, limits: limits
     reviewer: Iterator[Word | Refusal] = field(default_factory=lambda: iter(()))
+    planner: Iterator[str | Refusal] | None = None
+    fits: Callable[[str], tuple[Finding, ...]] = lambda calls: ()
+    tool: Callable[[Call], ToolResult | Refusal] = lambda call: ToolResult(True, "")
     moves: list[Move[Any]] = field(default_factory=list)
 
     @property
@@ -76,8 +82,14 @@ class Player:
         match move:
             case Ask(role="critic"):
                 return next(self.critic)
+            case Ask(brief=Plan() | Replan() as brief):
+                return said(brief) if self.planner is None else next(self.planner)
             case Ask():
                 return next(self.writer)
+            case Call():
+                return self.tool(move)
+            case Check(of="calls", draft=calls):
+                return self.fits(calls)
             case Check(draft=draft):
                 return self.check(draft)
             case Judged():

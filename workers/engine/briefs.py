@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.contract.judgement import Critique, Finding
+from app.contract.judging import Critics, PanelMember
 from app.contract.requests import ContextDocument, Criterion
 from app.contract.tools import Tool
 from workers.engine.plans import Observation, PlannedStep
@@ -27,6 +28,8 @@ class Task:
     """JSON Schemas that the draft must satisfy."""
     tools: tuple[Tool, ...] = ()
     """What a plan may call."""
+    critics: Critics = Critics()  # noqa: RUF009 - frozen
+    """Who judges every draft."""
     is_reviewed: bool = False
     """Whether the outermost search puts every draft before a reviewer."""
 
@@ -40,10 +43,14 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judge a draft, blind: no threshold, no earlier score, no iteration, no author."""
+    """Judge a draft, blind: no threshold, no earlier score, no iteration, no author.
+
+    `member` is the critic of a panel whose part it is.
+    """
 
     task: Task
     draft: str
+    member: PanelMember | None = None
 
 
 @dataclass(frozen=True, slots=True)

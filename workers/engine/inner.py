@@ -23,6 +23,9 @@ from workers.engine.moves import (
 from workers.engine.search import Outcome, Own, Search
 from workers.engine.steps import propose
 
+ALL_PASS = Own(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
+"""The rules of a search in which validators alone have a say."""
+
 
 async def loop(task: Task, search: Search) -> Outcome:
     """Draft or take the draft there is, and revise the best until the search stops."""
@@ -45,30 +48,48 @@ async def refined(path: str, task: Task, limits: Limits, own: Own) -> Outcome:
 
     Raises `Stop` and `StepFailed` when nothing was judged there.
     """
-    search = Search.of(task, limits, own)
+    search = Search.of(replace(task, is_reviewed=False), limits, own)
     return await below(path, loop(task, search))
 
 
 async def passes_as_it_is(task: Task, whole: Search) -> bool:
-    """Judge the client's own draft, if there is one; True when it passes.
+    """Judge the client's own draft, if there is one; True when it passes or a reviewer decided.
 
     A draft that passes is never revised again.
     """
     if task.draft is not None:
         draft = await within(whole.upcoming, propose(task, whole))
         await whole.judged(await within(whole.upcoming, judge(task, draft)))
-    return whole.reason is StopReason.THRESHOLD_MET
+        await heeded(task, whole)
+    return whole.is_over
+
+
+async def heeded(task: Task, search: Search) -> None:
+    """Make and judge what a reviewer asks for, until they ask for no more."""
+    while search.wish is not None:
+        draft = await within(search.upcoming, propose(task, search))
+        await search.judged(await within(search.upcoming, judge(task, draft)))
+
+
+def going_on(task: Task, whole: Search) -> Task:
+    """Return the task with the best draft of the whole in the place of the client's."""
+    if whole.base is None or whole.base.iteration == 0:
+        return task
+    return starting_from(task, whole.base.scored.draft.text)
 
 
 async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason) -> Outcome:
     """Judge what the inner searches came to as a whole, on the request's own criteria.
 
-    `reason` is told when the threshold is not met. Raises `Stop` when it cannot be asked any more.
+    `reason` is told when the threshold is not met and no reviewer decided. Raises `Stop` when it
+    cannot be asked any more.
     """
     if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
-        await whole.judged(await within(whole.upcoming, judge(task, draft)))
-    if whole.reason is not StopReason.THRESHOLD_MET:
-        whole.reason = reason
+        scored = await within(whole.upcoming, judge(task, draft))
+        with whole:  # from here on a stop keeps what was judged
+            await whole.judged(scored)
+            await heeded(task, whole)
+    whole.settle(reason)
     return whole.outcome()
 
 

@@ -27,7 +27,7 @@ from app.contract.judgement import ScoreFrom
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
-from workers.engine.moves import Draft, Judged, Judgement, Review, Scored, Stop, Word
+from workers.engine.moves import Judged, Judgement, Review, Scored, Stop, Word
 from workers.engine.ranking import Ranking
 
 
@@ -122,10 +122,6 @@ class Search:
     def base(self) -> Judgement | None:
         """The draft that is revised next."""
         return self._ranking.base
-
-    def has_judged(self, draft: Draft) -> bool:
-        """Return whether this very text was judged here."""
-        return self._ranking.has(draft.sha256)
 
     def iterations(self) -> Iterator[str]:
         """Give the path of one iteration after another, until a rule says stop."""

@@ -1,12 +1,14 @@
 """Everything that a request asks for: its strategy, and what goes before and after it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from workers.engine.briefs import Task
 from workers.engine.moves import Play
+from workers.engine.reviewing import reviewed
 from workers.engine.search import Outcome
 
 Strategy = Callable[[Task, Limits, Any], Play[Outcome]]
@@ -16,4 +18,9 @@ async def whole(
     request: RefinementRequest, task: Task, limits: Limits, strategy: Strategy
 ) -> Outcome:
     """Play the strategy of a request, and return what it decided."""
-    return await strategy(task, limits, request.strategy)
+    when = request.review and request.review.when
+    task = replace(task, is_reviewed=when == "each_iteration")
+    outcome = await strategy(task, limits, request.strategy)
+    if when == "before_completion":
+        outcome = await reviewed(request, task, limits, outcome)
+    return outcome

@@ -4,6 +4,7 @@ from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies import BestOfNStrategy
 from workers.engine.briefs import Task
+from workers.engine.inner import heeded
 from workers.engine.judging import judge
 from workers.engine.moves import Scored, within
 from workers.engine.search import Outcome, Search
@@ -20,12 +21,14 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
     with Search.of(task, limits) as search:
         if task.draft is not None:
             await search.judged(await within("iterations/0", _scored(task, search)))
+            await heeded(task, search)
         if search.reason is None:
             paths = search.side_by_side(plan.n)
             parts = [within(at, _scored(task, search)) for at in paths]
             await search.sampled(await surviving("samples", parts))
-            if not plan.refine and search.reason is not StopReason.THRESHOLD_MET:
-                search.reason = StopReason.COMPLETED
+            if not plan.refine:
+                await heeded(task, search)
+                search.settle(StopReason.COMPLETED)
         for at in search.iterations():
             await search.judged(await within(at, _scored(task, search)))
     return search.outcome()

@@ -5,17 +5,19 @@ from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies import CritiqueStrategy
 from workers.engine.briefs import Task
+from workers.engine.inner import heeded
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, within
 from workers.engine.search import Outcome, Search
 
 
 async def critique(task: Task, limits: Limits, _plan: CritiqueStrategy) -> Outcome:
-    """Judge the given draft once: validators and critic, no revision."""
+    """Judge the given draft once: validators and critic, no revision but a reviewer's."""
     if task.draft is None:
         raise ValueError("the critique strategy judges a given draft")
     with Search.of(task, limits) as search:
         given = Draft(task.draft, sha256_of(task.draft))
         await search.judged(await within("iterations/0", judge(task, given)))
-        search.reason = StopReason.COMPLETED
+        await heeded(task, search)
+        search.reason = search.decided or StopReason.COMPLETED
     return search.outcome()

@@ -9,6 +9,7 @@ from app.contract.status import StopReason
 from workers.engine.briefs import Task
 from workers.engine.inner import (
     closing_with,
+    going_on,
     passes_as_it_is,
     refined,
     starting_from,
@@ -28,7 +29,7 @@ async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Out
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
-        last = await _passed_over(task, limits, plan)
+        last = await _passed_over(going_on(task, whole), limits, plan)
         return await closing_with(task, whole, last, StopReason.COMPLETED)
     return whole.outcome()
 

@@ -13,6 +13,7 @@ from workers.engine.briefs import Task
 from workers.engine.inner import (
     below,
     closing,
+    going_on,
     passes_as_it_is,
     ruled,
     starting_from,
@@ -46,7 +47,7 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy, body: Body) -
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
-        pieces = _pieces(task, limits, plan)
+        pieces = _pieces(going_on(task, whole), limits, plan)
         parts = [_refined(piece, limits, plan, body) for piece in pieces]
         return await _joined(task, limits, plan, whole, pieces, await surviving("parts", parts))
     return whole.outcome()
@@ -54,7 +55,7 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy, body: Body) -
 
 def _pieces(task: Task, limits: Limits, plan: NestedStrategy) -> tuple[Piece, ...]:
     """Return the parts that the plan names, or the sections of the client's draft."""
-    task = replace(task, has_validators=False)
+    task = replace(task, has_validators=False, is_reviewed=False)
     if task.draft is not None:
         return tuple(
             Piece(f"section-{number}", _part(starting_from(task, text), ""), limits.threshold, text)

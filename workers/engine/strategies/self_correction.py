@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 from app.contract.limits import Limits
-from app.contract.status import StopReason
 from app.contract.strategies import SelfCorrectionStrategy
 from workers.engine.briefs import Task
+from workers.engine.inner import ALL_PASS
 from workers.engine.judging import validate
 from workers.engine.moves import within
-from workers.engine.search import Outcome, Own, Search
+from workers.engine.search import Outcome, Search
 from workers.engine.steps import propose
-
-ALL_PASS = Own(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
 
 
 async def self_correction(task: Task, limits: Limits, _plan: SelfCorrectionStrategy) -> Outcome:

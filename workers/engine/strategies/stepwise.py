@@ -9,6 +9,7 @@ from app.contract.status import StopReason
 from workers.engine.briefs import Task
 from workers.engine.inner import (
     closing_with,
+    going_on,
     passes_as_it_is,
     refined,
     starting_from,
@@ -30,7 +31,7 @@ async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcom
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
-        last, reason = await _staged(task, limits, plan)
+        last, reason = await _staged(going_on(task, whole), limits, plan)
         return await closing_with(task, whole, last, reason)
     return whole.outcome()
 

@@ -1,0 +1,283 @@
+"""People in the loop, move by move: every word in both modes."""
+
+from typing import Any
+
+import pytest
+
+from app.contract.status import StopReason
+from tests.engine.player import Player, Refusal, drafts, judged_by, player, request
+from workers.engine.briefs import Judge, Revise
+from workers.engine.moves import Judged, Review, Stop, Word
+from workers.engine.reviewing import MOST_ROUNDS
+from workers.engine.search import Outcome
+
+APPROVE, REJECT = Word("approve"), Word("reject")
+MORE = Word("revise", feedback="Name the deadline.")
+SLOW = {"patience": 50}
+
+
+def play(when: str, model: Player, *words: Word | Refusal, **fields: Any) -> Outcome:
+    """Play a request that is reviewed, by somebody who says these words in turn."""
+    model.reviewer = iter(words)
+    return model.play(request(**{"review": {"when": when}, "stop": SLOW, **fields}))
+
+
+def each(model: Player, *words: Word | Refusal, **fields: Any) -> Outcome:
+    return play("each_iteration", model, *words, **fields)
+
+
+def before(model: Player, *words: Word | Refusal, **fields: Any) -> Outcome:
+    return play("before_completion", model, *words, **fields)
+
+
+def reviews(model: Player) -> list[str]:
+    return [move.path for move in model.moves if isinstance(move, Review)]
+
+
+def told(model: Player) -> list[tuple[str, float | None, str]]:
+    """What was told of judged drafts: path, score, and what it is from."""
+    judged = [(it.path, it.judgement.scored) for it in model.moves if isinstance(it, Judged)]
+    return [(path, scored.score, scored.score_from) for path, scored in judged]
+
+
+def test_a_draft_is_told_before_it_is_reviewed() -> None:
+    model = player(0.4, 0.6)
+    outcome = each(model, MORE, APPROVE)
+    assert model.paths == [
+        "iterations/1/draft",
+        "iterations/1/critique",
+        "iterations/1",
+        "iterations/1/review",
+        "iterations/2/revise",
+        "iterations/2/critique",
+        "iterations/2",
+        "iterations/2/review",
+    ]
+    assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, False)
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/2", 0.6)
+
+
+def test_an_approved_draft_is_the_result_even_when_another_ranks_higher() -> None:
+    outcome = each(player(0.7, 0.2), MORE, APPROVE)
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/2", 0.2)
+    assert outcome.best.scored.draft.text.startswith("word2.")
+
+
+def test_an_approved_draft_above_the_threshold_passes() -> None:
+    outcome = each(player(0.9), APPROVE)
+    assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, True)
+
+
+def test_rejected_it_ends_with_the_best_and_has_not_passed() -> None:
+    outcome = each(player(0.9, 0.3), MORE, REJECT)
+    assert (outcome.reason, outcome.passed) == (StopReason.REJECTED, False)
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/1", 0.9)
+
+
+def test_the_reviewed_draft_is_revised_and_the_feedback_comes_first() -> None:
+    model = player(0.7, 0.2, 0.4)
+    each(model, MORE, MORE, APPROVE)
+    brief = model.asked("generator")[2].brief
+    assert isinstance(brief, Revise)
+    assert brief.draft.startswith("word2.")
+    assert brief.failing[0] == "review: Name the deadline."
+    *_, last = (it.judgement.scored.draft for it in model.moves if isinstance(it, Judged))
+    assert (last.parent, last.asked[0]) == ("iterations/2", "review: Name the deadline.")
+
+
+@pytest.mark.parametrize(
+    ("scores", "fields"),
+    [
+        ((0.9, 0.5), {}),
+        ((0.4, 0.5), {"max_iterations": 1}),
+        ((0.4, 0.4, 0.4), {"stop": {"patience": 1}}),
+    ],
+    ids=["threshold met", "at the cap", "on a plateau"],
+)
+def test_a_wish_overrules_the_rule_that_would_have_ended_it(
+    scores: tuple[float, ...], fields: dict[str, Any]
+) -> None:
+    model = player(*scores)
+    words = [MORE] * (len(scores) - 1)
+    outcome = each(model, *words, APPROVE, **fields)
+    assert reviews(model) == [f"iterations/{n + 1}/review" for n in range(len(scores))]
+    assert outcome.best.iteration == len(scores)
+
+
+def test_a_wish_buys_one_iteration_and_then_the_rules_hold_again() -> None:
+    rated = Word("rate", score=0.5)
+    outcome = each(player(0.4, 0.6), MORE, rated, max_iterations=1)
+    assert (outcome.reason, outcome.best.path) == (StopReason.MAX_ITERATIONS, "iterations/2")
+
+
+def test_a_text_of_the_reviewers_is_judged_like_any() -> None:
+    model = player(0.4, 0.9)
+    own = Word("replace", draft="We refund within 14 days.")
+    outcome = each(model, own, APPROVE)
+    assert "iterations/2/revise" not in model.paths
+    draft = outcome.best.scored.draft
+    assert (draft.text, draft.parent) == ("We refund within 14 days.", "iterations/1")
+    assert not draft.is_reply
+    assert (outcome.best.scored.score, outcome.passed) == (0.9, True)
+
+
+def test_a_rating_takes_the_place_of_the_score_and_the_rules_are_asked_again() -> None:
+    model = player(0.4)
+    outcome = each(model, Word("rate", score=0.95))
+    assert told(model) == [("iterations/1", 0.4, "critique"), ("iterations/1", 0.95, "review")]
+    assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
+    assert (outcome.best.scored.score, outcome.score_from) == (0.95, "review")
+
+
+def test_a_low_rating_sends_it_on_from_the_draft_that_is_best_now() -> None:
+    model = player(0.4, 0.9, 0.5)
+    words = [Word("rate", score=0.4), Word("rate", score=0.1), Word("rate", score=0.2)]
+    outcome = each(model, *words)
+    assert reviews(model) == ["iterations/1/review", "iterations/2/review", "iterations/3/review"]
+    assert "word1.0" in model.asked("generator")[2].prompt.user
+    assert (outcome.best.path, outcome.reason) == ("iterations/1", StopReason.MAX_ITERATIONS)
+
+
+def test_a_rating_counts_for_the_plateau_in_the_place_of_the_score() -> None:
+    model = player(0.4, 0.4, 0.4)
+    words = [Word("rate", score=0.4), Word("rate", score=0.6), Word("rate", score=0.6)]
+    outcome = each(model, *words, max_iterations=9, stop={"patience": 1})
+    assert (outcome.reason, len(reviews(model))) == (StopReason.PLATEAU, 3)
+
+
+def test_a_score_comes_with_approval_too() -> None:
+    model = player(0.9)
+    outcome = each(model, Word("approve", score=0.6))
+    assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, False)
+    assert (outcome.best.scored.score, outcome.score_from) == (0.6, "review")
+
+
+def test_nobodys_word_leaves_the_best_and_what_the_rules_said() -> None:
+    outcome = each(player(0.7, 0.2), MORE, Stop())
+    assert (outcome.reason, outcome.best.path, outcome.passed) == (None, "iterations/1", False)
+    outcome = each(player(0.9), Stop())
+    assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
+
+
+def test_drafts_side_by_side_are_reviewed_once_and_the_best_of_them_is_shown() -> None:
+    model = player(0.4, 0.6, 0.5, 0.3)
+    outcome = each(model, MORE, APPROVE, strategy={"kind": "best_of_n", "n": 3})
+    assert reviews(model) == ["iterations/2/review", "iterations/4/review"]
+    assert model.paths.index("iterations/3") < model.paths.index("iterations/2/review")
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/4", 0.3)
+
+
+PASSES = {"kind": "multi_pass", "passes": [{"focus": "style", "max_iterations": 1}]}
+
+
+def rising() -> Player:
+    """A critic that scores 0.4 plus a tenth for every iteration."""
+    return judged_by(lambda path, name: 0.4 + int(path.split("/")[-2]) / 10, drafts())
+
+
+def test_inner_searches_are_not_reviewed_and_the_whole_is() -> None:
+    model = rising()
+    go_on = Word("rate", score=0.4)
+    outcome = each(model, go_on, MORE, APPROVE, strategy=PASSES, draft="We refund.")
+    assert reviews(model) == [f"iterations/{n}/review" for n in range(3)]
+    assert (outcome.reason, outcome.best.path) == (StopReason.APPROVED, "iterations/2")
+
+
+def test_a_parted_strategy_goes_on_with_the_reviewers_text() -> None:
+    model = rising()
+    words = [Word("replace", draft="Our own words."), Word("rate", score=0.5), APPROVE]
+    each(model, *words, strategy=PASSES, draft="We refund.")
+    first = next(it for it in model.asked("critic") if it.path.startswith("passes/"))
+    assert isinstance(first.brief, Judge)
+    assert first.brief.draft == "Our own words."
+
+
+def test_before_completion_the_outcome_is_reviewed_once_and_approved() -> None:
+    model = player(0.4, 0.9)
+    outcome = before(model, APPROVE)
+    assert model.paths[-2:] == ["iterations/2", "reviews/1"]
+    assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, True)
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/2", 0.9)
+
+
+def test_before_completion_a_rejected_outcome_has_not_passed() -> None:
+    outcome = before(player(0.9), REJECT)
+    assert (outcome.reason, outcome.passed) == (StopReason.REJECTED, False)
+
+
+def test_before_completion_a_wish_is_made_and_reviewed_again() -> None:
+    model = player(0.9, 0.3, 0.4)
+    outcome = before(model, MORE, MORE, APPROVE)
+    assert model.paths[3:] == [
+        "reviews/1",
+        "reviews/1/iterations/1/revise",
+        "reviews/1/iterations/1/critique",
+        "reviews/1/iterations/1",
+        "reviews/2",
+        "reviews/2/iterations/1/revise",
+        "reviews/2/iterations/1/critique",
+        "reviews/2/iterations/1",
+        "reviews/3",
+    ]
+    assert (outcome.best.path, outcome.best.scored.score) == ("reviews/2/iterations/1", 0.4)
+    assert outcome.best.scored.draft.parent == "/reviews/1/iterations/1"
+    brief = model.asked("generator")[1].brief
+    assert isinstance(brief, Revise)
+    assert (brief.draft[:6], brief.failing[0]) == ("word1.", "review: Name the deadline.")
+
+
+def test_before_completion_a_text_of_the_reviewers_is_judged_and_offered() -> None:
+    model = player(0.9, 0.2)
+    outcome = before(model, Word("replace", draft="Ours."), APPROVE)
+    assert model.paths[3:] == [
+        "reviews/1",
+        "reviews/1/iterations/1/critique",
+        "reviews/1/iterations/1",
+        "reviews/2",
+    ]
+    assert (outcome.best.scored.draft.text, outcome.best.scored.score) == ("Ours.", 0.2)
+    assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, False)
+
+
+def test_before_completion_a_rating_ends_it_for_its_own_reason() -> None:
+    model = player(0.4)
+    outcome = before(model, Word("rate", score=0.9), max_iterations=1)
+    assert told(model)[-1] == ("iterations/1", 0.9, "review")
+    assert (outcome.reason, outcome.passed) == (StopReason.MAX_ITERATIONS, True)
+    assert (outcome.best.scored.score, outcome.score_from) == (0.9, "review")
+
+
+def test_before_completion_a_low_rating_says_no_threshold_was_met() -> None:
+    outcome = before(player(0.9), Word("rate", score=0.3))
+    assert (outcome.reason, outcome.passed) == (StopReason.COMPLETED, False)
+
+
+def test_before_completion_what_was_asked_for_is_rated_at_its_own_path() -> None:
+    model = player(0.9, 0.8)
+    words = [Word("replace", draft="Ours."), Word("rate", score=0.9)]
+    outcome = before(model, *words)
+    assert told(model)[-1] == ("reviews/1/iterations/1", 0.9, "review")
+    assert (outcome.reason, outcome.passed) == (StopReason.COMPLETED, True)
+
+
+def test_before_completion_nobodys_word_leaves_the_outcome_as_it_is() -> None:
+    outcome = before(player(0.9), Stop())
+    assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
+    model = player(0.9, writer=["a first draft", Stop()])
+    outcome = before(model, MORE)
+    assert outcome.best.scored.draft.text == "a first draft"
+
+
+def test_before_completion_it_is_sent_back_so_often_and_no_more() -> None:
+    model = judged_by(lambda path, name: 0.9, (f"draft {n} is this" for n in range(99)))
+    before(model, *[MORE] * (MOST_ROUNDS + 1))
+    assert reviews(model) == [f"reviews/{n + 1}" for n in range(MOST_ROUNDS)]
+
+
+def test_validators_that_judge_alone_judge_what_a_reviewer_asked_for() -> None:
+    model = player(writer=['{"a": 1}', '{"a": 2}'])
+    fields = {"strategy": {"kind": "self_correction"}, "validators": [{"kind": "json"}]}
+    outcome = before(model, MORE, Word("rate", score=0.2), **fields)
+    assert not model.asked("critic")
+    assert (outcome.best.scored.draft.text, outcome.passed) == ('{"a": 2}', False)
+    assert outcome.reason is StopReason.COMPLETED

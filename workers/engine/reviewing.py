@@ -1,0 +1,95 @@
+"""A person's word before completion, for every strategy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from app.contract.limits import Limits
+from app.contract.requests import RefinementRequest
+from app.contract.status import StopReason
+from workers.engine.briefs import Task
+from workers.engine.inner import ALL_PASS, below
+from workers.engine.judging import judge, validate
+from workers.engine.moves import Draft, Judged, Judgement, Play, Review, Scored, Stop, within
+from workers.engine.search import Outcome, Own, Search, Wish
+from workers.engine.steps import propose
+
+MOST_ROUNDS = 50
+"""How often a reviewer can send an outcome back."""
+
+GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """How a request has a draft judged as a whole."""
+
+    task: Task
+    judge: Callable[[Task, Draft], Play[Scored]] = judge
+    own: Own = Own()  # noqa: RUF009 - frozen
+
+    @classmethod
+    def of(cls, request: RefinementRequest, task: Task) -> "Bench":
+        """Return the critic, or the validators where they alone have a say."""
+        if request.strategy.kind == "self_correction":
+            return cls(replace(task, criteria=()), validate, ALL_PASS)
+        return cls(task)
+
+
+async def reviewed(
+    request: RefinementRequest, task: Task, limits: Limits, outcome: Outcome
+) -> Outcome:
+    """Put an outcome before a reviewer until they ask for no other draft.
+
+    What they ask for is made and judged below `reviews/1`, `reviews/2` ..., and is the outcome that
+    they see next: they asked for it, whatever ranks higher. Told to stop, the outcome stands.
+    """
+    for number in range(1, MOST_ROUNDS + 1):
+        path = f"reviews/{number}"
+        try:
+            word = await Review(path, outcome.best, "before_completion")
+            if word.score is not None:
+                outcome = await _rated(outcome, word.score)
+            if word.action == "rate":
+                return outcome
+            if word.action == "approve":
+                return replace(outcome, reason=StopReason.APPROVED)
+            if word.action == "reject":
+                return replace(outcome, reason=StopReason.REJECTED, passed=False)
+            best = replace(outcome.best, path=f"/{outcome.best.path}")
+            again = _again(Bench.of(request, task), limits, Wish(best, word))
+            outcome = _kept(outcome.missing if word.draft is None else (), await below(path, again))
+        except Stop:
+            return outcome
+    return outcome
+
+
+def _kept(missing: tuple[str, ...], done: Outcome) -> Outcome:
+    """Return an outcome of which parts are still missing."""
+    return replace(done, missing=missing, passed=done.passed and not missing)
+
+
+async def _rated(outcome: Outcome, score: float) -> Outcome:
+    """Put a reviewer's score in the place of the outcome's own, and tell it."""
+    best = outcome.best.rated(score)
+    prefix, _, number = best.path.rpartition("iterations/")
+    told = _told(replace(best, path=f"iterations/{number}"))
+    limits = await (within(prefix.removesuffix("/"), told) if prefix else told)
+    passed = best.scored.passes(limits.threshold) and not outcome.missing
+    is_contradicted = outcome.reason in GOALS and not passed
+    reason = StopReason.COMPLETED if is_contradicted else outcome.reason
+    return replace(outcome, best=best, passed=passed, reason=reason)
+
+
+async def _told(judgement: Judgement) -> Limits:
+    return await Judged(judgement.path, judgement, judgement)
+
+
+async def _again(bench: Bench, limits: Limits, wish: Wish) -> Outcome:
+    """Make one more draft as the reviewer wishes, and judge it as a whole."""
+    with Search(limits, starts_with_own_draft=False, own=bench.own) as search:
+        search.wish = wish
+        at = search.upcoming
+        draft = await within(at, propose(bench.task, search))
+        await search.judged(await within(at, bench.judge(bench.task, draft)))
+        search.settle(StopReason.COMPLETED)
+    return search.outcome()
