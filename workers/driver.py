@@ -7,8 +7,11 @@ The rules it keeps:
 3. Once stopping is journaled, or the refinement is canceling, no model call starts and those in
    flight are aborted; checks and news still work, so that what is there can be judged.
 4. Of calls side by side those that the budget does not allow beside the others are refused, each
-   under its own key; the others go on.
-5. News is answered with the limits in force; limits replaced meanwhile mean: replay from there.
+   under its own key, and so is what only prepares a draft, when a finish or the budget wants the
+   draft now; the others go on.
+5. A review gives the claim up, together with everything to be journaled; what ends anyway is not
+   reviewed. The reviewer's word is replayed by another claim.
+6. News is answered with the limits in force; limits replaced meanwhile mean: replay from there.
 """
 
 import asyncio
@@ -21,14 +24,15 @@ from app.contract.limits import Limits
 from app.contract.status import Status, StopReason
 from app.store import Fenced, Journal, StaleLimits, State, Submitted
 from workers import endings
-from workers.endings import Canceled, Ending, Leaving
+from workers.deadline import Deadline
+from workers.endings import Canceled, Ending, Leaving, Waiting
 from workers.engine import moves
-from workers.engine.moves import Ask, Check, Judged, Move, Play, Stop, Together
+from workers.engine.moves import Ask, Call, Check, Judged, Move, Play, Review, Stop, Together
 from workers.engine.search import Outcome
 from workers.pen import Judging, Pen
 from workers.performing import Performer
 from workers.purse import Purse
-from workers.recorded import Recorded, Step, refused
+from workers.recorded import Recorded, Step, refused, spared
 
 log = logging.getLogger(__name__)
 
@@ -53,19 +57,19 @@ class Driver:
         self._performer = performer
         self._journal = journal
         self._pen = Pen(journal, recorded, state)
+        self._plan = submitted.request.review
         self._purse = Purse(submitted.request, submitted.models)
         self._loop = asyncio.get_running_loop()
-        self._started = self._loop.time() - elapsed_s
-        self._deadline: asyncio.TimerHandle | None = None
-        self._overdue_at: float | None = None
-        self._in_flight: dict[asyncio.Task[StepCompleted | StepFailed], Ask | Check] = {}
+        self._deadline = Deadline(elapsed_s, self._overdue)
+        self._in_flight: dict[asyncio.Task[StepCompleted | StepFailed], moves.Deed] = {}
         self._is_leaving = False
 
     async def play(self) -> None:
         """Play until the refinement has ended.
 
-        Raises `Leaving` after `leave`, and `Fenced` when it is no longer this worker's. When
-        cancelled, what is journaled stands and the rest is performed by another claim.
+        Raises `Waiting` when a reviewer was asked, `Leaving` after `leave`, and `Fenced` when it is
+        no longer this worker's. When cancelled, what is journaled stands and the rest is performed
+        by another claim.
         """
         self._heed(self._pen.state)
         try:
@@ -77,8 +81,7 @@ class Driver:
                 else:
                     return
         finally:
-            if self._deadline:
-                self._deadline.cancel()
+            self._deadline.close()
 
     async def look(self) -> None:
         """Heed a command: cancel and finish abort the calls in flight."""
@@ -101,7 +104,7 @@ class Driver:
             return endings.nothing_judged(self._recorded.stopping)
         except moves.StepFailed as failure:
             return endings.failed(failure.code, failure.detail)
-        except (Leaving, Fenced, StaleLimits):
+        except (Leaving, Waiting, Fenced, StaleLimits):
             raise
         except Exception:
             log.exception("%s: the strategy could not be played", self._journal.id)
@@ -125,10 +128,12 @@ class Driver:
 
     def _reply(self, move: Move[Any]) -> Awaitable[Any]:
         match move:
-            case Ask() | Check():
+            case Ask() | Check() | Call():
                 return self._step(move)
             case Judged():
                 return self._judged(move)
+            case Review():
+                return self._review(move)
             case Together():
                 return self._together(move)
         raise TypeError(f"nobody plays {type(move).__name__}")
@@ -151,14 +156,27 @@ class Driver:
             self._heed(await self._pen.write())
 
     async def _judged(self, move: Judged) -> Limits:
-        recorded = self._recorded.limits.get(move.path)
+        recorded = self._recorded.limits.get((move.path, move.judgement.scored.score_from))
         if recorded is not None:
             return recorded
         state = self._pen.state
         self._pen.add(Judging.of(move, state.limits, state.limits_seq))
         return state.limits
 
-    async def _step(self, move: Ask | Check) -> Any:
+    async def _review(self, move: Review) -> moves.Word:
+        word = self._recorded.words.get(move.path)
+        if word is not None:
+            return word
+        self._admit(move)
+        assert self._plan is not None  # else nobody asks
+        state = await self._pen.write(endings.paused(move, self._plan))
+        if state.status not in (Status.RUNNING, Status.CANCELING):
+            raise Waiting
+        self._heed(state)
+        self._admit(move)
+        raise Stop  # what does not pause ends without a word
+
+    async def _step(self, move: moves.Deed) -> Any:
         step = self._recorded.steps.get(move.path)
         if step is None:
             step = Step(await self._perform(move))
@@ -167,10 +185,10 @@ class Driver:
             self._pen.add(step)
         return step.reply()
 
-    async def _perform(self, move: Ask | Check) -> StepCompleted | StepFailed:
+    async def _perform(self, move: moves.Deed) -> StepCompleted | StepFailed:
         limits, spent = self._pen.state.limits, self._recorded.usage
         if isinstance(move, Ask) and not self._purse.reserve(move, spent, limits):
-            if self._purse.waits_for_others(move):
+            if move.prepares or self._purse.waits_for_others(move):
                 return refused(move.path)
             self._pen.stop(StopReason.BUDGET_EXHAUSTED)
         self._admit(move)
@@ -180,19 +198,21 @@ class Driver:
             if self._is_leaving:
                 raise Leaving
             self._admit(move)
+            if self._is_spared(move):
+                return spared(move.path)
             return await self._abortable(move)
         finally:
             self._pen.under_way.pop(move.path, None)
             self._purse.settle(move.path)
 
-    def _admit(self, move: Ask | Check) -> None:
+    def _admit(self, move: moves.Deed | Review) -> None:
         """Raise what forbids a step to start."""
         if self._pen.state.status is Status.CANCELING:
             raise Canceled
-        if self._recorded.stopping and isinstance(move, Ask):
+        if self._recorded.stopping and not isinstance(move, Check):
             raise Stop
 
-    async def _abortable(self, move: Ask | Check) -> StepCompleted | StepFailed:
+    async def _abortable(self, move: moves.Deed) -> StepCompleted | StepFailed:
         task = self._loop.create_task(self._performer.perform(move))
         self._in_flight[task] = move
         try:
@@ -201,8 +221,8 @@ class Driver:
             me = asyncio.current_task()
             if me is not None and me.cancelling():
                 raise
-            canceling = self._pen.state.status is Status.CANCELING
-            raise (Canceled if canceling else Stop) from None
+            self._admit(move)
+            return spared(move.path)
         finally:
             del self._in_flight[task]
 
@@ -211,17 +231,8 @@ class Driver:
         self._recorded.stopping = self._recorded.stopping or state.stopping
         if state.finish_requested and self._recorded.best:
             self._pen.stop(StopReason.FINISHED_EARLY)
-        self._set_deadline(self._started + state.limits.max_seconds)
-        if state.status is Status.CANCELING or self._recorded.stopping:
-            self._abort()
-
-    def _set_deadline(self, at: float) -> None:
-        if at == self._overdue_at:
-            return
-        if self._deadline:
-            self._deadline.cancel()
-        self._overdue_at = at
-        self._deadline = self._loop.call_at(at, self._overdue)
+        self._deadline.set(state.limits.max_seconds)
+        self._abort()
 
     def _overdue(self) -> None:
         self._pen.stop(StopReason.DEADLINE)
@@ -230,5 +241,10 @@ class Driver:
     def _abort(self) -> None:
         canceling = self._pen.state.status is Status.CANCELING
         for task, move in self._in_flight.items():
-            if canceling or isinstance(move, Ask):
+            is_refused = self._recorded.stopping and not isinstance(move, Check)
+            if canceling or is_refused or self._is_spared(move):
                 task.cancel()
+
+    def _is_spared(self, move: moves.Deed) -> bool:
+        """Return whether a finish that waits for the first draft does without a step."""
+        return self._pen.state.finish_requested and not self._recorded.best and move.prepares

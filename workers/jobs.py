@@ -8,10 +8,11 @@ from functools import partial
 from app.contract.errors import RefinementNotFound
 from app.store import Claimed, Fenced, WorkerStore
 from workers.driver import Driver
-from workers.endings import Leaving
+from workers.endings import Leaving, Waiting
 from workers.engine.strategies import strategy_for
 from workers.performing import Models, Performer
 from workers.recorded import read
+from workers.tools import Tools
 from workers.validators import NOTHING, Outside, compile_validators
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class Refinements:
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
-        """Claim a refinement and play it to its end, or as far as this worker gets.
+        """Claim a refinement and play it to its end, to a review, or as far as this worker gets.
 
         A job that is delivered twice, or for a refinement that is ended or erased, does nothing.
         """
@@ -60,6 +61,8 @@ class Refinements:
             await self._play(claimed)
         except (Fenced, RefinementNotFound):
             log.info("%s is no longer this worker's", refinement_id)
+        except Waiting:
+            log.debug("%s waits for a reviewer", refinement_id)
         except Leaving:
             await self._store.hand_back(refinement_id, claimed.token)
         except asyncio.CancelledError:
@@ -103,7 +106,8 @@ class Refinements:
         checks = compile_validators(
             request.validators, context=request.context, outside=self._outside
         )
-        performer = Performer(claimed.id, self._models, submitted.models, checks)
+        tools = Tools(request.tools, self._outside.endpoints)
+        performer = Performer(claimed.id, self._models, submitted.models, checks, tools)
         journal = self._store.journal(claimed)
         return Driver(
             partial(strategy_for, submitted.request),

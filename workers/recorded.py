@@ -13,15 +13,20 @@ from app.contract.events import (
     StepFailed,
     Stopping,
     TextReply,
+    ToolReply,
 )
-from app.contract.judgement import Usage
+from app.contract.judgement import ScoreFrom, Usage
 from app.contract.limits import Limits
+from app.contract.reviews import Reviewed
 from app.contract.snapshot import Best, IterationScore
 from app.contract.status import StopReason
 from workers.engine import moves
 
 REFUSED = "budget_exhausted"
 """The code of a call that the budget did not allow beside those already in flight."""
+
+SPARED = "finished_early"
+"""The code of a step that only prepares a draft, after a finish that waits for the first one."""
 
 
 @dataclass
@@ -34,7 +39,7 @@ class Step:
     def reply(self) -> Any:
         """Return what the strategy gets. Raises the failure of a step that could not be done."""
         if isinstance(self.entry, StepFailed):
-            if self.entry.code == REFUSED:
+            if self.entry.code in {REFUSED, SPARED}:
                 raise moves.Stop
             raise moves.StepFailed(self.entry.code, self.entry.detail)
         return _value(self.entry.reply)
@@ -42,10 +47,14 @@ class Step:
 
 @dataclass
 class Recorded:
-    """Steps by key, limits and scores by path of iteration, and the sums over them."""
+    """Steps and words by key, limits and scores by path of iteration, and the sums over them.
+
+    What a reviewer rated was judged twice: the limits go by what the score is from, too.
+    """
 
     steps: dict[str, Step] = field(default_factory=dict)
-    limits: dict[str, Limits] = field(default_factory=dict)
+    words: dict[str, moves.Word] = field(default_factory=dict)
+    limits: dict[tuple[str, ScoreFrom], Limits] = field(default_factory=dict)
     scores: dict[str, IterationScore] = field(default_factory=dict)
     best: Best | None = None
     usage: Usage = Usage()  # noqa: RUF009 - frozen
@@ -58,7 +67,7 @@ class Recorded:
 
     def judged(self, iteration: IterationCompleted) -> None:
         """Remember that a draft was judged, and the limits that were the reply."""
-        self.limits[iteration.path] = iteration.limits
+        self.limits[iteration.path, iteration.score_from] = iteration.limits
         self.scores[iteration.path] = score_of(iteration)
         self.best = iteration.best
 
@@ -72,6 +81,8 @@ def read(events: Iterable[Event]) -> Recorded:
                 recorded.add(Step(event.data, is_journaled=True))
             case IterationCompleted():
                 recorded.judged(event.data)
+            case Reviewed():
+                recorded.words[event.data.key] = _word(event.data)
             case Stopping():
                 recorded.stopping = event.data.reason
     return recorded
@@ -79,13 +90,23 @@ def read(events: Iterable[Event]) -> Recorded:
 
 def refused(key: str) -> StepFailed:
     """Return what is journaled of a call that the budget does not allow beside the others."""
-    detail = "the calls in flight may take what is left of the budget"
+    detail = "the calls in flight and the first draft may take what is left of the budget"
     return StepFailed(key=key, code=REFUSED, detail=detail, usage=Usage(), next=())
+
+
+def spared(key: str) -> StepFailed:
+    """Return what is journaled of a step that a finish does without."""
+    detail = "a finish was asked for: the first draft is made without it"
+    return StepFailed(key=key, code=SPARED, detail=detail, usage=Usage(), next=())
 
 
 def score_of(entry: IterationCompleted) -> IterationScore:
     """Return what the snapshot shows of a judged draft."""
     return IterationScore(iteration=entry.iteration, path=entry.path, score=entry.score)
+
+
+def _word(said: Reviewed) -> moves.Word:
+    return moves.Word(said.action, said.feedback, said.draft, said.score)
 
 
 def _value(reply: AnyReply) -> Any:
@@ -94,3 +115,5 @@ def _value(reply: AnyReply) -> Any:
             return reply.text
         case FindingsReply():
             return reply.findings
+        case ToolReply():
+            return moves.ToolResult(reply.ok, reply.text)

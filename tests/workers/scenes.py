@@ -4,11 +4,11 @@ Each is played with all its appends and once more for every append that kills it
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.engine.saying import contradictions, questions
-from tests.workers.stage import Answers, scores, verdict
+from tests.workers.stage import Answers, Words, scores, verdict
 from workers.engine.briefs import Answer, Contradict, Judge, Question
 from workers.models.port import ModelCall, ModelRefused
 
@@ -19,6 +19,7 @@ class Scene:
 
     request: Mapping[str, Any]
     models: Callable[[], Answers]
+    words: Words = field(default_factory=dict)
 
 
 SCHEMA = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
@@ -115,3 +116,40 @@ SCENES: dict[str, Scene] = {
         lambda: writing('{"days": ', '{"days": "14"}', '{"days": 14}'),
     ),
 }
+
+MORE = {"action": "revise", "feedback": "Name the deadline."}
+OURS = {"action": "replace", "draft": "We refund within 14 days."}
+EACH, BEFORE = ({"when": "each_iteration"}, {"when": "before_completion"})
+
+REVIEWED: dict[str, Scene] = {
+    "iterative, each draft": Scene(
+        {"strategy": {"kind": "iterative"}, "review": EACH},
+        lambda: scores(0.4, 0.9, 0.6, 0.7, 0.8),
+        {
+            "iterations/1/review": {"action": "rate", "score": 0.5},
+            "iterations/2/review": MORE | {"score": 0.3},
+            "iterations/3/review": MORE,
+            "iterations/4/review": OURS,
+            "iterations/5/review": {"action": "approve"},
+        },
+    ),
+    "best_of_n, each round": Scene(
+        {"strategy": {"kind": "best_of_n", "n": 3}, "review": EACH},
+        lambda: scores(0.4, 0.6, 0.5, 0.3),
+        {"iterations/2/review": MORE, "iterations/4/review": {"action": "reject"}},
+    ),
+    "multi_pass, before completion": Scene(
+        {
+            "draft": "We refund.",
+            "strategy": {"kind": "multi_pass", "passes": [{"focus": "style", "criteria": CLEAR}]},
+            "review": BEFORE,
+        },
+        lambda: improving(0.3, 0.05),
+        {
+            "reviews/1": MORE | {"score": 0.5},
+            "reviews/2": OURS,
+            "reviews/3": {"action": "rate", "score": 0.9},
+        },
+    ),
+}
+"""Scenes with a reviewer who says one word at each pause."""

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ from redis.client import Pipeline
 from app.contract.events import Event, Queued
 from app.contract.judgement import Usage
 from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.reviews import Review
 from app.contract.snapshot import Snapshot
 from app.settings import Settings
 from app.store import (
@@ -29,9 +30,12 @@ from app.store import (
 from workers.engine.briefs import Judge
 from workers.jobs import Refinements
 from workers.models.port import ModelCall, ModelReply
+from workers.validators import NOTHING, Outside
 
 TENANT = "default"
-FIRST_TOKEN = 1
+Words = Mapping[str, Mapping[str, Any]]
+"""What a reviewer says, by the key of the review."""
+NOBODY: Words = {}
 TOKENS = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.0)
 TEST_MODEL = ModelChoice(model="scripted:test", max_output_tokens=100)
 
@@ -54,6 +58,7 @@ class Answers:
     calls: Counter[str] = field(default_factory=Counter)
     aborted: list[str] = field(default_factory=list)
     usage: Usage = TOKENS
+    outside: Outside = NOTHING
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
         key = call.key.partition("/")[2]
@@ -118,7 +123,7 @@ class Stage:
             tenant=TENANT,
             request=request,
             body_sha256="0" * 64,
-            models={"generator": choice, "critic": choice},
+            models=dict.fromkeys(("generator", "critic", *request.critics.seats()), choice),
             limits=request.limits(),
             queued=Queued(
                 strategy=request.strategy.kind,
@@ -133,19 +138,37 @@ class Stage:
         self, models: Answers, nonce: str = "first", store: WorkerStore | None = None
     ) -> Refinements:
         """Return a worker's hands; every nonce is another process."""
-        return Refinements(store or self.worker_store, models, nonce)
+        return Refinements(store or self.worker_store, models, nonce, models.outside)
 
     async def play_and_die(
-        self, refinement_id: str, models: Answers, dies_at: int, *, after: bool
+        self,
+        refinement_id: str,
+        models: Answers,
+        dies_at: int,
+        words: Words = NOBODY,
+        *,
+        after: bool,
     ) -> bool:
         """Play until the n-th append kills the worker and its lease is over; False: it ended."""
         store: Any = DyingStore(self.worker_store, dies_at, after)
+        worker = self.worker(models, f"{dies_at}{after}", store)
         try:
-            await self.deliver(self.worker(models, f"{dies_at}{after}", store), refinement_id)
+            await self.play_on(worker, refinement_id, words)
         except Killed:
-            await self.worker_store.hand_back(refinement_id, FIRST_TOKEN)
+            await self.worker_store.hand_back(refinement_id, store.token)
             return True
         return False
+
+    async def play_on(self, worker: Refinements, refinement_id: str, words: Words = NOBODY) -> None:
+        """Deliver jobs to a worker, and say the reviewer's word at every pause, until it ends."""
+        await self.deliver(worker, refinement_id)
+        while review := (await self.snapshot(refinement_id)).review:
+            await self.say(refinement_id, **words[review.key])
+            await self.deliver(worker, refinement_id)
+
+    async def say(self, refinement_id: str, **word: Any) -> Snapshot:
+        """Say a reviewer's word about the draft under review."""
+        return await self.store.review(TENANT, refinement_id, Review.model_validate(word))
 
     async def play(self, refinement_id: str, models: Answers, nonce: str = "first") -> Snapshot:
         """Deliver one job to a worker and return how the refinement stands after it."""
@@ -181,34 +204,39 @@ class Killed(BaseException):
 
 
 class DyingStore:
-    """A worker's store whose process dies at its n-th append, before it or right after it."""
+    """A worker's store whose process dies at its n-th append, before it or right after it.
+
+    It counts the appends of all its claims.
+    """
 
     def __init__(self, store: WorkerStore, dies_at: int, after: bool) -> None:
+        self.token = 0
+        self.left = dies_at
+        self.after = after
         self._store = store
-        self._dies_at = dies_at
-        self._after = after
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def journal(self, claimed: Claimed) -> Any:
-        return _DyingJournal(self._store.journal(claimed), self._dies_at, self._after)
+        self.token = claimed.token
+        return _DyingJournal(self._store.journal(claimed), self)
 
 
 class _DyingJournal:
-    def __init__(self, journal: Journal, dies_at: int, after: bool) -> None:
+    def __init__(self, journal: Journal, process: DyingStore) -> None:
         self._journal = journal
-        self._left = dies_at
-        self._after = after
+        self._process = process
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
     async def append(self, *args: Any, **kwargs: Any) -> State:
-        self._left -= 1
-        if self._left < 0 or (self._left == 0 and not self._after):
+        process = self._process
+        process.left -= 1
+        if process.left < 0 or (process.left == 0 and not process.after):
             raise Killed  # and nothing that runs beside it goes on either
         state = await self._journal.append(*args, **kwargs)
-        if self._left == 0:
+        if process.left == 0:
             raise Killed
         return state

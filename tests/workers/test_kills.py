@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed, Stopping
+from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Snapshot
 from app.service.iterations import iterations_of
-from tests.workers.scenes import SCENES, Scene
+from tests.workers.scenes import REVIEWED, SCENES, Scene
 from tests.workers.stage import TENANT, Stage
 from workers.engine.strategies import STRATEGIES
 
@@ -34,8 +35,10 @@ async def record(stage: Stage, refinement_id: str) -> dict[str, Any]:
         match data:
             case StepCompleted(key=key) | StepFailed(key=key):
                 kept[key] = data.model_dump(exclude={"usage", "seconds", "next"})
-            case IterationCompleted(path=path):
-                kept[f"{path} judged"] = data.model_dump(exclude={"best"})
+            case IterationCompleted(path=path, score_from=by):
+                kept[f"{path} judged by {by}"] = data.model_dump(exclude={"best"})
+            case Paused(key=key) | Reviewed(key=key):
+                kept[f"{key} {type(data).__name__}"] = data
             case Stopping():
                 kept["stopping"] = data
     return kept
@@ -51,11 +54,11 @@ def ended(snapshot: Snapshot) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("kind", SCENES)
+@pytest.mark.parametrize("kind", [*SCENES, *REVIEWED])
 async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
     stage: Stage, kind: str, after: bool
 ) -> None:
-    scene = SCENES[kind]
+    scene = (SCENES | REVIEWED)[kind]
     expected, calls = await undisturbed(stage, kind, scene)
     dies_at = 0
     is_killed = True
@@ -63,8 +66,10 @@ async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
         dies_at += 1
         models = scene.models()
         refinement_id = await submitted(stage, kind, scene)
-        is_killed = await stage.play_and_die(refinement_id, models, dies_at, after=after)
-        await stage.play(refinement_id, models, "second")
+        is_killed = await stage.play_and_die(
+            refinement_id, models, dies_at, scene.words, after=after
+        )
+        await stage.play_on(stage.worker(models, "second"), refinement_id, scene.words)
         assert await record(stage, refinement_id) == expected, f"killed at append {dies_at}"
         repeated = models.calls - calls
         assert not after or not repeated or max(repeated.values()) == 1
@@ -75,7 +80,7 @@ async def undisturbed(stage: Stage, kind: str, scene: Scene) -> tuple[dict[str, 
     """Return what the scene comes to when nobody is killed, and its model calls by step."""
     models = scene.models()
     refinement_id = await submitted(stage, kind, scene)
-    await stage.play(refinement_id, models)
+    await stage.play_on(stage.worker(models), refinement_id, scene.words)
     return await record(stage, refinement_id), models.calls
 
 

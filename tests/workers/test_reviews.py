@@ -1,0 +1,208 @@
+"""People in the loop, against the real journal."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from app.contract.events import EventType, IterationCompleted
+from app.contract.limits import LimitsChange
+from app.contract.reviews import Paused
+from app.contract.status import Status, StopReason
+from app.service.iterations import iterations_of
+from tests.workers.stage import TENANT, Answers, Stage, pausing_at, scores
+
+EACH: dict[str, Any] = {"review": {"when": "each_iteration"}}
+BEFORE: dict[str, Any] = {"review": {"when": "before_completion"}}
+APPROVE: dict[str, Any] = {"action": "approve"}
+MORE: dict[str, Any] = {"action": "revise", "feedback": "Name the deadline."}
+
+
+async def paused(stage: Stage, models: Answers, **fields: Any) -> str:
+    """Return a refinement that was submitted and played until a reviewer was asked."""
+    refinement_id = await stage.submit(**fields)
+    assert (await stage.play(refinement_id, models)).status is Status.PAUSED
+    return refinement_id
+
+
+async def test_it_pauses_with_the_judged_draft_to_be_seen_and_holds_no_worker(stage: Stage) -> None:
+    refinement_id = await stage.submit(**EACH)
+    worker = stage.worker(scores(0.4))
+    await stage.deliver(worker, refinement_id)
+    snapshot = await stage.snapshot(refinement_id)
+    assert not worker.held
+    assert (snapshot.status, snapshot.phase) == (Status.PAUSED, ("iterations/1/review",))
+    assert snapshot.review is not None
+    assert (snapshot.review.key, snapshot.review.path) == ("iterations/1/review", "iterations/1")
+    assert [it.score for it in snapshot.scores] == [0.4]
+    *_, judged, asked = await stage.events(refinement_id)
+    assert isinstance(judged.data, IterationCompleted)
+    assert isinstance(asked.data, Paused)
+    assert (asked.data.score, asked.data.sha256) == (0.4, judged.data.sha256)
+
+
+async def test_it_goes_on_where_it_was_and_repeats_no_call(stage: Stage) -> None:
+    models = scores(0.9, 0.6)
+    refinement_id = await paused(stage, models, **EACH)
+    await stage.say(refinement_id, **MORE)
+    assert (await stage.play(refinement_id, models, "second")).status is Status.PAUSED
+    await stage.say(refinement_id, **APPROVE)
+    ended = await stage.play(refinement_id, models, "third")
+    assert (ended.stop_reason, ended.passed) == (StopReason.APPROVED, False)
+    assert ended.result is not None
+    assert (ended.result.path, ended.result.score) == ("iterations/2", 0.6)
+    assert max(models.calls.values()) == 1
+    last = iterations_of(await stage.events(refinement_id), await request(stage, refinement_id))[-1]
+    assert last.asked[0] == "review: Name the deadline."
+
+
+async def request(stage: Stage, refinement_id: str) -> Any:
+    return await stage.store.request(TENANT, refinement_id)
+
+
+async def test_a_job_for_a_paused_refinement_does_nothing(stage: Stage) -> None:
+    models = scores(0.4)
+    refinement_id = await paused(stage, models, **EACH)
+    before = await stage.snapshot(refinement_id)
+    assert await stage.play(refinement_id, models, "second") == before
+
+
+async def test_a_rating_replaces_the_score_that_is_shown(stage: Stage) -> None:
+    models = scores(0.9, 0.5, 0.4)
+    refinement_id = await paused(stage, models, **EACH)
+    await stage.say(refinement_id, action="rate", score=0.3)
+    snapshot = await stage.play(refinement_id, models, "second")
+    assert [(it.path, it.score) for it in snapshot.scores] == [
+        ("iterations/1", 0.3),
+        ("iterations/2", 0.5),
+    ]
+    assert snapshot.best is not None
+    assert snapshot.best.path == "iterations/2"
+    events = await stage.events(refinement_id)
+    shown = iterations_of(events, await request(stage, refinement_id))
+    assert [(it.path, it.score) for it in shown] == [("iterations/1", 0.3), ("iterations/2", 0.5)]
+
+
+async def test_rating_the_best_below_another_keeps_the_other_even_when_canceled(
+    stage: Stage,
+) -> None:
+    models, call, _ = pausing_at("iterations/3/revise", scores(0.4, 0.8))
+    refinement_id = await paused(stage, models, **EACH)
+    await stage.say(refinement_id, **MORE)
+    await stage.play(refinement_id, models, "second")
+    await stage.say(refinement_id, action="rate", score=0.1)
+    worker = stage.worker(models, "third")
+    playing = asyncio.create_task(stage.deliver(worker, refinement_id))
+    await asyncio.wait_for(call.wait(), 30)
+    await stage.store.cancel(TENANT, refinement_id)
+    await worker.look(refinement_id)
+    await playing
+    ended = await stage.snapshot(refinement_id)
+    assert (ended.status, ended.passed) == (Status.CANCELED, False)
+    assert ended.result is not None
+    assert (ended.result.path, ended.result.score) == ("iterations/1", 0.4)
+
+
+async def test_before_completion_the_reviewers_text_is_judged_and_becomes_the_result(
+    stage: Stage,
+) -> None:
+    refinement_id = await paused(stage, scores(0.9), **BEFORE)
+    await stage.say(refinement_id, action="replace", draft="We refund within 14 days.")
+    assert (await stage.play(refinement_id, judged(0.7), "second")).status is Status.PAUSED
+    await stage.say(refinement_id, **APPROVE)
+    ended = await stage.play(refinement_id, judged(0.7), "third")
+    assert ended.result is not None
+    assert (ended.result.path, ended.result.score) == ("reviews/1/iterations/1", 0.7)
+    assert ended.result.draft == "We refund within 14 days."
+    events = await stage.events(refinement_id)
+    last = iterations_of(events, await request(stage, refinement_id))[-1]
+    assert (last.draft, last.parent) == (ended.result.draft, "iterations/1")
+
+
+def judged(score: float) -> Answers:
+    """Models of which only the critic is asked."""
+    critic = scores(score)
+
+    async def answer(key: str, call: Any) -> str:
+        return await critic.answer("iterations/1/critique", call)
+
+    return Answers(answer)
+
+
+async def test_finish_while_paused_ends_with_the_best_draft(stage: Stage) -> None:
+    models = scores(0.4)
+    refinement_id = await paused(stage, models, **EACH)
+    await stage.store.finish(TENANT, refinement_id)
+    ended = await stage.play(refinement_id, models, "second")
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
+    assert ended.result is not None
+    assert ended.result.path == "iterations/1"
+
+
+@pytest.mark.parametrize("mode", [EACH, BEFORE], ids=["each", "before"])
+async def test_what_is_to_finish_with_its_first_draft_is_not_reviewed(
+    stage: Stage, mode: dict[str, Any]
+) -> None:
+    refinement_id = await stage.submit(**mode)
+    await stage.store.finish(TENANT, refinement_id)
+    ended = await stage.play(refinement_id, scores(0.4))
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
+    types = [event.type for event in await stage.events(refinement_id)]
+    assert EventType.PAUSED not in types
+    assert types.count(EventType.STOPPING) == 1
+
+
+async def test_a_finish_that_comes_with_the_pause_is_heeded(stage: Stage) -> None:
+    models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
+    refinement_id = await stage.submit(**EACH)
+    playing = asyncio.create_task(stage.deliver(stage.worker(models), refinement_id))
+    await asyncio.wait_for(call.wait(), 30)
+    await stage.store.finish(TENANT, refinement_id)  # and no command reaches the worker
+    go_on.set()
+    await playing
+    ended = await stage.snapshot(refinement_id)
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
+
+
+async def test_a_cancel_that_comes_with_the_pause_is_heeded(stage: Stage) -> None:
+    models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
+    refinement_id = await stage.submit(**EACH)
+    playing = asyncio.create_task(stage.deliver(stage.worker(models), refinement_id))
+    await asyncio.wait_for(call.wait(), 30)
+    await stage.store.cancel(TENANT, refinement_id)  # and no command reaches the worker
+    go_on.set()
+    await playing
+    ended = await stage.snapshot(refinement_id)
+    assert ended.status is Status.CANCELED
+    assert ended.result is not None
+    assert ended.result.score == 0.4
+
+
+async def test_a_paused_one_is_canceled_at_once(stage: Stage) -> None:
+    refinement_id = await paused(stage, scores(0.4), **BEFORE, max_iterations=1)
+    ended = await stage.store.cancel(TENANT, refinement_id)
+    assert (ended.status, ended.review) == (Status.CANCELED, None)
+    assert ended.result is not None
+
+
+async def test_a_change_while_it_is_paused_is_in_force_from_the_next_draft(stage: Stage) -> None:
+    models = scores(0.4, 0.6)
+    refinement_id = await paused(stage, models, **EACH)
+    await stage.store.change(TENANT, refinement_id, LimitsChange(threshold=0.6))
+    await stage.say(refinement_id, action="rate", score=0.5)
+    await stage.play(refinement_id, models, "second")
+    await stage.say(refinement_id, action="rate", score=0.6)
+    ended = await stage.play(refinement_id, models, "third")
+    assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)
+
+
+async def test_a_worker_that_leaves_lets_it_pause(stage: Stage) -> None:
+    models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
+    refinement_id = await stage.submit(**EACH)
+    worker = stage.worker(models)
+    playing = asyncio.create_task(stage.deliver(worker, refinement_id))
+    await asyncio.wait_for(call.wait(), 30)
+    worker.leave()
+    go_on.set()
+    await playing
+    assert (await stage.snapshot(refinement_id)).status is Status.PAUSED
