@@ -71,17 +71,18 @@ class Player:
                 return self.request.limits()
             case Review():
                 return Word("approve")
+        self.steps.append(move.path)
+        return await self._done(move)
+
+    async def _done(self, move: Move[Any]) -> Any:
+        match move:
             case Call():
-                self.steps.append(move.path)
                 return await self._tools.call(move.tool, move.arguments, move.path)
             case Check(of="calls"):
-                self.steps.append(move.path)
                 return await self._tools.check(move.draft)
             case Check():
-                self.steps.append(move.path)
                 return await self._checks.run(move.draft)
             case Ask():
-                self.steps.append(move.path)
                 return await self._asked(move)
         raise TypeError(move)
 

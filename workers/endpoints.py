@@ -12,6 +12,7 @@ import hmac
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -33,6 +34,12 @@ class EndpointUnavailable(Exception):
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
+
+
+class Poster(Protocol):
+    """The way to callers' endpoints: `Endpoints`, or a function in the place of all of them."""
+
+    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes: ...
 
 
 class Endpoints:

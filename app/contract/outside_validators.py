@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from app.contract.endpoints import TimeoutS, Url
 from app.contract.validator import Validator
 
 
@@ -33,5 +34,5 @@ class HttpValidator(Validator):
     """
 
     kind: Literal["http"]
-    url: str = Field(pattern=r"^https?://[^\s/?#@\\]+([/?#]\S*)?$", max_length=2_000)
-    timeout_s: float = Field(10, gt=0, le=60, description="Seconds, all tries together.")
+    url: Url
+    timeout_s: TimeoutS = 10

@@ -2,7 +2,7 @@
 
 import json
 
-from workers.engine.briefs import Answer, Brief, Contradict, Question
+from workers.engine.briefs import Answer, Brief, Contradict, Plan, Question, Replan
 
 Pair = tuple[str, str]
 
@@ -21,6 +21,25 @@ def contradictions(*found: tuple[str, int]) -> str:
     return json.dumps({"contradictions": said})
 
 
+def step(instruction: str, tool: str | None = None, **arguments: object) -> dict[str, object]:
+    """One step of a plan."""
+    given = arguments if tool else None
+    return {"name": "", "instruction": instruction, "tool": tool, "arguments": given}
+
+
+def plan(*steps: str | dict[str, object]) -> str:
+    """A plan; a text is a step without a tool."""
+    return json.dumps({"steps": [step(it) if isinstance(it, str) else it for it in steps]})
+
+
+def revised(
+    *steps: str | dict[str, object], met: bool = False, evidence: tuple[tuple[int, str], ...] = ()
+) -> str:
+    """A revised plan, and the verdict on the goal with its quotations."""
+    verdict = {"met": met, "evidence": [{"step": n, "quote": quote} for n, quote in evidence]}
+    return json.dumps({"goal_met": verdict, **json.loads(plan(*steps))})
+
+
 def said(brief: Brief, *, finds_fault: bool = False) -> str | None:
     """Return a reply that can be read, or None when a text or a verdict is asked for."""
     match brief:
@@ -30,4 +49,8 @@ def said(brief: Brief, *, finds_fault: bool = False) -> str | None:
             return "Something else."
         case Contradict():
             return contradictions(*[(brief.draft.split()[0], 1)] * finds_fault)
+        case Plan():
+            return plan("Find out.")
+        case Replan():
+            return revised()
     return None

@@ -3,14 +3,17 @@
 Each is played with all its appends and once more for every append that kills its worker.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.engine.saying import contradictions, questions
+from tests.engine.saying import contradictions, plan, questions, revised, step
 from tests.workers.stage import Answers, Words, scores, verdict
+from workers.endpoints import EndpointUnavailable
 from workers.engine.briefs import Answer, Contradict, Judge, Question
 from workers.models.port import ModelCall, ModelRefused
+from workers.validators import Outside
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,47 @@ def verifying() -> Answers:
     return Answers(answer)
 
 
+LOOK_UP = {
+    "name": "look_up",
+    "description": "Returns a policy.",
+    "url": "https://example.com/look-up",
+    "parameters": {"required": ["id"], "properties": {"id": {"type": "integer"}}},
+}
+PLANNED = {
+    "plan": plan(step("Look it up.", "look_up", id="seven")),
+    "plan/again/1": plan(step("Look it up.", "look_up", id=7), "Say what it means."),
+    "steps/1/replan": revised(step("Look up the next.", "look_up", id=8), "Say what it means."),
+    "steps/2/replan": revised("Say what it means."),
+    "steps/3/do": "A refund takes two weeks.",
+    "steps/3/replan": revised(met=True, evidence=((2, "14 days"),)),
+    "iterations/1/draft": "We refund, some day.",
+    "iterations/2/revise": "We refund within 14 days.",
+}
+
+
+class Policies:
+    """A tool that is a function: it knows one policy."""
+
+    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+        """Return the policy asked for."""
+        if json.loads(body)["arguments"] != {"id": 8}:
+            raise EndpointUnavailable("example.com answered 404: no such policy")
+        return b"Refunds take 14 days."
+
+
+def planning() -> Answers:
+    """A planner whose first plan breaks a schema and whose first tool call fails."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.brief, Judge):
+            return verdict(0.5 if key.startswith("iterations/1") else 0.9, call)
+        return PLANNED[key]
+
+    return Answers(answer, outside=Outside(endpoints=Policies()))
+
+
 SCENES: dict[str, Scene] = {
+    "plan_execute": Scene({"tools": [LOOK_UP]}, planning),
     "iterative": Scene({}, lambda: scores(0.4, 0.7, 0.6)),
     "critique": Scene({"draft": "We refund."}, lambda: scores(0.4)),
     "best_of_n": Scene(

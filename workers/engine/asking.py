@@ -24,7 +24,7 @@ async def ask(question: Ask, read: Callable[[str], Read], code: str) -> Read:
     """
     reply, error = "", ""
     for attempt in range(AGAIN + 1):
-        asked = question if attempt == 0 else _again(question, attempt, reply, error)
+        asked = question if attempt == 0 else again(question, attempt, reply, error)
         reply = await asked
         try:
             return read(reply)
@@ -33,7 +33,8 @@ async def ask(question: Ask, read: Callable[[str], Read], code: str) -> Read:
     raise StepFailed(code, f"asked {AGAIN + 1} times; the last reply: {error}")
 
 
-def _again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
+def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
+    """Return the question with the last answer and what is wrong with it."""
     correction = (
         f"{fenced('Your last answer', reply[:20_000])}\n\n"
         f"It cannot be used: {error}\nAnswer again, whole and in the form asked for."

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.judgement import Span
 from app.contract.validators import HttpValidator
-from workers.endpoints import Endpoints, EndpointUnavailable
+from workers.endpoints import EndpointUnavailable, Poster
 from workers.validators.unavailable import ValidatorUnavailable
 from workers.validators.violation import Violation, shortened
 
@@ -35,7 +35,7 @@ class Verdict(BaseModel):
 
 
 async def check_http(
-    validator: HttpValidator, draft: str, endpoints: Endpoints | None, key: str
+    validator: HttpValidator, draft: str, endpoints: Poster | None, key: str
 ) -> tuple[Violation, ...]:
     """Return what the endpoint finds wrong; a draft that it passes has no violations.
 

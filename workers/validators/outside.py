@@ -8,7 +8,7 @@ from aiohttp.connector import SocketFactoryType
 
 from app.settings import Settings
 from workers.addresses import public_socket
-from workers.endpoints import Endpoints, open_endpoints
+from workers.endpoints import Poster, open_endpoints
 from workers.validators.sandbox import Sandbox, open_sandbox
 
 
@@ -17,7 +17,7 @@ class Outside:
     """What this worker has; a validator that needs what is not there cannot be run."""
 
     sandbox: Sandbox | None = None
-    endpoints: Endpoints | None = None
+    endpoints: Poster | None = None
 
 
 NOTHING = Outside()

@@ -6,9 +6,9 @@ from workers.engine.prompts.plan import written
 from workers.engine.prompts.replan import observed
 
 VERSION = 1
-SYSTEM = f"""You carry out one step of a plan. The goal that the task states is reached by others; do
-only what the step says. Use only facts from the task, the context documents and what was observed;
-where a fact is missing, say that it is missing.
+SYSTEM = f"""You carry out one step of a plan. The goal that the task states is reached by others:
+do only what the step says. Use only facts from the task, the context documents and what was
+observed; where a fact is missing, say that it is missing.
 Answer with the result of the step alone: no preamble, no comment.
 {DATA_RULE}"""
 

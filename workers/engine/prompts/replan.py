@@ -8,8 +8,8 @@ from workers.engine.prompts.shape import closed
 
 VERSION = 1
 SYSTEM = f"""You revise a plan after a step of it. {STEPS_RULE}
-First say whether the goal is met: whether what was observed is all the text needs. If it is, prove it
-with evidence: the number of a step and words quoted from what was observed there, character for
+First say whether the goal is met: whether what was observed is all the text needs. If it is, prove
+it with evidence: the number of a step and words quoted from what was observed there, character for
 character. Then give every step that remains, in order; none when nothing remains.
 When a step failed, change the plan: another tool, other arguments, or a way without it. A call that
 failed is not made again with the same arguments.

@@ -1,0 +1,261 @@
+"""A plan that changes with what is observed, and a text that is written from it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from app.contract.judgement import Finding
+from app.contract.requests import RefinementRequest
+from app.contract.status import StopReason
+from tests.engine.player import Player, drafts, player, request, verdict
+from tests.engine.saying import plan, revised, step
+from workers.engine.moves import Ask, Call, Check, StepFailed, Stop, ToolResult
+
+LOOK_UP = {
+    "name": "look_up",
+    "description": "Returns one policy.",
+    "url": "https://example.com/look-up",
+    "parameters": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
+}
+FOUND = "Refunds take 14 days."
+BROKEN = ToolResult(False, "example.com answered 404: no such policy")
+
+
+def asked(max_steps: int = 8, **fields: Any) -> RefinementRequest:
+    strategy = {"kind": "plan_execute", "max_steps": max_steps}
+    return request(**{"strategy": strategy, "tools": [LOOK_UP], "threshold": 0.8, **fields})
+
+
+def planning(*plans: str | Stop, tool: Callable[[Call], ToolResult] | None = None) -> Player:
+    """A planner with these answers, a writer whose texts differ, and a critic who likes them."""
+    model = player(*[0.9] * 9)
+    model.planner = iter(plans)
+    if tool is not None:
+        model.tool = tool
+    return model
+
+
+def found(_: Call) -> ToolResult:
+    return ToolResult(True, FOUND)
+
+
+def calls(model: Player) -> list[tuple[str, Any]]:
+    return [(it.path, it.arguments) for it in model.moves if isinstance(it, Call)]
+
+
+def prompts(model: Player, path: str) -> str:
+    return next(it.prompt.user for it in model.moves if isinstance(it, Ask) and it.path == path)
+
+
+def test_plans_acts_observes_and_writes_from_what_it_saw() -> None:
+    model = planning(
+        plan(step("Look it up.", "look_up", id=7), "Say what it means."),
+        revised("Say what it means."),
+        revised(),
+        tool=found,
+    )
+    outcome = model.play(asked())
+    assert model.paths == [
+        "plan", "plan/check",
+        "steps/1/call", "steps/1/replan",
+        "steps/2/do", "steps/2/replan",
+        "iterations/1/draft", "iterations/1/critique", "iterations/1",
+    ]  # fmt: skip
+    assert calls(model) == [("steps/1/call", {"id": 7})]
+    assert FOUND in prompts(model, "steps/2/do")
+    assert FOUND in prompts(model, "iterations/1/draft")
+    assert FOUND in prompts(model, "iterations/1/critique")
+    assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
+
+
+def test_the_goal_is_met_when_an_observation_is_quoted() -> None:
+    model = planning(
+        plan(step("Look it up.", "look_up", id=7), "Look elsewhere."),
+        revised("Look elsewhere.", met=True, evidence=((1, "14 days"),)),
+        tool=found,
+    )
+    model.play(asked())
+    assert "steps/2/do" not in model.paths
+    assert model.paths[-3:] == ["iterations/1/draft", "iterations/1/critique", "iterations/1"]
+
+
+@pytest.mark.parametrize("evidence", [(), ((1, "30 days"),), ((2, "14 days"),), ((1, " "),)])
+def test_a_goal_met_without_a_quotation_that_stands_there_is_returned_and_does_not_count(
+    evidence: tuple[tuple[int, str], ...],
+) -> None:
+    unproven = revised("Look elsewhere.", met=True, evidence=evidence)
+    model = planning(
+        plan(step("Look it up.", "look_up", id=7)), *[unproven] * 3, revised(), tool=found
+    )
+    model.play(asked())
+    assert "needs evidence" in prompts(model, "steps/1/replan/again/1")
+    assert [it for it in model.paths if it.startswith("steps/1/replan")] == [
+        "steps/1/replan", "steps/1/replan/again/1", "steps/1/replan/again/2",
+    ]  # fmt: skip
+    assert "steps/2/do" in model.paths
+
+
+def test_what_a_failed_tool_said_proves_nothing() -> None:
+    model = planning(
+        plan(step("Look it up.", "look_up", id=7)),
+        *[revised(met=True, evidence=((1, "no such policy"),))] * 3,
+        tool=lambda _: BROKEN,
+    )
+    model.play(asked())
+    assert "needs evidence" in prompts(model, "steps/1/replan/again/2")
+
+
+def test_a_failed_tool_leads_to_a_changed_plan() -> None:
+    answers = iter([BROKEN, ToolResult(True, FOUND)])
+    model = planning(
+        plan(step("Look it up.", "look_up", id=7)),
+        revised(step("Look up the next one.", "look_up", id=8)),
+        revised(met=True, evidence=((2, "14 days"),)),
+        tool=lambda _: next(answers),
+    )
+    outcome = model.play(asked())
+    assert calls(model) == [("steps/1/call", {"id": 7}), ("steps/2/call", {"id": 8})]
+    told = prompts(model, "steps/1/replan")
+    assert BROKEN.text in told
+    assert "Step 1 failed" in told
+    assert BROKEN.text not in prompts(model, "iterations/1/draft")
+    assert outcome.passed
+
+
+def test_a_call_that_failed_is_not_made_again() -> None:
+    again = revised(step("Try again.", "look_up", id=7), "Say that it is unknown.")
+    model = planning(
+        plan(step("Look it up.", "look_up", id=7)), *[again] * 3, revised(), tool=lambda _: BROKEN
+    )
+    model.play(asked())
+    assert "failed before: plan another way" in prompts(model, "steps/1/replan/again/1")
+    assert len(calls(model)) == 1
+    assert "steps/2/do" in model.paths
+
+
+def test_no_more_steps_than_allowed_are_carried_out_and_the_last_is_not_followed_by_a_plan() -> (
+    None
+):
+    model = planning(plan("One.", "Two.", "Three."), revised("Two.", "Three."))
+    outcome = model.play(asked(max_steps=2))
+    assert model.paths[:4] == ["plan", "steps/1/do", "steps/1/replan", "steps/2/do"]
+    assert model.paths[4] == "iterations/1/draft"
+    assert outcome.passed
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("First I would look around.", "no JSON object"),
+        (plan(), "at least 1 item"),
+        (plan(step("Search.", "search", q="refunds")), "'search'; there are: look_up"),
+        (plan({**step("Do."), "arguments": {"id": 7}}), "arguments and no tool"),
+        (plan({**step("Do.", "look_up"), "arguments": "{id: 7}"}), "steps/0/arguments"),
+        (plan({**step("Do.", "look_up"), "arguments": [7]}), "steps/0/arguments"),
+        (plan(step("Look it up.", "look_up", id="seven")), "the arguments of look_up: not seven"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_is_returned_with_the_error(
+    reply: str, said: str
+) -> None:
+    model = planning(reply, plan("Think."), revised())
+    model.fits = lambda calls: (unfit,) if "seven" in calls else ()
+    unfit = Finding(source="x", kind="x", message="the arguments of look_up: not seven")
+    model.play(asked())
+    assert said in prompts(model, "plan/again/1")
+    assert calls(model) == []
+
+
+def test_a_plan_that_is_never_readable_fails_and_calls_nothing() -> None:
+    with pytest.raises(StepFailed, match="unreadable_plan"):
+        planning("no", "no", "no").play(asked())
+
+
+def test_arguments_may_be_written_as_text_and_are_checked_before_anything_is_called() -> None:
+    model = planning(
+        plan({**step("Look.", "look_up"), "arguments": '{"id": 7}'}), revised(), tool=found
+    )
+    model.play(asked())
+    assert calls(model) == [("steps/1/call", {"id": 7})]
+    (check,) = [it for it in model.moves if isinstance(it, Check)]
+    assert json.loads(check.draft) == [{"tool": "look_up", "arguments": {"id": 7}}]
+
+
+def test_a_plan_that_may_not_go_on_leaves_a_text_written_from_what_it_saw() -> None:
+    model = planning(plan(step("Look it up.", "look_up", id=7)), Stop(), tool=found)
+    assert model.play(asked()).passed
+    assert FOUND in prompts(model, "iterations/1/draft")
+
+
+def test_told_to_stop_before_anything_is_written_it_stops() -> None:
+    stopped = planning(Stop())
+    stopped.writer = iter([Stop()])
+    with pytest.raises(Stop):
+        stopped.play(asked())
+
+
+def test_a_clients_draft_is_judged_first_and_is_material_for_the_plan() -> None:
+    model = planning(plan(step("Look it up.", "look_up", id=7)), revised(), tool=found)
+    model.critic = iter([verdict(0.3), verdict(0.9)])
+    outcome = model.play(asked(draft="We refund, some day."))
+    assert model.paths[:3] == ["iterations/0/critique", "iterations/0", "plan"]
+    assert "We refund, some day." in prompts(model, "plan")
+    assert FOUND in prompts(model, "iterations/1/revise")
+    assert (outcome.best.path, outcome.passed) == ("iterations/1", True)
+
+
+def test_a_clients_draft_that_passes_needs_no_plan() -> None:
+    model = planning()
+    assert model.play(asked(draft="We refund within 14 days.")).best.path == "iterations/0"
+    assert model.asked("generator") == []
+
+
+def test_a_clients_draft_is_the_result_when_stopped_in_the_middle_of_the_plan() -> None:
+    model = planning(Stop())
+    model.critic, model.writer = iter([verdict(0.3)]), iter([Stop()])
+    outcome = model.play(asked(draft="We refund."))
+    assert (outcome.best.path, outcome.passed, outcome.reason) == ("iterations/0", False, None)
+
+
+def test_a_text_below_the_threshold_is_revised_with_what_was_observed() -> None:
+    model = planning(plan(step("Look it up.", "look_up", id=7)), revised(), tool=found)
+    model.critic = iter([verdict(0.3), verdict(0.9)])
+    outcome = model.play(asked())
+    assert FOUND in prompts(model, "iterations/2/revise")
+    assert (outcome.best.path, outcome.passed) == ("iterations/2", True)
+
+
+def test_without_tools_every_step_is_done_by_the_writer() -> None:
+    model = planning(plan("Collect points.", "Order them."), revised("Order them."), revised())
+    model.writer = iter(["point one", "point two", *[next(drafts())]])
+    model.play(asked(tools=[]))
+    assert "point one" in prompts(model, "steps/2/do")
+    assert not any(isinstance(it, Check) for it in model.moves)
+
+
+def test_only_a_plan_is_allowed_to_hold_up_no_first_draft() -> None:
+    model = planning(
+        plan(step("Look it up.", "look_up", id=7), "Think."), revised("Think."), revised()
+    )
+    model.play(asked())
+    sparing = [it.path for it in model.moves if isinstance(it, Ask) and it.prepares]
+    assert sparing == ["plan", "steps/1/replan", "steps/2/do", "steps/2/replan"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"strategy": {"kind": "iterative"}}, "only the strategy plan_execute"),
+        ({"tools": [LOOK_UP, LOOK_UP]}, "two tools have the same name"),
+        ({"tools": [{**LOOK_UP, "url": "ftp://example.com"}]}, "url"),
+        ({"tools": [{**LOOK_UP, "name": "Look up"}]}, "name"),
+        ({"task": None, "draft": "We refund."}, "state it in `task`"),
+        ({"strategy": {"kind": "plan_execute", "max_steps": 31}}, "max_steps"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        asked(**fields)

@@ -1,0 +1,32 @@
+"""A plan that changes with what is observed, and the text that is written from it."""
+
+from dataclasses import replace
+
+from app.contract.limits import Limits
+from app.contract.planning import PlanExecuteStrategy
+from workers.engine.briefs import Task
+from workers.engine.inner import going_on, passes_as_it_is
+from workers.engine.judging import judge
+from workers.engine.moves import within
+from workers.engine.planning import as_documents, pursued
+from workers.engine.search import Outcome, Search
+from workers.engine.steps import propose
+
+
+async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) -> Outcome:
+    """Plan, carry out the next step, observe, revise the plan; then write from what was observed.
+
+    Plan-and-Solve (arXiv:2305.04091) with the observations of ReAct (arXiv:2210.03629); a step that
+    fails changes the plan, as in ADaPT (arXiv:2311.05772). The text is judged and revised as in
+    `iterative`, with what was observed among its context. A client's own draft is judged first; it
+    is material for the plan, and what is revised afterwards.
+    """
+    with Search.of(task, limits) as search:
+        if await passes_as_it_is(task, search):
+            return search.outcome()
+        observations = await pursued(going_on(task, search), plan.max_steps)
+        informed = replace(task, context=(*task.context, *as_documents(observations)))
+        for at in search.iterations():
+            draft = await within(at, propose(informed, search))
+            await search.judged(await within(at, judge(informed, draft)))
+    return search.outcome()
