@@ -1,0 +1,75 @@
+"""For every strategy: what a reviewer approves, asks for and gives is what becomes of it."""
+
+import re
+from typing import Any
+
+import pytest
+
+from app.contract.status import StopReason
+from tests.engine.player import Player, drafts, judged_by, request
+from tests.engine.test_every_strategy import REQUESTS
+from workers.engine.moves import Draft, Judgement, Review, Word
+from workers.engine.search import Outcome
+from workers.engine.strategies import STRATEGIES
+
+OURS = "We refund within 14 days."
+APPROVE, REPLACE = Word("approve"), Word("replace", draft=OURS)
+MORE = Word("revise", feedback="Name the deadline.")
+OUTERMOST = r"iterations/\d+/review|reviews/\d+"
+DRIVEN_BY_VALIDATORS = {"self_correction": {"validators": [{"kind": "json"}]}}
+
+
+def played(kind: str, when: str, *words: Word) -> tuple[Outcome, list[Judgement]]:
+    """Play the strategy with a reviewer; return the outcome and what was shown to them."""
+    model = judged_by(lambda path, name: 0.5, drafts())
+    model.reviewer = iter(words)
+    fields: dict[str, Any] = {**(REQUESTS | DRIVEN_BY_VALIDATORS).get(kind, {})}
+    strategy = {"kind": kind, **fields.pop("strategy", {})}
+    outcome = model.play(
+        request(strategy=strategy, max_iterations=6, review={"when": when}, **fields)
+    )
+    return outcome, shown(model)
+
+
+def shown(model: Player) -> list[Judgement]:
+    """Return every draft that was reviewed; none of them is a part's."""
+    reviews = [move for move in model.moves if isinstance(move, Review)]
+    assert all(re.fullmatch(OUTERMOST, it.path) for it in reviews)
+    return [it.judgement for it in reviews]
+
+
+@pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_approved_the_draft_reviewed_is_the_outcome(kind: str, when: str) -> None:
+    outcome, (reviewed,) = played(kind, when, APPROVE)
+    assert (outcome.reason, outcome.best) == (StopReason.APPROVED, reviewed)
+
+
+@pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_the_draft_reviewed_is_revised_along_the_feedback_and_reviewed_again(
+    kind: str, when: str
+) -> None:
+    outcome, (first, second) = played(kind, when, MORE, APPROVE)
+    draft = second.scored.draft
+    assert draft.parent is not None
+    assert (draft.parent.strip("/"), draft.asked[0]) == (first.path, f"review: {MORE.feedback}")
+    assert outcome.best == second
+
+
+@pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_a_text_of_the_reviewers_own_is_judged_and_reviewed_again(kind: str, when: str) -> None:
+    outcome, (_, second) = played(kind, when, REPLACE, APPROVE)
+    draft: Draft = second.scored.draft
+    assert (draft.text, draft.is_reply) == (OURS, False)
+    assert (outcome.reason, outcome.best) == (StopReason.APPROVED, second)
+
+
+@pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_a_rating_is_the_score_and_nothing_ranks_by_the_old_one(kind: str, when: str) -> None:
+    outcome, (reviewed,) = played(kind, when, Word("approve", score=0.97))
+    rated = outcome.best.scored
+    assert (rated.score, rated.score_from) == (0.97, "review")
+    assert rated.draft == reviewed.scored.draft
