@@ -21,8 +21,10 @@ from app.api.headers import (
     seen_events,
 )
 from app.api.refusals import NotAcceptable
+from app.contract.continuation import Continuation
 from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
+from app.contract.reviews import Review
 from app.service import Service
 
 EVENT_STREAM = "text/event-stream"
@@ -117,6 +119,8 @@ RefinementId = Annotated[
     ),
 ]
 Submission = Annotated[Body[RefinementRequest], Depends(body_of(RefinementRequest))]
+ReviewBody = Annotated[Body[Review], Depends(body_of(Review))]
+ContinuationBody = Annotated[Body[Continuation], Depends(body_of(Continuation))]
 Change = Annotated[Body[LimitsChange], Depends(body_of(LimitsChange))]
 IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]
 PreferredWait = Annotated[int | None, Depends(_prefer)]

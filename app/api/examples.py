@@ -46,6 +46,19 @@ CHANGES: dict[str, Example] = {
     "go on for longer": {"max_iterations": 10, "max_seconds": 1_800},
 }
 
+REVIEWS: dict[str, Example] = {
+    "approve": {"action": "approve"},
+    "reject": {"action": "reject", "feedback": "We do not send this kind of letter."},
+    "revise": {"action": "revise", "feedback": "Say first that nothing has to be paid back."},
+    "replace": {"action": "replace", "draft": "Refunds take 14 days. Nothing else changes."},
+    "rate": {"action": "rate", "score": 0.4, "path": "iterations/2/review"},
+}
+
+CONTINUATIONS: dict[str, Example] = {
+    "with more iterations": {"max_iterations": 10},
+    "with a reviewer": {"threshold": 0.95, "review": {"when": "before_completion"}},
+}
+
 LINKS = {
     "self": f"/v1/refinements/{REFINEMENT_ID}",
     "events": f"/v1/refinements/{REFINEMENT_ID}/events",

@@ -7,11 +7,13 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from app.api.documentation import KINDS, promise_of
+from app.contract.continuation import Continuation
 from app.contract.errors import Problem
 from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
+from app.contract.reviews import Review
 
-UNSEEN = (Problem, RefinementRequest, LimitsChange)
+UNSEEN = (Problem, RefinementRequest, LimitsChange, Review, Continuation)
 """Schemas that FastAPI does not see: what is read and refused by hand."""
 
 FOREIGN = {"HTTPValidationError", "ValidationError"}

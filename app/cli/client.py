@@ -15,7 +15,7 @@ from app.cli.replies import event_of, problem_of
 from app.cli.sse import Message, messages
 from app.contract.events import Event
 from app.contract.model import Contract
-from app.contract.snapshot import Diff, Snapshot
+from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # by then three of the server's comments should have come
@@ -57,6 +57,25 @@ class Client:
     def cancel(self, refinement_id: str) -> Snapshot:
         """Ask for the end of a refinement, and return the snapshot after that."""
         return self._read(Snapshot, self._send("POST", f"{_path(refinement_id)}/cancel"))
+
+    def finish(self, refinement_id: str) -> Snapshot:
+        """Ask for the best draft so far, and return the snapshot after that."""
+        return self._read(Snapshot, self._send("POST", f"{_path(refinement_id)}/finish"))
+
+    def review(self, refinement_id: str, said: Mapping[str, Any]) -> Snapshot:
+        """Answer a refinement that is paused, and return the snapshot after that."""
+        response = self._send("POST", f"{_path(refinement_id)}/reviews", json=said)
+        return self._read(Snapshot, response)
+
+    def continue_(self, refinement_id: str, different: Mapping[str, Any]) -> Snapshot:
+        """Create a refinement that starts from the result of this one."""
+        response = self._send("POST", f"{_path(refinement_id)}/continue", json=different)
+        return self._read(Snapshot, response)
+
+    def iterations(self, refinement_id: str) -> tuple[Iteration, ...]:
+        """Every draft that was judged."""
+        response = self._send("GET", f"{_path(refinement_id)}/iterations")
+        return self._read(IterationList, response).data
 
     def diff(self, refinement_id: str, before: int, after: int) -> Diff | None:
         """The difference between two iterations; None if there is no such iteration."""

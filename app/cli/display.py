@@ -84,8 +84,8 @@ class Lines:
         """Nothing is held."""
 
 
-def table_of(progress: Progress, refinement_id: str) -> tuple[Table, Text]:
-    """The iterations as a table, and the line under it."""
+def table_of(progress: Progress, refinement_id: str) -> tuple[Table | Text, ...]:
+    """The iterations as a table, and the lines under it."""
     table = Table(title=f"{refinement_id}  {_models(progress)}", title_justify="left")
     table.add_column("iteration", justify="right")
     table.add_column("phase", no_wrap=True)
@@ -100,7 +100,7 @@ def table_of(progress: Progress, refinement_id: str) -> tuple[Table, Text]:
             _score(progress, row),
             _usage(row),
         )
-    return table, plain(_summary(progress))
+    return table, plain(_summary(progress)), *map(plain, _asked(progress, refinement_id))
 
 
 def lines_of(progress: Progress, refinement_id: str) -> list[str]:
@@ -113,11 +113,27 @@ def lines_of(progress: Progress, refinement_id: str) -> list[str]:
             scores = f"score {score_text(row.score)} ({criteria_text(row.scores)}), {verdict}"
             lines.append(f"iteration {number}: {scores}")
     lines += [f"step: {key}" for key in progress.phase]
+    lines += _asked(progress, refinement_id)
     if progress.stopping:
         lines.append(f"stopping: {progress.stopping}")
     if progress.final:
         lines.append(_summary(progress))
     return lines
+
+
+def _asked(progress: Progress, refinement_id: str) -> list[str]:
+    """What a reviewer is asked, until when, and how to answer; nothing while nobody is."""
+    asked, until = progress.asked, progress.asked_until
+    if asked is None or until is None:
+        return []
+    what = f"{asked.path} with score {score_text(asked.score)}"
+    others = "reject, revise --feedback TEXT, replace --draft FILE, rate --score S"
+    return [
+        f"paused at {asked.key}: {asked.question} ({what})",
+        f"  until {until:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}",
+        f"  hone review {refinement_id}    shows the draft",
+        f"  hone review {refinement_id} approve    or: {others}",
+    ]
 
 
 def _models(progress: Progress) -> str:

@@ -26,8 +26,15 @@ def request_of(draft: str | None, wishes: Wishes, started_from: dict[str, Any]) 
 
     The server says what is wrong with it.
     """
+    given = wished(wishes) | ({} if draft is None else {"draft": draft})
+    if not (started_from | given).keys() & {"draft", "task"}:
+        raise typer.BadParameter("give a FILE, a --task, or a --json with one of them")
+    return started_from | given
+
+
+def wished(wishes: Wishes) -> dict[str, Any]:
+    """Return what was asked for as the fields of a body."""
     asked: dict[str, Any] = {
-        "draft": draft,
         "task": wishes.task,
         "threshold": wishes.threshold,
         "max_iterations": wishes.max_iterations,
@@ -35,10 +42,7 @@ def request_of(draft: str | None, wishes: Wishes, started_from: dict[str, Any]) 
         "models": {"generator": wishes.model, "critic": wishes.model} if wishes.model else None,
         "strategy": {"kind": wishes.strategy} if wishes.strategy else None,
     }
-    given = {name: value for name, value in asked.items() if value is not None}
-    if not (started_from | given).keys() & {"draft", "task"}:
-        raise typer.BadParameter("give a FILE, a --task, or a --json with one of them")
-    return started_from | given
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def read_text(path: Path, stdin: IO[bytes]) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from app.contract.events import (
     Changed,
@@ -16,6 +17,7 @@ from app.contract.events import (
     Stopping,
 )
 from app.contract.judgement import CriterionScore, Usage
+from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 
@@ -26,6 +28,8 @@ STATUS_AFTER: Mapping[EventType, Status] = {
     EventType.QUEUED: Status.QUEUED,
     EventType.STARTED: Status.RUNNING,
     EventType.RESUMED: Status.RUNNING,
+    EventType.PAUSED: Status.PAUSED,
+    EventType.REVIEWED: Status.QUEUED,
     EventType.CANCELING: Status.CANCELING,
     EventType.COMPLETED: Status.SUCCEEDED,
     EventType.FAILED: Status.FAILED,
@@ -59,6 +63,8 @@ class Progress:
     max_iterations: int = 1
     phase: tuple[str, ...] = ()
     stopping: str = ""
+    asked: Paused | None = None
+    asked_until: datetime | None = None
     rows: Mapping[int, Row] = field(default_factory=dict)
     usage: Usage = NOTHING
     final: Snapshot | None = None
@@ -68,7 +74,10 @@ class Progress:
         data = event.data
         now = replace(self, status=STATUS_AFTER.get(event.type, self.status))
         if isinstance(data, Snapshot):
-            return replace(now, final=data, phase=(), usage=data.usage)
+            return replace(now, final=data, phase=(), usage=data.usage, asked=None)
+        if isinstance(data, Paused):
+            until = event.at + timedelta(seconds=data.timeout_s)
+            now = replace(now, asked=data, asked_until=until, phase=())
         if isinstance(data, Queued):
             now = replace(now, strategy=data.strategy, models=data.models)
         if isinstance(data, Queued | Changed | IterationCompleted):
@@ -79,7 +88,10 @@ class Progress:
         if isinstance(data, StepCompleted | StepFailed):
             now = now.having_used(data.key, data.usage)
         if isinstance(data, Stopping):
-            now = replace(now, stopping=data.reason)
+            status = Status.QUEUED if now.status is Status.PAUSED else now.status
+            now = replace(now, stopping=data.reason, status=status)
+        if isinstance(data, Reviewed | Stopping):
+            now = replace(now, asked=None)
         return now.judged(data) if isinstance(data, IterationCompleted) else now
 
     def with_rows(self, *keys: str) -> "Progress":

@@ -3,18 +3,22 @@
 import asyncio
 from collections.abc import AsyncGenerator, Container, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import chain
 
+from app.contract.continuation import Continuation
 from app.contract.events import Event, Queued
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import ModelList
 from app.contract.readiness import Readiness
 from app.contract.requests import RefinementRequest
+from app.contract.reviews import Review
 from app.contract.snapshot import Diff, Iteration, Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.service import offers
 from app.service.admission import Admission
 from app.service.casting import PLAYING
+from app.service.continuing import continued
 from app.service.diffs import diff_of
 from app.service.iterations import iterations_of, numbered, within
 from app.service.watching import Events, News, Watching
@@ -56,6 +60,7 @@ class Service:
         *,
         key: str | None = None,
         wait_s: float = 0,
+        parent: str | None = None,
     ) -> Accepted:
         """Take a refinement on; return it when it has ended, or as it is after `wait_s`.
 
@@ -77,12 +82,36 @@ class Service:
                 limits=limits,
                 request_sha256=body_sha256,
             ),
+            parent=parent,
         )
         created = await self._store.create(new, key)
         snapshot = await self._watching.until(
             tenant, created.id, lambda snapshot: snapshot.status.is_terminal, wait_s
         )
         return Accepted(snapshot, created.replayed)
+
+    async def continue_(
+        self,
+        tenant: str,
+        refinement_id: str,
+        continuation: Continuation,
+        body_sha256: str,
+        *,
+        key: str | None = None,
+        wait_s: float = 0,
+    ) -> Accepted:
+        """Take on a refinement that starts from the result of another one, its parent.
+
+        Raises Conflict unless that has ended with a result, and what `submit` raises.
+        """
+        parent = await self._store.snapshot(tenant, refinement_id)
+        request = await self._store.request(tenant, refinement_id)
+        request = continued(request, parent, continuation)
+        # A key stands for body and parent: the same body continues another one elsewhere.
+        sent = sha256(f"{refinement_id} {body_sha256}".encode()).hexdigest()
+        return await self.submit(
+            tenant, request, sent, key=key, wait_s=wait_s, parent=refinement_id
+        )
 
     async def news(
         self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
@@ -153,6 +182,15 @@ class Service:
     async def finish(self, tenant: str, refinement_id: str) -> Snapshot:
         """Let it end with the best draft so far; Conflict when it has ended."""
         return await self._store.finish(tenant, refinement_id)
+
+    async def review(
+        self, tenant: str, refinement_id: str, review: Review, key: str | None
+    ) -> Snapshot:
+        """Let it go on with a reviewer's word; Conflict unless this review is pending.
+
+        Raises IdempotencyMismatch for a key that stood for another review of this refinement.
+        """
+        return await self._store.review(tenant, refinement_id, review, key)
 
     async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:
         """Return the limits now in force; Conflict when it has ended."""

@@ -122,6 +122,7 @@ class Creation:
             *remembered,
             encode_metadata(new.request.metadata),
             *fields,
+            *(() if new.parent is None else ("parent", new.parent)),
             *(() if record is None else ("idempotency", record)),
         )
 

@@ -97,6 +97,7 @@ class NewRefinement:
     models: Mapping[str, ModelChoice]
     limits: Limits
     queued: Queued
+    parent: str | None = None  # the refinement whose result it starts from
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from app.contract.events import (
     TextReply,
 )
 from app.contract.judgement import CriterionScore, Usage
+from app.contract.reviews import Paused
 from app.contract.snapshot import Best, IterationScore, Result
 from app.contract.status import Status, StopReason
 from app.store import Entry, Fields, Journal, State, WorkerStore
@@ -69,6 +70,21 @@ class Hand:
         judged = Entry(EventType.ITERATION_COMPLETED, self._judged(number, draft, score))
         self._state = await self._journal.append(
             [*wrote, self._step(f"{path}/critique", "{}"), judged], self._fields(number)
+        )
+
+    async def pause(self, number: int = 0) -> None:
+        """Ask a reviewer about the best draft: one event, and the claim is given up."""
+        assert self._best is not None
+        asked = Paused(
+            **self._best.model_dump(),
+            key=f"iterations/{number}/review",
+            when="each_iteration",
+            timeout_s=3_600,
+            on_timeout="finish",
+            question="Is this draft good enough?",
+        )
+        self._state = await self._journal.append(
+            [Entry(EventType.PAUSED, asked)], Fields(), to=Status.PAUSED
         )
 
     async def complete(self) -> None:
@@ -148,6 +164,15 @@ async def ended(api: httpx.AsyncClient, worker: WorkerStore, drafts: int = 2) ->
     for number in range(drafts):
         await hand.judge(number, DRAFT if number == 0 else f"Draft {number}.", number / 10)
     await hand.complete()
+    return refinement_id
+
+
+async def paused(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> str:
+    """Submit, let a worker judge the draft and ask a reviewer about it; return the id."""
+    refinement_id = await submitted(api, **fields)
+    hand = await Hand.claim(worker, refinement_id)
+    await hand.judge(0, DRAFT, 0.4)
+    await hand.pause()
     return refinement_id
 
 

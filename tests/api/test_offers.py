@@ -11,9 +11,11 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
 from app.api import examples
+from app.contract.continuation import Continuation
 from app.contract.events import Event, EventPage
 from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
+from app.contract.reviews import Review
 from app.contract.snapshot import Snapshot
 from app.contract.strategies import AnyStrategy
 from app.contract.validators import AnyValidator
@@ -124,6 +126,10 @@ def test_every_reference_of_the_document_leads_somewhere() -> None:
 def test_every_example_is_what_its_contract_reads() -> None:
     for request in examples.REQUESTS.values():
         RefinementRequest.model_validate_json(json.dumps(request), strict=True)
+    for review in examples.REVIEWS.values():
+        Review.model_validate(review)
+    for continuation in examples.CONTINUATIONS.values():
+        Continuation.model_validate(continuation)
     for change in examples.CHANGES.values():
         LimitsChange.model_validate_json(json.dumps(change), strict=True)
     Snapshot.model_validate(examples.SNAPSHOT)

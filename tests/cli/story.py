@@ -16,6 +16,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.limits import Limits
+from app.contract.reviews import Paused
 from app.contract.snapshot import Best, Diff, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
 from app.store.rendering import links
@@ -108,6 +109,23 @@ STORY: Sequence[tuple[EventType, EventData]] = (
 EVENTS = tuple(
     Event(event=number, type=kind, at=AT, data=data)
     for number, (kind, data) in enumerate(STORY, start=1)
+)
+
+PAUSED = Event(
+    event=len(EVENTS) + 1,
+    type=EventType.PAUSED,
+    at=AT,
+    data=Paused(
+        key="iterations/1/review",
+        path="iterations/1",
+        iteration=1,
+        score=0.91,
+        sha256="0" * 64,
+        when="each_iteration",
+        timeout_s=3_600,
+        on_timeout="approve",
+        question="Is this draft good enough?",
+    ),
 )
 
 

@@ -1,9 +1,12 @@
 """What is known of a refinement after its events."""
 
+import pytest
+
 from app.cli.progress import Progress
 from app.contract.events import Changed, Event, EventType, Stopping
+from app.contract.reviews import Reviewed
 from app.contract.status import Status, StopReason
-from tests.cli.story import AT, CALL, EVENTS, LIMITS, ending, judged, snapshot
+from tests.cli.story import AT, CALL, EVENTS, LIMITS, PAUSED, ending, judged, snapshot
 
 
 def told(*events: Event) -> Progress:
@@ -59,3 +62,19 @@ def test_the_end_carries_the_final_snapshot() -> None:
     canceled = snapshot(Status.CANCELED, StopReason.CANCELED)
     assert told(*EVENTS, ending(EventType.CANCELED, canceled)).final == canceled
     assert told(*EVENTS, ending()).status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (EventType.REVIEWED, Reviewed(key="iterations/1/review", action="rate", by="reviewer")),
+        (EventType.STOPPING, Stopping(reason=StopReason.FINISHED_EARLY)),
+    ],
+)
+def test_a_review_is_asked_for_until_it_is_given_or_nobody_waits_any_more(
+    kind: EventType, data: Reviewed | Stopping
+) -> None:
+    waiting = told(*EVENTS, PAUSED)
+    assert (waiting.status, waiting.asked) == (Status.PAUSED, PAUSED.data)
+    going_on = waiting.after(Event(event=9, type=kind, at=AT, data=data))
+    assert (going_on.status, going_on.asked) == (Status.QUEUED, None)

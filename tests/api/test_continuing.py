@@ -1,0 +1,149 @@
+"""Continuing: a new refinement from the result of one that has ended."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api.examples import SNAPSHOT
+from app.contract.continuation import Continuation
+from app.contract.requests import RefinementRequest
+from app.contract.snapshot import Snapshot
+from app.service.continuing import continued as continued_by
+from app.store import WorkerStore
+from tests.api.stage import REQUEST, Hand, ended, paused, problem, submitted
+
+REVIEW = {"when": "each_iteration", "timeout_s": 60, "on_timeout": "reject"}
+
+
+async def request_of(api: httpx.AsyncClient, refinement_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await api.get(f"/v1/refinements/{refinement_id}/request")).json()
+    return found
+
+
+async def continued(
+    api: httpx.AsyncClient, refinement_id: str, body: dict[str, Any], **headers: str
+) -> httpx.Response:
+    return await api.post(f"/v1/refinements/{refinement_id}/continue", json=body, headers=headers)
+
+
+async def given(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> str:
+    """Submit, and let it end with the result `Better.`; return the id."""
+    refinement_id = await submitted(api, **fields)
+    hand = await Hand.claim(worker, refinement_id)
+    await hand.judge(1, "Better.", 0.5)
+    await hand.complete()
+    return refinement_id
+
+
+async def test_it_starts_from_the_best_draft_and_keeps_the_rest(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    fields = {"threshold": 0.9, "metadata": {"ticket": "1"}, "review": REVIEW}
+    parent = await given(api, worker, **fields)
+    response = await continued(api, parent, {"max_iterations": 7})
+    child = response.json()
+    assert (response.status_code, child["status"], child["parent"]) == (202, "queued", parent)
+    assert response.headers["location"] == child["links"]["self"]
+    assert child["links"]["self"] != f"/v1/refinements/{parent}"
+    before, after = await request_of(api, parent), await request_of(api, child["id"])
+    assert after == before | {"draft": "Better.", "max_iterations": 7}
+    assert (await api.get(f"/v1/refinements/{parent}")).json()["parent"] is None
+
+
+async def test_what_the_body_names_replaces_what_was_requested(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    parent = await given(api, worker, review=REVIEW, metadata={"ticket": "1"})
+    wishes = {
+        "threshold": 0.5,
+        "strategy": {"kind": "best_of_n", "n": 2, "refine": True},
+        "metadata": {},
+        "review": None,
+        "stop": {"patience": 4},
+        "models": {"critic": "offline:editor"},
+    }
+    child = (await continued(api, parent, wishes)).json()
+    request = await request_of(api, child["id"])
+    assert request["strategy"] == wishes["strategy"]
+    assert (request["threshold"], request["metadata"], request["review"]) == (0.5, {}, None)
+    assert request["stop"]["patience"] == 4
+    assert request["models"]["critic"] == "offline:editor"
+
+
+PARTS = {"kind": "nested", "parts": [{"name": "one", "instructions": "Write it."}]}
+
+
+@pytest.mark.parametrize(
+    ("requested", "named", "played"),
+    [
+        (PARTS, {}, "iterative"),
+        (PARTS, {"strategy": {"kind": "nested"}}, "nested"),
+        ({"kind": "nested", "parts": []}, {}, "nested"),
+        ({"kind": "stepwise"}, {}, "stepwise"),
+    ],
+)
+def test_a_strategy_with_parts_of_its_own_gives_way_to_iterative(
+    requested: dict[str, Any], named: dict[str, Any], played: str
+) -> None:
+    parts = requested.get("parts")
+    request = RefinementRequest.model_validate(
+        {"task": "Write.", "draft": None if parts else "Mine.", "strategy": requested}
+    )
+    result = {"draft": "Ours.", "iteration": 1, "path": "i", "score": 0.5, "sha256": "0" * 64}
+    parent = Snapshot.model_validate({**SNAPSHOT, "status": "succeeded", "result": result})
+    wanted = continued_by(request, parent, Continuation.model_validate(named))
+    assert (wanted.draft, wanted.strategy.kind) == ("Ours.", played)
+
+
+@pytest.mark.parametrize("state", ["queued", "paused", "without a result"])
+async def test_what_has_no_result_yet_is_a_conflict(
+    api: httpx.AsyncClient, worker: WorkerStore, state: str
+) -> None:
+    parent = await (paused(api, worker) if state == "paused" else submitted(api))
+    if state == "without a result":
+        await api.post(f"/v1/refinements/{parent}/cancel")
+    problem(await continued(api, parent, {}), 409, "conflict")
+
+
+async def test_what_was_canceled_with_a_result_can_be_continued(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    parent = await paused(api, worker)
+    await api.post(f"/v1/refinements/{parent}/cancel")
+    assert (await continued(api, parent, {})).status_code == 202
+
+
+async def test_what_does_not_go_together_is_refused(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    parent = await ended(api, worker)
+    for wishes in (
+        {"strategy": {"kind": "best_of_n", "n": 9}},
+        {"models": {"generator": "nobody:knows"}},
+        {"max_iterations": 0},
+        {"draft": "Mine."},
+    ):
+        problem(await continued(api, parent, wishes), 422, "invalid_request")
+
+
+async def test_a_key_stands_for_one_continuation_of_one_refinement(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    first, second = await ended(api, worker), await ended(api, worker)
+    key = {"Idempotency-Key": "k"}
+    child = await continued(api, first, {}, **key)
+    again = await continued(api, first, {}, **key)
+    assert again.json()["id"] == child.json()["id"]
+    assert again.headers["idempotency-replayed"] == "true"
+    problem(await continued(api, second, {}, **key), 422, "idempotency_mismatch")
+    problem(await continued(api, first, {"threshold": 0.1}, **key), 422, "idempotency_mismatch")
+    submission = await api.post("/v1/refinements", json=REQUEST, headers=key)
+    problem(submission, 422, "idempotency_mismatch")
+
+
+async def test_the_parent_can_be_erased(api: httpx.AsyncClient, worker: WorkerStore) -> None:
+    parent = await ended(api, worker)
+    child = (await continued(api, parent, {})).json()
+    await api.delete(f"/v1/refinements/{parent}")
+    assert (await api.get(child["links"]["self"])).json()["parent"] == parent

@@ -1,0 +1,113 @@
+"""`hone finish | review | continue`, and what `hone watch` says of a pause."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.contract.reviews import PendingReview
+from app.contract.snapshot import Iteration, IterationList
+from app.contract.status import Status
+from tests.cli.conftest import Run
+from tests.cli.scripted import Answer, Scripted
+from tests.cli.story import AT, EVENTS, ID, PAUSED, ending, judged, snapshot, stream
+
+ASKED = PendingReview(
+    key="iterations/1/review",
+    path="iterations/1",
+    question="Is this draft good enough?",
+    on_timeout="approve",
+    asked_at=AT,
+    deadline=AT,
+)
+
+
+def at(path: str) -> str:
+    return f"/v1/refinements/{ID}{path}"
+
+
+def answered(status: Status) -> list[Answer]:
+    return [Answer(snapshot(status, None, None).model_dump_json(), 202)]
+
+
+def test_finish_prints_the_status_after_it(server: Scripted, hone: Run) -> None:
+    server.answers[f"POST {at('/finish')}"] = answered(Status.RUNNING)
+    assert hone("finish", ID).stdout == "running\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body"),
+    [
+        (("approve",), {"action": "approve"}),
+        (("revise", "--feedback", "Shorter."), {"action": "revise", "feedback": "Shorter."}),
+        (("rate", "--score", "0.5"), {"action": "rate", "score": 0.5}),
+        (("reject", "--key", "a/review"), {"action": "reject", "path": "a/review"}),
+        (("replace", "--draft", "-"), {"action": "replace", "draft": "Mine.\n"}),
+    ],
+)
+def test_review_sends_what_was_said_and_nothing_else(
+    server: Scripted, hone: Run, arguments: tuple[str, ...], body: dict[str, object]
+) -> None:
+    server.answers[f"POST {at('/reviews')}"] = answered(Status.QUEUED)
+    assert hone("review", ID, *arguments, stdin="Mine.\n").stdout == "queued\n"
+    assert [json.loads(asked.body) for asked in server.asked] == [body]
+
+
+def test_review_without_an_action_shows_the_draft_that_is_asked_about(
+    server: Scripted, hone: Run
+) -> None:
+    waiting = snapshot(Status.PAUSED, None, None).model_copy(update={"review": ASKED})
+    shared = Iteration.model_fields.keys() - {"draft", "usage"}
+    first, second = (
+        Iteration(
+            draft=f"Draft {number}.",
+            usage=waiting.usage,
+            **judged(number, 0.5, passed=False).model_dump(include=set(shared)),
+        )
+        for number in (0, 1)
+    )
+    server.answers[f"GET {at('')}"] = [Answer(waiting.model_dump_json())]
+    listed = IterationList(data=(first, second)).model_dump_json()
+    server.answers[f"GET {at('/iterations')}"] = [Answer(listed)]
+    shown = hone("review", ID).stdout
+    assert shown.startswith("Is this draft good enough?  (iterations/1, score 0.50)\n")
+    assert shown.endswith("\nDraft 1.\n")
+
+
+def test_review_without_an_action_of_what_is_not_paused_says_so(
+    server: Scripted, hone: Run
+) -> None:
+    server.answers[f"GET {at('')}"] = [Answer(snapshot().model_dump_json())]
+    done = hone("review", ID)
+    assert (done.exit_code, "not waiting" in done.stderr) == (1, True)
+
+
+def test_a_word_without_an_action_is_wrong_usage(server: Scripted, hone: Run) -> None:
+    assert hone("review", ID, "--feedback", "Shorter.").exit_code == 2
+    assert server.asked == []
+
+
+def test_continue_prints_the_id_of_the_new_refinement(
+    server: Scripted, hone: Run, tmp_path: Path
+) -> None:
+    server.answers[f"POST {at('/continue')}"] = answered(Status.QUEUED)
+    different = tmp_path / "different.json"
+    different.write_text('{"metadata": {"ticket": "2"}, "threshold": 0.1}')
+    options = ("--max-iterations", "9", "--threshold", "0.9", "--json", str(different))
+    assert hone("continue", ID, *options).stdout == f"{ID}\n"
+    assert json.loads(server.asked[0].body) == {
+        "metadata": {"ticket": "2"},
+        "threshold": 0.9,
+        "max_iterations": 9,
+    }
+
+
+def test_watching_says_that_it_is_paused_and_what_to_do(server: Scripted, hone: Run) -> None:
+    told = stream(*EVENTS, PAUSED, ending().model_copy(update={"event": PAUSED.event + 1}))
+    server.answers[f"GET {at('/events')}"] = [Answer(told, media_type="text/event-stream")]
+    server.answers[f"GET {at('/diff?from=0&to=1')}"] = [Answer("{}", 404)]
+    lines = hone("watch", ID).stdout
+    asked = "Is this draft good enough? (iterations/1 with score 0.91)"
+    assert f"paused at iterations/1/review: {asked}\n" in lines
+    assert "until 2026-05-04 07:30 UTC, then: approve\n" in lines
+    assert f"hone review {ID} approve" in lines
