@@ -7,7 +7,8 @@ import os
 import secrets
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 
 import uvloop
 from pydantic import ValidationError
@@ -31,18 +32,20 @@ log = logging.getLogger(__name__)
 # Python does by default is a quarter of a busy worker's time. Little of ours is cyclic.
 COLLECT_AFTER = (50_000, 20, 100)
 
+Opening = AbstractAsyncContextManager[Outside]
+
 PATIENCE_S = 30.0
 AGAIN_S = 0.5
 
 
-def main() -> int:
+def main(open_outside: Callable[[Settings], Opening] = open_outside) -> int:
     """Work until a signal comes; return 0 then, 1 if it could not start. The log says why."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     try:
         settings = Settings()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
-        uvloop.run(_start(settings))
+        uvloop.run(_start(settings, open_outside))
     except (UnusableRedis, RedisError, RunsAsRoot, ValidationError) as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no trace is wanted
         return 1
@@ -79,7 +82,7 @@ async def work(
         await store.leave()
 
 
-async def _start(settings: Settings) -> None:
+async def _start(settings: Settings, open_outside: Callable[[Settings], Opening]) -> None:
     """Connect, waiting half a minute for a Redis that cannot be reached yet."""
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     give_up = asyncio.get_running_loop().time() + PATIENCE_S

@@ -34,6 +34,7 @@ class Town:
     models: ModelServer
     redis: EmbeddedRedis
     logs: Path
+    worker_module: str = "workers"
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, *module: str) -> subprocess.Popen[bytes]:
@@ -51,7 +52,7 @@ class Town:
 
     def worker(self) -> subprocess.Popen[bytes]:
         """Start one more worker."""
-        return self.start("workers")
+        return self.start(self.worker_module)
 
     async def submit(self, **fields: Any) -> str:
         """Submit a task alone, unless the fields say otherwise; return the id."""
@@ -93,7 +94,12 @@ class Town:
 
 @asynccontextmanager
 async def open_town(
-    path: Path, behaviour: Behaviour = improving, *, workers: int = 1, **settings: Any
+    path: Path,
+    behaviour: Behaviour = improving,
+    *,
+    workers: int = 1,
+    worker_module: str = "workers",
+    **settings: Any,
 ) -> AsyncIterator[Town]:
     """Start everything, and leave nothing running."""
     with EmbeddedRedis.start(path / "data") as redis:
@@ -106,7 +112,7 @@ async def open_town(
                 **{"lease_s": 1, "grace_s": 5, **settings},
             )
             async with httpx.AsyncClient(base_url=url_of(made), timeout=PATIENCE_S) as client:
-                town = Town(made, client, models, redis, path)
+                town = Town(made, client, models, redis, path, worker_module)
                 try:
                     town.start("app.cli", "api")
                     for _ in range(workers):

@@ -2,76 +2,21 @@
 
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.test_utils import TestServer
 from pydantic import ValidationError
 from standardwebhooks import Webhook
 
 from app.contract.validators import HttpValidator
+from tests.neighbour import SECRET, Answer, Pointing, endpoint, saying
 from workers.addresses import is_public, public_socket
-from workers.endpoints import Endpoints, open_endpoints
+from workers.endpoints import open_endpoints
 from workers.validators import ValidatorUnavailable, compile_validators
 from workers.validators.http import MAX_VIOLATIONS, check_http
 from workers.validators.outside import Outside
 from workers.validators.violation import Violation
-
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def any_socket(target: Any) -> socket.socket:
-    return socket.socket(target[0], target[1], target[2])
-
-
-class Pointing(AbstractResolver):
-    """Resolves every name to one address."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Return the address."""
-        return [
-            ResolveResult(
-                hostname=host, host=self.address, port=port, family=family, proto=0, flags=0
-            )
-        ]
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-
-@asynccontextmanager
-async def endpoint(answer: Answer) -> AsyncIterator[tuple[str, list[web.Request], Endpoints]]:
-    """A server on this machine, what it was asked, and a way to it that no guard stands in."""
-    asked: list[web.Request] = []
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        await request.read()
-        asked.append(request)
-        return await answer(request)
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    server = TestServer(app)
-    async with server, open_endpoints(SECRET, socket_factory=any_socket) as endpoints:
-        yield str(server.make_url("/check")), asked, endpoints
-
-
-def saying(body: Any, status: int = 200) -> Answer:
-    async def answer(_request: web.Request) -> web.StreamResponse:
-        text = body if isinstance(body, str) else json.dumps(body)
-        return web.Response(text=text, status=status, headers={"Location": "/elsewhere"})
-
-    return answer
 
 
 async def judged(answer: Answer, draft: str = "a draft", **fields: Any) -> tuple[Violation, ...]:

@@ -1,0 +1,179 @@
+"""A tool is called as it says, and whatever goes wrong is a result."""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+from aiohttp import web
+from standardwebhooks import Webhook
+
+from app.contract.events import StepCompleted, ToolReply
+from app.contract.tools import MAX_RESULT, Tool
+from tests.neighbour import SECRET, Answer, Pointing, endpoint, saying
+from workers.endpoints import open_endpoints
+from workers.engine.moves import Call, Check, ToolResult
+from workers.models.registry import Models
+from workers.performing import Performer
+from workers.tools import Tools
+from workers.validators import compile_validators
+
+STEP = "ref_1/steps/1/call"
+SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
+ENDLESS = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 2}}}
+
+
+def tool(url: str = "https://example.com", **fields: Any) -> Tool:
+    given = {"name": "look_up", "description": "Finds.", "url": url, "parameters": SCHEMA}
+    return Tool.model_validate({**given, **fields})
+
+
+async def called(answer: Answer, **fields: Any) -> ToolResult:
+    async with endpoint(answer) as (url, _, endpoints):
+        return await Tools([tool(url, **fields)], endpoints).call("look_up", {"id": 7}, STEP)
+
+
+async def test_the_answer_of_a_tool_is_its_text() -> None:
+    assert await called(saying({"found": "14 days"})) == ToolResult(True, '{"found": "14 days"}')
+    assert await called(saying("zwei Wochen, höchstens", 201)) == ToolResult(
+        True, "zwei Wochen, höchstens"
+    )
+
+
+async def test_the_call_is_signed_and_names_its_step() -> None:
+    async with endpoint(saying("yes")) as (url, asked, endpoints):
+        assert (await Tools([tool(url)], endpoints).call("look_up", {"id": 7}, STEP)).ok
+        (request,) = asked
+        body = await request.text()
+    assert json.loads(body) == {"tool": "look_up", "arguments": {"id": 7}}
+    assert Webhook(SECRET).verify(body, dict(request.headers)) == json.loads(body)
+    assert request.headers["Idempotency-Key"] == STEP
+    assert (request.method, request.content_type) == ("POST", "application/json")
+
+
+async def test_a_long_answer_is_cut_with_a_note() -> None:
+    assert len((await called(saying("x" * MAX_RESULT))).text) == MAX_RESULT
+    cut = await called(saying("x" * (MAX_RESULT + 1)))
+    assert cut.ok
+    assert len(cut.text) == MAX_RESULT
+    assert cut.text.endswith("xx\n[cut off here: the whole answer has 20001 characters]")
+
+
+async def latin1(_request: web.Request) -> web.StreamResponse:
+    return web.Response(body="Köln".encode("latin-1"))
+
+
+async def huge(request: web.Request) -> web.StreamResponse:
+    reply = web.StreamResponse()
+    await reply.prepare(request)
+    for _ in range(160):
+        await reply.write(b"x" * 65_536)
+    return reply
+
+
+async def silent(request: web.Request) -> web.StreamResponse:
+    reply = web.StreamResponse()
+    await reply.prepare(request)
+    while True:
+        await reply.write(b" ")
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (saying({"message": "no such policy"}, 404), "answered 404: no such policy"),
+        (saying("", 302), "redirects are not followed"),
+        (saying("boom", 500), "answered 500: boom"),
+        (latin1, "not UTF-8"),
+        (huge, "more than 262144 bytes"),
+    ],
+)
+async def test_whatever_goes_wrong_is_a_result(answer: Answer, said: str) -> None:
+    result = await called(answer)
+    assert not result.ok
+    assert re.search(said, result.text), result.text
+
+
+async def test_a_tool_that_does_not_answer_is_given_up() -> None:
+    result = await called(silent, timeout_s=0.3)
+    assert not result.ok
+    assert "no time is left" in result.text
+
+
+async def test_a_tool_that_is_down_for_a_moment_is_asked_again_with_the_same_key() -> None:
+    statuses = iter([503, 200])
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(text="yes", status=next(statuses))
+
+    async with endpoint(answer) as (url, asked, endpoints):
+        assert (await Tools([tool(url)], endpoints).call("look_up", {"id": 7}, STEP)).ok
+    assert [it.headers["Idempotency-Key"] for it in asked] == [STEP, STEP]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameters", "said"),
+    [
+        ({"id": "7"}, SCHEMA, "at /id: .7. is not of type"),
+        ({}, SCHEMA, ".id. is a required property"),
+        ({"id": 7}, {"$ref": "#"}, "the schema cannot be applied"),
+        ({"id": 7}, ENDLESS, "could not be checked|cannot be applied"),
+    ],
+)
+async def test_arguments_that_do_not_fit_are_not_sent(
+    arguments: dict[str, Any], parameters: dict[str, Any], said: str
+) -> None:
+    async with endpoint(saying("yes")) as (url, asked, endpoints):
+        tools = Tools([tool(url, parameters=parameters)], endpoints)
+        result = await tools.call("look_up", arguments, STEP)
+    assert asked == []
+    assert not result.ok
+    assert re.search(said, result.text), result.text
+
+
+async def test_without_a_secret_nothing_is_called() -> None:
+    result = await Tools([tool()]).call("look_up", {"id": 7}, STEP)
+    assert not result.ok
+    assert "HONE_SECRET_KEY" in result.text
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "2130706433", "[::1]", "0.0.0.0", "rebound.example"]
+)
+async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
+    async with endpoint(saying("yes")) as (url, asked, _):
+        there = f"http://{host}:{url.rpartition(':')[2]}"
+        resolver = Pointing("127.0.0.1") if host == "rebound.example" else None
+        async with open_endpoints(SECRET, resolver=resolver) as endpoints:
+            tools = Tools([tool(there, timeout_s=1)], endpoints)
+            result = await tools.call("look_up", {"id": 7}, STEP)
+        assert asked == []
+    assert not result.ok
+    assert "not a public one" in result.text or "is no address" in result.text
+
+
+def performer(tools: Tools) -> Performer:
+    return Performer("ref_1", Models({}), {}, compile_validators([]), tools)
+
+
+async def test_a_failed_call_is_a_completed_step() -> None:
+    entry = await performer(Tools([tool()])).perform(Call("steps/1/call", "look_up", {"id": 7}))
+    assert isinstance(entry, StepCompleted)
+    assert (entry.kind, entry.key, entry.usage.calls) == ("call", "steps/1/call", 0)
+    assert isinstance(entry.reply, ToolReply)
+    assert not entry.reply.ok
+
+
+async def test_planned_calls_are_checked_and_nothing_is_sent() -> None:
+    planned = [{"tool": "look_up", "arguments": {"id": it}} for it in (7, "eight")]
+    async with endpoint(saying("yes")) as (url, asked, endpoints):
+        tools = Tools([tool(url)], endpoints)
+        entry = await performer(tools).perform(Check("plan/check", json.dumps(planned), "calls"))
+    assert asked == []
+    assert isinstance(entry, StepCompleted)
+    assert entry.reply.kind == "findings"
+    (finding,) = entry.reply.findings
+    assert finding.source == "tools/look_up"
+    assert re.search("look_up: at /id: .eight. is not of type", finding.message)
