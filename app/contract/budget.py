@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.tools import MAX_RESULT
 
 PROMPT_BYTES = 3_000
 """Bytes of instructions around a client's own texts; a test holds every prompt below it."""
@@ -54,16 +55,20 @@ def _dearness(it: Estimate) -> tuple[float, int]:
 
 def to_judge(
     request: RefinementRequest, models: Mapping[str, ModelChoice], draft_bytes: int | None = None
-) -> Estimate:
+) -> tuple[Estimate, ...]:
     """Return what judging a draft consumes at most; one not yet written has its full length.
 
-    Validators consume nothing.
+    It is a call for every sample of every critic; validators consume nothing.
     """
-    if request.strategy.kind == "self_correction":
-        return Estimate(models["generator"].model, 0, 0)
+    strategy = request.strategy
+    if strategy.kind == "self_correction":
+        return ()
+    if strategy.kind == "self_consistency" and strategy.vote == "exact":
+        return ()
     if draft_bytes is None:
         draft_bytes = models["generator"].max_output_tokens * OUTPUT_BYTES_PER_TOKEN
-    return estimate(models["critic"], prompt_bytes(request) + draft_bytes)
+    asked, critics = prompt_bytes(request) + draft_bytes, request.critics
+    return tuple(estimate(models[key], asked) for key in critics.seats() * critics.samples)
 
 
 def first_judgement(
@@ -71,9 +76,34 @@ def first_judgement(
 ) -> tuple[Estimate, ...]:
     """Return the calls without which nothing is judged; a budget below their sum is refused."""
     if request.draft is not None:
-        return (to_judge(request, models, len(request.draft.encode())),)
+        return to_judge(request, models, len(request.draft.encode()))
+    if request.strategy.kind == "plan_execute":
+        return _first_planned(request, models)
     write = estimate(models["generator"], prompt_bytes(request))
-    return (write, to_judge(request, models))
+    return (write, *to_judge(request, models))
+
+
+def to_write(
+    request: RefinementRequest, models: Mapping[str, ModelChoice], asked_bytes: int
+) -> tuple[Estimate, ...]:
+    """Return what a first draft consumes at most, written and judged from a prompt of that many
+    bytes, its reply and, where there are tools, one result."""
+    generator = models["generator"]
+    written = generator.max_output_tokens * OUTPUT_BYTES_PER_TOKEN
+    material = asked_bytes + written + (MAX_RESULT if request.tools else 0)
+    added = max(0, material - prompt_bytes(request))
+    return (estimate(generator, material), *to_judge(request, models, added + written))
+
+
+def _first_planned(
+    request: RefinementRequest, models: Mapping[str, ModelChoice]
+) -> tuple[Estimate, ...]:
+    """Return the least that a plan consumes: it is made, one step is carried out, and the text is
+    written and judged."""
+    generator, asked = models["generator"], prompt_bytes(request)
+    planned = asked + generator.max_output_tokens * OUTPUT_BYTES_PER_TOKEN
+    calls = (estimate(generator, asked), estimate(generator, planned))
+    return (*calls, *to_write(request, models, planned))
 
 
 def least_tokens(request: RefinementRequest, models: Mapping[str, ModelChoice]) -> int:
@@ -87,5 +117,9 @@ def prompt_bytes(request: RefinementRequest) -> int:
     texts += [part for document in request.context for part in (document.name, document.text)]
     texts += [part for it in request.judged_on() for part in (it.name, it.description)]
     texts.append(request.strategy.model_dump_json())
-    fences = 200 * (1 + len(request.context) + sum(map(len, request.rubrics())))
+    texts += [member.perspective for member in request.critics.panel]
+    texts += [tool.model_dump_json() for tool in request.tools]
+    fences = 200 * (
+        2 + len(request.context) + len(request.tools) + sum(map(len, request.rubrics()))
+    )
     return PROMPT_BYTES + fences + sum(len(text.encode()) for text in texts)

@@ -23,15 +23,22 @@ def compile_pattern(pattern: str, *, case_sensitive: bool = True) -> "re2._Regex
     Groups do not capture: only where a match starts and ends is wanted, and without captures RE2
     needs no slower engine to find that.
     """
+    return compiled(pattern, MAX_MEMORY, case_sensitive=case_sensitive)
+
+
+def compiled(
+    pattern: str, max_memory: int, *, case_sensitive: bool = True, captures: bool = False
+) -> "re2._Regexp[str]":
+    """Return the compiled pattern of at most so many bytes, or raise `PatternError`."""
     if len(pattern) > MAX_PATTERN:
         raise PatternError(
             f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are allowed"
         )
     options = re2.Options()
-    options.max_mem = MAX_MEMORY
+    options.max_mem = max_memory
     options.case_sensitive = case_sensitive
     options.log_errors = False
-    options.never_capture = True
+    options.never_capture = not captures
     try:
         return re2._Regexp(pattern, options)
     except re2.error as error:

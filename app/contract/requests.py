@@ -7,11 +7,13 @@ from pydantic import Field, model_validator
 from app.contract.criteria import QUALITY, Criterion, Name
 from app.contract.drafts import MAX_TEXT
 from app.contract.judgement import OnFail
+from app.contract.judging import Critics
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.model import Contract
 from app.contract.models import ModelChoice, ModelName, Models
 from app.contract.reviews import ReviewPlan
 from app.contract.strategies import SIMPLE, AnyStrategy, IterativeStrategy
+from app.contract.tools import Tool
 from app.contract.validators import AnyValidator
 
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
@@ -46,11 +48,18 @@ class RefinementRequest(Contract):
     draft: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
     context: tuple[ContextDocument, ...] = Field((), max_length=32)
     criteria: tuple[Criterion, ...] = Field((), max_length=20)
+    critics: Critics = Critics()
     strategy: AnyStrategy = IterativeStrategy(kind="iterative")
     threshold: Threshold = 0.85
     max_iterations: MaxIterations = 3
     stop: Stop = Stop()
     validators: tuple[AnyValidator, ...] = Field((), max_length=20)
+    tools: tuple[Tool, ...] = Field(
+        (), max_length=16, description="Endpoints that the steps of a plan may call."
+    )
+    compare: bool = Field(
+        False, description="Have the result compared, blind, with the draft it started from."
+    )
     models: Models = Models()
     review: ReviewPlan | None = None
     metadata: dict[MetadataKey, MetadataValue] = Field(
@@ -80,16 +89,41 @@ class RefinementRequest(Contract):
                 raise ValueError(
                     "self_correction asks no critic: state in `task` what no validator can check"
                 )
+            if self.critics != Critics():
+                raise ValueError("self_correction asks no critic: leave `critics` out")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_planned(self) -> Self:
+        is_planned = self.strategy.kind == "plan_execute"
+        if is_planned and self.task is None:
+            raise ValueError("plan_execute pursues a goal: state it in `task`")
+        if self.tools and not is_planned:
+            raise ValueError("only the strategy plan_execute calls `tools`")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_sampled(self) -> Self:
+        if self.strategy.kind == "self_consistency":
+            if self.draft is not None:
+                raise ValueError("self_consistency answers a `task`: a draft is no sample of it")
+            if self.criteria:
+                raise ValueError(
+                    "self_consistency counts answers and judges none: leave the criteria out"
+                )
         return self
 
     @model_validator(mode="after")
     def _has_iterations_enough(self) -> Self:
+        needed, kind = 0, self.strategy.kind
         if self.strategy.kind == "best_of_n":
             needed = self.strategy.n + self.strategy.refine
-            if self.max_iterations < needed:
-                raise ValueError(
-                    f"max_iterations counts every draft: best_of_n needs at least {needed} here"
-                )
+        elif self.strategy.kind == "self_consistency":
+            needed = self.strategy.n
+        if self.max_iterations < needed:
+            raise ValueError(
+                f"max_iterations counts every draft: {kind} needs at least {needed} here"
+            )
         return self
 
     @model_validator(mode="after")
@@ -104,6 +138,7 @@ class RefinementRequest(Contract):
         for field, names in (
             ("criteria", [criterion.name for criterion in self.criteria]),
             ("context", [document.name for document in self.context]),
+            ("tools", [tool.name for tool in self.tools]),
         ):
             if len(set(names)) < len(names):
                 raise ValueError(f"two {field} have the same name")

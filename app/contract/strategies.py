@@ -16,7 +16,10 @@ from app.contract.parted_strategies import (
     StepwiseStrategy,
 )
 from app.contract.planning import PlanExecuteStrategy
-from app.contract.reasoning_strategies import ChainOfVerificationStrategy
+from app.contract.reasoning_strategies import (
+    ChainOfVerificationStrategy,
+    SelfConsistencyStrategy,
+)
 
 
 class IterativeStrategy(Contract):
@@ -110,6 +113,7 @@ AnyStrategy = Annotated[
     | MultiPassStrategy
     | StepwiseStrategy
     | ChainOfVerificationStrategy
+    | SelfConsistencyStrategy
     | NestedStrategy
     | PlanExecuteStrategy,
     Field(discriminator="kind"),
@@ -121,6 +125,7 @@ SIMPLE = (
     SelfCorrectionStrategy,
     BestOfNStrategy,
     ChainOfVerificationStrategy,
+    SelfConsistencyStrategy,
     PlanExecuteStrategy,
 )
 """Those that judge on the request's criteria alone."""

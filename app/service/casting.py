@@ -21,11 +21,24 @@ PLAYING: Mapping[str, tuple[Role, ...]] = {
     "nested": ("generator", "critic"),
     "plan_execute": ("generator", "critic"),
     "chain_of_verification": ("generator", "critic"),
+    "self_consistency": ("generator", "critic"),
 }
 """The roles of each strategy: a model that plays none is never called."""
 
+JUDGING_ALONE = {
+    "iterative",
+    "critique",
+    "best_of_n",
+    "multi_pass",
+    "stepwise",
+    "nested",
+    "plan_execute",
+}
+"""Strategies that ask a critic for nothing but a judgement: a panel takes its place."""
+
 NEEDING_LANGUAGE: Mapping[str, str] = {
     "chain_of_verification": "asks and answers questions about what a text says",
+    "self_consistency": "answers a task several times and compares the answers",
     "plan_execute": "plans and carries out steps",
 }
 """What the strategies do that only a language model can, whatever role it plays."""
@@ -49,8 +62,16 @@ class Casting:
             raise ValueError(f"HONE_MODEL is {settings.model}, but {reason}")
 
     def choices(self, request: RefinementRequest) -> Choices:
-        """Return the model of every role, whether the strategy has it or not."""
-        return {role: self._choice(request, role) for role in ROLES}
+        """Return the model of every role, whether the strategy has it or not, and of every critic
+        of a panel as `critic/<name>`."""
+        choices: dict[str, ModelChoice] = {role: self._choice(request, role) for role in ROLES}
+        if candidates := request.models.candidates:  # until one is drawn it may be any of them
+            first = ModelChoice(model=candidates[0])
+            choices["generator"] = first.model_copy(update={"fallbacks": candidates[1:]})
+        for member in request.critics.panel:
+            named = member.model
+            choices[member.seat] = choices["critic"] if named is None else _choice_of(named)
+        return choices
 
     def why_not(self, model: str) -> str | None:
         """Return why a model cannot be called, and what to do about it; None when it can."""
@@ -79,5 +100,26 @@ class Casting:
         return f"{provider.name} needs a key: set {variable} on the server"
 
     def _choice(self, request: RefinementRequest, role: Role) -> ModelChoice:
-        choice = getattr(request.models, role) or self.default
-        return choice if isinstance(choice, ModelChoice) else ModelChoice(model=choice)
+        return _choice_of(getattr(request.models, role) or self.default)
+
+
+def playing(request: RefinementRequest) -> tuple[str, ...]:
+    """Return under which names the models are chosen that the request can call."""
+    around = ("critic",) if request.compare else ()
+    return tuple(dict.fromkeys((*_playing(request), *around)))
+
+
+def _playing(request: RefinementRequest) -> tuple[str, ...]:
+    """Return those that the strategy can call."""
+    roles = PLAYING[request.strategy.kind]
+    if request.strategy.kind == "self_consistency" and request.strategy.vote == "exact":
+        return ("generator",)
+    if "critic" not in roles or not request.critics.panel:
+        return roles
+    alone = request.strategy.kind in JUDGING_ALONE
+    rest = tuple(role for role in roles if role != "critic" or not alone)
+    return (*rest, *request.critics.seats())
+
+
+def _choice_of(named: str | ModelChoice) -> ModelChoice:
+    return named if isinstance(named, ModelChoice) else ModelChoice(model=named)

@@ -85,6 +85,9 @@ async def test_prefer_wait_is_a_202_when_the_time_is_over(api: httpx.AsyncClient
     assert response.headers["preference-applied"] == "wait=0"
 
 
+SELF_CORRECTION = {"strategy": {"kind": "self_correction"}, "validators": [{"kind": "json"}]}
+
+
 @pytest.mark.parametrize(
     ("fields", "pointer", "words"),
     [
@@ -99,7 +102,44 @@ async def test_prefer_wait_is_a_202_when_the_time_is_over(api: httpx.AsyncClient
             "/models",
             "asks and answers questions about what a text says, which offline:editor cannot",
         ),
+        (
+            {
+                "draft": None,
+                "strategy": {"kind": "self_consistency", "n": 3},
+            },
+            "/models",
+            "answers a task several times and compares the answers, which offline:editor cannot",
+        ),
         ({"models": {"critic": "nobody:x"}}, "/models/critic", "openai:NAME"),
+        (
+            {"critics": {"panel": [{"name": "a"}, {"name": "b", "model": "openai:x"}]}},
+            "/critics/panel/1/model",
+            "OPENAI_API_KEY",
+        ),
+        (
+            {"critics": {"panel": [{"name": "a", "model": {"model": "nobody:x"}}]}},
+            "/critics/panel/0/model/model",
+            "openai:NAME",
+        ),
+        (
+            {
+                "critics": {"panel": [{"name": "a"}, {"name": "b"}]},
+                "models": {"critic": "openai:x"},
+            },
+            "/models/critic",
+            "OPENAI_API_KEY",
+        ),
+        (
+            {"critics": {"panel": [{"name": "a"}, {"name": "b", "perspective": "A lawyer."}]}},
+            "/critics/panel/1",
+            "counts words and plays no part",
+        ),
+        (
+            {"criteria": [{"name": "warmth"}], "critics": {"panel": [{"name": "a"}]}},
+            "/criteria",
+            "critics.panel",
+        ),
+        ({"critics": {"panel": [{"name": "again"}]}}, "/critics/panel/0/name", "`again`"),
         (
             {"models": {"generator": {"model": "openai:x"}}},
             "/models/generator/model",
@@ -111,6 +151,11 @@ async def test_prefer_wait_is_a_202_when_the_time_is_over(api: httpx.AsyncClient
             {"validators": [{"kind": "json_schema", "schema": {"type": 5}}]},
             "/validators/0/schema/type",
             "5",
+        ),
+        (
+            {**SELF_CORRECTION, "compare": True, "models": {"critic": "anthropic:x"}},
+            "/models/critic",
+            "ANTHROPIC_API_KEY",
         ),
         ({"threshold": 1.5}, "/threshold", "less than"),
         ({"color": "red"}, "/color", "not permitted"),

@@ -1,8 +1,9 @@
 """Strategies that only a language model can play, over real HTTP with a real worker."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.model_replies import Asked, Reply, chat
+from benchmarks.model_replies import Asked, Behaviour, Reply, chat
 from tests.e2e.models import key_of
 from tests.e2e.town import open_town
 from tests.engine.player import verdict
@@ -12,14 +13,16 @@ WRONG = "Refunds take 30 days."
 RIGHT = "Refunds take 14 days."
 
 
-def answer(asked: Asked) -> Reply:
+def saying(said: Mapping[str, str]) -> Behaviour:
     """A model that answers by the step's key."""
-    text = SAID.get(key_of(asked))
-    assert text is not None, key_of(asked)
-    return chat(text)
+
+    def answer(asked: Asked) -> Reply:
+        return chat(said[key_of(asked)])
+
+    return answer
 
 
-SAID = {
+VERIFIED = {
     "iterations/1/draft": WRONG,
     "iterations/1/critique": verdict(0.9),
     "iterations/1/verify/questions": questions(("take 30 days", "How long does it take?")),
@@ -34,12 +37,30 @@ SAID = {
 
 
 async def test_a_contradicted_draft_is_mended(tmp_path: Path) -> None:
-    async with open_town(tmp_path, answer) as town:
+    async with open_town(tmp_path, saying(VERIFIED)) as town:
         strategy = {"kind": "chain_of_verification"}
         ended = await town.ended(await town.submit(strategy=strategy))
         assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
         assert ended["result"]["draft"] == RIGHT
-        assert ended["usage"]["calls"] == len(SAID)
+        assert ended["usage"]["calls"] == len(VERIFIED)
         first, _ = (await town.get(ended["id"], "/iterations"))["data"]
         (finding,) = first["findings"]
         assert (finding["source"], finding["quote"]) == ("verification", "take 30 days")
+
+
+async def test_the_answer_that_most_samples_give_is_returned(tmp_path: Path) -> None:
+    drawn = {"iterations/1/draft": "So: 41", "iterations/2/draft": "So: 42.0"}
+    drawn["iterations/3/draft"] = "Because I say so: 42"
+    async with open_town(tmp_path, saying(drawn)) as town:
+        strategy = {"kind": "self_consistency", "n": 3, "answer": r"(?i)so: ([\d.]+)"}
+        ended = await town.ended(await town.submit(strategy=strategy, threshold=0.6))
+        assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+        result = ended["result"]
+        assert (result["path"], result["score_from"]) == ("iterations/2", "agreement")
+        assert (result["score"], ended["usage"]["calls"]) == (0.666667, 3)
+        judged = (await town.get(ended["id"], "/iterations"))["data"]
+        assert [it["scores"][0]["reason"] for it in judged] == [
+            "1 of 3 samples: 41",
+            "2 of 3 samples: 42.0",
+            "2 of 3 samples: 42",
+        ]

@@ -2,7 +2,7 @@
 
 import json
 
-from workers.engine.briefs import Answer, Brief, Contradict, Plan, Question, Replan
+from workers.engine.briefs import Answer, Brief, Compare, Contradict, Plan, Question, Replan, Vote
 
 Pair = tuple[str, str]
 
@@ -19,6 +19,11 @@ def contradictions(*found: tuple[str, int]) -> str:
         for claim, n in found
     ]
     return json.dumps({"contradictions": said})
+
+
+def preference(better: str) -> str:
+    """Which of two texts is the better one."""
+    return json.dumps({"reason": "It is plainer.", "better": better})
 
 
 def step(instruction: str, tool: str | None = None, **arguments: object) -> dict[str, object]:
@@ -42,15 +47,22 @@ def revised(
 
 def said(brief: Brief, *, finds_fault: bool = False) -> str | None:
     """Return a reply that can be read, or None when a text or a verdict is asked for."""
+    reply: str | None = None
     match brief:
         case Question():
-            return questions((brief.draft.split()[0], "What is it?"))
+            reply = questions((brief.draft.split()[0], "What is it?"))
         case Answer():
-            return "Something else."
+            reply = "Something else."
         case Contradict():
-            return contradictions(*[(brief.draft.split()[0], 1)] * finds_fault)
+            reply = contradictions(*[(brief.draft.split()[0], 1)] * finds_fault)
+        case Compare():
+            reply = preference("B")
         case Plan():
-            return plan("Find out.")
+            reply = plan("Find out.")
         case Replan():
-            return revised()
-    return None
+            reply = revised()
+        case Vote():
+            reply = json.dumps(
+                {"groups": [[number] for number in range(1, len(brief.answers) + 1)]}
+            )
+    return reply

@@ -1,6 +1,7 @@
 """For every strategy and any scores: what comes back, and what the critic is told."""
 
 from collections.abc import Iterator
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -24,13 +25,17 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "stepwise": {},
     "nested": {"strategy": {"parts": PARTS}},
     "chain_of_verification": {},
+    "self_consistency": {"strategy": {"vote": "judge"}},
+    "plan_execute": {},
 }
-LONG_ENOUGH = 200
+LONG_ENOUGH = 60
 THRESHOLD = 0.8642
 CAP = 6
+PANEL = {"samples": 3, "panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
 JUDGED_BY_A_CRITIC = [kind for kind in REQUESTS if kind in STRATEGIES] + ["iterative"]
 
 
+@pytest.mark.parametrize("critics", [{}, PANEL], ids=["critic", "panel"])
 @pytest.mark.parametrize("kind", JUDGED_BY_A_CRITIC)
 @given(
     scores=st.lists(st.integers(0, 997), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
@@ -38,9 +43,9 @@ JUDGED_BY_A_CRITIC = [kind for kind in REQUESTS if kind in STRATEGIES] + ["itera
     stops_after=st.integers(1, 60),
 )
 def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
-    kind: str, scores: list[int], faults: list[bool], stops_after: int
+    kind: str, critics: dict[str, Any], scores: list[int], faults: list[bool], stops_after: int
 ) -> None:
-    given_scores, given_faults = iter(scores), iter(faults)
+    given_scores, given_faults = cycle(scores), cycle(faults)
     told: list[str] = []
 
     def score(path: str, name: str) -> float:
@@ -52,7 +57,7 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
         for number, text in enumerate(drafts(), 1):
             yield text if number <= stops_after else Stop()
 
-    fields = {**REQUESTS.get(kind, {})}
+    fields = {"critics": critics, **REQUESTS.get(kind, {})}
     strategy = {"kind": kind, **fields.pop("strategy", {})}
     model = judged_by(score, writer(), lambda: next(given_faults))
     try:
@@ -62,16 +67,16 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
     except (Stop, StepFailed):
         outcome = None
     assert len(set(model.paths)) == len(model.paths)
+    judgements = [it.judgement for it in model.moves if isinstance(it, Judged)]
+    secrets = {str(THRESHOLD), "iteration", *told, *(str(it.scored.score) for it in judgements)}
     for question in model.asked("critic"):
         text = question.prompt.system + question.prompt.user
-        assert str(THRESHOLD) not in text
-        assert not any(value in text for value in told)
-    for it in (it.judgement for it in model.moves if isinstance(it, Judged)):
+        assert not any(value in text for value in secrets)
+    for it in judgements:
         assert it.iteration <= CAP
         vetoed = any(found.on_fail is OnFail.VETO for found in it.scored.findings)
         assert it.scored.valid is not vetoed
     if outcome is not None:
-        judged = [it.judgement.scored for it in model.moves if isinstance(it, Judged)]
-        assert outcome.best.scored in judged
+        assert outcome.best.scored in [it.scored for it in judgements]
         assert outcome.best.scored.draft.sha256 == sha256_of(outcome.best.scored.draft.text)
         assert outcome.passed <= outcome.best.scored.passes(0.0)

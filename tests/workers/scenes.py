@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.engine.saying import contradictions, plan, questions, revised, step
+from tests.engine.saying import contradictions, plan, preference, questions, revised, step
 from tests.workers.stage import Answers, Words, scores, verdict
 from workers.endpoints import EndpointUnavailable
-from workers.engine.briefs import Answer, Contradict, Judge, Question
+from workers.engine.briefs import Answer, Compare, Contradict, Judge, Question, Vote
 from workers.models.port import ModelCall, ModelRefused
 from workers.validators import Outside
 
@@ -121,9 +121,33 @@ def planning() -> Answers:
     return Answers(answer, outside=Outside(endpoints=Policies()))
 
 
+def sampling() -> Answers:
+    """Four samples, one of which cannot be had, and a critic that groups the others."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.brief, Vote):
+            return '{"groups": [[1], [2, 3]]}'
+        if key == "iterations/2/draft":
+            raise ModelRefused("no")
+        return f"Text of {key}."
+
+    return Answers(answer)
+
+
+def followed_up(models: Answers) -> Answers:
+    """The same models, asked for more than drafts and verdicts."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.brief, Compare):
+            return preference("B" if key == "compare/1" else "A")
+        return await models.answer(key, call)
+
+    return Answers(answer)
+
+
 SCENES: dict[str, Scene] = {
     "plan_execute": Scene({"tools": [LOOK_UP]}, planning),
-    "iterative": Scene({}, lambda: scores(0.4, 0.7, 0.6)),
+    "iterative": Scene({"compare": True}, lambda: followed_up(scores(0.4, 0.7, 0.6))),
     "critique": Scene({"draft": "We refund."}, lambda: scores(0.4)),
     "best_of_n": Scene(
         {"strategy": {"n": 3, "refine": True}, "max_iterations": 5},
@@ -152,6 +176,9 @@ SCENES: dict[str, Scene] = {
             },
         },
         lambda: improving(0.5, 0.1),
+    ),
+    "self_consistency": Scene(
+        {"strategy": {"n": 4, "vote": "judge"}, "max_iterations": 4}, sampling
     ),
     "chain_of_verification": Scene({"strategy": {"max_questions": 2}}, verifying),
     "self_correction": Scene(

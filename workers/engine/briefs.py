@@ -84,6 +84,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Vote:
+    """Say which of several answers to a task are the same."""
+
+    task: Task
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Contradict:
     """Say where a draft and independent answers (question, answer) contradict each other."""
 
@@ -119,7 +127,18 @@ class Replan:
     most: int
 
 
-Brief = Write | Judge | Revise | Question | Answer | Contradict | Plan | Do | Replan
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Say which of two texts does better what the task asks, blind as in judging one."""
+
+    task: Task
+    a: str
+    b: str
+
+
+Brief = (
+    Write | Judge | Revise | Question | Answer | Contradict | Vote | Plan | Do | Replan | Compare
+)
 
 
 @dataclass(frozen=True, slots=True)

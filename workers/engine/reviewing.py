@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
+from workers.engine.agreement import afterwards
 from workers.engine.briefs import Task
 from workers.engine.inner import ALL_PASS, below
 from workers.engine.judging import judge, validate
@@ -32,6 +33,8 @@ class Bench:
         """Return the critic, or the validators where they alone have a say."""
         if request.strategy.kind == "self_correction":
             return cls(replace(task, criteria=()), validate, ALL_PASS)
+        if request.strategy.kind == "self_consistency":
+            return cls(replace(task, criteria=()), afterwards)
         return cls(task)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from workers.engine.briefs import (
     Answer,
     Brief,
+    Compare,
     Contradict,
     Do,
     Judge,
@@ -14,10 +15,12 @@ from workers.engine.briefs import (
     Question,
     Replan,
     Revise,
+    Vote,
     Write,
 )
 from workers.engine.prompts import (
     answer,
+    compare,
     contradictions,
     critique,
     do,
@@ -25,6 +28,7 @@ from workers.engine.prompts import (
     questions,
     replan,
     revise,
+    vote,
     write,
 )
 
@@ -35,6 +39,8 @@ RENDERERS: Mapping[type[Brief], Callable[[Any], Prompt]] = {
     Question: questions.render,
     Answer: answer.render,
     Contradict: contradictions.render,
+    Compare: compare.render,
+    Vote: vote.render,
     Plan: plan.render,
     Do: do.render,
     Replan: replan.render,

@@ -13,6 +13,7 @@ from workers.engine.strategies.iterative import iterative
 from workers.engine.strategies.multi_pass import multi_pass
 from workers.engine.strategies.nested import nested
 from workers.engine.strategies.plan_execute import plan_execute
+from workers.engine.strategies.self_consistency import self_consistency
 from workers.engine.strategies.self_correction import self_correction
 from workers.engine.strategies.stepwise import stepwise
 from workers.engine.whole import Strategy, whole
@@ -25,6 +26,7 @@ STRATEGIES: dict[str, Strategy] = {
     "multi_pass": multi_pass,
     "stepwise": stepwise,
     "chain_of_verification": chain_of_verification,
+    "self_consistency": self_consistency,
     "plan_execute": plan_execute,
     "nested": lambda task, limits, plan: nested(task, limits, plan, STRATEGIES[plan.body.kind]),
 }
@@ -38,6 +40,7 @@ def strategy_for(request: RefinementRequest) -> Play[Outcome]:
         draft=request.draft,
         criteria=request.judged_on(),
         context=request.context,
+        critics=request.critics,
         tools=request.tools,
         has_validators=bool(request.validators),
         demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),

@@ -1,0 +1,88 @@
+"""The answer in a longer text: where it stands, and when two of them are the same."""
+
+import re
+from functools import lru_cache
+from unicodedata import category, normalize
+
+import re2
+
+from app.contract.regexes import PatternError, compiled
+
+LONGEST = 2_000
+"""Characters at the end of a text in which its answer is looked for."""
+
+MAX_MEMORY = 1 << 15
+"""Bytes of a compiled pattern: with `LONGEST` it costs milliseconds at worst."""
+
+BEFORE = ",:;?\"'`*\u00bf\u00a1"
+AFTER = BEFORE + ".\u3002\u3001"
+MINUS = {"\u2212": "-", "\u2013": "-"}
+THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,]|\.\d*,)")
+NUMBER = re.compile(r"([+-]?)([$\u20ac\u00a3\u00a5]?)(0|[1-9]\d*|)(?:\.(\d*))?( ?%)?")
+IN_BRACKETS = re.compile(r"\(?([^\s()]+)\)|\[?([^\s\[\]]+)\]")
+EXCLAIMED = re.compile(r"(?<=[^\W\d_]{2})!+\Z")
+"""Behind a word; behind a number or a single letter it may be a factorial."""
+
+
+@lru_cache(maxsize=64)
+def compile_answer(pattern: str) -> "re2._Regexp[str]":
+    """Return the compiled pattern, or raise `PatternError`. Of several matches it finds the last.
+
+    RE2 syntax, with exactly one group: what it matches is the answer.
+    """
+    alone = compiled(pattern, MAX_MEMORY, captures=True)
+    if alone.groups != 1:
+        raise PatternError(f"the pattern has {alone.groups} groups; the answer is that of one")
+    return compiled(f"(?s:.*)(?:{pattern})", MAX_MEMORY, captures=True)
+
+
+def answer_in(text: str, pattern: str | None) -> str | None:
+    """Return the answer that a text gives; without a pattern it is the whole text."""
+    if pattern is None:
+        return text
+    found = compile_answer(pattern).search(text[-LONGEST:])
+    return None if found is None else found[1]
+
+
+def normalized(answer: str) -> str:
+    """Return what two answers have in common that are the same; empty when nothing is left.
+
+    Unicode NFKC, without case, white space, quotation marks and punctuation around it, and brackets
+    around a single word. Numbers are plain: `1,000` is `1000`, and an answer that is a number (with
+    a currency or percent sign or without) has no zeros at the end: `2.50` is `2.5`.
+    """
+    text = " ".join(normalize("NFKC", answer).casefold().split())
+    for sign, minus in MINUS.items():
+        text = text.replace(sign, minus)
+    text = THOUSANDS.sub(lambda found: found[0].replace(",", ""), _unwrapped(text))
+    return _plain(text)
+
+
+def _unwrapped(text: str) -> str:
+    before = None
+    while text != before:
+        before = text
+        start, end = 0, len(text)
+        while start < end and _is_wrapping(text[start], BEFORE):
+            start += 1
+        while start < end and _is_wrapping(text[end - 1], AFTER):
+            end -= 1
+        text = EXCLAIMED.sub("", text[start:end].removeprefix("- "))
+        if bracketed := IN_BRACKETS.fullmatch(text):
+            text = bracketed[1] or bracketed[2]
+    return text
+
+
+def _is_wrapping(character: str, marks: str) -> bool:
+    """True for white space, quotation marks of any kind, and these marks."""
+    return character.isspace() or character in marks or category(character) in {"Pi", "Pf"}
+
+
+def _plain(text: str) -> str:
+    found = NUMBER.fullmatch(text)
+    if not found or not (found[3] or found[4]):
+        return text
+    sign, money, whole, rest, percent = (part or "" for part in found.groups())
+    rest = rest.rstrip("0")
+    number = (whole or "0") + (f".{rest}" if rest else "")
+    return ("-" if sign == "-" and number != "0" else "") + money + number + percent.strip()

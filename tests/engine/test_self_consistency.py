@@ -1,0 +1,175 @@
+"""Several samples at once, and the answer that most of them give."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+from pydantic import ValidationError
+
+from app.contract.judgement import Finding, OnFail
+from app.contract.requests import RefinementRequest
+from app.contract.status import StopReason
+from tests.engine.player import Player, Refusal, player, request
+from workers.engine.moves import Judged, Scored, StepFailed, Stop
+
+GONE = StepFailed("model_unavailable", "gone")
+ANSWER = r"(?i)answer: (.+)"
+
+
+def consistent(n: int, **fields: object) -> RefinementRequest:
+    strategy: dict[str, object] = {"kind": "self_consistency", "n": n}
+    strategy |= {name: fields.pop(name) for name in ("vote", "answer") if name in fields}
+    return request(**{"strategy": strategy, "max_iterations": 20, **fields})
+
+
+def drawing(*samples: str | Refusal, votes: Iterable[str | Refusal] = ()) -> Player:
+    return player(*votes, writer=samples)
+
+
+def judged(model: Player) -> list[Scored]:
+    return [move.judgement.scored for move in model.moves if isinstance(move, Judged)]
+
+
+def grouped(*groups: list[int]) -> str:
+    return json.dumps({"groups": groups})
+
+
+def test_the_answer_that_most_samples_give_wins_and_says_how_many() -> None:
+    model = drawing("41", "42", " 42.0", "**42**", "7")
+    outcome = model.play(consistent(5))
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/2", 0.6)
+    assert (outcome.score_from, outcome.reason) == ("agreement", StopReason.COMPLETED)
+    assert [it.score for it in judged(model)] == [0.2, 0.6, 0.6, 0.6, 0.2]
+    (score,) = outcome.best.scored.scores
+    assert (score.criterion, score.reason) == ("agreement", "3 of 5 samples: 42")
+    assert model.paths == [
+        *(f"iterations/{n}/draft" for n in range(1, 6)),
+        *(f"iterations/{n}" for n in range(1, 6)),
+    ]
+
+
+def test_no_critic_is_asked_and_all_samples_get_the_same_prompt() -> None:
+    model = drawing("1", "2")
+    model.play(consistent(2))
+    assert not model.asked("critic")
+    assert len({question.prompt for question in model.asked("generator")}) == 1
+
+
+def test_of_equal_groups_the_one_seen_first_wins() -> None:
+    outcome = drawing("a", "b", "b", "a").play(consistent(4))
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/1", 0.5)
+
+
+def test_enough_agreement_passes() -> None:
+    outcome = drawing("a", "b", "a").play(consistent(3, threshold=0.6))
+    assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
+
+
+def test_the_answer_is_taken_out_of_the_sample_and_the_whole_sample_is_returned() -> None:
+    samples = ["Since 2 + 2 = 4. Answer: 4", "It is five.\nAnswer: 5", "Clearly.\nanswer: 4.0"]
+    outcome = drawing(*samples).play(consistent(3, answer=ANSWER))
+    assert outcome.best.scored.draft.text == samples[0]
+    assert outcome.best.scored.scores[0].reason == "2 of 3 samples: 4"
+
+
+def test_a_sample_without_an_answer_has_no_vote_and_cannot_pass() -> None:
+    model = drawing("I do not know.", "I do not know.", "Answer: 4")
+    outcome = model.play(consistent(3, answer=ANSWER, threshold=0.3))
+    assert (outcome.best.path, outcome.passed) == ("iterations/3", True)
+    assert [(it.valid, it.score) for it in judged(model)] == [
+        (False, 0),
+        (False, 0),
+        (True, 0.333333),
+    ]
+    assert judged(model)[0].findings[0].message == "no answer is found in it"
+
+
+def test_a_sample_that_a_validator_vetoes_has_no_vote() -> None:
+    veto = Finding(source="validators/0", kind="length", message="no", on_fail=OnFail.VETO)
+    warn = veto.model_copy(update={"on_fail": OnFail.WARN})
+    model = drawing("bad", "bad", "good")
+    model.check = lambda draft: (veto,) if draft == "bad" else (warn,)
+    outcome = model.play(consistent(3, validators=[{"kind": "length", "max_words": 9}]))
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/3", 0.333333)
+    assert "iterations/1/check" in model.paths
+
+
+def test_the_share_is_of_the_samples_made_and_those_missing_are_told() -> None:
+    model = drawing("a", GONE, "a", "b")
+    outcome = model.play(consistent(4))
+    assert outcome.best.scored.score == 0.666667
+    reason = outcome.best.scored.scores[0].reason
+    assert reason == "2 of 3 samples (1 more could not be made): a"
+    assert [move.path for move in model.moves if isinstance(move, Judged)] == [
+        "iterations/1", "iterations/3", "iterations/4",
+    ]  # fmt: skip
+
+
+def test_a_sample_alone_has_nobody_to_agree_with() -> None:
+    outcome = drawing("a", Stop(), Stop()).play(consistent(3, threshold=0.0))
+    assert (outcome.best.scored.score, outcome.passed) == (None, False)
+    assert outcome.best.scored.draft.text == "a"
+
+
+def test_without_any_sample_the_first_failure_is_told() -> None:
+    with pytest.raises(StepFailed) as failed:
+        drawing(GONE, Stop()).play(consistent(2))
+    assert failed.value.code == "model_unavailable"
+
+
+def test_a_critic_groups_answers_in_prose() -> None:
+    model = drawing("Ship it.", "We should wait.", "Yes, ship.", votes=[grouped([3, 1], [2])])
+    outcome = model.play(consistent(3, vote="judge"))
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/1", 0.666667)
+    (vote,) = model.asked("critic")
+    assert vote.path == "vote"
+    for part in ("Explain refunds.", "Ship it.", "We should wait.", "Yes, ship."):
+        assert part in vote.prompt.user
+
+
+def test_a_vote_is_asked_among_those_alone_that_have_one() -> None:
+    samples = ["Answer: ship", "No idea.", "Answer: wait", "Answer: go ahead"]
+    model = drawing(*samples, votes=[grouped([2], [1, 3])])
+    outcome = model.play(consistent(4, vote="judge", answer=ANSWER))
+    assert [it.score for it in judged(model)] == [0.5, 0.0, 0.25, 0.5]
+    assert outcome.best.path == "iterations/1"
+    assert "No idea." not in model.asked("critic")[0].prompt.user
+
+
+BAD = ["no", grouped([1, 2]), grouped([1, 2], [2, 3]), grouped([1, 2, 3, 4]), grouped([0, 1, 2])]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_groups_that_do_not_hold_every_number_once_are_asked_for_again(bad: str) -> None:
+    votes = [bad, grouped([1], [2, 3])]
+    model = drawing("a", "b", "c", votes=votes)
+    assert model.play(consistent(3, vote="judge")).best.path == "iterations/2"
+    assert "vote/again/1" in model.paths
+    with pytest.raises(StepFailed) as failed:
+        drawing("a", "b", "c", votes=[bad] * 3).play(consistent(3, vote="judge"))
+    assert failed.value.code == "unreadable_vote"
+
+
+def test_stopped_before_the_vote_the_answers_are_compared_exactly() -> None:
+    outcome = drawing("a", "b", "b", votes=[Stop()]).play(consistent(3, vote="judge"))
+    assert (outcome.best.path, outcome.best.scored.score) == ("iterations/2", 0.666667)
+
+
+def test_a_changed_threshold_is_the_one_that_counts() -> None:
+    model = drawing("a", "b", "a")
+    model.change = lambda judged, limits: limits.model_copy(update={"threshold": 0.5})
+    assert model.play(consistent(3, threshold=0.9)).passed
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"max_iterations": 4}, "needs at least 5"),
+        ({"draft": "42"}, "no sample of it"),
+        ({"criteria": [{"name": "quality"}]}, "leave the criteria out"),
+        ({"answer": "no group"}, "0 groups"),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused(fields: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        consistent(5, **fields)

@@ -1,0 +1,127 @@
+"""How far samples agree: the answer of each, groups of the same answer, and shares."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.contract.answers import answer_in, normalized
+from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
+from app.contract.reasoning_strategies import SelfConsistencyStrategy
+from workers.engine.asking import Unreadable, ask
+from workers.engine.briefs import Task, Vote
+from workers.engine.moves import Check, Draft, Scored, Stop
+from workers.engine.reading import Said, read_as
+from workers.engine.steps import question
+
+SOURCE = "agreement"
+SHOWN = 200
+"""Characters of an answer that are shown with its share."""
+
+Group = tuple[int, ...]
+"""Numbers of samples, from 0, that give the same answer."""
+
+NO_ANSWER = Finding(
+    source=SOURCE,
+    kind="answer",
+    message="no answer is found in it",
+    fix="state the answer at the end, in the form that was asked for",
+    on_fail=OnFail.VETO,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One draft, what the validators found in it, and the answer it votes for, if it has a vote."""
+
+    draft: Draft
+    findings: tuple[Finding, ...]
+    answer: str | None
+
+
+class _Groups(Said):
+    groups: list[list[int]]
+
+
+async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
+    """Validate a draft and take the answer out of it; one that is vetoed has no vote."""
+    findings: tuple[Finding, ...] = ()
+    if task.has_validators:
+        findings = await Check("check", draft.text)
+    answer = answer_in(draft.text, pattern)
+    if answer is None or not normalized(answer):
+        findings, answer = (*findings, NO_ANSWER), None
+    return Sample(draft, findings, None if _is_vetoed(findings) else answer)
+
+
+async def voted(
+    task: Task, plan: SelfConsistencyStrategy, samples: Sequence[Sample]
+) -> tuple[Group, ...]:
+    """Return the groups of samples that agree, by exact comparison or as a critic sees it.
+
+    When the critic cannot be asked any more the answers are compared exactly: they agree at least
+    as far. Raises `StepFailed` when its groups stay unreadable.
+    """
+    votes = [number for number, sample in enumerate(samples) if sample.answer is not None]
+    answers = [samples[number].answer or "" for number in votes]
+    if plan.vote == "judge" and len(votes) > 1:
+        asked = question("vote", "critic", Vote(task, tuple(answers)))
+        try:
+            groups = await ask(asked, _grouped(len(votes)), "unreadable_vote")
+        except Stop:
+            groups = same(answers)
+    else:
+        groups = same(answers)
+    return tuple(tuple(votes[place] for place in group) for group in groups)
+
+
+def same(answers: Sequence[str]) -> tuple[Group, ...]:
+    """Return the places of answers that are the same after normalising."""
+    groups: dict[str, list[int]] = {}
+    for place, answer in enumerate(answers):
+        groups.setdefault(normalized(answer), []).append(place)
+    return tuple(map(tuple, groups.values()))
+
+
+def scored(sample: Sample, agreeing: int, made: int, missing: int) -> Scored:
+    """Return a sample with the share of the samples made that agree with it, itself included.
+
+    One that was vetoed agrees with none; a sample alone has nobody to agree with: its score is
+    null.
+    """
+    shown = "" if sample.answer is None else f": {' '.join(sample.answer.split())[:SHOWN]}"
+    lacking = f" ({missing} more could not be made)" if missing else ""
+    share = None if made < 2 else round(agreeing / made, 6)
+    return _scored(sample, share, f"{agreeing} of {made} samples{lacking}{shown}")
+
+
+async def afterwards(task: Task, draft: Draft) -> Scored:
+    """Return a draft that a reviewer asked for after the vote: validated; its score is null."""
+    sample = await sampled(task, draft, None)
+    return _scored(sample, None, "written after the vote, for a reviewer")
+
+
+def _scored(sample: Sample, share: float | None, reason: str) -> Scored:
+    return Scored(
+        draft=sample.draft,
+        score=share,
+        scores=(CriterionScore(criterion=SOURCE, score=share, reason=reason),),
+        valid=not _is_vetoed(sample.findings),
+        floors_met=True,
+        critique=Critique(scores=()),
+        findings=sample.findings,
+        score_from="agreement",
+    )
+
+
+def _is_vetoed(findings: Sequence[Finding]) -> bool:
+    return any(finding.on_fail is OnFail.VETO for finding in findings)
+
+
+def _grouped(count: int) -> Callable[[str], tuple[Group, ...]]:
+    def read(reply: str) -> tuple[Group, ...]:
+        groups = read_as(_Groups, reply).groups
+        numbers = sorted(number for group in groups for number in group)
+        if numbers != list(range(1, count + 1)):
+            raise Unreadable(f"every number from 1 to {count} must stand in exactly one group")
+        return tuple(tuple(number - 1 for number in sorted(group)) for group in groups if group)
+
+    return read

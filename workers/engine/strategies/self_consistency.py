@@ -1,0 +1,50 @@
+"""Many samples of one answer, and the one that most of them give."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.contract.limits import Limits
+from app.contract.reasoning_strategies import SelfConsistencyStrategy
+from app.contract.status import StopReason
+from workers.engine.agreement import Sample, afterwards, sampled, scored, voted
+from workers.engine.briefs import Task
+from workers.engine.moves import Scored, within
+from workers.engine.search import Outcome, Search
+from workers.engine.steps import propose, surviving
+
+
+async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStrategy) -> Outcome:
+    """Draw n samples at once; the answer that most of them give wins, of equal ones the first.
+
+    Self-consistency (arXiv:2203.11171); where answers are prose a critic groups them (Universal
+    Self-Consistency, arXiv:2311.17311). The score of a sample is the share of the samples made that
+    agree with it. It costs n calls, and one more for a critic's vote.
+    """
+    task = replace(task, criteria=())
+    with Search.of(task, limits) as search:
+        parts = [within(at, _sample(task, search, plan)) for at in search.side_by_side(plan.n)]
+        drawn = await surviving("samples", parts)
+        made = [sample for sample in drawn if sample is not None]
+        groups = await voted(task, plan, made)
+        verdicts = iter(_verdicts(made, groups, plan.n))
+        await search.sampled([None if sample is None else next(verdicts) for sample in drawn])
+        while search.wish is not None:
+            draft = await within(search.upcoming, propose(task, search))
+            await search.judged(await within(search.upcoming, afterwards(task, draft)))
+        search.settle(StopReason.COMPLETED)
+    return search.outcome()
+
+
+async def _sample(task: Task, search: Search, plan: SelfConsistencyStrategy) -> Sample:
+    return await sampled(task, await propose(task, search), plan.answer)
+
+
+def _verdicts(
+    made: Sequence[Sample], groups: Sequence[tuple[int, ...]], asked: int
+) -> list[Scored]:
+    agreeing = {number: len(group) for group in groups for number in group}
+    missing = asked - len(made)
+    return [
+        scored(sample, agreeing.get(number, 0), len(made), missing)
+        for number, sample in enumerate(made)
+    ]
