@@ -1,0 +1,145 @@
+"""Money, finish and cancel in the middle of a plan."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from app.contract.events import EventType, StepCompleted, StepFailed
+from app.contract.judgement import Usage
+from app.contract.status import Status, StopReason
+from tests.engine.saying import plan, revised, step
+from tests.workers.scenes import LOOK_UP, planning
+from tests.workers.stage import TENANT, Answers, Stage, pausing_at, verdict
+from workers.engine.briefs import Judge, Plan, Replan
+from workers.models.port import ModelCall
+from workers.validators import Outside
+
+PLANNED: dict[str, Any] = {"strategy": {"kind": "plan_execute"}, "tools": [LOOK_UP]}
+STEPS: list[str | dict[str, object]] = [step("Look it up.", "look_up", id=7), "Think."]
+
+
+class Slow:
+    """A tool that answers when told to, and says when it is called."""
+
+    def __init__(self) -> None:
+        self.called = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.aborted = False
+
+    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+        """Wait, and answer."""
+        self.called.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.aborted = True
+            raise
+        return b"Refunds take 14 days."
+
+
+def thinking(endpoints: Any = None) -> Answers:
+    """A planner that always finds one more thing to do, and a critic who likes the text."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.brief, Judge):
+            return verdict(0.7, call)
+        if isinstance(call.brief, Plan):
+            return plan(*STEPS)
+        return revised("Think on.") if isinstance(call.brief, Replan) else f"Thought of {key}."
+
+    return Answers(answer, outside=Outside(endpoints=endpoints or planning().outside.endpoints))
+
+
+async def refused(stage: Stage, refinement_id: str) -> list[tuple[str, str]]:
+    entries = [event.data for event in await stage.events(refinement_id)]
+    return [(it.key, it.code) for it in entries if isinstance(it, StepFailed)]
+
+
+async def interrupted(
+    stage: Stage, models: Answers, begun: asyncio.Event, command: Callable[..., Awaitable[Any]]
+) -> str:
+    """Play until something has begun, give the command, and play on to the end."""
+    refinement_id = await stage.submit(**PLANNED)
+    worker = stage.worker(models)
+    playing = asyncio.create_task(stage.deliver(worker, refinement_id))
+    await asyncio.wait_for(begun.wait(), 30)
+    await command(TENANT, refinement_id)
+    await worker.look(refinement_id)
+    await playing
+    return refinement_id
+
+
+async def test_a_budget_that_ends_in_the_plan_still_buys_a_judged_text(stage: Stage) -> None:
+    models = replace(thinking(), usage=Usage(calls=1, input_tokens=900, output_tokens=100))
+    limits = {"max_tokens": 30_000, "patience": 9}
+    refinement_id = await stage.submit(**PLANNED, stop=limits, max_iterations=1)
+    ended = await stage.play(refinement_id, models)
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.MAX_ITERATIONS)
+    ((key, code),) = await refused(stage, refinement_id)
+    assert key.startswith("steps/")
+    assert code == "budget_exhausted"
+    assert ended.usage.input_tokens + ended.usage.output_tokens <= 30_000
+
+
+async def test_finish_in_a_tool_call_writes_and_judges_at_once(stage: Stage) -> None:
+    slow = Slow()
+    refinement_id = await interrupted(
+        stage, thinking(endpoints=slow), slow.called, stage.store.finish
+    )
+    ended = await stage.snapshot(refinement_id)
+    assert slow.aborted
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
+    assert [it.path for it in ended.scores] == ["iterations/1"]
+    assert await refused(stage, refinement_id) == [("steps/1/call", "finished_early")]
+
+
+async def test_finish_in_a_step_keeps_what_was_observed(stage: Stage) -> None:
+    models, begun, _ = pausing_at("steps/2/do", thinking())
+    models.outside = thinking().outside
+    refinement_id = await interrupted(stage, models, begun, stage.store.finish)
+    assert models.aborted == ["steps/2/do"]
+    events = [event.data for event in await stage.events(refinement_id)]
+    done = [it.key for it in events if isinstance(it, StepCompleted)]
+    assert done[-2:] == ["iterations/1/draft", "iterations/1/critique"]
+    ended = await stage.snapshot(refinement_id)
+    assert ended.stop_reason is StopReason.FINISHED_EARLY
+
+
+async def test_finish_while_queued_writes_without_a_plan(stage: Stage) -> None:
+    refinement_id = await stage.submit(**PLANNED)
+    await stage.store.finish(TENANT, refinement_id)
+    models = thinking()
+    ended = await stage.play(refinement_id, models)
+    assert ended.stop_reason is StopReason.FINISHED_EARLY
+    assert [*models.calls] == ["iterations/1/draft", "iterations/1/critique"]
+    assert await refused(stage, refinement_id) == [("plan", "finished_early")]
+
+
+async def test_cancel_aborts_a_tool_call(stage: Stage) -> None:
+    slow = Slow()
+    refinement_id = await interrupted(
+        stage, thinking(endpoints=slow), slow.called, stage.store.cancel
+    )
+    assert slow.aborted
+    assert (await stage.snapshot(refinement_id)).status is Status.CANCELED
+
+
+async def test_a_deadline_in_the_plan_ends_with_nothing_judged(stage: Stage) -> None:
+    slow = Slow()
+    refinement_id = await stage.submit(**PLANNED, stop={"max_seconds": 0.3})
+    ended = await stage.play(refinement_id, thinking(endpoints=slow))
+    assert slow.aborted
+    assert ended.error is not None
+    assert ended.error.code == "nothing_judged"
+
+
+async def test_with_a_judged_draft_a_deadline_in_the_plan_ends_with_it(stage: Stage) -> None:
+    slow = Slow()
+    fields: dict[str, Any] = {"draft": "We refund.", "stop": {"max_seconds": 0.3}}
+    ended = await stage.play(await stage.submit(**PLANNED, **fields), thinking(endpoints=slow))
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.DEADLINE)
+    assert ended.result is not None
+    assert ended.result.path == "iterations/0"
+    types = [event.type for event in await stage.events(ended.id)]
+    assert types.count(EventType.STOPPING) == 1
