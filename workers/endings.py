@@ -39,10 +39,11 @@ def succeeded(outcome: Outcome, stopping: StopReason | None) -> Ending:
     stopped without a journaled reason was a call that the budget did not allow beside others.
     """
     reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
+    result = result_of(outcome.best, outcome.best.path, outcome.missing)
     changes = {
         "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
         "best": best_of(outcome.best, outcome.best.path),
-        "result": result_of(outcome.best, outcome.best.path, outcome.missing),
+        "result": result.model_copy(update={"comparison": outcome.comparison}),
         "best_passed": outcome.passed,
     }
     return Ending(Status.SUCCEEDED, changes)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from app.contract.comparisons import Comparison
 from app.contract.issues import Issue
 from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
 from app.contract.model import Contract
@@ -36,6 +37,9 @@ class Result(Contract):
     score_from: ScoreFrom = "critique"
     sha256: str
     missing: tuple[str, ...] = Field((), description="Paths of parts still without a draft.")
+    comparison: Comparison | None = Field(
+        None, description="With `compare`: is it better than the draft it started from?"
+    )
 
 
 class Failure(Contract):
@@ -105,6 +109,7 @@ class Iteration(Contract):
     sha256: str
     parent: str | None = Field(description="Path of the iteration it was revised from.")
     score: Score | None
+    score_from: ScoreFrom = "critique"
     scores: tuple[CriterionScore, ...]
     passed: bool
     findings: tuple[Finding, ...]

@@ -13,7 +13,10 @@ The rules a `Search` obeys:
 5. What is revised next is the best; of several that rank the same, the latest. Critics speak in
    coarse steps, and a revision that scores no worse has mended something more often than not
    (docs/convergence.md).
-6. A reviewer is asked after the rules have spoken, and overrules them: what they approve is the
+6. With `tolerance` a revision that scores at most so much below the highest score so far counts as
+   the best, for 1 as for 5: where scores are noisy and revisions mostly help, the later draft is
+   more often the better one (docs/convergence.md).
+7. A reviewer is asked after the rules have spoken, and overrules them: what they approve is the
    outcome, whatever ranks higher; what they ask for buys one more iteration.
 """
 
@@ -23,6 +26,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from app.contract.comparisons import Comparison
 from app.contract.judgement import ScoreFrom
 from app.contract.limits import Limits
 from app.contract.status import StopReason
@@ -43,6 +47,7 @@ class Outcome:
     reason: StopReason | None
     passed: bool
     missing: tuple[str, ...] = ()
+    comparison: Comparison | None = None
 
     @property
     def score_from(self) -> ScoreFrom:
@@ -94,7 +99,7 @@ class Search:
         self.wish: Wish | None = None
         self._is_reviewed = is_reviewed
         self._approved: Judgement | None = None
-        self._ranking = Ranking()
+        self._ranking = Ranking(limits.tolerance)
         self._next = 0 if starts_with_own_draft else 1
         self._stale = 0
 

@@ -10,7 +10,7 @@ import pytest
 from app.contract.judgement import Critique, Finding
 from app.contract.requests import QUALITY, Criterion
 from tests.models.asking import call
-from workers.engine.briefs import Brief, Judge, Revise, Task, Write
+from workers.engine.briefs import Brief, Compare, Judge, Revise, Task, Write
 from workers.engine.verdicts import reader
 from workers.models.editor import Editor
 from workers.models.port import ModelRefused, ModelReply
@@ -52,6 +52,20 @@ async def test_a_validator_that_wants_fewer_words_is_heard() -> None:
     )
     assert "in order to" in (await answer(revise(rough))).text
     assert "in order to" not in (await answer(revise(rough, too_long))).text
+
+
+async def test_of_two_texts_it_prefers_the_one_that_measures_better_wherever_it_stands() -> None:
+    rough, plain = DRAFT, "To go, we receive it."
+    replies = [await answer(Compare(task(), *pair)) for pair in [(rough, plain), (plain, rough)]]
+    said = [json.loads(it.text) for it in replies]
+    assert [it["better"] for it in said] == ["B", "A"]
+    assert "on quality" in said[0]["reason"]
+    assert json.loads((await answer(Compare(task(), rough, rough))).text)["better"] == "tie"
+
+
+async def test_it_refuses_to_compare_what_it_cannot_measure() -> None:
+    with pytest.raises(ModelRefused, match="both texts"):
+        await answer(Compare(task(Criterion(name="readability")), DRAFT, '{"days": 14}'))
 
 
 async def test_it_costs_one_call_and_no_tokens() -> None:

@@ -11,7 +11,7 @@ from functools import cache
 
 from app.contract.editor import EDITOR
 from app.contract.judgement import Usage
-from workers.engine.briefs import Brief, Judge, Revise, Write
+from workers.engine.briefs import Brief, Compare, Judge, Revise, Write
 from workers.models.port import ModelCall, ModelRefused, ModelReply
 
 THREADS = 1
@@ -22,7 +22,7 @@ class Editor:
     """Answers from the brief of a call, in a thread of its own; the prompt is not read."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Return a verdict as JSON or a revised draft.
+        """Return a verdict or a preference as JSON, or a revised draft.
 
         Raises `ModelRefused` when asked to write, or to judge what it cannot measure.
         """
@@ -32,6 +32,7 @@ class Editor:
 
 def _answer(brief: Brief) -> str:
     # The rules and their tables cost a second's start; a process that uses no editor saves it.
+    from workers.models.editor.comparing import preference  # noqa: PLC0415
     from workers.models.editor.critic import judged  # noqa: PLC0415
     from workers.models.editor.reviser import revised  # noqa: PLC0415
 
@@ -39,11 +40,18 @@ def _answer(brief: Brief) -> str:
     if isinstance(brief, Write):
         raise ModelRefused(f"{EDITOR} improves a text and cannot write one: give a draft", usage)
     if isinstance(brief, Judge):
+        if brief.member and (brief.member.perspective or brief.member.adversarial):
+            raise ModelRefused(f"{EDITOR} counts words and plays no part", usage)
         critique = judged(brief.draft, brief.task.criteria)
         if all(it.score is None for it in critique.scores):
             said = "; ".join(f"{it.criterion}: {it.reason}" for it in critique.scores)
             raise ModelRefused(f"{EDITOR} can measure nothing here. {said}", usage)
         return critique.model_dump_json()
+    if isinstance(brief, Compare):
+        preferred = preference(brief.a, brief.b, brief.task.criteria)
+        if preferred is None:
+            raise ModelRefused(f"{EDITOR} can measure nothing that both texts have", usage)
+        return preferred
     if not isinstance(brief, Revise):
         raise ModelRefused(f"{EDITOR} is no language model: it neither asks nor answers", usage)
     return revised(brief.draft, brief.task.criteria, brief.findings, brief.task.schemas)

@@ -1,0 +1,45 @@
+"""For every strategy: what is asked for after it changes neither the draft nor its score."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.player import Refusal, drafts, judged_by, request
+from tests.engine.test_every_strategy import JUDGED_BY_A_CRITIC, REQUESTS
+from workers.engine.moves import StepFailed, Stop
+from workers.engine.search import Outcome
+
+AFTERWARDS: dict[str, Any] = {"compare": True}
+
+
+@pytest.mark.parametrize("kind", JUDGED_BY_A_CRITIC)
+@given(
+    scores=st.lists(st.integers(0, 1000), min_size=9, max_size=9), stops_after=st.integers(1, 60)
+)
+def test_the_draft_and_its_score_are_those_without_it(
+    kind: str, scores: list[int], stops_after: int
+) -> None:
+    def played(**around: Any) -> Outcome | None:
+        def writer() -> Iterator[str | Refusal]:
+            for number, text in enumerate(drafts(), 1):
+                yield text if number <= stops_after else Stop()
+
+        def score(path: str, name: str) -> float:
+            return scores[len(path) % 9] / 1000
+
+        fields = {**REQUESTS.get(kind, {}), **around}
+        strategy = {"kind": kind, **fields.pop("strategy", {})}
+        asked = request(strategy=strategy, max_iterations=6, **fields)
+        try:
+            return judged_by(score, writer()).play(asked)
+        except (Stop, StepFailed):
+            return None
+
+    plain, more = played(), played(**AFTERWARDS)
+    assert (plain is None) is (more is None)
+    if plain and more:
+        assert (more.best, more.reason, more.passed) == (plain.best, plain.reason, plain.passed)
+        assert more.comparison is not None
