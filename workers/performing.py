@@ -1,4 +1,4 @@
-"""Doing what a strategy asks for: calling a model, running the validators."""
+"""Doing what a strategy asks for: calling a model or a tool, running the validators."""
 
 from asyncio import get_running_loop
 from collections.abc import Mapping
@@ -12,13 +12,15 @@ from app.contract.events import (
     StepCompleted,
     StepFailed,
     TextReply,
+    ToolReply,
 )
 from app.contract.judgement import Finding, Usage
 from app.contract.requests import ModelChoice
 from workers.engine.briefs import Prompt
-from workers.engine.moves import Ask, Check
+from workers.engine.moves import Ask, Call, Check, Deed
 from workers.models.fallbacks import ask_in_turn
 from workers.models.port import ModelCall, ModelError, ModelReply
+from workers.tools import NO_TOOLS, Tools
 from workers.validators import ValidatorUnavailable
 
 
@@ -42,8 +44,9 @@ class Performer:
     models: Models
     choices: Mapping[str, ModelChoice]
     checks: Checks
+    tools: Tools = NO_TOOLS
 
-    async def perform(self, move: Ask | Check) -> StepCompleted | StepFailed:
+    async def perform(self, move: Deed) -> StepCompleted | StepFailed:
         """Do one step; the failure of a model or a validator is an entry like any other."""
         clock = get_running_loop().time
         started = clock()
@@ -67,18 +70,36 @@ class Performer:
             return entry.model_copy(update={"usage": usage})
         return entry.model_copy(update={"usage": usage, "seconds": seconds})
 
-    async def _done(self, move: Ask | Check) -> StepCompleted:
-        return await (self._ask(move) if isinstance(move, Ask) else self._check(move))
+    async def _done(self, move: Deed) -> StepCompleted:
+        match move:
+            case Ask():
+                return await self._ask(move)
+            case Check():
+                return await self._check(move)
+            case Call():
+                return await self._call(move)
 
     async def _check(self, move: Check) -> StepCompleted:
         key = f"{self.refinement_id}/{move.path}"
-        reply = FindingsReply(findings=await self.checks.run(move.draft, key))
+        if move.of == "calls":
+            findings = await self.tools.check(move.draft)
+        else:
+            findings = await self.checks.run(move.draft, key)
+        reply = FindingsReply(findings=findings)
         return StepCompleted(
             key=move.path, kind="check", reply=reply, usage=Usage(), seconds=0, next=()
         )
 
+    async def _call(self, move: Call) -> StepCompleted:
+        key = f"{self.refinement_id}/{move.path}"
+        result = await self.tools.call(move.tool, move.arguments, key)
+        reply = ToolReply(ok=result.ok, text=result.text)
+        return StepCompleted(
+            key=move.path, kind="call", reply=reply, usage=Usage(), seconds=0, next=()
+        )
+
     async def _ask(self, move: Ask) -> StepCompleted:
-        choice = self.choices[move.role]
+        choice = self.choices[move.seat]
         call = ModelCall(
             model=choice.model,
             prompt=move.prompt,

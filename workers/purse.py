@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from itertools import chain
 
-from app.contract.budget import Estimate, estimate, to_judge
+from app.contract.budget import Estimate, estimate, to_judge, to_write
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.providers import cost_usd
@@ -12,9 +12,13 @@ from workers.engine.moves import Ask
 
 
 class Purse:
-    """Says whether a call can be paid for, with enough left to judge one draft."""
+    """Says whether a call can be paid for, with enough left to judge one draft.
+
+    A call that prepares one leaves enough to write and judge it.
+    """
 
     def __init__(self, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> None:
+        self._request = request
         self._models = models
         self._judging = to_judge(request, models)
         self._reserved: dict[str, Ask] = {}
@@ -49,11 +53,14 @@ class Purse:
 
     def _needed(self, ask: Ask) -> tuple[Estimate, ...]:
         call = self._at_most(ask)
-        return (call, self._judging) if ask.role == "generator" else (call,)
+        if ask.prepares:
+            asked = len((ask.prompt.system + ask.prompt.user).encode())
+            return (call, *to_write(self._request, self._models, asked))
+        return (call, *self._judging) if ask.role == "generator" else (call,)
 
     def _at_most(self, ask: Ask) -> Estimate:
         text = ask.prompt.system + ask.prompt.user
-        return estimate(self._models[ask.role], len(text.encode()))
+        return estimate(self._models[ask.seat], len(text.encode()))
 
 
 def _cost(spent: Usage, needed: list[Estimate]) -> float:

@@ -36,7 +36,9 @@ class Span(Contract):
 class Finding(Contract):
     """One thing that is wrong with a draft: where, what, and how to mend it."""
 
-    source: str = Field(description="Who found it: `critic`, `verification`, or `validators/0`.")
+    source: str = Field(
+        description="Who found it: `critic`, `critic/NAME`, `verification`, `validators/0`."
+    )
     kind: str = Field(description="Criterion or kind of validator that it concerns.")
     message: str
     fix: str | None = Field(None, description="What to do about it.")
@@ -63,6 +65,10 @@ class CriterionScore(Contract):
     evidence: tuple[Quotation, ...] = Field((), description="Words of the draft that show why.")
     unsupported: int = Field(
         0, ge=0, description="Quotations dropped because they do not stand in the draft."
+    )
+    spread: Score | None = Field(
+        None,
+        description="Largest minus smallest of several opinions; `null` with fewer than two.",
     )
 
 

@@ -7,12 +7,14 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
 from app.contract.budget import first_judgement, least_tokens
-from app.contract.editor import EDITOR, measure_for
+from app.contract.editor import EDITOR
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.patterns import check_validators
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, RefinementRequest
-from app.service.casting import NEEDING_LANGUAGE, PLAYING, Casting, Choices
+from app.service.casting import NEEDING_LANGUAGE, ROLES, Casting, Choices, playing
+from app.service.judges import unfit_judges
+from app.service.pointers import pointer_of, pointer_of_fallback
 
 COMPILE_S = 2.0
 """Seconds that the patterns and schemas of one request may take to compile."""
@@ -28,7 +30,7 @@ class Admission:
     async def admit(self, request: RefinementRequest) -> Choices:
         """Return the model of every role, or raise InvalidRequest with all that is wrong."""
         choices = self.casting.choices(request)
-        errors = tuple(self._errors(request, choices)) or await _compiled(request)
+        errors = tuple(dict.fromkeys(self._errors(request, choices))) or await _compiled(request)
         if errors:
             raise InvalidRequest(errors[0].detail, errors=errors)
         return choices
@@ -49,40 +51,40 @@ class Admission:
                 yield FieldError(pointer=f"/validators/{index}/kind", detail=reason)
         if request.tools and (reason := self._off.get("http")):
             yield FieldError(pointer="/tools", detail=reason)
-        playing: Choices = {role: choices[role] for role in PLAYING[request.strategy.kind]}
-        uncallable = tuple(self._uncallable(request, playing))
+        cast: Choices = {seat: choices[seat] for seat in playing(request)}
+        uncallable = tuple(self._uncallable(request, cast))
         yield from uncallable
         if not uncallable:
-            yield from _unable(request, playing)
-            yield from _unable_to_stand_in(request, playing)
-            yield from _over_budget(request, playing)
+            yield from _unable(request, cast)
+            yield from _unable_to_stand_in(request, cast)
+            yield from _over_budget(request, cast)
 
     def _uncallable(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
         for role, choice in choices.items():
             if why_not := self.casting.why_not(choice.model):
-                yield FieldError(pointer=_pointer(request, role), detail=why_not)
-        for pointer, _, stand_in in _stand_ins(choices):
+                yield FieldError(pointer=pointer_of(request, role), detail=why_not)
+        for pointer, _, stand_in in _stand_ins(request, choices):
             if why_not := self.casting.why_not(stand_in.model):
                 yield FieldError(pointer=pointer, detail=why_not)
 
 
 def _unable_to_stand_in(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
     """A model that stands in must be able to do all that the one it replaces can be asked."""
-    for pointer, role, stand_in in _stand_ins(choices):
+    for pointer, role, stand_in in _stand_ins(request, choices):
         for error in _unable(request, {role: stand_in}):
             yield FieldError(pointer=pointer, detail=error.detail)
 
 
 def _speechless(request: RefinementRequest, choices: Choices) -> FieldError | None:
     needs = NEEDING_LANGUAGE.get(request.strategy.kind)
-    roles = [role for role, choice in choices.items() if choice.model == EDITOR]
+    roles = [role for role in ROLES if role in choices and choices[role].model == EDITOR]
     if request.strategy.kind == "plan_execute":  # its critic judges as any other does
         roles = [role for role in roles if role == "generator"]
     if needs is None or not roles:
         return None
     named = " and ".join(f"models.{role}" for role in roles)
     return FieldError(
-        pointer=_pointer(request, roles[0]),
+        pointer=pointer_of(request, roles[0]),
         detail=f"{request.strategy.kind} {needs}, which {EDITOR} cannot: name a language model in"
         f" {named}, such as openai:gpt-5-mini",
     )
@@ -99,28 +101,17 @@ def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError
             detail=f"{EDITOR} improves a text and cannot write one: give a draft, or name a"
             " model that writes in models.generator, such as openai:gpt-5-mini",
         )
-    is_measured = all(any(map(measure_for, rubric)) for rubric in request.rubrics())
-    if models.get("critic") == EDITOR and not is_measured:
-        yield FieldError(
-            pointer="/criteria",
-            detail=f"{EDITOR} can measure none of these criteria: ask for clarity, conciseness,"
-            " spelling or the like, or name a language model in models.critic",
-        )
+    yield from unfit_judges(request, models)
 
 
-def _pointer(request: RefinementRequest, role: str) -> str:
-    named = getattr(request.models, role)
-    if named is None:
-        return "/models"
-    return f"/models/{role}" if isinstance(named, str) else f"/models/{role}/model"
-
-
-def _stand_ins(choices: Choices) -> Iterator[tuple[str, str, ModelChoice]]:
+def _stand_ins(
+    request: RefinementRequest, choices: Choices
+) -> Iterator[tuple[str, str, ModelChoice]]:
     """Give pointer, role and choice of every model that takes another's place."""
     for role, choice in choices.items():
         for index, model in enumerate(choice.fallbacks):
             stand_in = choice.model_copy(update={"model": model, "fallbacks": ()})
-            yield f"/models/{role}/fallbacks/{index}", role, stand_in
+            yield pointer_of_fallback(request, role, index), role, stand_in
 
 
 def _unpriced(model: str) -> str:
@@ -143,7 +134,7 @@ def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[Field
     for model in sorted({choice.model for choice in choices.values()}):
         if cost_usd(model, 0, 0) is None:
             yield FieldError(pointer="/stop/max_cost_usd", detail=_unpriced(model))
-    for pointer, _, stand_in in _stand_ins(choices):
+    for pointer, _, stand_in in _stand_ins(request, choices):
         if cost_usd(stand_in.model, 0, 0) is None:
             yield FieldError(pointer=pointer, detail=_unpriced(stand_in.model))
     known = [cost for cost in costs if cost is not None]

@@ -17,7 +17,7 @@ from app.contract.snapshot import Diff, Iteration, Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.service import offers
 from app.service.admission import Admission
-from app.service.casting import PLAYING
+from app.service.casting import playing
 from app.service.continuing import continued
 from app.service.diffs import diff_of
 from app.service.iterations import iterations_of, numbered, within
@@ -67,7 +67,7 @@ class Service:
         Raises InvalidRequest, IdempotencyMismatch and Overloaded.
         """
         models = await self._admission.admit(request)
-        playing = {role: models[role] for role in PLAYING[request.strategy.kind]}
+        cast = {seat: models[seat] for seat in playing(request)}
         limits = request.limits()
         new = NewRefinement(
             tenant=tenant,
@@ -77,8 +77,8 @@ class Service:
             limits=limits,
             queued=Queued(
                 strategy=request.strategy.kind,
-                models={role: choice.model for role, choice in playing.items()},
-                fallbacks={role: it.fallbacks for role, it in playing.items() if it.fallbacks},
+                models={seat: choice.model for seat, choice in cast.items()},
+                fallbacks={seat: it.fallbacks for seat, it in cast.items() if it.fallbacks},
                 limits=limits,
                 request_sha256=body_sha256,
             ),

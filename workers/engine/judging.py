@@ -1,22 +1,20 @@
-"""How a draft is judged: validators first, then the blind critic."""
+"""How a draft is judged: validators first, then the blind critics."""
 
 from collections.abc import Sequence
 
 from app.contract.judgement import Critique, Finding, OnFail
-from workers.engine.asking import ask
-from workers.engine.briefs import Judge, Task
+from workers.engine.briefs import Task
 from workers.engine.moves import Check, Draft, Scored
-from workers.engine.steps import question
-from workers.engine.verdicts import below_floor, reader, total
+from workers.engine.panel import critiqued
+from workers.engine.verdicts import below_floor, total
 
 
 async def judge(task: Task, draft: Draft) -> Scored:
-    """Return the draft with its verdict: validators first, then the blind critic."""
+    """Return the draft with its verdict: validators first, then the blind critics."""
     findings: tuple[Finding, ...] = ()
     if task.has_validators:
         findings = await Check("check", draft.text)
-    asked = question("critique", "critic", Judge(task, draft.text))
-    critique = await ask(asked, reader(task.criteria, draft.text), "unreadable_critique")
+    critique = await critiqued(task, draft.text)
     return Scored(
         draft=draft,
         score=total(critique.scores, task.criteria),

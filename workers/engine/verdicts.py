@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.drafts import draft_of
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
+from app.contract.judging import CRITIC
 from app.contract.requests import Criterion
 from workers.engine.asking import Unreadable
 from workers.engine.evidence import Source
@@ -51,8 +52,13 @@ class _Verdict(_Said):
     findings: list[_Finding] = []
 
 
-def reader(criteria: Sequence[Criterion], draft: str) -> Callable[[str], Critique]:
-    """Return a function that reads a critique of `draft`; it raises `Unreadable` with why."""
+def reader(
+    criteria: Sequence[Criterion], draft: str, by: str = CRITIC
+) -> Callable[[str], Critique]:
+    """Return a function that reads a critique of `draft`; it raises `Unreadable` with why.
+
+    `by` is the source of its findings.
+    """
 
     def read(reply: str) -> Critique:
         verdict = _parsed(reply)
@@ -62,7 +68,7 @@ def reader(criteria: Sequence[Criterion], draft: str) -> Callable[[str], Critiqu
             strengths=tuple(verdict.strengths[:MOST_LINES]),
             weaknesses=tuple(verdict.weaknesses[:MOST_LINES]),
             suggestions=tuple(verdict.suggestions[:MOST_LINES]),
-            findings=tuple(_finding(it, source) for it in verdict.findings[:MOST_LINES]),
+            findings=tuple(_finding(it, source, by) for it in verdict.findings[:MOST_LINES]),
         )
 
     return read
@@ -143,7 +149,7 @@ def _quotation(said: Any, source: Source) -> Quotation | None:
     return source.quotation(quoted.quote, quoted.span)
 
 
-def _finding(said: _Finding, source: Source) -> Finding:
+def _finding(said: _Finding, source: Source, by: str) -> Finding:
     """Take over a finding, anchored to the words that it quotes.
 
     A quotation that does not stand in the draft is dropped, and with it the place it claims.
@@ -153,5 +159,5 @@ def _finding(said: _Finding, source: Source) -> Finding:
         quoted = source.quotation(said.quote, said.span)
         quote, span = (quoted.quote, quoted.span) if quoted else (None, None)
     return Finding(
-        source="critic", kind=said.kind, message=said.message, fix=said.fix, span=span, quote=quote
+        source=by, kind=said.kind, message=said.message, fix=said.fix, span=span, quote=quote
     )

@@ -23,10 +23,26 @@ Answer with one JSON object and nothing else:
 {DATA_RULE}"""
 
 
+ADVERSARIAL = """
+Among several critics your part is to look for what is wrong: doubt every claim, look for what is
+missing, and say what the others will have passed over. Find the flaws that are there and invent
+none; score as honestly as everybody else, and where nothing is wrong say so."""
+
+PERSPECTIVE = """
+You judge with the eyes of the reader described under Perspective: what counts for them counts. The
+criteria and the scale stay as they are."""
+
+
 def render(brief: Judge) -> Prompt:
-    """Ask for a verdict on one draft."""
-    user = "\n\n".join([*described(brief.task), fenced("Draft", brief.draft)])
-    return Prompt("critique", VERSION, SYSTEM, user, schema_for(brief))
+    """Ask for a verdict on one draft, of a panel's critic in the part that was given to it."""
+    system, parts = SYSTEM, described(brief.task)
+    if brief.member and brief.member.adversarial:
+        system += ADVERSARIAL
+    if brief.member and brief.member.perspective:
+        system += PERSPECTIVE
+        parts.append(fenced("Perspective", brief.member.perspective))
+    user = "\n\n".join([*parts, fenced("Draft", brief.draft)])
+    return Prompt("critique", VERSION, system, user, schema_for(brief))
 
 
 def schema_for(brief: Judge) -> dict[str, object]:
