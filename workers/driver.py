@@ -29,6 +29,7 @@ from workers.endings import Canceled, Ending, Leaving, Waiting
 from workers.engine import moves
 from workers.engine.moves import Ask, Call, Check, Judged, Move, Play, Review, Stop, Together
 from workers.engine.search import Outcome
+from workers.in_flight import InFlight
 from workers.pen import Judging, Pen
 from workers.performing import Performer
 from workers.purse import Purse
@@ -54,15 +55,14 @@ class Driver:
     ) -> None:
         self._strategy = strategy
         self._recorded = recorded
-        self._performer = performer
         self._journal = journal
         self._pen = Pen(journal, recorded, state)
         self._plan = submitted.request.review
         self._purse = Purse(submitted.request, submitted.models)
-        self._loop = asyncio.get_running_loop()
         self._deadline = Deadline(elapsed_s, self._overdue)
-        self._in_flight: dict[asyncio.Task[StepCompleted | StepFailed], moves.Deed] = {}
+        self._in_flight = InFlight(performer)
         self._is_leaving = False
+        self.is_pausing = False  # whether another claim may have it already
 
     async def play(self) -> None:
         """Play until the refinement has ended.
@@ -169,9 +169,11 @@ class Driver:
             return word
         self._admit(move)
         assert self._plan is not None  # else nobody asks
+        self.is_pausing = True
         state = await self._pen.write(endings.paused(move, self._plan))
         if state.status not in (Status.RUNNING, Status.CANCELING):
             raise Waiting
+        self.is_pausing = False
         self._heed(state)
         self._admit(move)
         raise Stop  # what does not pause ends without a word
@@ -200,7 +202,10 @@ class Driver:
             self._admit(move)
             if self._is_spared(move):
                 return spared(move.path)
-            return await self._abortable(move)
+            done = await self._in_flight.perform(move)
+            if done is None:
+                self._admit(move)
+            return done or spared(move.path)
         finally:
             self._pen.under_way.pop(move.path, None)
             self._purse.settle(move.path)
@@ -211,20 +216,6 @@ class Driver:
             raise Canceled
         if self._recorded.stopping and not isinstance(move, Check):
             raise Stop
-
-    async def _abortable(self, move: moves.Deed) -> StepCompleted | StepFailed:
-        task = self._loop.create_task(self._performer.perform(move))
-        self._in_flight[task] = move
-        try:
-            return await task
-        except asyncio.CancelledError:
-            me = asyncio.current_task()
-            if me is not None and me.cancelling():
-                raise
-            self._admit(move)
-            return spared(move.path)
-        finally:
-            del self._in_flight[task]
 
     def _heed(self, state: State) -> None:
         """Act on what the API has decided meanwhile."""
@@ -240,10 +231,13 @@ class Driver:
 
     def _abort(self) -> None:
         canceling = self._pen.state.status is Status.CANCELING
-        for task, move in self._in_flight.items():
-            is_refused = self._recorded.stopping and not isinstance(move, Check)
-            if canceling or is_refused or self._is_spared(move):
-                task.cancel()
+        stopping = self._recorded.stopping is not None
+
+        def is_refused(move: moves.Deed) -> bool:
+            is_stopped = stopping and not isinstance(move, Check)
+            return canceling or is_stopped or self._is_spared(move)
+
+        self._in_flight.abort(is_refused)
 
     def _is_spared(self, move: moves.Deed) -> bool:
         """Return whether a finish that waits for the first draft does without a step."""

@@ -52,8 +52,10 @@ class Refinements:
 
         A job that is delivered twice, or for a refinement that is ended or erased, does nothing.
         """
-        if refinement_id in self.held:
-            return
+        if held := self.held.get(refinement_id):
+            if not held.driver.is_pausing:
+                return
+            await asyncio.wait({held.playing})  # the word may be faster than our own answer
         claimed = await self._store.claim(refinement_id, job_id, self._nonce)
         if claimed is None:
             return

@@ -1,6 +1,7 @@
 """People in the loop, against the real journal."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from app.contract.limits import LimitsChange
 from app.contract.reviews import Paused
 from app.contract.status import Status, StopReason
 from app.service.iterations import iterations_of
+from app.store import Claimed, Journal, State, WorkerStore
 from tests.workers.stage import TENANT, Answers, Stage, pausing_at, scores
 
 EACH: dict[str, Any] = {"review": {"when": "each_iteration"}}
@@ -194,6 +196,67 @@ async def test_a_change_while_it_is_paused_is_in_force_from_the_next_draft(stage
     await stage.say(refinement_id, action="rate", score=0.6)
     ended = await stage.play(refinement_id, models, "third")
     assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)
+
+
+async def test_a_change_that_comes_with_the_pause_is_in_force(stage: Stage) -> None:
+    models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
+    refinement_id = await stage.submit(**BEFORE)
+    playing = asyncio.create_task(stage.deliver(stage.worker(models), refinement_id))
+    await asyncio.wait_for(call.wait(), 30)
+    await stage.store.change(TENANT, refinement_id, LimitsChange(threshold=0.3))
+    go_on.set()
+    await playing
+    await stage.say(refinement_id, **APPROVE)
+    ended = await stage.play(refinement_id, models, "second")
+    assert (ended.stop_reason, ended.passed) == (StopReason.APPROVED, True)
+    assert max(models.calls.values()) == 1
+
+
+async def test_a_word_that_comes_before_the_worker_knows_it_paused_is_not_lost(
+    stage: Stage,
+) -> None:
+    said: list[asyncio.Task[None]] = []
+
+    async def say_at_once(refinement_id: str) -> None:
+        await stage.say(refinement_id, **APPROVE)
+        said.append(asyncio.create_task(stage.deliver(worker, refinement_id)))
+        await asyncio.sleep(0.05)  # the job is there, and the answer to the pause is not
+
+    store: Any = SlowlyPausing(stage.worker_store, say_at_once)
+    worker = stage.worker(scores(0.4), store=store)
+    refinement_id = await stage.submit(**EACH)
+    await stage.deliver(worker, refinement_id)
+    await said[0]
+    assert (await stage.snapshot(refinement_id)).stop_reason is StopReason.APPROVED
+
+
+class SlowlyPausing:
+    """A worker's store whose answer to a pause comes late: something happens before it."""
+
+    def __init__(self, store: WorkerStore, first: Callable[[str], Awaitable[None]]) -> None:
+        self._store = store
+        self._first = first
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def journal(self, claimed: Claimed) -> Any:
+        return _SlowJournal(self._store.journal(claimed), self._first)
+
+
+class _SlowJournal:
+    def __init__(self, journal: Journal, first: Callable[[str], Awaitable[None]]) -> None:
+        self._journal = journal
+        self._first = first
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    async def append(self, *args: Any, **kwargs: Any) -> State:
+        state = await self._journal.append(*args, **kwargs)
+        if kwargs.get("to") is Status.PAUSED:
+            await self._first(self._journal.id)
+        return state
 
 
 async def test_a_worker_that_leaves_lets_it_pause(stage: Stage) -> None:
