@@ -30,6 +30,13 @@ class Stop(Contract):
         le=1,
         description="Jaccard similarity of word 3-grams with its parent that counts as stable.",
     )
+    tolerance: float = Field(
+        0,
+        ge=0,
+        le=1,
+        description="How far below the highest score so far a revision may lie and still be taken"
+        " for the best: for critics whose scores are noisy.",
+    )
     max_seconds: MaxSeconds = 600
     max_tokens: MaxTokens | None = None
     max_cost_usd: MaxCost | None = None

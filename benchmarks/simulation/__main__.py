@@ -1,6 +1,6 @@
 """python -m benchmarks.simulation [--seeds tuning] [--write]: Hone beside the naive loop.
 
-Every reviser, critic and cap takes less than a minute on one core. `--write` puts what the
+Every reviser, critic and cap takes about a minute and a half on one core. `--write` puts what the
 held-out seeds show into docs/convergence.md.
 """
 

@@ -17,12 +17,15 @@ COLUMNS = (
     "gain",
     "at equal calls",
     "plateau off",
+    "tolerant",
+    "tolerant, at equal calls",
     "truly met: naive",
     "Hone",
     "gain",
     "calls: naive",
     "Hone",
     "plateau off",
+    "tolerant",
     "score too high by: naive",
     "Hone",
     "",
@@ -38,6 +41,8 @@ def rendered(cells: Sequence[Cell], seeds: range) -> str:
         f"- as shipped: {_counted([it.hone.verdict_against(it.naive) for it in cells])}",
         f"- at equal calls: {_signs([it.hone.gain_over(it.matched) for it in cells])}",
         f"- plateau off: {_counted([it.patient.verdict_against(it.naive) for it in cells])}",
+        f"- tolerant: {_counted([it.tolerant.verdict_against(it.naive) for it in cells])}",
+        f"- tolerant, at equal calls: {_tolerant_at_equal_calls(cells)}",
         f"- truly met, as shipped: {_signs([it.hone.met_gain_over(it.naive) for it in cells])}",
         f"- truly met, plateau off: {_signs([it.patient.met_gain_over(it.naive) for it in cells])}",
     ]
@@ -60,8 +65,14 @@ def _of_reviser(cells: Sequence[Cell]) -> str:
     return (
         f"As shipped: {_counted([it.hone.verdict_against(it.naive) for it in cells])}. "
         f"At equal calls: {_signs([it.hone.gain_over(it.matched) for it in cells])}. "
-        f"Plateau off: {_counted([it.patient.verdict_against(it.naive) for it in cells])}."
+        f"Plateau off: {_counted([it.patient.verdict_against(it.naive) for it in cells])}. "
+        f"Tolerant: {_counted([it.tolerant.verdict_against(it.naive) for it in cells])}; "
+        f"at equal calls: {_tolerant_at_equal_calls(cells)}."
     )
+
+
+def _tolerant_at_equal_calls(cells: Sequence[Cell]) -> str:
+    return _signs([it.tolerant.gain_over(it.tolerant_matched) for it in cells])
 
 
 def _counted(verdicts: Sequence[str]) -> str:
@@ -73,7 +84,7 @@ def _signs(gains: Sequence[Mean]) -> str:
 
 
 def _row(cell: Cell) -> str:
-    naive, hone, patient = cell.naive, cell.hone, cell.patient
+    naive, hone, patient, tolerant = cell.naive, cell.hone, cell.patient, cell.tolerant
     met_gain = hone.met_gain_over(naive)
     cells = [
         cell.critic.name,
@@ -81,9 +92,11 @@ def _row(cell: Cell) -> str:
         *[f"{arm.quality:.3f}" for arm in (naive, hone)],
         *[_signed(hone.gain_over(arm)) for arm in (naive, cell.matched)],
         _signed(patient.gain_over(naive)),
+        _signed(tolerant.gain_over(naive)),
+        _signed(tolerant.gain_over(cell.tolerant_matched)),
         *[f"{arm.truly_met:.1%}" for arm in (naive, hone)],
         f"{met_gain.value:+.1%} ± {met_gain.margin:.1%}",
-        *[f"{arm.calls:.1f}" for arm in (naive, hone, patient)],
+        *[f"{arm.calls:.1f}" for arm in (naive, hone, patient, tolerant)],
         *[f"{arm.overstated:+.3f}" for arm in (naive, hone)],
         hone.verdict_against(naive),
     ]

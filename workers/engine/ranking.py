@@ -10,10 +10,13 @@ SAME_SCORE = 1e-6
 class Ranking:
     """Keeps judged drafts in their order; scores compare only within one rubric."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: float = 0.0) -> None:
         self.best: Judgement | None = None
         self.base: Judgement | None = None
         """What is revised next: of several that rank as the best, the latest."""
+        self._tolerance = tolerance
+        self._top: Judgement | None = None
+        """The highest rank so far: the best, unless a revision within tolerance took its place."""
         self._judged: list[Judgement] = []
 
     def add(self, judgement: Judgement) -> float:
@@ -24,7 +27,7 @@ class Ranking:
     def change(self, judgement: Judgement, rated: Judgement) -> float:
         """Rank all drafts anew, one of them with another score; return what the last one raised."""
         self._judged = [rated if it is judgement else it for it in self._judged]
-        self.best = self.base = None
+        self.best = self.base = self._top = None
         return [self._placed(it) for it in self._judged][-1]
 
     def issues_of(self, path: str | None) -> Ledger:
@@ -55,19 +58,29 @@ class Ranking:
 
     def _placed(self, judgement: Judgement) -> float:
         gain = self._gain(judgement)
-        if self.best is None or judgement.rank > self.best.rank:
-            self.best = judgement
-        if judgement.rank == self.best.rank:
+        if self._top is None or judgement.rank > self._top.rank:
+            self._top = self.best = self.base = judgement
+        elif self._is_tolerable(judgement, self._top):
+            self.best = self.base = judgement
+        elif judgement.rank == self._top.rank:
             self.base = judgement
         return gain
 
+    def _is_tolerable(self, judgement: Judgement, top: Judgement) -> bool:
+        """Return whether a revision may stand for the best though it scores less."""
+        if not self._tolerance or judgement.scored.draft.parent is None:
+            return False
+        *kind, score = judgement.rank
+        *top_kind, top_score = top.rank
+        return kind == top_kind and score >= top_score - self._tolerance
+
     def _gain(self, judgement: Judgement) -> float:
-        """Return by how much a draft raises the best; a better kind of draft counts as 1."""
-        if self.best is None:
+        """Return by how much a draft raises the highest rank; a better kind counts as 1."""
+        if self._top is None:
             return 1.0
         *kind, score = judgement.rank
-        *best_kind, best_score = self.best.rank
-        return score - best_score if kind == best_kind else float(kind > best_kind)
+        *top_kind, top_score = self._top.rank
+        return score - top_score if kind == top_kind else float(kind > top_kind)
 
     def _parent_of(self, last: Judgement) -> Judgement | None:
         path = last.scored.draft.parent
