@@ -17,9 +17,9 @@ OnTimeout = Literal["approve", "reject", "finish"]
 ReviewAction = Annotated[
     Literal["approve", "reject", "revise", "replace", "rate"],
     Field(
-        description="`approve`: end with the draft under review; `reject`: end with it, not"
-        " passed; `revise`: revise it along the feedback; `replace`: go on with the draft that is"
-        " given; `rate`: override its score and go on under the rules."
+        description="`approve`: end with the draft under review; `reject`: end with the best one,"
+        " not passed; `revise`: revise the draft under review along the feedback; `replace`: go on"
+        " with the draft that is given; `rate`: override its score and go on under the rules."
     ),
 ]
 
