@@ -110,6 +110,11 @@ SELF_CORRECTION = {"strategy": {"kind": "self_correction"}, "validators": [{"kin
             "/models",
             "answers a task several times and compares the answers, which offline:editor cannot",
         ),
+        (
+            {"strategy": {"kind": "plan_execute"}},
+            "/models",
+            "plans and carries out steps, which offline:editor cannot",
+        ),
         ({"models": {"critic": "nobody:x"}}, "/models/critic", "openai:NAME"),
         (
             {"critics": {"panel": [{"name": "a"}, {"name": "b", "model": "openai:x"}]}},

@@ -6,6 +6,19 @@ import httpx
 import pytest
 
 
+async def test_tools_are_refused_where_calls_cannot_be_signed(api: httpx.AsyncClient) -> None:
+    tool = {"name": "a", "description": "b", "url": "https://example.com", "parameters": {}}
+    request = {"task": "Go.", "strategy": {"kind": "plan_execute"}, "tools": [tool]}
+    answer = await api.post("/v1/refinements", json=request)
+    assert answer.status_code == 422
+    errors = {it["pointer"]: it["detail"] for it in answer.json()["errors"]}
+    assert "HONE_SECRET_KEY" in errors["/tools"]
+    other = {**request, "strategy": {"kind": "iterative"}}
+    answer = await api.post("/v1/refinements", json=other)
+    assert answer.status_code == 422
+    assert "only the strategy plan_execute" in answer.text
+
+
 @pytest.mark.parametrize(
     ("validator", "setting"),
     [

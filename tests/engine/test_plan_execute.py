@@ -155,6 +155,9 @@ def test_no_more_steps_than_allowed_are_carried_out_and_the_last_is_not_followed
         (plan({**step("Do."), "arguments": {"id": 7}}), "arguments and no tool"),
         (plan({**step("Do.", "look_up"), "arguments": "{id: 7}"}), "steps/0/arguments"),
         (plan({**step("Do.", "look_up"), "arguments": [7]}), "steps/0/arguments"),
+        (plan(step("Do.", "look_up", id=float("nan"))), "steps/0/arguments"),
+        (plan({**step("Do.", "look_up"), "arguments": '{"id": 1e999}'}), "steps/0/arguments"),
+        (plan(step("Do.", "look_up", id="\ud800")), "Invalid JSON"),
         (plan(step("Look it up.", "look_up", id="seven")), "the arguments of look_up: not seven"),
     ],
 )

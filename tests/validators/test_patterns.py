@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.contract.json_schemas import MAX_VALUES
 from app.contract.patterns import MAX_ERRORS, check_validators
+from app.contract.tools import Tool
 from app.contract.validators import JsonSchemaValidator, LengthValidator, RegexValidator
 
 KEYWORDS = st.sampled_from(["$ref", "$id", "$schema", "type", "pattern", "allOf", "items", "$defs"])
@@ -36,6 +38,20 @@ def test_points_at_each_mistake() -> None:
         "/validators/2/schema/properties/a~1b/pattern",
         "/validators/2/schema/properties/a~1b/type",
     ]
+
+
+def test_points_at_a_mistake_in_the_parameters_of_a_tool() -> None:
+    tool = Tool(name="a", description="b", url="https://e.com", parameters={"type": "text"})
+    (error,) = check_validators((), [tool])
+    assert error.pointer == "/tools/0/parameters/type"
+
+
+def test_validators_and_tools_have_so_many_values_together() -> None:
+    half = {"enum": list(range(MAX_VALUES * 2 // 3))}
+    tool = Tool(name="a", description="b", url="https://e.com", parameters=half)
+    assert check_validators((), [tool]) == ()
+    (error,) = check_validators([schema(half)], [tool])
+    assert error.pointer == "/tools/0/parameters"
 
 
 @pytest.mark.parametrize(

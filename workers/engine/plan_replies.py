@@ -1,10 +1,10 @@
 """Reading plans. Fail closed: what cannot be played is returned with the error, never guessed."""
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
-from pydantic_core import from_json
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from workers.engine.asking import Unreadable
 from workers.engine.evidence import Source
@@ -14,19 +14,33 @@ from workers.engine.reading import Said, read_as
 MOST_STEPS = 30
 """Steps that one plan may have; how many are carried out is the strategy's to bound."""
 
+_WRITTEN: TypeAdapter[dict[str, Any] | None] = TypeAdapter(dict[str, Any] | None)
+
 
 def _object(value: Any) -> Any:
     """Take over arguments that were written as the text of a JSON object."""
     if not isinstance(value, str):
         return value
-    return from_json(value, allow_inf_nan=False) if value.strip() else None
+    try:
+        return _WRITTEN.validate_json(value) if value.strip() else None
+    except ValidationError:
+        raise ValueError("the text is no JSON object") from None
+
+
+def _finite(value: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Refuse what is no JSON (RFC 8259), such as NaN."""
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+Arguments = Annotated[dict[str, Any] | None, BeforeValidator(_object), AfterValidator(_finite)]
 
 
 class _Step(Said):
     instruction: str = Field(min_length=1, max_length=8_000)
     name: str | None = Field(None, max_length=200)
     tool: str | None = None
-    arguments: Annotated[dict[str, Any] | None, BeforeValidator(_object)] = None
+    arguments: Arguments = None
 
 
 class _Plan(Said):
