@@ -1,0 +1,59 @@
+"""A panel and its samples over real HTTP: who is asked, what counts, and what is told."""
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.model_replies import Asked, Reply, chat, critique
+from tests.e2e.models import answering
+from tests.e2e.town import open_town
+
+SCORES = {
+    "critique/reader": 0.9,
+    "critique/reader/2": 0.8,
+    "critique/reader/3": 0.7,
+    "critique/lawyer": 0.2,
+    "critique/lawyer/2": 0.4,
+    "critique/lawyer/3": 0.6,
+}
+PANEL = [
+    {"name": "reader"},
+    {
+        "name": "lawyer",
+        "model": {"model": "openai:strict", "temperature": 1},
+        "perspective": "A consumer lawyer.",
+        "adversarial": True,
+    },
+]
+
+
+async def test_a_panel_with_samples_judges_every_draft(tmp_path: Path) -> None:
+    heard: dict[str, Any] = {}
+
+    def judge(key: str, asked: Asked) -> Reply | None:
+        score = SCORES.get(key.removeprefix("iterations/1/"))
+        if score is None:
+            return None
+        heard[key] = asked.json
+        return chat(critique(1, "quality").replace("0.4", str(score)))
+
+    async with open_town(tmp_path, answering(judge)) as town:
+        critics = {"samples": 3, "panel": PANEL}
+        refinement_id = await town.submit(critics=critics, max_iterations=1)
+        ended = await town.ended(refinement_id)
+        assert (ended["stop_reason"], ended["usage"]["calls"]) == ("max_iterations", 7)
+        assert ended["result"]["score"] == 0.65
+        (judged,) = (await town.get(refinement_id, "/iterations"))["data"]
+        assert judged["scores"][0]["spread"] == 0.7
+        first = (await town.events(refinement_id))[0]["data"]
+        assert first["models"] == {
+            "generator": "openai:test",
+            "critic/reader": "openai:test",
+            "critic/lawyer": "openai:strict",
+        }
+    assert {body["model"] for key, body in heard.items() if "reader" in key} == {"test"}
+    for key, body in heard.items():
+        is_lawyer = "lawyer" in key
+        said = "\n".join(message["content"] for message in body["messages"])
+        assert ("A consumer lawyer." in said) is is_lawyer
+        assert (body["model"] == "strict") is is_lawyer
+        assert body.get("temperature") == (1 if is_lawyer else None)
