@@ -80,18 +80,12 @@ class Player:
 
     def _answer(self, move: Move[Any], limits: Limits) -> Any:
         match move:
-            case Ask(role="critic"):
-                return next(self.critic)
-            case Ask(brief=Plan() | Replan() as brief):
-                return said(brief) if self.planner is None else next(self.planner)
             case Ask():
-                return next(self.writer)
+                return self._asked(move)
             case Call():
                 return self.tool(move)
-            case Check(of="calls", draft=calls):
-                return self.fits(calls)
-            case Check(draft=draft):
-                return self.check(draft)
+            case Check(draft=text):
+                return self.fits(text) if move.of == "calls" else self.check(text)
             case Judged():
                 return limits
             case Review():
@@ -99,6 +93,13 @@ class Player:
             case Together(parts=parts):
                 return self._together(parts, limits)
         raise AssertionError(move)
+
+    def _asked(self, move: Ask) -> Any:
+        if move.role == "critic":
+            return next(self.critic)
+        if isinstance(move.brief, Plan | Replan):
+            return said(move.brief) if self.planner is None else next(self.planner)
+        return next(self.writer)
 
     def _together(self, parts: tuple[Play[Any], ...], limits: Limits) -> Any:
         done = [self._part(part, limits) for part in parts]
