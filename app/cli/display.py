@@ -126,10 +126,9 @@ def _asked(progress: Progress, refinement_id: str) -> list[str]:
     asked, until = progress.asked, progress.asked_until
     if asked is None or until is None:
         return []
-    what = f"{asked.path} with score {score_text(asked.score)}"
     others = "reject, revise --feedback TEXT, replace --draft FILE, rate --score S"
     return [
-        f"paused at {asked.key}: {asked.question} ({what})",
+        f"paused at {asked.key}: {asked.question}",
         f"  until {until:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}",
         f"  hone review {refinement_id}    shows the draft",
         f"  hone review {refinement_id} approve    or: {others}",

@@ -11,7 +11,7 @@ from app.cli.client_commands import RefinementId, Server, connected, watch_to_th
 from app.cli.drafting import Wishes, read_request, read_text, wished
 from app.cli.failures import CliError
 from app.cli.root import app, console
-from app.cli.words import say, score_text
+from app.cli.words import say
 from app.contract.reviews import ReviewAction
 
 ACTIONS = get_args(get_args(ReviewAction)[0])
@@ -91,6 +91,6 @@ def _show_pending(client: Client, refinement_id: str) -> None:
     if asked is None:
         raise CliError(f"{refinement_id} is not waiting for a review")
     shown = next(it for it in client.iterations(refinement_id) if it.path == asked.path)
-    say(console(), f"{asked.question}  ({asked.path}, score {score_text(shown.score)})", "bold")
+    say(console(), asked.question, "bold")
     say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
     say(console(), shown.draft)

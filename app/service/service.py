@@ -21,6 +21,7 @@ from app.service.casting import playing
 from app.service.continuing import continued
 from app.service.diffs import diff_of
 from app.service.iterations import iterations_of, numbered, within
+from app.service.reviewing import require_heeded
 from app.service.watching import Events, News, Watching
 from app.store import NewRefinement, Store, StoredEvent
 
@@ -188,15 +189,16 @@ class Service:
     ) -> Snapshot:
         """Let it go on with a reviewer's word; Conflict unless this review is pending.
 
-        Raises IdempotencyMismatch for a key that stood for another review of this refinement.
+        Raises InvalidRequest for feedback that its generator cannot heed, and IdempotencyMismatch
+        for a key that stood for another review of this refinement.
         """
+        require_heeded(review, await self._queued(tenant, refinement_id))
         return await self._store.review(tenant, refinement_id, review, key)
 
     async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:
         """Return the limits now in force; Conflict when it has ended."""
         if change.max_cost_usd is not None:
-            queued = (await self._store.decoded_events(tenant, refinement_id, 0, 1))[0].data
-            assert isinstance(queued, Queued)
+            queued = await self._queued(tenant, refinement_id)
             names = chain(queued.models.values(), *queued.fallbacks.values())
             self._admission.require_prices(names)
         return await self._store.change(tenant, refinement_id, change)
@@ -214,3 +216,8 @@ class Service:
         await self._store.ping()
         workers = await self._store.workers()
         return Readiness(workers=workers, warnings=() if workers else (NO_WORKER,))
+
+    async def _queued(self, tenant: str, refinement_id: str) -> Queued:
+        queued = (await self._store.decoded_events(tenant, refinement_id, 0, 1))[0].data
+        assert isinstance(queued, Queued)
+        return queued

@@ -44,7 +44,7 @@ async def test_a_paused_refinement_shows_what_is_asked_and_where_to_answer(
         {"action": "approve"},
         {"action": "approve", "score": 0.95},
         {"action": "reject", "feedback": "No."},
-        {"action": "revise", "feedback": "Shorter, please."},
+        {"action": "revise"},
         {"action": "replace", "draft": "My own words.\n"},
         {"action": "rate", "score": 0.25, "path": "iterations/0/review"},
     ],
@@ -87,6 +87,16 @@ async def test_a_word_that_cannot_be_meant_is_refused(
     refinement_id = await paused(api, worker)
     problem(await reviewed(api, refinement_id, said), 422, "invalid_request")
     assert (await api.get(f"/v1/refinements/{refinement_id}")).json()["status"] == "paused"
+
+
+async def test_words_that_the_offline_editor_cannot_follow_are_refused(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    refinement_id = await paused(api, worker)
+    said = {"action": "revise", "feedback": "Shorter, please."}
+    refused = problem(await reviewed(api, refinement_id, said), 422, "invalid_request")
+    assert refused["errors"][0]["pointer"] == "/feedback"
+    assert "replace the draft" in refused["detail"]
 
 
 async def test_a_review_of_another_step_than_the_one_pending_is_a_conflict(
