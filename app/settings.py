@@ -105,7 +105,7 @@ class Settings(BaseSettings):
     )
     retention_s: int = Field(86_400, ge=1, description="Seconds an ended refinement is kept.")
     secret_key: SecretKey | None = Field(
-        None, description="Signs calls to validators; needed only with them."
+        None, description="Signs calls to validators and tools; needed only with them."
     )
     python_tests: bool = Field(
         False, description="Run `python_tests` validators, in a sandbox; not as root."

@@ -86,11 +86,12 @@ def first_judgement(
 def to_write(
     request: RefinementRequest, models: Mapping[str, ModelChoice], asked_bytes: int
 ) -> tuple[Estimate, ...]:
-    """Return what a first draft consumes at most, written and judged from a prompt of that many
-    bytes, its reply and, where there are tools, one result."""
+    """Return what a first draft consumes at most, written and judged from what a prompt of that
+    many bytes holds, its reply and, where there are tools, one result."""
     generator = models["generator"]
     written = generator.max_output_tokens * OUTPUT_BYTES_PER_TOKEN
-    material = asked_bytes + written + (MAX_RESULT if request.tools else 0)
+    observed = written + (MAX_RESULT if request.tools else 0)
+    material = PROMPT_BYTES + asked_bytes + observed  # whose instructions may be shorter
     added = max(0, material - prompt_bytes(request))
     return (estimate(generator, material), *to_judge(request, models, added + written))
 
