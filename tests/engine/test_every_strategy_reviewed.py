@@ -67,6 +67,16 @@ def test_a_text_of_the_reviewers_own_is_judged_and_reviewed_again(kind: str, whe
 
 
 @pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
+def test_a_text_of_the_reviewers_own_is_verified_where_every_draft_is(when: str) -> None:
+    model = judged_by(lambda path, name: 0.9, drafts(), lambda: True)
+    model.reviewer = iter([REPLACE, APPROVE])
+    strategy = {"kind": "chain_of_verification"}
+    outcome = model.play(request(strategy=strategy, review={"when": when}))
+    assert f"{outcome.best.path}/verify/questions" in model.paths
+    assert (outcome.best.scored.draft.text, outcome.passed) == (OURS, False)
+
+
+@pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
 @pytest.mark.parametrize("kind", STRATEGIES)
 def test_a_rating_is_the_score_and_nothing_ranks_by_the_old_one(kind: str, when: str) -> None:
     outcome, (reviewed,) = played(kind, when, Word("approve", score=0.97))

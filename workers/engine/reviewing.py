@@ -2,10 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from app.contract.limits import Limits
+from app.contract.reasoning_strategies import (
+    ChainOfVerificationStrategy,
+    SelfConsistencyStrategy,
+)
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
+from app.contract.strategies import SelfCorrectionStrategy
 from workers.engine.agreement import afterwards
 from workers.engine.briefs import Task
 from workers.engine.inner import ALL_PASS, below
@@ -13,6 +19,7 @@ from workers.engine.judging import judge, validate
 from workers.engine.moves import Draft, Judged, Judgement, Play, Review, Scored, Stop, within
 from workers.engine.search import Outcome, Own, Search, Wish
 from workers.engine.steps import propose
+from workers.engine.verification import judge_and_verify
 
 MOST_ROUNDS = 50
 """How often a reviewer can send an outcome back."""
@@ -30,12 +37,16 @@ class Bench:
 
     @classmethod
     def of(cls, request: RefinementRequest, task: Task) -> "Bench":
-        """Return the critic, or the validators where they alone have a say."""
-        if request.strategy.kind == "self_correction":
-            return cls(replace(task, criteria=()), validate, ALL_PASS)
-        if request.strategy.kind == "self_consistency":
-            return cls(replace(task, criteria=()), afterwards)
-        return cls(task)
+        """Return the critic, or who else has a say in the strategy of a request."""
+        match request.strategy:
+            case SelfCorrectionStrategy():
+                return cls(replace(task, criteria=()), validate, ALL_PASS)
+            case SelfConsistencyStrategy():
+                return cls(replace(task, criteria=()), afterwards)
+            case ChainOfVerificationStrategy(max_questions=most):
+                return cls(task, partial(judge_and_verify, most))
+            case _:
+                return cls(task)
 
 
 async def reviewed(

@@ -7,7 +7,8 @@ from app.contract.judgement import Finding, OnFail, Quotation
 from workers.engine.asking import Unreadable, ask
 from workers.engine.briefs import Answer, Contradict, Question, Task
 from workers.engine.evidence import Source
-from workers.engine.moves import Play, Scored, Stop, within
+from workers.engine.judging import judge
+from workers.engine.moves import Draft, Play, Scored, Stop, within
 from workers.engine.reading import Said, read_as, text_in
 from workers.engine.steps import question, surviving
 
@@ -49,13 +50,19 @@ Answered = tuple[str, str]
 """A question and its answer."""
 
 
+async def judge_and_verify(most: int, task: Task, draft: Draft) -> Scored:
+    """Return a draft with its verdict and with what at most so many questions find in it."""
+    scored = await judge(task, draft)
+    return await verified(scored, within("verify", contradictions(task, draft.text, most)))
+
+
 async def verified(scored: Scored, part: Play[tuple[Finding, ...]]) -> Scored:
     """Return a judged draft with what its verification finds; a finding keeps it from passing.
 
     So does a stop from outside while it is verified: the draft stays, and does not pass unseen.
     """
     try:
-        found = await within("verify", part)
+        found = await part
     except Stop:
         found = (NOT_VERIFIED,)
     return replace(scored, findings=(*scored.findings, *found), valid=scored.valid and not found)

@@ -3,11 +3,10 @@
 from app.contract.limits import Limits
 from app.contract.reasoning_strategies import ChainOfVerificationStrategy
 from workers.engine.briefs import Task
-from workers.engine.judging import judge
 from workers.engine.moves import Scored, within
 from workers.engine.search import Outcome, Search
 from workers.engine.steps import propose
-from workers.engine.verification import contradictions, verified
+from workers.engine.verification import judge_and_verify
 
 
 async def chain_of_verification(
@@ -27,6 +26,4 @@ async def chain_of_verification(
 
 
 async def _verified(task: Task, search: Search, plan: ChainOfVerificationStrategy) -> Scored:
-    draft = await propose(task, search)
-    scored = await judge(task, draft)
-    return await verified(scored, contradictions(task, draft.text, plan.max_questions))
+    return await judge_and_verify(plan.max_questions, task, await propose(task, search))
