@@ -38,6 +38,10 @@ def submit(
     max_iterations: Annotated[int | None, typer.Option(help="Drafts written at most.")] = None,
     model: Annotated[str | None, typer.Option(help="Plays every role: provider:name.")] = None,
     strategy: Annotated[str | None, typer.Option(help="Shape of the loop.")] = None,
+    review: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Ask a person: each_iteration or before_completion."),
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="A whole request, as a JSON file.")] = None,
     follow: Annotated[bool, typer.Option("--watch", help="Show it until it has ended.")] = False,
     server: Server = None,
@@ -48,7 +52,7 @@ def submit(
     """
     started_from = read_request(json, sys.stdin.buffer) if json else {}
     draft = read_text(file, sys.stdin.buffer) if file else None
-    wishes = Wishes(task, criterion or (), threshold, max_iterations, model, strategy)
+    wishes = Wishes(task, criterion or (), threshold, max_iterations, model, strategy, review)
     with connected(server) as client:
         submitted = client.submit(request_of(draft, wishes, started_from))
         say(console(), submitted.id)

@@ -19,6 +19,7 @@ class Wishes:
     max_iterations: int | None = None
     model: str | None = None
     strategy: str | None = None
+    review: str | None = None
 
 
 def request_of(draft: str | None, wishes: Wishes, started_from: dict[str, Any]) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def wished(wishes: Wishes) -> dict[str, Any]:
         "criteria": [_criterion(text) for text in wishes.criteria] or None,
         "models": {"generator": wishes.model, "critic": wishes.model} if wishes.model else None,
         "strategy": {"kind": wishes.strategy} if wishes.strategy else None,
+        "review": {"when": wishes.review} if wishes.review else None,
     }
     return {name: value for name, value in asked.items() if value is not None}
 

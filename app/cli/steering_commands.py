@@ -67,6 +67,10 @@ def continue_(
     max_iterations: Annotated[int | None, typer.Option(help="Drafts written at most.")] = None,
     model: Annotated[str | None, typer.Option(help="Plays every role: provider:name.")] = None,
     strategy: Annotated[str | None, typer.Option(help="Shape of the loop.")] = None,
+    review: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Ask a person: each_iteration or before_completion."),
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="What is different, as a JSON file.")] = None,
     follow: Annotated[bool, typer.Option("--watch", help="Show it until it has ended.")] = False,
     server: Server = None,
@@ -76,9 +80,8 @@ def continue_(
     Exit code: 0; with --watch 1 if it failed or was canceled.
     """
     different: dict[str, Any] = read_request(json, sys.stdin.buffer) if json else {}
-    different |= wished(
-        Wishes(threshold=threshold, max_iterations=max_iterations, model=model, strategy=strategy)
-    )
+    wishes = Wishes(None, (), threshold, max_iterations, model, strategy, review)
+    different |= wished(wishes)
     with connected(server) as client:
         child = client.continue_(refinement_id, different)
         say(console(), child.id)

@@ -49,7 +49,17 @@ def test_submit_sends_what_was_asked_for_and_nothing_else(
     draft = tmp_path / "draft.txt"
     draft.write_text("Größer.", encoding="utf-8")
     options = "--criterion clarity=Plain=simple --criterion tone --threshold 0.9 --max-iterations 2"
-    hone("submit", str(draft), *options.split(), "--model", "openai:x", "--strategy", "critique")
+    hone(
+        "submit",
+        str(draft),
+        *options.split(),
+        "--model",
+        "openai:x",
+        "--strategy",
+        "critique",
+        "--review",
+        "before_completion",
+    )
     assert json.loads(server.asked[0].body) == {
         "draft": "Größer.",
         "criteria": [{"name": "clarity", "description": "Plain=simple"}, {"name": "tone"}],
@@ -57,6 +67,7 @@ def test_submit_sends_what_was_asked_for_and_nothing_else(
         "max_iterations": 2,
         "models": {"generator": "openai:x", "critic": "openai:x"},
         "strategy": {"kind": "critique"},
+        "review": {"when": "before_completion"},
     }
 
 
