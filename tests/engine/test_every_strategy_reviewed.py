@@ -21,7 +21,8 @@ DRIVEN_BY_VALIDATORS = {"self_correction": {"validators": [{"kind": "json"}]}}
 
 def played(kind: str, when: str, *words: Word) -> tuple[Outcome, list[Judgement]]:
     """Play the strategy with a reviewer; return the outcome and what was shown to them."""
-    model = judged_by(lambda path, name: 0.5, drafts())
+    chains = (f"1. {text}\n2. So be it." for text in drafts())
+    model = judged_by(lambda path, name: 0.5, chains)
     model.reviewer = iter(words)
     fields: dict[str, Any] = {**(REQUESTS | DRIVEN_BY_VALIDATORS).get(kind, {})}
     strategy = {"kind": kind, **fields.pop("strategy", {})}
