@@ -47,3 +47,14 @@ class SelfConsistencyStrategy(Contract):
         if pattern is not None:
             compile_answer(pattern)
         return pattern
+
+
+class ReasoningRevisionStrategy(Contract):
+    """Reason in numbered steps; find the first faulty one and redo only it and what follows.
+
+    The steps before it stay byte for byte. A chain with a faulty step does not pass. (Step-level
+    correction, StepCo, arXiv 2410.12934; told where the error is, models mend it, arXiv
+    2311.08516.)
+    """
+
+    kind: Literal["reasoning_revision"]

@@ -4,13 +4,15 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from app.contract.criteria import QUALITY, Criterion, Name
+from app.contract.chains import NotAChain, chain_of
+from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Name
 from app.contract.drafts import MAX_TEXT
 from app.contract.judgement import OnFail
 from app.contract.judging import Critics
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.model import Contract
 from app.contract.models import ModelChoice, ModelName, Models
+from app.contract.outputs import Output
 from app.contract.reviews import ReviewPlan
 from app.contract.strategies import SIMPLE, AnyStrategy, IterativeStrategy
 from app.contract.tools import Tool
@@ -47,7 +49,7 @@ class RefinementRequest(Contract):
     task: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
     draft: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
     context: tuple[ContextDocument, ...] = Field((), max_length=32)
-    criteria: tuple[Criterion, ...] = Field((), max_length=20)
+    criteria: Criteria = ()
     critics: Critics = Critics()
     strategy: AnyStrategy = IterativeStrategy(kind="iterative")
     threshold: Threshold = 0.85
@@ -59,6 +61,9 @@ class RefinementRequest(Contract):
     )
     compare: bool = Field(
         False, description="Have the result compared, blind, with the draft it started from."
+    )
+    outputs: tuple[Output, ...] = Field(
+        (), max_length=10, description="Further texts, written side by side from the final draft."
     )
     models: Models = Models()
     review: ReviewPlan | None = None
@@ -114,6 +119,15 @@ class RefinementRequest(Contract):
         return self
 
     @model_validator(mode="after")
+    def _is_a_chain(self) -> Self:
+        if self.strategy.kind == "reasoning_revision" and self.draft is not None:
+            try:
+                chain_of(self.draft)
+            except NotAChain as error:
+                raise ValueError(f"reasoning_revision revises numbered steps: {error}") from None
+        return self
+
+    @model_validator(mode="after")
     def _has_iterations_enough(self) -> Self:
         needed, kind = 0, self.strategy.kind
         if self.strategy.kind == "best_of_n":
@@ -136,17 +150,18 @@ class RefinementRequest(Contract):
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
         for field, names in (
-            ("criteria", [criterion.name for criterion in self.criteria]),
+            ("criteria", [criterion.name for criterion in self.judged_on()]),
             ("context", [document.name for document in self.context]),
             ("tools", [tool.name for tool in self.tools]),
+            ("outputs", [output.name for output in self.outputs]),
         ):
             if len(set(names)) < len(names):
                 raise ValueError(f"two {field} have the same name")
         return self
 
     def judged_on(self) -> tuple[Criterion, ...]:
-        """Return the criteria, or the one that stands in when none were given."""
-        return self.criteria or (QUALITY,)
+        """Return the criteria, or the one that stands in when none were given, or not yet."""
+        return (QUALITY,) if self.criteria == AUTO else self.criteria or (QUALITY,)
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         """Return every set of criteria that a critic is asked to judge on."""

@@ -18,6 +18,7 @@ from app.contract.parted_strategies import (
 from app.contract.planning import PlanExecuteStrategy
 from app.contract.reasoning_strategies import (
     ChainOfVerificationStrategy,
+    ReasoningRevisionStrategy,
     SelfConsistencyStrategy,
 )
 
@@ -114,6 +115,7 @@ AnyStrategy = Annotated[
     | StepwiseStrategy
     | ChainOfVerificationStrategy
     | SelfConsistencyStrategy
+    | ReasoningRevisionStrategy
     | NestedStrategy
     | PlanExecuteStrategy,
     Field(discriminator="kind"),
@@ -126,6 +128,7 @@ SIMPLE = (
     BestOfNStrategy,
     ChainOfVerificationStrategy,
     SelfConsistencyStrategy,
+    ReasoningRevisionStrategy,
     PlanExecuteStrategy,
 )
 """Those that judge on the request's criteria alone."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, get_args
 
+from app.contract.criteria import AUTO
 from app.contract.providers import PROVIDERS, Provider, provider_of
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.settings import Settings
@@ -22,6 +23,7 @@ PLAYING: Mapping[str, tuple[Role, ...]] = {
     "plan_execute": ("generator", "critic"),
     "chain_of_verification": ("generator", "critic"),
     "self_consistency": ("generator", "critic"),
+    "reasoning_revision": ("generator", "critic"),
 }
 """The roles of each strategy: a model that plays none is never called."""
 
@@ -38,6 +40,7 @@ JUDGING_ALONE = {
 
 NEEDING_LANGUAGE: Mapping[str, str] = {
     "chain_of_verification": "asks and answers questions about what a text says",
+    "reasoning_revision": "reasons in steps and finds the faulty one",
     "self_consistency": "answers a task several times and compares the answers",
     "plan_execute": "plans and carries out steps",
 }
@@ -105,8 +108,10 @@ class Casting:
 
 def playing(request: RefinementRequest) -> tuple[str, ...]:
     """Return under which names the models are chosen that the request can call."""
-    around = ("critic",) if request.compare else ()
-    return tuple(dict.fromkeys((*_playing(request), *around)))
+    is_critic = request.compare or request.criteria == AUTO
+    around = {"critic": is_critic, "generator": bool(request.outputs)}
+    added = (role for role, is_asked in around.items() if is_asked)
+    return tuple(dict.fromkeys((*_playing(request), *added)))
 
 
 def _playing(request: RefinementRequest) -> tuple[str, ...]:

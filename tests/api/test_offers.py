@@ -26,7 +26,7 @@ from app.store import WorkerStore
 OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"
 STRATEGIES = {
     "iterative", "critique", "self_correction", "best_of_n", "multi_pass", "stepwise", "nested",
-    "chain_of_verification", "self_consistency", "plan_execute",
+    "chain_of_verification", "self_consistency", "reasoning_revision", "plan_execute",
 }  # fmt: skip
 VALIDATORS = {
     "length", "contains", "excludes", "regex", "json", "json_schema", "yaml", "toml", "xml",

@@ -103,6 +103,11 @@ SELF_CORRECTION = {"strategy": {"kind": "self_correction"}, "validators": [{"kin
             "asks and answers questions about what a text says, which offline:editor cannot",
         ),
         (
+            {"draft": "1. It is so.", "strategy": {"kind": "reasoning_revision"}},
+            "/models",
+            "reasons in steps and finds the faulty one, which offline:editor cannot",
+        ),
+        (
             {
                 "draft": None,
                 "strategy": {"kind": "self_consistency", "n": 3},
@@ -161,6 +166,11 @@ SELF_CORRECTION = {"strategy": {"kind": "self_correction"}, "validators": [{"kin
             {**SELF_CORRECTION, "compare": True, "models": {"critic": "anthropic:x"}},
             "/models/critic",
             "ANTHROPIC_API_KEY",
+        ),
+        (
+            {"outputs": [{"name": "subject", "instructions": "A subject line."}]},
+            "/outputs",
+            "models.generator",
         ),
         ({"threshold": 1.5}, "/threshold", "less than"),
         ({"color": "red"}, "/color", "not permitted"),

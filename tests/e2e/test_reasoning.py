@@ -7,7 +7,7 @@ from benchmarks.model_replies import Asked, Behaviour, Reply, chat
 from tests.e2e.models import key_of
 from tests.e2e.town import open_town
 from tests.engine.player import verdict
-from tests.engine.saying import contradictions, questions
+from tests.engine.saying import contradictions, questions, steps
 
 WRONG = "Refunds take 30 days."
 RIGHT = "Refunds take 14 days."
@@ -64,3 +64,20 @@ async def test_the_answer_that_most_samples_give_is_returned(tmp_path: Path) -> 
             "2 of 3 samples: 42.0",
             "2 of 3 samples: 42",
         ]
+
+
+async def test_a_faulty_step_is_done_anew_and_those_before_it_stay(tmp_path: Path) -> None:
+    said = {
+        "iterations/1/draft": "1. Two and two are four.\n2. So it is five.",
+        "iterations/1/critique": verdict(0.9),
+        "iterations/1/verify": steps(True, False),
+        "iterations/2/revise": "2. So it is four.",
+        "iterations/2/critique": verdict(0.9),
+        "iterations/2/verify": steps(True, True),
+    }
+    async with open_town(tmp_path, saying(said)) as town:
+        ended = await town.ended(await town.submit(strategy={"kind": "reasoning_revision"}))
+        assert (ended["stop_reason"], ended["usage"]["calls"]) == ("threshold_met", len(said))
+        assert ended["result"]["draft"] == "1. Two and two are four.\n2. So it is four."
+        diff = await town.get(ended["id"], "/diff?from=1&to=2")
+        assert [it["op"] for it in diff["operations"]] == ["equal", "replace"]

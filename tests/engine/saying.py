@@ -2,7 +2,17 @@
 
 import json
 
-from workers.engine.briefs import Answer, Brief, Compare, Contradict, Plan, Question, Replan, Vote
+from workers.engine.briefs import (
+    Answer,
+    Brief,
+    CheckSteps,
+    Compare,
+    Contradict,
+    Plan,
+    Question,
+    Replan,
+    Vote,
+)
 
 Pair = tuple[str, str]
 
@@ -45,6 +55,15 @@ def revised(
     return json.dumps({"goal_met": verdict, **json.loads(plan(*steps))})
 
 
+def steps(*correct: bool) -> str:
+    """A verdict on step 1, 2, 3 ... of a chain."""
+    said = [
+        {"step": number, "why": "It follows." if it else "It does not follow.", "correct": it}
+        for number, it in enumerate(correct, 1)
+    ]
+    return json.dumps({"steps": said})
+
+
 def said(brief: Brief, *, finds_fault: bool = False) -> str | None:
     """Return a reply that can be read, or None when a text or a verdict is asked for."""
     reply: str | None = None
@@ -61,6 +80,8 @@ def said(brief: Brief, *, finds_fault: bool = False) -> str | None:
             reply = plan("Find out.")
         case Replan():
             reply = revised()
+        case CheckSteps():
+            return steps(True, not finds_fault)
         case Vote():
             reply = json.dumps(
                 {"groups": [[number] for number in range(1, len(brief.answers) + 1)]}

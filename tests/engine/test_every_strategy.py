@@ -26,6 +26,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "nested": {"strategy": {"parts": PARTS}},
     "chain_of_verification": {},
     "self_consistency": {"strategy": {"vote": "judge"}},
+    "reasoning_revision": {},
     "plan_execute": {},
 }
 LONG_ENOUGH = 60
@@ -55,7 +56,7 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
 
     def writer() -> Iterator[str | Refusal]:
         for number, text in enumerate(drafts(), 1):
-            yield text if number <= stops_after else Stop()
+            yield f"1. {text}\n2. So be it." if number <= stops_after else Stop()
 
     fields = {"critics": critics, **REQUESTS.get(kind, {})}
     strategy = {"kind": kind, **fields.pop("strategy", {})}

@@ -10,7 +10,7 @@ from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.player import Player, Refusal, player, request
-from workers.engine.moves import Judged, Scored, StepFailed, Stop
+from workers.engine.moves import Judged, Scored, StepFailed, Stop, Word
 
 GONE = StepFailed("model_unavailable", "gone")
 ANSWER = r"(?i)answer: (.+)"
@@ -153,6 +153,16 @@ def test_groups_that_do_not_hold_every_number_once_are_asked_for_again(bad: str)
 def test_stopped_before_the_vote_the_answers_are_compared_exactly() -> None:
     outcome = drawing("a", "b", "b", votes=[Stop()]).play(consistent(3, vote="judge"))
     assert (outcome.best.path, outcome.best.scored.score) == ("iterations/2", 0.666667)
+
+
+@pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
+def test_what_a_reviewer_asks_for_is_validated_and_has_no_share(when: str) -> None:
+    model = drawing("a", "b", "b", "c")
+    model.reviewer = iter([Word("revise", feedback="Say c."), Word("approve")])
+    outcome = model.play(consistent(3, review={"when": when}))
+    assert (outcome.best.scored.draft.text, outcome.best.scored.score) == ("c", None)
+    assert (outcome.score_from, outcome.reason) == ("agreement", StopReason.APPROVED)
+    assert not model.asked("critic")
 
 
 def test_a_changed_threshold_is_the_one_that_counts() -> None:

@@ -8,10 +8,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.engine.saying import contradictions, plan, preference, questions, revised, step
+from tests.engine.saying import (
+    contradictions,
+    plan,
+    preference,
+    questions,
+    revised,
+    step,
+    steps,
+)
 from tests.workers.stage import Answers, Words, scores, verdict
 from workers.endpoints import EndpointUnavailable
-from workers.engine.briefs import Answer, Compare, Contradict, Judge, Question, Vote
+from workers.engine.briefs import (
+    Answer,
+    CheckSteps,
+    Compare,
+    Contradict,
+    Derive,
+    Judge,
+    Question,
+    Redo,
+    Vote,
+)
 from workers.models.port import ModelCall, ModelRefused
 from workers.validators import Outside
 
@@ -134,20 +152,50 @@ def sampling() -> Answers:
     return Answers(answer)
 
 
+ORDERED = [
+    {"name": "subject", "instructions": "A subject line."},
+    {"name": "summary", "instructions": "One sentence."},
+]
+
+
 def followed_up(models: Answers) -> Answers:
     """The same models, asked for more than drafts and verdicts."""
 
     async def answer(key: str, call: ModelCall) -> str:
         if isinstance(call.brief, Compare):
             return preference("B" if key == "compare/1" else "A")
+        if key == "outputs/summary":
+            raise ModelRefused("no")
+        if isinstance(call.brief, Derive):
+            return f"Text of {key}."
         return await models.answer(key, call)
+
+    return Answers(answer)
+
+
+def reasoning() -> Answers:
+    """A chain whose second step is faulty until it is done anew twice; one reply miscounts."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        match call.brief:
+            case Judge():
+                return verdict(0.9, call)
+            case CheckSteps():
+                return steps(True, key.startswith("iterations/3"))
+            case Redo() if key == "iterations/2/revise":
+                return "1. Not asked for."
+            case Redo():
+                return f"2. Text of {key}."
+        return f"1. It begins.\n2. Text of {key}."
 
     return Answers(answer)
 
 
 SCENES: dict[str, Scene] = {
     "plan_execute": Scene({"tools": [LOOK_UP]}, planning),
-    "iterative": Scene({"compare": True}, lambda: followed_up(scores(0.4, 0.7, 0.6))),
+    "iterative": Scene(
+        {"compare": True, "outputs": ORDERED}, lambda: followed_up(scores(0.4, 0.7, 0.6))
+    ),
     "critique": Scene({"draft": "We refund."}, lambda: scores(0.4)),
     "best_of_n": Scene(
         {"strategy": {"n": 3, "refine": True}, "max_iterations": 5},
@@ -177,6 +225,7 @@ SCENES: dict[str, Scene] = {
         },
         lambda: improving(0.5, 0.1),
     ),
+    "reasoning_revision": Scene({}, reasoning),
     "self_consistency": Scene(
         {"strategy": {"n": 4, "vote": "judge"}, "max_iterations": 4}, sampling
     ),

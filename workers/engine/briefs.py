@@ -54,6 +54,13 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
+class ListCriteria:
+    """List what a text will be judged on, from the task; from its draft only if there is none."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
 class Revise:
     """Revise a draft: what failed is named, what is good is to be kept."""
 
@@ -81,6 +88,33 @@ class Answer:
 
     task: Task
     question: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Write a first draft in numbered steps."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSteps:
+    """Say of each numbered step whether it is correct, up to the first that is not."""
+
+    task: Task
+    draft: str
+
+
+@dataclass(frozen=True, slots=True)
+class Redo:
+    """Do the steps from number `first` on anew; what is `kept` stands before them and stays."""
+
+    task: Task
+    kept: str
+    rest: str
+    first: int
+    failing: tuple[str, ...]
+    critique: Critique
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +162,15 @@ class Replan:
 
 
 @dataclass(frozen=True, slots=True)
+class Derive:
+    """Write a further text, as ordered, from a finished one."""
+
+    task: Task
+    draft: str
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
 class Compare:
     """Say which of two texts does better what the task asks, blind as in judging one."""
 
@@ -137,7 +180,22 @@ class Compare:
 
 
 Brief = (
-    Write | Judge | Revise | Question | Answer | Contradict | Vote | Plan | Do | Replan | Compare
+    Write
+    | Judge
+    | ListCriteria
+    | Revise
+    | Question
+    | Answer
+    | Contradict
+    | Vote
+    | Plan
+    | Do
+    | Replan
+    | Compare
+    | Derive
+    | Reason
+    | CheckSteps
+    | Redo
 )
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from app.contract.limits import Limits
 from app.contract.reasoning_strategies import (
     ChainOfVerificationStrategy,
+    ReasoningRevisionStrategy,
     SelfConsistencyStrategy,
 )
 from app.contract.requests import RefinementRequest
@@ -18,7 +19,8 @@ from workers.engine.inner import ALL_PASS, below
 from workers.engine.judging import judge, validate
 from workers.engine.moves import Draft, Judged, Judgement, Play, Review, Scored, Stop, within
 from workers.engine.search import Outcome, Own, Search, Wish
-from workers.engine.steps import propose
+from workers.engine.stepping import judge_and_check, redone
+from workers.engine.steps import Revised, propose
 from workers.engine.verification import judge_and_verify
 
 MOST_ROUNDS = 50
@@ -34,6 +36,7 @@ class Bench:
     task: Task
     judge: Callable[[Task, Draft], Play[Scored]] = judge
     own: Own = Own()  # noqa: RUF009 - frozen
+    revised: Revised | None = None
 
     @classmethod
     def of(cls, request: RefinementRequest, task: Task) -> "Bench":
@@ -45,6 +48,8 @@ class Bench:
                 return cls(replace(task, criteria=()), afterwards)
             case ChainOfVerificationStrategy(max_questions=most):
                 return cls(task, partial(judge_and_verify, most))
+            case ReasoningRevisionStrategy():
+                return cls(task, judge_and_check, revised=redone)
             case _:
                 return cls(task)
 
@@ -103,7 +108,7 @@ async def _again(bench: Bench, limits: Limits, wish: Wish) -> Outcome:
     with Search(limits, starts_with_own_draft=False, own=bench.own) as search:
         search.wish = wish
         at = search.upcoming
-        draft = await within(at, propose(bench.task, search))
+        draft = await within(at, propose(bench.task, search, revised=bench.revised))
         await search.judged(await within(at, bench.judge(bench.task, draft)))
         search.settle(StopReason.COMPLETED)
     return search.outcome()

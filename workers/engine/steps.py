@@ -1,6 +1,6 @@
 """What strategies are made of: propose a draft, and play parts side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.contract.drafts import sha256_of
@@ -24,18 +24,26 @@ from workers.engine.prompts import render
 from workers.engine.reading import text_in
 from workers.engine.search import Search, Wish
 
+First = Callable[[Task], Play[Draft]]
+Revised = Callable[[Task, Scored, str, float, Ledger], Play[Draft]]
 
-async def propose(task: Task, search: Search) -> Draft:
+
+async def propose(
+    task: Task, search: Search, first: First | None = None, revised: Revised | None = None
+) -> Draft:
     """Return the next draft: what a reviewer asked for, a revision of the best, the client's own
-    or a first one."""
+    or a first one.
+
+    `first` and `revised` are how a strategy writes and revises that does it in its own way.
+    """
     if search.wish is not None:
-        return await _wished(task, search.wish, search.limits.threshold)
+        return await _wished(task, search.wish, search.limits.threshold, revised or revise)
     if search.base is not None:
-        base = search.base
-        return await revise(task, base.scored, base.path, search.limits.threshold, base.issues)
+        base, threshold = search.base, search.limits.threshold
+        return await (revised or revise)(task, base.scored, base.path, threshold, base.issues)
     if task.draft is not None:
         return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
-    return _draft(await write(task))
+    return await first(task) if first else _draft(await write(task))
 
 
 async def write(task: Task) -> str:
@@ -54,7 +62,7 @@ async def revise(
     return _draft(text, parent, failing)
 
 
-async def _wished(task: Task, wish: Wish, threshold: float) -> Draft:
+async def _wished(task: Task, wish: Wish, threshold: float, revised: Revised) -> Draft:
     """Return a reviewer's own text, or a revision of the draft they were shown that mends what they
     said first."""
     scored, word = wish.of.scored, wish.word
@@ -63,7 +71,7 @@ async def _wished(task: Task, wish: Wish, threshold: float) -> Draft:
     if word.feedback is not None:
         said = Finding(source="reviewer", kind="review", message=word.feedback)
         scored = replace(scored, findings=(said, *scored.findings))
-    return await revise(task, scored, wish.of.path, threshold, wish.of.issues)
+    return await revised(task, scored, wish.of.path, threshold, wish.of.issues)
 
 
 async def surviving(path: str, parts: Sequence[Play[Reply]]) -> tuple[Reply | None, ...]:

@@ -13,6 +13,7 @@ from workers.engine.strategies.iterative import iterative
 from workers.engine.strategies.multi_pass import multi_pass
 from workers.engine.strategies.nested import nested
 from workers.engine.strategies.plan_execute import plan_execute
+from workers.engine.strategies.reasoning_revision import reasoning_revision
 from workers.engine.strategies.self_consistency import self_consistency
 from workers.engine.strategies.self_correction import self_correction
 from workers.engine.strategies.stepwise import stepwise
@@ -27,6 +28,7 @@ STRATEGIES: dict[str, Strategy] = {
     "stepwise": stepwise,
     "chain_of_verification": chain_of_verification,
     "self_consistency": self_consistency,
+    "reasoning_revision": reasoning_revision,
     "plan_execute": plan_execute,
     "nested": lambda task, limits, plan: nested(task, limits, plan, STRATEGIES[plan.body.kind]),
 }

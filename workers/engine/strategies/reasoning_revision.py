@@ -1,0 +1,26 @@
+"""Numbered steps, redone from the first faulty one."""
+
+from app.contract.limits import Limits
+from app.contract.reasoning_strategies import ReasoningRevisionStrategy
+from workers.engine.briefs import Task
+from workers.engine.moves import within
+from workers.engine.search import Outcome, Search
+from workers.engine.stepping import judge_and_check, reasoned, redone
+from workers.engine.steps import propose
+
+
+async def reasoning_revision(
+    task: Task, limits: Limits, _plan: ReasoningRevisionStrategy
+) -> Outcome:
+    """Reason in numbered steps, find the first faulty one, and redo only it and what follows.
+
+    Models cannot find their errors but mend them when told where (arXiv:2311.08516); step by step:
+    StepCo (arXiv:2410.12934), process supervision (arXiv:2305.20050). The steps before the faulty
+    one stay byte for byte. When no step is faulty and the chain fails for another reason, nothing
+    says which steps are to stay: all are done anew. An iteration costs 3 calls.
+    """
+    with Search.of(task, limits) as search:
+        for at in search.iterations():
+            draft = await within(at, propose(task, search, reasoned, redone))
+            await search.judged(await within(at, judge_and_check(task, draft)))
+    return search.outcome()
