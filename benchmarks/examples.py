@@ -1,6 +1,7 @@
 """One real example of every strategy, played and told: `python -m benchmarks.examples [PAGE]`.
 
-Only what `offline:editor` can play is here: a scripted model's scores would prove nothing.
+What `offline:editor` cannot play is played by a script, whose scores would prove nothing: they are
+not shown.
 """
 
 import asyncio
@@ -14,14 +15,17 @@ from app.cli.demo import rough_text
 from app.contract.requests import RefinementRequest
 from benchmarks.broken_json import SCHEMA, broken
 from benchmarks.playing import Player
+from benchmarks.scripted_examples import SCRIPTED
 from workers.engine.strategies import STRATEGIES
 from workers.models.editor import Editor
 
 INTRODUCTION = """# The strategies
 
 Written by `make examples`; nothing in it is typed by hand. Each strategy plays one request on a
-real text with `offline:editor`: no language model, no network. How a strategy is asked for, when to
-use it and when not to is on its own page. The requests differ, so the scores do not compare."""
+real text with `offline:editor`: no language model, no network. What only a language model can do is
+played by a script instead, whose scores would prove nothing and are not shown. How a strategy is
+asked for, when to use it and when not to is on its own page. The requests differ, so the scores do
+not compare."""
 
 PATHS = """## The path of steps
 
@@ -69,13 +73,23 @@ def request_for(kind: str) -> RefinementRequest:
     return RefinementRequest.model_validate({**common, **given, "strategy": strategy})
 
 
+def player_of(kind: str) -> Player:
+    """Return who plays the example of a strategy: the editor, or a script."""
+    script = SCRIPTED.get(kind)
+    if script is None:
+        return Player(request_for(kind), Editor())
+    return Player(RefinementRequest.model_validate(script.request), script, script)
+
+
 async def played(kind: str) -> tuple[str, str]:
     """Play one example; return its row of the table and its path of steps."""
-    player = Player(request_for(kind), Editor())
+    player = player_of(kind)
     outcome = await player.play()
     reason = "" if outcome.reason is None else outcome.reason.value
     score = outcome.best.scored.score
     shown = "null" if score is None else f"{score:.3f}"
+    if kind in SCRIPTED:
+        shown = "scripted"
     row = (
         f"| [{kind}](strategies/{kind}.md) | {player.calls} | `{reason}`"
         f" | {shown} | `{outcome.score_from}` |"
@@ -85,7 +99,7 @@ async def played(kind: str) -> tuple[str, str]:
 
 async def page() -> str:
     """Return the whole page."""
-    done = [await played(kind) for kind in STRATEGIES if kind in EXAMPLES]
+    done = [await played(kind) for kind in STRATEGIES if kind in EXAMPLES or kind in SCRIPTED]
     head = ["| kind | model calls | stop reason | score | of |", "|---|---:|---|---:|---|"]
     rows, paths = zip(*done, strict=True)
     return "\n".join([INTRODUCTION, "", *head, *rows, "", PATHS, "", "\n\n".join(paths), ""])

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app.contract.requests import RefinementRequest
+from workers.endpoints import Poster
 from workers.engine.moves import (
     Ask,
     Call,
@@ -37,13 +38,14 @@ class Player:
 
     request: RefinementRequest
     model: Model
+    endpoints: Poster | None = None
     steps: list[str] = field(default_factory=list)
     calls: int = 0
 
     async def play(self) -> Outcome:
         """Return what the strategy decided."""
         self._checks = compile_validators(self.request.validators)
-        self._tools = Tools(self.request.tools)
+        self._tools = Tools(self.request.tools, self.endpoints)
         outcome: Outcome = await self._played(strategy_for(self.request))
         return outcome
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.contract.requests import RefinementRequest
+from benchmarks.examples import played
+from benchmarks.scripted_examples import SCRIPTED
 from workers.engine.strategies import STRATEGIES
 
 PAGES = Path(__file__).parent.parent / "docs" / "strategies"
@@ -19,3 +21,13 @@ def test_the_page_of_a_strategy_asks_for_it_and_says_when_not_to(kind: str) -> N
     assert requests
     assert {it.strategy.kind for it in requests} == {kind}
     assert "Do not use it" in page
+
+
+@pytest.mark.parametrize("kind", SCRIPTED)
+async def test_what_a_script_plays_shows_calls_and_path_and_no_score(kind: str) -> None:
+    row, path = await played(kind)
+    _, _, calls, reason, score, _, _ = row.split("|")
+    assert int(calls) > 1
+    assert reason.strip()
+    assert score.strip() == "scripted"
+    assert " → " in path
