@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from app.contract.reviews import ReviewAction
 from app.contract.status import StopReason
 from tests.engine.player import Player, Refusal, drafts, judged_by, player, request
 from workers.engine.briefs import Judge, Revise
@@ -281,3 +284,47 @@ def test_validators_that_judge_alone_judge_what_a_reviewer_asked_for() -> None:
     assert not model.asked("critic")
     assert (outcome.best.scored.draft.text, outcome.passed) == ('{"a": 2}', False)
     assert outcome.reason is StopReason.COMPLETED
+
+
+SAID: list[ReviewAction] = ["approve", "reject", "revise", "replace", "rate"]
+SCORES = st.integers(0, 100).map(lambda it: it / 100)
+
+
+@st.composite
+def words(draw: st.DrawFn) -> Word:
+    """Anything that a reviewer may say."""
+    action = draw(st.sampled_from(SAID))
+    score = draw(SCORES if action == "rate" else st.none() | SCORES)
+    match action:
+        case "replace":
+            return Word("replace", draft=draw(st.sampled_from(["Ours.", "Ours, again."])))
+        case "revise":
+            return Word("revise", feedback="Shorter.", score=score)
+        case _:
+            return Word(action, score=score)
+
+
+@pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
+@given(
+    said=st.lists(words(), max_size=8),
+    scores=st.lists(SCORES, min_size=60, max_size=60),
+    cap=st.integers(1, 4),
+)
+def test_whatever_is_said_the_outcome_is_judged_and_the_last_word_holds(
+    when: str, said: list[Word], scores: list[float], cap: int
+) -> None:
+    model = player(*scores)
+    outcome = play(when, model, *said, *[Stop()] * 60, max_iterations=cap)
+    reviews = [move for move in model.moves if isinstance(move, Review)]
+    judged = [it.judgement.scored for it in model.moves if isinstance(it, Judged)]
+    assert outcome.best.scored in judged
+    assert len({(path, by) for path, _, by in told(model)}) == len(judged)
+    wishes = sum(word.action in {"revise", "replace"} for word in said[: len(reviews)])
+    assert len(model.asked("generator")) <= cap + wishes
+    last = said[len(reviews) - 1] if len(reviews) <= len(said) else None
+    if last is not None and last.action == "approve":
+        shown = reviews[-1].judgement.scored
+        assert outcome.best.scored.draft == shown.draft
+        assert outcome.best.scored.score == (shown.score if last.score is None else last.score)
+    if last is not None and last.action == "reject":
+        assert (outcome.reason, outcome.passed) == (StopReason.REJECTED, False)
