@@ -12,7 +12,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.player import Player, drafts, player, request, verdict
 from tests.engine.saying import plan, revised, step
-from workers.engine.moves import Ask, Call, Check, StepFailed, Stop, ToolResult
+from workers.engine.moves import Ask, Call, Check, StepFailed, Stop, ToolResult, Word
 
 LOOK_UP = {
     "name": "look_up",
@@ -262,3 +262,14 @@ def test_only_a_plan_is_allowed_to_hold_up_no_first_draft() -> None:
 def test_what_cannot_be_planned_is_refused(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         asked(**fields)
+
+
+def test_what_is_made_of_the_draft_afterwards_knows_what_was_observed() -> None:
+    model = planning(plan(step("Look it up.", "look_up", id=7)), revised(), tool=found)
+    model.reviewer = iter([Word("revise", feedback="Shorter."), Word("approve")])
+    outputs = [{"name": "subject", "instructions": "A subject line."}]
+    outcome = model.play(asked(review={"when": "before_completion"}, outputs=outputs))
+    assert FOUND in prompts(model, "reviews/1/iterations/1/revise")
+    assert FOUND in prompts(model, "reviews/1/iterations/1/critique")
+    assert FOUND in prompts(model, "outputs/subject")
+    assert outcome.outputs.keys() == {"subject"}

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from app.contract.comparisons import Comparison, Order, Side, Verdict
 from workers.engine.asking import ask
 from workers.engine.briefs import Compare, Task
+from workers.engine.inner import informed
 from workers.engine.moves import Judged, Move, Play, StepFailed, Stop, relayed
 from workers.engine.reading import Said, read_as
 from workers.engine.search import Outcome
@@ -38,6 +39,7 @@ async def compared(task: Task, strategy: Play[Outcome]) -> Outcome:
     outcome = await relayed(strategy, _noting(seen))
     result = outcome.best.scored.draft.text
     earlier = seen[0] if seen else Earlier(outcome.best.path, result)
+    task = informed(task, outcome.observed)
     return replace(outcome, comparison=await _comparison(task, earlier, result))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
+from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
 from workers.engine.judging import judge
@@ -127,6 +128,11 @@ async def ruled(own: Own, part: Play[Reply]) -> Reply:
 def starting_from(task: Task, text: str) -> Task:
     """Return the task with a draft that the strategy made itself."""
     return replace(task, draft=text, is_clients_draft=False)
+
+
+def informed(task: Task, observed: tuple[ContextDocument, ...]) -> Task:
+    """Return the task with what was found out on the way among its context."""
+    return replace(task, context=(*task.context, *observed))
 
 
 def with_instruction(task: Task, heading: str, instruction: str) -> Task:

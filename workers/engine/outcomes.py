@@ -1,10 +1,12 @@
 """What a search comes to, and what it may be told beforehand and by a reviewer."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from app.contract.comparisons import Comparison
 from app.contract.judgement import ScoreFrom
 from app.contract.limits import Limits
+from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from workers.engine.moves import Judgement, Word
 
@@ -22,6 +24,9 @@ class Outcome:
     passed: bool
     missing: tuple[str, ...] = ()
     comparison: Comparison | None = None
+    observed: tuple[ContextDocument, ...] = ()
+    """What was found out on the way: context of everything that is made of the draft."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def score_from(self) -> ScoreFrom:

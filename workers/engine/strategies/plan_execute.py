@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from app.contract.limits import Limits
 from app.contract.planning import PlanExecuteStrategy
+from app.contract.requests import ContextDocument
 from workers.engine.briefs import Task
-from workers.engine.inner import going_on, passes_as_it_is
+from workers.engine.inner import going_on, informed, passes_as_it_is
 from workers.engine.judging import judge
 from workers.engine.moves import within
 from workers.engine.planning import as_documents, pursued
@@ -21,12 +22,13 @@ async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) ->
     `iterative`, with what was observed among its context. A client's own draft is judged first; it
     is material for the plan, and what is revised afterwards.
     """
+    observed: tuple[ContextDocument, ...] = ()
     with Search.of(task, limits) as search:
         if await passes_as_it_is(task, search):
             return search.outcome()
-        observations = await pursued(going_on(task, search), plan.max_steps)
-        informed = replace(task, context=(*task.context, *as_documents(observations)))
+        observed = as_documents(await pursued(going_on(task, search), plan.max_steps))
+        knowing = informed(task, observed)
         for at in search.iterations():
-            draft = await within(at, propose(informed, search))
-            await search.judged(await within(at, judge(informed, draft)))
-    return search.outcome()
+            draft = await within(at, propose(knowing, search))
+            await search.judged(await within(at, judge(knowing, draft)))
+    return replace(search.outcome(), observed=observed)
