@@ -55,8 +55,9 @@ async def continue_(
     """Start a new refinement from the result of one that has ended.
 
     It has this one as its `parent` and its best draft as the draft; what the body leaves out is as
-    it was requested then, limits changed by PATCH excepted. A strategy that cannot start from a
-    draft (`nested` with `parts` of its own) gives way to `iterative` unless the body names one.
+    it was requested then, limits changed by PATCH excepted. A strategy that cannot start from that
+    draft (`nested` with `parts` of its own, `self_consistency`) gives way to `iterative` unless the
+    body names one.
     """
     result = await service.continue_(
         tenant,

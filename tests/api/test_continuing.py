@@ -71,6 +71,12 @@ async def test_what_the_body_names_replaces_what_was_requested(
     assert request["models"]["critic"] == "offline:editor"
 
 
+TOOL = {
+    "name": "search",
+    "description": "Searches.",
+    "url": "https://example.com/search",
+    "parameters": {"type": "object"},
+}
 PARTS = {"kind": "nested", "parts": [{"name": "one", "instructions": "Write it."}]}
 
 
@@ -81,19 +87,24 @@ PARTS = {"kind": "nested", "parts": [{"name": "one", "instructions": "Write it."
         (PARTS, {"strategy": {"kind": "nested"}}, "nested"),
         ({"kind": "nested", "parts": []}, {}, "nested"),
         ({"kind": "stepwise"}, {}, "stepwise"),
+        ({"kind": "self_consistency", "n": 3}, {}, "iterative"),
+        ({"kind": "plan_execute"}, {}, "plan_execute"),
+        ({"kind": "plan_execute"}, {"strategy": {"kind": "critique"}}, "critique"),
     ],
 )
-def test_a_strategy_with_parts_of_its_own_gives_way_to_iterative(
+def test_a_strategy_that_cannot_start_from_a_draft_gives_way_to_iterative(
     requested: dict[str, Any], named: dict[str, Any], played: str
 ) -> None:
-    parts = requested.get("parts")
+    draft = "Mine." if requested == {"kind": "nested", "parts": []} else None
+    tools = [TOOL] if requested["kind"] == "plan_execute" else []
     request = RefinementRequest.model_validate(
-        {"task": "Write.", "draft": None if parts else "Mine.", "strategy": requested}
+        {"task": "Write.", "draft": draft, "strategy": requested, "tools": tools}
     )
     result = {"draft": "Ours.", "iteration": 1, "path": "i", "score": 0.5, "sha256": "0" * 64}
     parent = Snapshot.model_validate({**SNAPSHOT, "status": "succeeded", "result": result})
     wanted = continued_by(request, parent, Continuation.model_validate(named))
     assert (wanted.draft, wanted.strategy.kind) == ("Ours.", played)
+    assert bool(wanted.tools) == (played == "plan_execute")
 
 
 @pytest.mark.parametrize("state", ["queued", "paused", "without a result"])
