@@ -43,7 +43,9 @@ def succeeded(outcome: Outcome, stopping: StopReason | None) -> Ending:
     changes = {
         "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
         "best": best_of(outcome.best, outcome.best.path),
-        "result": result.model_copy(update={"comparison": outcome.comparison}),
+        "result": result.model_copy(
+            update={"comparison": outcome.comparison, "outputs": dict(outcome.outputs)}
+        ),
         "best_passed": outcome.passed,
     }
     return Ending(Status.SUCCEEDED, changes)

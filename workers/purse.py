@@ -8,6 +8,7 @@ from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, RefinementRequest
+from workers.engine.briefs import Derive
 from workers.engine.moves import Ask
 
 
@@ -56,7 +57,8 @@ class Purse:
         if ask.prepares:
             asked = len((ask.prompt.system + ask.prompt.user).encode())
             return (call, *to_write(self._request, self._models, asked))
-        return (call, *self._judging) if ask.role == "generator" else (call,)
+        writes_a_draft = ask.role == "generator" and not isinstance(ask.brief, Derive)
+        return (call, *self._judging) if writes_a_draft else (call,)
 
     def _at_most(self, ask: Ask) -> Estimate:
         text = ask.prompt.system + ask.prompt.user

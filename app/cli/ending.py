@@ -18,6 +18,19 @@ def show_ending(client: Client, ended: Snapshot, console: Console) -> None:
     _show_difference(client, ended.id, ended.result.iteration, console)
     say(console, f"\nResult: {_headline(ended, ended.result)}\n", "bold")
     say(console, ended.result.draft)
+    show_follow_ups(ended.result, console)
+
+
+def show_follow_ups(result: Result, console: Console) -> None:
+    """Print what was made of the result, and how it compares with the draft before it."""
+    for name, text in result.outputs.items():
+        say(console, f"\n{name}:\n", "bold")
+        say(console, text)
+    for path in result.missing:
+        say(console, f"\n{path} could not be made.", "yellow")
+    if compared := result.comparison:
+        verdict = f"\nCompared with {compared.against} in both orders: {compared.verdict}."
+        say(console, verdict, "bold")
 
 
 def _show_difference(client: Client, refinement_id: str, to: int, console: Console) -> None:

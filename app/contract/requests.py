@@ -161,7 +161,8 @@ class RefinementRequest(Contract):
 
     def judged_on(self) -> tuple[Criterion, ...]:
         """Return the criteria, or the one that stands in when none were given, or not yet."""
-        return (QUALITY,) if self.criteria == AUTO else self.criteria or (QUALITY,)
+        listed = () if self.criteria == AUTO else self.criteria
+        return listed or (QUALITY,)
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         """Return every set of criteria that a critic is asked to judge on."""

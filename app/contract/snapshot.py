@@ -36,10 +36,11 @@ class Result(Contract):
     score: Score | None
     score_from: ScoreFrom = "critique"
     sha256: str
-    missing: tuple[str, ...] = Field((), description="Paths of parts still without a draft.")
+    missing: tuple[str, ...] = Field((), description="Paths of parts still without a text.")
     comparison: Comparison | None = Field(
         None, description="With `compare`: is it better than the draft it started from?"
     )
+    outputs: dict[str, str] = Field({}, description="Further texts by name, as ordered.")
 
 
 class Failure(Contract):

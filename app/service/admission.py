@@ -13,7 +13,7 @@ from app.contract.patterns import check_validators
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.service.casting import NEEDING_LANGUAGE, ROLES, Casting, Choices, playing
-from app.service.judges import unfit_judges
+from app.service.judges import unfit_for_a_checklist, unfit_judges
 from app.service.pointers import pointer_of, pointer_of_fallback
 
 COMPILE_S = 2.0
@@ -52,15 +52,16 @@ class Admission:
         if request.tools and (reason := self._off.get("http")):
             yield FieldError(pointer="/tools", detail=reason)
         cast: Choices = {seat: choices[seat] for seat in playing(request)}
-        uncallable = tuple(self._uncallable(request, cast))
+        uncallable = (*_unselectable(request, cast), *self._uncallable(request, cast))
         yield from uncallable
         if not uncallable:
-            yield from _unable(request, cast)
+            yield from _unable(request, _named(request, cast))
             yield from _unable_to_stand_in(request, cast)
+            yield from unfit_for_a_checklist(request, cast)
             yield from _over_budget(request, cast)
 
     def _uncallable(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
-        for role, choice in choices.items():
+        for role, choice in _named(request, choices).items():
             if why_not := self.casting.why_not(choice.model):
                 yield FieldError(pointer=pointer_of(request, role), detail=why_not)
         for pointer, _, stand_in in _stand_ins(request, choices):
@@ -101,17 +102,41 @@ def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError
             detail=f"{EDITOR} improves a text and cannot write one: give a draft, or name a"
             " model that writes in models.generator, such as openai:gpt-5-mini",
         )
+    if request.outputs and models.get("generator") == EDITOR:
+        yield FieldError(
+            pointer="/outputs",
+            detail=f"{EDITOR} writes no texts of its own: leave the outputs out, or name a language"
+            " model in models.generator, such as openai:gpt-5-mini",
+        )
     yield from unfit_judges(request, models)
 
 
 def _stand_ins(
     request: RefinementRequest, choices: Choices
 ) -> Iterator[tuple[str, str, ModelChoice]]:
-    """Give pointer, role and choice of every model that takes another's place."""
+    """Give pointer, role and choice of each model that may take a place: fallback, candidate."""
     for role, choice in choices.items():
-        for index, model in enumerate(choice.fallbacks):
+        candidates = request.models.candidates if role == "generator" else ()
+        for index, model in enumerate(candidates or choice.fallbacks):
             stand_in = choice.model_copy(update={"model": model, "fallbacks": ()})
-            yield pointer_of_fallback(request, role, index), role, stand_in
+            fallback = pointer_of_fallback(request, role, index)
+            yield f"/models/candidates/{index}" if candidates else fallback, role, stand_in
+
+
+def _named(request: RefinementRequest, choices: Choices) -> Choices:
+    """Return the choices without a generator that is yet to be drawn."""
+    is_drawn = bool(request.models.candidates)
+    return {role: it for role, it in choices.items() if not (is_drawn and role == "generator")}
+
+
+def _unselectable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+    if request.models.candidates and "generator" not in choices:
+        detail = f"{request.strategy.kind} writes nothing: there is no generator to select"
+        yield FieldError(pointer="/models/select", detail=detail)
+    for index, model in enumerate(request.models.candidates):
+        if cost_usd(model, 0, 0) is None:
+            detail = f"the price of {model} is not known, nor what it achieves per dollar"
+            yield FieldError(pointer=f"/models/candidates/{index}", detail=detail)
 
 
 def _unpriced(model: str) -> str:

@@ -6,9 +6,12 @@ import pytest
 from rich.console import Console
 
 from app.cli.display import display_on
+from app.cli.ending import show_follow_ups
 from app.cli.progress import Progress
 from app.cli.unified import coloured
 from app.cli.words import bar, score_text
+from app.contract.comparisons import Comparison
+from app.contract.snapshot import Snapshot
 from tests.cli.story import DIFF, EVENTS, ID, ending
 
 
@@ -39,6 +42,20 @@ def test_the_step_under_way_is_shown() -> None:
             progress = progress.after(event)
         display.show(progress)
     assert "critique" in drawn(console)
+
+
+def test_what_was_made_of_the_result_is_shown_after_it() -> None:
+    console, ended = terminal(), ending().data
+    assert isinstance(ended, Snapshot)
+    assert ended.result is not None
+    told = {
+        "outputs": {"subject": "Your refund"},
+        "missing": ("outputs/sms",),
+        "comparison": Comparison(against="iterations/0", verdict="better", orders=()),
+    }
+    show_follow_ups(ended.result.model_copy(update=told), console)
+    for shown in ("Your refund", "outputs/sms could not be made", "in both orders: better"):
+        assert shown in drawn(console)
 
 
 @pytest.mark.parametrize(("score", "filled"), [(0.0, 0), (0.5, 12), (1.0, 24), (None, 0)])

@@ -12,7 +12,8 @@ from tests.engine.test_every_strategy import JUDGED_BY_A_CRITIC, REQUESTS
 from workers.engine.moves import StepFailed, Stop
 from workers.engine.search import Outcome
 
-AFTERWARDS: dict[str, Any] = {"compare": True}
+SUBJECT = {"name": "subject", "instructions": "A subject line."}
+AFTERWARDS: dict[str, Any] = {"compare": True, "outputs": [SUBJECT]}
 
 
 @pytest.mark.parametrize("kind", JUDGED_BY_A_CRITIC)
@@ -43,3 +44,4 @@ def test_the_draft_and_its_score_are_those_without_it(
     if plain and more:
         assert (more.best, more.reason, more.passed) == (plain.best, plain.reason, plain.passed)
         assert more.comparison is not None
+        assert ("subject" in more.outputs) is ("outputs/subject" not in more.missing)

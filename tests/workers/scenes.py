@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.engine.saying import (
+    checklist,
     contradictions,
     plan,
     preference,
@@ -26,6 +27,7 @@ from workers.engine.briefs import (
     Contradict,
     Derive,
     Judge,
+    ListCriteria,
     Question,
     Redo,
     Vote,
@@ -235,6 +237,40 @@ SCENES: dict[str, Scene] = {
         lambda: writing('{"days": ', '{"days": "14"}', '{"days": 14}'),
     ),
 }
+
+PANEL = [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]
+
+
+def panelled() -> Answers:
+    """Critics who differ; one of their samples cannot be had."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.brief, ListCriteria):
+            return checklist()
+        if not isinstance(call.brief, Judge):
+            return f"Text of {key}. " * 3
+        if key.endswith("lawyer/2"):
+            raise ModelUnavailable("gone")
+        return verdict(0.9 if key.endswith("reader") else 0.2 * int(key.split("/")[1]), call)
+
+    return Answers(answer)
+
+
+JUDGED: dict[str, Scene] = {
+    "a panel with samples": Scene(
+        {"strategy": {"kind": "iterative"}, "critics": {"samples": 2, "panel": PANEL}}, panelled
+    ),
+    "criteria listed first": Scene({"strategy": {"kind": "iterative"}, "criteria": "auto"}, panelled),
+    "both, in parts": Scene(
+        {
+            "strategy": {"kind": "best_of_n", "n": 2, "refine": True},
+            "criteria": "auto",
+            "critics": {"samples": 2, "panel": PANEL},
+        },
+        panelled,
+    ),
+}
+"""Scenes with other judges than one critic on given criteria."""
 
 MORE = {"action": "revise", "feedback": "Name the deadline."}
 OURS = {"action": "replace", "draft": "We refund within 14 days."}
