@@ -109,7 +109,7 @@ class Casting:
 def playing(request: RefinementRequest) -> tuple[str, ...]:
     """Return under which names the models are chosen that the request can call."""
     is_critic = request.compare or request.criteria == AUTO
-    around = {"critic": is_critic, "generator": bool(request.outputs)}
+    around = {"critic": is_critic, "generator": bool(request.outputs or request.review)}
     added = (role for role, is_asked in around.items() if is_asked)
     return tuple(dict.fromkeys((*_playing(request), *added)))
 

@@ -89,10 +89,12 @@ async def test_a_word_that_cannot_be_meant_is_refused(
     assert (await api.get(f"/v1/refinements/{refinement_id}")).json()["status"] == "paused"
 
 
+@pytest.mark.parametrize("kind", ["iterative", "critique"])
 async def test_words_that_the_offline_editor_cannot_follow_are_refused(
-    api: httpx.AsyncClient, worker: WorkerStore
+    api: httpx.AsyncClient, worker: WorkerStore, kind: str
 ) -> None:
-    refinement_id = await paused(api, worker)
+    plan = {"when": "before_completion"}
+    refinement_id = await paused(api, worker, strategy={"kind": kind}, review=plan)
     said = {"action": "revise", "feedback": "Shorter, please."}
     refused = problem(await reviewed(api, refinement_id, said), 422, "invalid_request")
     assert refused["errors"][0]["pointer"] == "/feedback"
