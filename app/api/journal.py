@@ -102,9 +102,14 @@ async def diff(
         int, Query(alias="to", ge=0, le=1_000_000, description="What it is compared with.")
     ],
     path: SearchPath = "",
+    from_path: Annotated[
+        SearchPath | Absent, Query(description="The search of `from`, when it is not `path`.")
+    ] = None,
 ) -> Diff:
     """Return the difference between two iterations, as operations and as unified text.
 
-    0 is the client's own draft; without one there is no iteration 0.
+    0 is the client's own draft; without one there is no iteration 0. They may be of two searches:
+    `?from=3&from_path=&to=1&path=reviews/1` says what a reviewer's wish has changed.
     """
-    return await service.diff(tenant, refinement_id, before, after, path)
+    before_path = path if from_path is None else from_path
+    return await service.diff(tenant, refinement_id, (before_path, before), (path, after))

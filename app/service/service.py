@@ -170,11 +170,12 @@ class Service:
         return numbered(await self.iterations(tenant, refinement_id, path), number)
 
     async def diff(
-        self, tenant: str, refinement_id: str, before: int, after: int, path: str
+        self, tenant: str, refinement_id: str, before: tuple[str, int], after: tuple[str, int]
     ) -> Diff:
-        """Return the difference between two iterations of the search at `path`, else NotFound."""
-        found = await self.iterations(tenant, refinement_id, path)
-        return await asyncio.to_thread(diff_of, numbered(found, before), numbered(found, after))
+        """Return the difference between two iterations, by search and number, else NotFound."""
+        found = await self.iterations(tenant, refinement_id, None)
+        old, new = (numbered(within(found, path), number) for path, number in (before, after))
+        return await asyncio.to_thread(diff_of, old, new)
 
     async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
         """Cancel it; Conflict when it has succeeded or failed."""

@@ -59,6 +59,8 @@ async def test_before_completion_what_is_asked_for_is_made_and_rated(tmp_path: P
         assert asked["best"]["path"] == "iterations/1"
         await say(town, refinement_id, **MORE)
         await until_asked(town, refinement_id, "reviews/2")
+        diff = await town.get(refinement_id, "/diff?from=1&from_path=&to=1&path=reviews/1")
+        assert diff["unified"].startswith("--- iterations/1\n+++ reviews/1/iterations/1\n")
         await say(town, refinement_id, action="rate", score=0.99)
         ended = await town.ended(refinement_id)
         assert (ended["stop_reason"], ended["passed"]) == ("completed", True)
