@@ -1,8 +1,9 @@
 """Tools of the caller's own that a strategy may call."""
 
-from typing import Any
+import json
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from app.contract.endpoints import TimeoutS, Url
 from app.contract.model import Contract
@@ -10,6 +11,15 @@ from app.contract.parted_strategies import PartName
 
 MAX_RESULT = 20_000
 """Characters of a tool's answer that a plan observes."""
+
+MAX_PARAMETERS = 20_000
+"""Characters of JSON that describe the arguments: every revision of a plan reads them."""
+
+
+def _is_short_enough(parameters: dict[str, Any]) -> dict[str, Any]:
+    if len(json.dumps(parameters)) > MAX_PARAMETERS:
+        raise ValueError(f"a schema of arguments has at most {MAX_PARAMETERS} characters")
+    return parameters
 
 
 class Tool(Contract):
@@ -27,7 +37,7 @@ class Tool(Contract):
         min_length=1, max_length=2_000, description="What it does and when to use it."
     )
     url: Url
-    parameters: dict[str, Any] = Field(
+    parameters: Annotated[dict[str, Any], AfterValidator(_is_short_enough)] = Field(
         description="JSON Schema of the arguments, an object; what breaks it is never sent."
     )
     timeout_s: TimeoutS = 10

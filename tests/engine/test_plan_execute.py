@@ -255,6 +255,7 @@ def test_only_a_plan_is_allowed_to_hold_up_no_first_draft() -> None:
         ({"tools": [LOOK_UP, LOOK_UP]}, "two tools have the same name"),
         ({"tools": [{**LOOK_UP, "url": "ftp://example.com"}]}, "url"),
         ({"tools": [{**LOOK_UP, "name": "Look up"}]}, "name"),
+        ({"tools": [{**LOOK_UP, "parameters": {"title": "x" * 20_000}}]}, "at most 20000"),
         ({"task": None, "draft": "We refund."}, "state it in `task`"),
         ({"strategy": {"kind": "plan_execute", "max_steps": 31}}, "max_steps"),
     ],

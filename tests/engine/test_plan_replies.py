@@ -1,0 +1,71 @@
+"""Whatever a planner answers, it is a plan that can be carried out or is returned with why."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.saying import revised
+from workers.engine.asking import Unreadable
+from workers.engine.plan_replies import plan_reader, revision_reader
+from workers.engine.plans import Observation, PlannedStep
+
+TOOLS = ("look_up", "send")
+SEEN = (
+    Observation(1, PlannedStep("Look."), ok=True, text="Refunds take\n14 days."),
+    Observation(2, PlannedStep("Send.", tool="send"), ok=False, text="it answered 404"),
+)
+NAMES = st.sampled_from(
+    ["steps", "goal_met", "met", "evidence", "step", "quote", "instruction", "tool", "arguments"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "send", "{}"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+STEPS = st.fixed_dictionaries(
+    {"instruction": VALUES | st.text()},
+    optional={"tool": st.sampled_from([None, *TOOLS, "other"]) | VALUES, "arguments": VALUES},
+)
+
+
+@given(
+    st.text() | VALUES.map(json.dumps) | st.lists(STEPS).map(lambda it: json.dumps({"steps": it}))
+)
+def test_a_plan_is_read_or_returned(reply: str) -> None:
+    try:
+        steps = plan_reader(TOOLS)(reply).steps
+    except Unreadable:
+        return
+    assert 1 <= len(steps) <= 30
+    for step in steps:
+        assert step.instruction
+        assert step.tool in (None, *TOOLS)
+        assert (step.arguments is None) is (step.tool is None)
+        json.dumps(step.arguments, allow_nan=False).encode()
+
+
+@given(st.integers(0, 3), st.text("Refunds tak14dy.\n40 ", max_size=12))
+def test_a_goal_is_met_only_by_words_that_stand_in_the_step_they_name(
+    step: int, quote: str
+) -> None:
+    read = revision_reader(TOOLS, SEEN)(revised(met=True, evidence=((step, quote),)))
+    words = " ".join(quote.split())
+    assert read.is_met is (step == 1 and bool(words) and words in "Refunds take 14 days.")
+    assert (read.unproven is None) is read.is_met
+
+
+@pytest.mark.parametrize(
+    ("said", "is_met"),
+    [
+        ([(1, "14 days")], True),
+        ([(1, "made up"), (1, "14 days")], True),
+        ([(2, "it answered 404")], False),
+        ([(3, "14 days")], False),
+    ],
+)
+def test_evidence_is_looked_up(said: list[tuple[int, str]], is_met: bool) -> None:
+    read: Any = revision_reader(TOOLS, SEEN)(revised(met=True, evidence=tuple(said)))
+    assert read.is_met is is_met
