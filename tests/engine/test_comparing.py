@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from app.contract.comparisons import Comparison
+from app.contract.judgement import Finding, OnFail
 from tests.engine.player import Player, drafts, player, request, verdict
 from tests.engine.saying import preference
 from workers.engine.briefs import Compare
@@ -69,6 +70,17 @@ def test_parts_are_not_what_a_whole_is_compared_with() -> None:
     strategy = {"kind": "stepwise", "stages": stages}
     told = comparison(draft=None, strategy=strategy, scores=(0.4, 0.9))
     assert (told.against, told.verdict, told.orders) == ("iterations/1", "tie", ())
+
+
+def test_where_validators_alone_judge_the_critic_is_asked_for_this_alone() -> None:
+    fields = {"strategy": {"kind": "self_correction"}, "validators": [{"kind": "json"}]}
+    wrong = Finding(source="validators/0", kind="json", message="no", on_fail=OnFail.VETO)
+    model = Player(iter(map(preference, "BA")), iter(['{"days": 14}']))
+    model.check = lambda draft: () if draft.startswith("{") else (wrong,)
+    outcome = model.play(request(draft=OWN, compare=True, **fields))
+    assert outcome.comparison is not None
+    assert outcome.comparison.verdict == "better"
+    assert [it.path for it in model.asked("critic")] == ["compare/1", "compare/2"]
 
 
 def test_a_result_that_is_the_draft_itself_is_a_tie_and_nobody_is_asked() -> None:

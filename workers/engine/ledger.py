@@ -39,12 +39,17 @@ class Tracked:
     finding: Finding
     position: int | None
     """Which of this draft's findings it is, from 0; None when it is resolved."""
+    _about: tuple[str, str] = field(init=False, repr=False, compare=False)
+    _quote: str = field(init=False, repr=False, compare=False)
     _words: frozenset[str] = field(init=False, repr=False, compare=False)
     _quoted: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        quote = WHITE.sub(" ", self.finding.quote or "").strip()
+        object.__setattr__(self, "_about", (_who(self.finding), self.finding.kind))
+        object.__setattr__(self, "_quote", quote)
         object.__setattr__(self, "_words", words_of(self.finding.message))
-        object.__setattr__(self, "_quoted", words_of(self.finding.quote or ""))
+        object.__setattr__(self, "_quoted", words_of(quote))
 
     @property
     def id(self) -> str:
@@ -56,11 +61,10 @@ class Tracked:
 
         Both must come from the same validator, or both from a critic, and be of the same kind.
         """
-        mine, theirs = self.finding, other.finding
-        if _who(mine) != _who(theirs) or mine.kind != theirs.kind:
+        if self._about != other._about:
             return 0.0
-        if mine.quote and theirs.quote:
-            if _even(mine.quote) == _even(theirs.quote):
+        if self._quote and other._quote:
+            if self._quote == other._quote:
                 return 2.0
             if jaccard(self._quoted, other._quoted) < SAME_PLACE:
                 return 0.0
@@ -115,7 +119,9 @@ def words_of(text: str) -> frozenset[str]:
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     """Return what two sets share of what they hold together; two empty ones are alike."""
-    return len(one & other) / len(one | other) if one or other else 1.0
+    shared = len(one & other)
+    held = len(one) + len(other) - shared
+    return shared / held if held else 1.0
 
 
 def _recognised(found: Sequence[Tracked], known: Sequence[Tracked]) -> dict[int, Tracked]:
@@ -150,7 +156,3 @@ def _again(found: Tracked, known: Tracked | None) -> Tracked:
 def _who(finding: Finding) -> str:
     """Return who speaks: every validator for itself, critics with one voice."""
     return finding.source if finding.source.startswith("validators/") else "critic"
-
-
-def _even(quote: str) -> str:
-    return WHITE.sub(" ", quote).strip()

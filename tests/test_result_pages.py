@@ -1,0 +1,41 @@
+"""What the pages on issues, comparison and outputs show is what this server takes and gives."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from app.contract.comparisons import Comparison
+from app.contract.issues import Issue, IssueState
+from app.contract.requests import RefinementRequest
+from workers.engine.ledger import SAME_MESSAGE, SAME_PLACE
+
+DOCS = Path(__file__).parent.parent / "docs"
+BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
+
+
+def shown(page: str) -> list[Any]:
+    """Return the examples of a page; members that are shown by themselves become an object."""
+    blocks = BLOCK.findall((DOCS / page).read_text())
+    return [json.loads(it if it.startswith("{") else f"{{{it}}}") for it in blocks]
+
+
+def test_every_request_on_the_page_is_understood() -> None:
+    requests = [it for it in shown("outputs.md") if "task" in it or "draft" in it]
+    assert [bool(it.get("outputs")) for it in requests] == [False, True]
+    for it in requests:
+        RefinementRequest.model_validate(it)
+
+
+def test_the_comparison_on_the_page_is_one_that_the_server_could_give() -> None:
+    (told,) = [it["comparison"] for it in shown("outputs.md") if "comparison" in it]
+    assert Comparison.model_validate(told).verdict == "better"
+
+
+def test_the_page_on_issues_says_what_is_the_same_issue() -> None:
+    text = (DOCS / "issues.md").read_text()
+    (issue,) = shown("issues.md")
+    assert Issue.model_validate(issue).state is IssueState.RETURNED
+    assert all(f"`{state}`" in text for state in IssueState)
+    assert f"{SAME_MESSAGE} of their words" in text
+    assert f"less than {SAME_PLACE} of their" in text
