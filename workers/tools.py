@@ -12,6 +12,7 @@ from workers.endpoints import EndpointUnavailable, Poster
 from workers.engine.moves import ToolResult
 from workers.validators.aside import Aside, shared
 
+MOST_FLAWS = 5
 NO_KEY = "calls cannot be signed: HONE_SECRET_KEY is not set"
 
 
@@ -26,14 +27,19 @@ class Tools:
         self._aside = aside
 
     async def check(self, calls: str) -> tuple[Finding, ...]:
-        """Return which of the planned calls, a JSON array, a tool would not take."""
+        """Return what is wrong with planned calls, a JSON array, in order.
+
+        It ends with `MOST_FLAWS`: a call that cannot be checked may take as long as a validator.
+        """
         found: list[Finding] = []
         for call in json.loads(calls):
-            tool = call["tool"]
-            for flaw in await self._flaws(tool, call["arguments"]):
-                message = f"the arguments of {tool}: {flaw}"
+            tool, arguments = call["tool"], call["arguments"]
+            for flaw in await self._flaws(tool, arguments):
+                message = f"the arguments {json.dumps(arguments)[:200]} of {tool}: {flaw}"
                 found.append(Finding(source=f"tools/{tool}", kind="arguments", message=message))
-        return tuple(found)
+            if len(found) >= MOST_FLAWS:
+                break
+        return tuple(found[:MOST_FLAWS])
 
     async def call(self, name: str, arguments: Mapping[str, Any], key: str) -> ToolResult:
         """Call a tool and return its answer; arguments that break its schema are not sent.

@@ -22,6 +22,14 @@ from workers.validators import compile_validators
 STEP = "ref_1/steps/1/call"
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
 ENDLESS = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 2}}}
+DOUBLING = {
+    "$ref": "#/$defs/0",
+    "$defs": {
+        "40": {"type": "object"},
+        **{str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(40)},
+    },
+}
+"""Takes 2 to the 40th checks."""
 
 
 def tool(url: str = "https://example.com", **fields: Any) -> Tool:
@@ -120,6 +128,7 @@ async def test_a_tool_that_is_down_for_a_moment_is_asked_again_with_the_same_key
         ({}, SCHEMA, ".id. is a required property"),
         ({"id": 7}, {"$ref": "#"}, "the schema cannot be applied"),
         ({"id": 7}, ENDLESS, "could not be checked|cannot be applied"),
+        ({"id": 7}, DOUBLING, "could not be checked: .* needs more than 0.5 s"),
     ],
 )
 async def test_arguments_that_do_not_fit_are_not_sent(
@@ -167,7 +176,7 @@ async def test_a_failed_call_is_a_completed_step() -> None:
 
 
 async def test_planned_calls_are_checked_and_nothing_is_sent() -> None:
-    planned = [{"tool": "look_up", "arguments": {"id": it}} for it in (7, "eight")]
+    planned = [{"tool": "look_up", "arguments": {"id": it}} for it in (7, "eight", 9)]
     async with endpoint(saying("yes")) as (url, asked, endpoints):
         tools = Tools([tool(url)], endpoints)
         entry = await performer(tools).perform(Check("plan/check", json.dumps(planned), "calls"))
@@ -176,4 +185,4 @@ async def test_planned_calls_are_checked_and_nothing_is_sent() -> None:
     assert entry.reply.kind == "findings"
     (finding,) = entry.reply.findings
     assert finding.source == "tools/look_up"
-    assert re.search("look_up: at /id: .eight. is not of type", finding.message)
+    assert re.search("eight.* of look_up: at /id: .eight. is not of type", finding.message)

@@ -102,7 +102,7 @@ async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -
         return
     found = await Check(f"{path}/check", json.dumps(calls, ensure_ascii=False), "calls")
     if found:
-        raise Unreadable("; ".join(it.message for it in found[:5]))
+        raise Unreadable("; ".join(it.message for it in found))
 
 
 def _question(path: str, brief: Brief) -> Ask:
