@@ -17,6 +17,7 @@ The rules it keeps:
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from app.contract.events import StepCompleted, StepFailed
@@ -166,7 +167,7 @@ class Driver:
     async def _review(self, move: Review) -> moves.Word:
         word = self._recorded.words.get(move.path)
         if word is not None:
-            return word
+            return replace(word, limits=self._pen.state.limits)
         self._admit(move)
         assert self._plan is not None  # else nobody asks
         self.is_pausing = True

@@ -286,6 +286,14 @@ def test_validators_that_judge_alone_judge_what_a_reviewer_asked_for() -> None:
     assert outcome.reason is StopReason.COMPLETED
 
 
+@pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
+def test_what_is_approved_passes_under_the_limits_that_are_in_force_by_then(when: str) -> None:
+    lower = request(threshold=0.5).limits()
+    model = player(0.6)
+    outcome = play(when, model, Word("approve", limits=lower), max_iterations=1)
+    assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, True)
+
+
 SAID: list[ReviewAction] = ["approve", "reject", "revise", "replace", "rate"]
 SCORES = st.integers(0, 100).map(lambda it: it / 100)
 

@@ -198,6 +198,18 @@ async def test_a_change_while_it_is_paused_is_in_force_from_the_next_draft(stage
     assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)
 
 
+@pytest.mark.parametrize("mode", [EACH, BEFORE], ids=["each", "before"])
+async def test_what_is_approved_passes_under_the_threshold_that_was_changed_meanwhile(
+    stage: Stage, mode: dict[str, Any]
+) -> None:
+    models = scores(0.6)
+    refinement_id = await paused(stage, models, **mode, max_iterations=1)
+    await stage.store.change(TENANT, refinement_id, LimitsChange(threshold=0.5))
+    await stage.say(refinement_id, **APPROVE)
+    ended = await stage.play(refinement_id, models, "second")
+    assert (ended.stop_reason, ended.threshold, ended.passed) == (StopReason.APPROVED, 0.5, True)
+
+
 async def test_a_change_that_comes_with_the_pause_is_in_force(stage: Stage) -> None:
     models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
     refinement_id = await stage.submit(**BEFORE)

@@ -178,6 +178,7 @@ class Word:
     feedback: str | None = None
     draft: str | None = None
     score: float | None = None
+    limits: Limits | None = None  # in force by now, where they may have changed
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,8 @@ async def reviewed(
         path = f"reviews/{number}"
         try:
             word = await Review(path, outcome.best, "before_completion")
+            limits = word.limits or limits
+            outcome = _under(word.limits, outcome)
             if word.score is not None:
                 outcome = await _rated(outcome, word.score)
             if word.action == "rate":
@@ -87,16 +89,26 @@ def _kept(missing: tuple[str, ...], done: Outcome) -> Outcome:
     return replace(done, missing=missing, passed=done.passed and not missing)
 
 
+def _under(limits: Limits | None, outcome: Outcome) -> Outcome:
+    """Return an outcome that passes or does not under these limits.
+
+    What was stopped before it was judged as a whole stays as it is.
+    """
+    if limits is None or outcome.reason is None:
+        return outcome
+    passed = outcome.best.scored.passes(limits.threshold) and not outcome.missing
+    is_contradicted = outcome.reason in GOALS and not passed
+    reason = StopReason.COMPLETED if is_contradicted else outcome.reason
+    return replace(outcome, passed=passed, reason=reason)
+
+
 async def _rated(outcome: Outcome, score: float) -> Outcome:
     """Put a reviewer's score in the place of the outcome's own, and tell it."""
     best = outcome.best.rated(score)
     prefix, _, number = best.path.rpartition("iterations/")
     told = _told(replace(best, path=f"iterations/{number}"))
     limits = await (within(prefix.removesuffix("/"), told) if prefix else told)
-    passed = best.scored.passes(limits.threshold) and not outcome.missing
-    is_contradicted = outcome.reason in GOALS and not passed
-    reason = StopReason.COMPLETED if is_contradicted else outcome.reason
-    return replace(outcome, best=best, passed=passed, reason=reason)
+    return _under(limits, replace(outcome, best=best))
 
 
 async def _told(judgement: Judgement) -> Limits:

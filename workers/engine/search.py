@@ -155,6 +155,7 @@ class Search:
         if not self._is_reviewed:
             return
         word = await Review(f"{judgement.path}/review", judgement, "each_iteration")
+        self.limits = self._own.instead_of(word.limits or self.limits)
         if word.score is not None:
             rated = judgement.rated(word.score)
             gain = self._ranking.change(judgement, rated)
