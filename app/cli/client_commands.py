@@ -32,7 +32,10 @@ def submit(
     task: Annotated[str | None, typer.Option(help="What the text must achieve.")] = None,
     criterion: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[=DESCRIPTION]", help="What it is judged on; repeatable."),
+        typer.Option(
+            metavar="NAME[=DESCRIPTION]",
+            help="What it is judged on; repeatable. auto: a critic lists it.",
+        ),
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="Score that is good enough.")] = None,
     max_iterations: Annotated[int | None, typer.Option(help="Drafts written at most.")] = None,

@@ -8,6 +8,8 @@ from typing import IO, Any
 
 import typer
 
+from app.contract.criteria import AUTO
+
 
 @dataclass(frozen=True)
 class Wishes:
@@ -39,7 +41,7 @@ def wished(wishes: Wishes) -> dict[str, Any]:
         "task": wishes.task,
         "threshold": wishes.threshold,
         "max_iterations": wishes.max_iterations,
-        "criteria": [_criterion(text) for text in wishes.criteria] or None,
+        "criteria": _criteria(wishes.criteria) or None,
         "models": {"generator": wishes.model, "critic": wishes.model} if wishes.model else None,
         "strategy": {"kind": wishes.strategy} if wishes.strategy else None,
         "review": {"when": wishes.review} if wishes.review else None,
@@ -66,6 +68,10 @@ def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
     if not isinstance(request, dict):
         raise typer.BadParameter(f"{path} holds no JSON object")
     return request
+
+
+def _criteria(texts: Sequence[str]) -> str | list[dict[str, str]]:
+    return AUTO if list(texts) == [AUTO] else [_criterion(text) for text in texts]
 
 
 def _criterion(text: str) -> dict[str, str]:

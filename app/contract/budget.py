@@ -7,12 +7,16 @@ role's `max_output_tokens`. The editor that needs no network consumes nothing.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.contract.criteria import AUTO, LONGEST_NAME, LONGEST_QUESTION, MOST_LISTED
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.tools import MAX_RESULT
 
 PROMPT_BYTES = 3_000
 """Bytes of instructions around a client's own texts; a test holds every prompt below it."""
+
+CHECKLIST_BYTES = MOST_LISTED * (4 * (LONGEST_NAME + LONGEST_QUESTION) + 200)
+"""Bytes of the criteria that a critic lists, in any script, with what stands around them."""
 
 BYTES_PER_TOKEN = 3
 OUTPUT_BYTES_PER_TOKEN = 5
@@ -75,12 +79,21 @@ def first_judgement(
     request: RefinementRequest, models: Mapping[str, ModelChoice]
 ) -> tuple[Estimate, ...]:
     """Return the calls without which nothing is judged; a budget below their sum is refused."""
+    listing = _to_list(request, models)
     if request.draft is not None:
-        return to_judge(request, models, len(request.draft.encode()))
+        return (*listing, *to_judge(request, models, len(request.draft.encode())))
     if request.strategy.kind == "plan_execute":
-        return _first_planned(request, models)
+        return (*listing, *_first_planned(request, models))
     write = estimate(models["generator"], prompt_bytes(request))
-    return (write, *to_judge(request, models))
+    return (*listing, write, *to_judge(request, models))
+
+
+def _to_list(request: RefinementRequest, models: Mapping[str, ModelChoice]) -> tuple[Estimate, ...]:
+    """Return what it consumes at most to list the criteria, if that is asked for."""
+    if request.criteria != AUTO:
+        return ()
+    draft = (request.draft or "") if request.task is None else ""
+    return (estimate(models["critic"], prompt_bytes(request) + len(draft.encode())),)
 
 
 def to_write(
@@ -123,4 +136,5 @@ def prompt_bytes(request: RefinementRequest) -> int:
     fences = 200 * (
         2 + len(request.context) + len(request.tools) + sum(map(len, request.rubrics()))
     )
-    return PROMPT_BYTES + fences + sum(len(text.encode()) for text in texts)
+    listed = CHECKLIST_BYTES if request.criteria == AUTO else 0
+    return PROMPT_BYTES + fences + listed + sum(len(text.encode()) for text in texts)

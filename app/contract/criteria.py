@@ -1,8 +1,8 @@
 """What a draft is judged on."""
 
-from typing import Annotated
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from app.contract.model import Contract
 
@@ -21,3 +21,24 @@ class Criterion(Contract):
 
 
 QUALITY = Criterion(name="quality", description="Does what the task asks, correctly and clearly.")
+
+AUTO: Final = "auto"
+"""In the place of criteria: a critic lists them from the task before anything is judged."""
+
+FEWEST_LISTED, MOST_LISTED = 3, 8
+LONGEST_NAME, LONGEST_QUESTION = 60, 200
+"""Characters of a listed criterion's name, and of the question that describes it."""
+
+
+def _form(given: Any) -> str:
+    return AUTO if isinstance(given, str) else "listed"
+
+
+Criteria = Annotated[
+    Annotated[tuple[Criterion, ...], Field(max_length=20), Tag("listed")]
+    | Annotated[Literal["auto"], Tag(AUTO)],
+    Discriminator(_form),
+    Field(
+        description="`auto`: `models.critic` lists 3 to 8 from the task first (arXiv 2410.03608)."
+    ),
+]

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+from app.contract.criteria import AUTO
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError
-from app.contract.requests import RefinementRequest
+from app.contract.judging import CRITIC
+from app.contract.requests import ModelChoice, RefinementRequest
+from app.service.pointers import pointer_of
 
 
 def unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Iterator[FieldError]:
@@ -23,4 +26,19 @@ def unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Itera
                 pointer=f"/critics/panel/{index}",
                 detail=f"{EDITOR} counts words and plays no part: leave out perspective and"
                 " adversarial, or name a language model in `model`",
+            )
+
+
+def unfit_for_a_checklist(
+    request: RefinementRequest, choices: Mapping[str, ModelChoice]
+) -> Iterator[FieldError]:
+    """Give what is wrong where the editor would judge on criteria that another model lists."""
+    if request.criteria != AUTO or set(choices[CRITIC].names()) == {EDITOR}:
+        return
+    for seat in dict.fromkeys((CRITIC, *request.critics.seats())):
+        if EDITOR in choices[seat].names():
+            yield FieldError(
+                pointer=pointer_of(request, seat),
+                detail=f"{EDITOR} may be unable to measure what a language model puts on the"
+                " checklist: let it play all critics or none, or give the criteria yourself",
             )

@@ -150,6 +150,13 @@ SELF_CORRECTION = {"strategy": {"kind": "self_correction"}, "validators": [{"kin
             "critics.panel",
         ),
         ({"critics": {"panel": [{"name": "again"}]}}, "/critics/panel/0/name", "`again`"),
+        ({"criteria": "automatic"}, "/criteria", "Input should be 'auto'"),
+        ({"criteria": [{"name": 7}]}, "/criteria/0/name", "string"),
+        (
+            {"criteria": "auto", "models": {"critic": "openai:x"}},
+            "/models/critic",
+            "OPENAI_API_KEY",
+        ),
         (
             {"models": {"generator": {"model": "openai:x"}}},
             "/models/generator/model",

@@ -71,6 +71,12 @@ def test_submit_sends_what_was_asked_for_and_nothing_else(
     }
 
 
+def test_criteria_may_be_left_to_a_critic(server: Scripted, hone: Run) -> None:
+    script(server)
+    hone("submit", "--task", "Write.", "--criterion", "auto")
+    assert json.loads(server.asked[0].body) == {"task": "Write.", "criteria": "auto"}
+
+
 def test_options_replace_what_the_request_file_says(
     server: Scripted, hone: Run, tmp_path: Path
 ) -> None:

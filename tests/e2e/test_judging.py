@@ -1,5 +1,6 @@
 """A panel and its samples over real HTTP: who is asked, what counts, and what is told."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +58,28 @@ async def test_a_panel_with_samples_judges_every_draft(tmp_path: Path) -> None:
         assert ("A consumer lawyer." in said) is is_lawyer
         assert (body["model"] == "strict") is is_lawyer
         assert body.get("temperature") == (1 if is_lawyer else None)
+
+
+async def test_criteria_are_listed_without_any_key(tmp_path: Path) -> None:
+    editor = "offline:editor"
+    async with open_town(tmp_path) as town:
+        refinement_id = await town.submit(
+            task="Explain our refunds in at most 40 words.",
+            draft="In the event that you are desirous of a refund, we will recieve it soon.",
+            criteria="auto",
+            models={"generator": editor, "critic": editor},
+        )
+        ended = await town.ended(refinement_id)
+        assert (ended["status"], town.models.counts.calls) == ("succeeded", 0)
+        events = await town.events(refinement_id)
+        (listing,) = [it["data"] for it in events if it["data"].get("key") == "criteria"]
+        listed = json.loads(listing["reply"]["text"])["criteria"]
+        assert listed[0] == {"name": "length", "description": "Has it at most 40 words?"}
+        names = [it["name"] for it in listed]
+        judged = (await town.get(refinement_id, "/iterations"))["data"]
+        assert [[score["criterion"] for score in it["scores"]] for it in judged] == [names] * len(
+            judged
+        )
+        assert ended["result"]["score"] > judged[0]["score"]
+        shown = await town.get(refinement_id, "/request")
+        assert shown["criteria"] == "auto"

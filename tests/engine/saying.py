@@ -31,6 +31,12 @@ def contradictions(*found: tuple[str, int]) -> str:
     return json.dumps({"contradictions": said})
 
 
+def checklist(*names: str) -> str:
+    """What a text is to be judged on."""
+    listed = names or ("complete", "correct", "short")
+    return json.dumps({"criteria": [{"name": it, "description": f"Is it {it}?"} for it in listed]})
+
+
 def preference(better: str) -> str:
     """Which of two texts is the better one."""
     return json.dumps({"reason": "It is plainer.", "better": better})

@@ -32,7 +32,7 @@ from workers.engine.briefs import (
     Redo,
     Vote,
 )
-from workers.models.port import ModelCall, ModelRefused
+from workers.models.port import ModelCall, ModelRefused, ModelUnavailable
 from workers.validators import Outside
 
 
@@ -260,7 +260,9 @@ JUDGED: dict[str, Scene] = {
     "a panel with samples": Scene(
         {"strategy": {"kind": "iterative"}, "critics": {"samples": 2, "panel": PANEL}}, panelled
     ),
-    "criteria listed first": Scene({"strategy": {"kind": "iterative"}, "criteria": "auto"}, panelled),
+    "criteria listed first": Scene(
+        {"strategy": {"kind": "iterative"}, "criteria": "auto"}, panelled
+    ),
     "both, in parts": Scene(
         {
             "strategy": {"kind": "best_of_n", "n": 2, "refine": True},

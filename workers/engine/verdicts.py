@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from app.contract.drafts import draft_of
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.judging import CRITIC
 from app.contract.requests import Criterion
 from workers.engine.asking import Unreadable
 from workers.engine.evidence import Source
+from workers.engine.reading import Said, read_as
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; what follows is dropped."""
@@ -19,11 +19,7 @@ MOST_EVIDENCE = 10
 """Quotations looked up for one criterion; what follows is dropped."""
 
 
-class _Said(BaseModel):
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-
-class _Score(_Said):
+class _Score(Said):
     criterion: str
     score: float | None = Field(ge=0, le=1)
     reason: str = ""
@@ -31,12 +27,12 @@ class _Score(_Said):
     """What is no quotation is dropped, and costs nothing else of the verdict."""
 
 
-class _Quoted(_Said):
+class _Quoted(Said):
     quote: str
     span: Span | None = None
 
 
-class _Finding(_Said):
+class _Finding(Said):
     kind: str
     message: str
     fix: str | None = None
@@ -44,12 +40,12 @@ class _Finding(_Said):
     quote: str | None = None
 
 
-class _Verdict(_Said):
+class _Verdict(Said):
     scores: list[_Score]
-    strengths: list[str] = []
-    weaknesses: list[str] = []
-    suggestions: list[str] = []
-    findings: list[_Finding] = []
+    strengths: tuple[str, ...] = ()
+    weaknesses: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    findings: tuple[_Finding, ...] = ()
 
 
 def reader(
@@ -61,13 +57,13 @@ def reader(
     """
 
     def read(reply: str) -> Critique:
-        verdict = _parsed(reply)
+        verdict = read_as(_Verdict, reply)
         source = Source(draft)
         return Critique(
             scores=_scores(verdict, criteria, source),
-            strengths=tuple(verdict.strengths[:MOST_LINES]),
-            weaknesses=tuple(verdict.weaknesses[:MOST_LINES]),
-            suggestions=tuple(verdict.suggestions[:MOST_LINES]),
+            strengths=verdict.strengths[:MOST_LINES],
+            weaknesses=verdict.weaknesses[:MOST_LINES],
+            suggestions=verdict.suggestions[:MOST_LINES],
             findings=tuple(_finding(it, source, by) for it in verdict.findings[:MOST_LINES]),
         )
 
@@ -95,19 +91,6 @@ def below_floor(
         return criterion.floor is not None and (score is None or score < criterion.floor)
 
     return tuple(criterion for criterion in criteria if is_below(criterion))
-
-
-def _parsed(reply: str) -> _Verdict:
-    text = draft_of(reply)
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        raise Unreadable("it holds no JSON object")
-    try:
-        return _Verdict.model_validate_json(text[start : end + 1])
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = "/".join(str(part) for part in first["loc"]) or "the object"
-        raise Unreadable(f"{where}: {first['msg']}") from None
 
 
 def _scores(

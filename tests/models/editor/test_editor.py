@@ -7,10 +7,12 @@ import sys
 
 import pytest
 
+from app.contract.editor import measure_for
 from app.contract.judgement import Critique, Finding
 from app.contract.requests import QUALITY, Criterion
 from tests.models.asking import call
-from workers.engine.briefs import Brief, Compare, Judge, Revise, Task, Write
+from workers.engine.briefs import Brief, Compare, Judge, ListCriteria, Revise, Task, Write
+from workers.engine.checklist import criteria_in
 from workers.engine.verdicts import reader
 from workers.models.editor import Editor
 from workers.models.port import ModelRefused, ModelReply
@@ -52,6 +54,31 @@ async def test_a_validator_that_wants_fewer_words_is_heard() -> None:
     )
     assert "in order to" in (await answer(revise(rough))).text
     assert "in order to" not in (await answer(revise(rough, too_long))).text
+
+
+@pytest.mark.parametrize(
+    ("instruction", "draft", "bound"),
+    [
+        ("Explain refunds.", DRAFT, None),
+        (None, DRAFT, None),
+        ("Explain refunds in under 120 words.", DRAFT, "Has it at most 119 words?"),
+        ("Use at least 3 sentences.", DRAFT, "Has it at least 3 sentences?"),
+        ("Write 100 to 150 words.", DRAFT, "Is it between 100 and 150 words long?"),
+        ("For an 8th grade reader.", DRAFT, "Can it be read at grade 8?"),
+        ("Give the policy as JSON.", DRAFT, "Is it valid JSON?"),
+        ("Repair it.", '{"days": 14', "Is it valid JSON?"),
+    ],
+)
+async def test_the_criteria_it_lists_are_those_that_it_can_measure(
+    instruction: str | None, draft: str, bound: str | None
+) -> None:
+    reply = await answer(ListCriteria(Task(instruction, draft, ())))
+    criteria = criteria_in(reply.text)
+    assert all(map(measure_for, criteria))
+    assert [it.description for it in criteria[:-5]] == ([bound] if bound else [])
+    asked = measure_for(Criterion(name="length", description=instruction or ""))
+    if asked is not None and bound is not None:
+        assert measure_for(criteria[0]) == asked
 
 
 async def test_of_two_texts_it_prefers_the_one_that_measures_better_wherever_it_stands() -> None:

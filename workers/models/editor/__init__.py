@@ -6,12 +6,13 @@ The same call always has the same reply.
 """
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 from app.contract.editor import EDITOR
 from app.contract.judgement import Usage
-from workers.engine.briefs import Brief, Compare, Judge, Revise, Write
+from workers.engine.briefs import Brief, Compare, Judge, ListCriteria, Revise, Write
 from workers.models.port import ModelCall, ModelRefused, ModelReply
 
 THREADS = 1
@@ -32,6 +33,7 @@ class Editor:
 
 def _answer(brief: Brief) -> str:
     # The rules and their tables cost a second's start; a process that uses no editor saves it.
+    from workers.models.editor.checklist import checklist  # noqa: PLC0415
     from workers.models.editor.comparing import preference  # noqa: PLC0415
     from workers.models.editor.critic import judged  # noqa: PLC0415
     from workers.models.editor.reviser import revised  # noqa: PLC0415
@@ -47,6 +49,11 @@ def _answer(brief: Brief) -> str:
             said = "; ".join(f"{it.criterion}: {it.reason}" for it in critique.scores)
             raise ModelRefused(f"{EDITOR} can measure nothing here. {said}", usage)
         return critique.model_dump_json()
+    if isinstance(brief, ListCriteria):
+        listed = checklist(brief.task.instruction, brief.task.draft)
+        return json.dumps(
+            {"criteria": [{"name": it.name, "description": it.description} for it in listed]}
+        )
     if isinstance(brief, Compare):
         preferred = preference(brief.a, brief.b, brief.task.criteria)
         if preferred is None:
