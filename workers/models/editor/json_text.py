@@ -13,6 +13,8 @@ from typing import Any, NoReturn, SupportsIndex
 
 from json_repair import repair_json
 
+from workers.models.editor.json_names import with_colons
+
 LOOKS = 100_000
 """How often the repairer may look at a short text; every character allows `LOOKS_EACH` more."""
 
@@ -22,7 +24,8 @@ _FENCE = re.compile(
     r"\A\s*(?:```|~~~)[^\n]*\n(?P<body>.*?)(?:\n[ \t]*(?:```|~~~)\s*)?\Z", re.DOTALL
 )
 _OBJECT = re.compile(
-    r"""\{\s*(?:["'“”][^"'“”\n]{0,200}["'“”]?\s*[:=]|[A-Za-z_][\w-]{0,60}\s*[:=]|\}\s*\Z|//|/\*|\#|\{\s*["'])"""
+    r"""\{\s*(?:["'“”][^"'“”\n]{0,200}["'“”]?\s*[:=]|[A-Za-z_][\w-]{0,60}\s*[:=]|\}\s*\Z|//|/\*|\#|\{\s*["']"""
+    r"""|"[^"\n]{1,200}"\s*(?:["\[{\d-]|(?:true|false|null)\b))"""
 )
 _ARRAY = re.compile(
     r"""\[\s*(?:\]\s*\Z|[\[{]\s*["'\[{\d-]|(?:"[^"\n]{0,2000}"|'[^'\n]{0,2000}'|-?\d[\d.eE+-]*|true|false|null)"""
@@ -96,6 +99,21 @@ def repaired(text: str) -> str | None:
     body = unfenced(text).strip()
     if _flaw(body) is None:
         return body
+    named = with_colons(body)
+    return (_repaired(named) if named != body else None) or _repaired(body)
+
+
+def enclosed(text: str) -> str | None:
+    """Return the JSON document that prose encloses, repaired if need be, or None."""
+    fences = re.findall(r"^```[^\n]*\n(.*?)\n```[ \t]*$", text, re.DOTALL | re.MULTILINE)
+    opening = re.search(r"[\[{]", text)
+    closing = max(text.rfind("]"), text.rfind("}"))
+    candidates = [*fences, *([text[opening.start() : closing + 1]] if opening else [])]
+    found = [it for it in candidates if looks_like_json(it)]
+    return repaired(max(found, key=len)) if found else None
+
+
+def _repaired(body: str) -> str | None:
     metered = _Metered(body)
     metered.left = LOOKS + LOOKS_EACH * len(body)
     try:
@@ -107,16 +125,6 @@ def repaired(text: str) -> str | None:
     except _FAILURES:
         return None
     return written if kept and isinstance(value, dict | list) else None
-
-
-def enclosed(text: str) -> str | None:
-    """Return the JSON document that prose encloses, repaired if need be, or None."""
-    fences = re.findall(r"^```[^\n]*\n(.*?)\n```[ \t]*$", text, re.DOTALL | re.MULTILINE)
-    opening = re.search(r"[\[{]", text)
-    closing = max(text.rfind("]"), text.rfind("}"))
-    candidates = [*fences, *([text[opening.start() : closing + 1]] if opening else [])]
-    found = [it for it in candidates if looks_like_json(it)]
-    return repaired(max(found, key=len)) if found else None
 
 
 def _flaw(body: str) -> Flaw | None:
