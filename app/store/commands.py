@@ -4,6 +4,7 @@ Each command carries an id of its own; Redis keeps the last of each kind, and a 
 twice is answered as it was the first time.
 """
 
+import asyncio
 import logging
 from typing import cast
 from uuid import uuid4
@@ -19,6 +20,8 @@ from app.store.codec import decode_limits, encode_limits, encode_said
 from app.store.posting import Postman
 from app.store.scripts import CANCEL, CHANGE, ERASE, FINISH, REVIEW, Script, run
 from app.store.state import Job
+
+POST_S = 1.0  # less than a client is kept waiting for an answer
 
 log = logging.getLogger(__name__)
 
@@ -89,10 +92,14 @@ class Commands:
         return bool(code == "OK")
 
     async def _post(self, job: Job) -> None:
-        """Enqueue a job at once; one that is lost on the way is missed by an idle worker."""
+        """Enqueue a job at once; one that is lost on the way is missed by an idle worker.
+
+        The command was taken: whatever happens here must not look like a refusal.
+        """
         try:
-            await self._postman.post([job])
-        except RedisError as error:
+            async with asyncio.timeout(POST_S):
+                await self._postman.post([job])
+        except (RedisError, TimeoutError) as error:
             log.warning("%s: its job will be posted by a worker: %s", job.refinement_id, error)
 
 

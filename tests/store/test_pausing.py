@@ -1,10 +1,12 @@
 """A paused refinement holds no worker, and goes on with a person's word or its time-out."""
 
+import threading
 from datetime import timedelta
 from typing import cast
 
 import pytest
 from redis.asyncio import Redis
+from redis.client import Pipeline
 
 from app.contract.errors import Conflict, IdempotencyMismatch, RefinementNotFound
 from app.contract.events import EventType, Resumed, Stopping
@@ -119,6 +121,25 @@ async def test_a_review_holds_though_its_job_could_not_be_posted(
     async with open_store(settings, Full()) as api:
         assert (await api.review(TENANT, held.id, APPROVED)).status is Status.QUEUED
     assert await redis.zscore(keys.WAITING, held.id) is not None
+
+
+class Stuck(ListQueue):
+    """A queue that answers nobody until it is released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
+        self.released.wait()
+
+
+async def test_a_review_that_was_taken_is_not_refused_because_the_queue_is_slow(
+    store: Store, worker: WorkerStore, settings: Settings
+) -> None:
+    held, queue = await paused(store, worker), Stuck()
+    async with open_store(settings, queue) as api:
+        assert (await api.review(TENANT, held.id, APPROVED)).status is Status.QUEUED
+        queue.released.set()
 
 
 async def test_time_spent_paused_is_not_counted(
