@@ -86,4 +86,88 @@ PLANNED = ScriptedExample(
     tool=lambda arguments: {4711: "Order 4711: refunded, sent on 2 March."}[arguments["order"]],
 )
 
-SCRIPTED: Mapping[str, ScriptedExample] = {"plan_execute": PLANNED}
+VERIFIED = ScriptedExample(
+    request={
+        "task": "How long does a refund take? Answer from policy.md.",
+        "strategy": {"kind": "chain_of_verification"},
+        "context": [
+            {"name": "policy.md", "text": "A refund takes 14 days from the day it is sent."}
+        ],
+    },
+    says={
+        "iterations/1/draft": "A refund takes 30 days.",
+        "iterations/1/critique": _verdict(0.9),
+        "iterations/1/verify/questions": json.dumps(
+            {"questions": [{"claim": "takes 30 days", "question": "How long does it take?"}]}
+        ),
+        "iterations/1/verify/answers/1": "14 days.",
+        "iterations/1/verify/contradictions": json.dumps(
+            {
+                "contradictions": [
+                    {
+                        "claim": "takes 30 days",
+                        "answer": 1,
+                        "contradiction": "It takes 14 days.",
+                        "fix": "Write 14 days.",
+                    }
+                ]
+            }
+        ),
+        "iterations/2/revise": "A refund takes 14 days.",
+        "iterations/2/critique": _verdict(0.9),
+        "iterations/2/verify/questions": json.dumps(
+            {"questions": [{"claim": "takes 14 days", "question": "How long does it take?"}]}
+        ),
+        "iterations/2/verify/answers/1": "14 days.",
+        "iterations/2/verify/contradictions": json.dumps({"contradictions": []}),
+    },
+)
+
+AGREED = ScriptedExample(
+    request={
+        "task": "A parcel of 12 weighs 9 kg. What do 7 of them weigh? End with `Answer: <kg>`.",
+        "strategy": {"kind": "self_consistency", "n": 3, "answer": r"Answer: ([\d.]+)"},
+        "threshold": 0.6,
+    },
+    says={
+        "iterations/1/draft": "One weighs 0.75 kg, seven 5.25 kg. Answer: 5.25",
+        "iterations/2/draft": "7 of 12 is about a half. Answer: 4.5",
+        "iterations/3/draft": "9 / 12 x 7. Answer: 5.25",
+    },
+)
+
+REASONED = ScriptedExample(
+    request={
+        "task": "A parcel of 12 weighs 9 kg. What do 7 of them weigh? Reason step by step.",
+        "strategy": {"kind": "reasoning_revision"},
+    },
+    says={
+        "iterations/1/draft": "1. One weighs 9 / 12 = 0.75 kg.\n2. Seven weigh 6.75 kg.",
+        "iterations/1/critique": _verdict(0.4),
+        "iterations/1/verify": json.dumps(
+            {
+                "steps": [
+                    {"step": 1, "why": "9 / 12 is 0.75.", "correct": True},
+                    {"step": 2, "why": "7 x 0.75 is 5.25.", "correct": False},
+                ]
+            }
+        ),
+        "iterations/2/revise": "2. Seven weigh 7 x 0.75 = 5.25 kg.",
+        "iterations/2/critique": _verdict(0.9),
+        "iterations/2/verify": json.dumps(
+            {
+                "steps": [
+                    {"step": 1, "why": "9 / 12 is 0.75.", "correct": True},
+                    {"step": 2, "why": "7 x 0.75 is 5.25.", "correct": True},
+                ]
+            }
+        ),
+    },
+)
+
+SCRIPTED: Mapping[str, ScriptedExample] = {
+    "chain_of_verification": VERIFIED,
+    "self_consistency": AGREED,
+    "reasoning_revision": REASONED,
+    "plan_execute": PLANNED,
+}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.contract.requests import RefinementRequest
-from benchmarks.examples import played
+from benchmarks.examples import EXAMPLES, played
 from benchmarks.scripted_examples import SCRIPTED
 from workers.engine.strategies import STRATEGIES
 
@@ -21,6 +21,10 @@ def test_the_page_of_a_strategy_asks_for_it_and_says_when_not_to(kind: str) -> N
     assert requests
     assert {it.strategy.kind for it in requests} == {kind}
     assert "Do not use it" in page
+
+
+def test_every_strategy_is_played_by_the_editor_or_else_by_a_script() -> None:
+    assert sorted([*EXAMPLES, *SCRIPTED]) == sorted(STRATEGIES)
 
 
 @pytest.mark.parametrize("kind", SCRIPTED)
