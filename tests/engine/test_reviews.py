@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.contract.reviews import ReviewAction
 from app.contract.status import StopReason
-from tests.engine.player import Player, Refusal, drafts, judged_by, player, request
+from tests.engine.player import Player, Refusal, drafts, judged_by, player, request, verdict
 from workers.engine.briefs import Judge, Revise
 from workers.engine.moves import Judged, Review, Stop, Word
 from workers.engine.reviewing import MOST_ROUNDS
@@ -292,6 +292,13 @@ def test_what_is_approved_passes_under_the_limits_that_are_in_force_by_then(when
     model = player(0.6)
     outcome = play(when, model, Word("approve", limits=lower), max_iterations=1)
     assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, True)
+
+
+def test_before_completion_what_was_not_judged_as_a_whole_does_not_pass() -> None:
+    critic = iter([verdict(0.9, names=("style",)), Stop()])
+    approve = Word("approve", limits=request().limits())
+    outcome = before(Player(critic, drafts()), approve, strategy=PASSES)
+    assert (outcome.best.path, outcome.passed) == ("passes/style/iterations/1", False)
 
 
 SAID: list[ReviewAction] = ["approve", "reject", "revise", "replace", "rate"]

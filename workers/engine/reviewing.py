@@ -26,6 +26,9 @@ from workers.engine.verification import judge_and_verify
 MOST_ROUNDS = 50
 """How often a reviewer can send an outcome back."""
 
+WHOLE = ("iterations/", "reviews/")
+"""Where drafts are judged as a whole; elsewhere they are judged as what a part of the work made."""
+
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
 
@@ -92,11 +95,13 @@ def _kept(missing: tuple[str, ...], done: Outcome) -> Outcome:
 def _under(limits: Limits | None, outcome: Outcome) -> Outcome:
     """Return an outcome that passes or does not under these limits.
 
-    What was stopped before it was judged as a whole stays as it is.
+    What was stopped before it could be judged as a whole does not.
     """
-    if limits is None or outcome.reason is None:
+    if limits is None:
         return outcome
-    passed = outcome.best.scored.passes(limits.threshold) and not outcome.missing
+    best = outcome.best
+    is_judged = best.path.startswith(WHOLE) and not outcome.missing
+    passed = is_judged and best.scored.passes(limits.threshold)
     is_contradicted = outcome.reason in GOALS and not passed
     reason = StopReason.COMPLETED if is_contradicted else outcome.reason
     return replace(outcome, passed=passed, reason=reason)
