@@ -138,8 +138,10 @@ async def test_a_review_that_was_taken_is_not_refused_because_the_queue_is_slow(
 ) -> None:
     held, queue = await paused(store, worker), Stuck()
     async with open_store(settings, queue) as api:
-        assert (await api.review(TENANT, held.id, APPROVED)).status is Status.QUEUED
-        queue.released.set()
+        try:
+            assert (await api.review(TENANT, held.id, APPROVED)).status is Status.QUEUED
+        finally:
+            queue.released.set()
 
 
 async def test_time_spent_paused_is_not_counted(
