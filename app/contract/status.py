@@ -44,6 +44,8 @@ class StopReason(StrEnum):
     THRESHOLD_MET = "threshold_met"
     VALIDATORS_PASSED = "validators_passed"
     COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    """It ended, and parts of it failed for good."""
     MAX_ITERATIONS = "max_iterations"
     PLATEAU = "plateau"
     STABLE = "stable"

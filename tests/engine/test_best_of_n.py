@@ -68,6 +68,11 @@ def test_a_draft_that_cannot_be_made_costs_nothing_but_its_number() -> None:
     ]
 
 
+def test_a_draft_that_was_refused_from_outside_leaves_the_reason_to_whoever_refused() -> None:
+    outcome = player(0.4, 0.6, writer=["one", Stop(), "three"]).play(best_of(3))
+    assert (outcome.best.path, outcome.reason) == ("iterations/3", None)
+
+
 def test_a_critique_that_stays_unreadable_costs_that_draft_alone() -> None:
     outcome = player("no", "no", "no", 0.6).play(best_of(2))
     assert outcome.best.path == "iterations/2"

@@ -8,8 +8,9 @@ from pydantic import ValidationError
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.player import Player, Refusal, judged_by, request
-from workers.engine.moves import Ask, Judged, Stop
+from workers.engine.moves import Ask, Judged, StepFailed, Stop
 
+GONE = StepFailed("model_unavailable", "gone")
 TWO = [{"focus": "structure"}, {"focus": "style"}]
 
 
@@ -122,6 +123,33 @@ def stopping_at(path: str) -> Player:
 
     model.critic = critic()
     return model
+
+
+def test_a_pass_that_fails_is_left_out_and_named() -> None:
+    model = judged_by(rising, [GONE, "in style"])
+    outcome = model.play(passes(draft="rough", threshold=0.99))
+    assert outcome.best.scored.draft.text == "in style"
+    assert (outcome.reason, outcome.missing) == (StopReason.INCOMPLETE, ("passes/structure",))
+
+
+def test_a_last_pass_that_fails_leaves_what_the_one_before_came_to() -> None:
+    model = judged_by(rising, ["in order", GONE])
+    outcome = model.play(passes(draft="rough", threshold=0.99))
+    assert outcome.best.scored.draft.text == "in order"
+    assert outcome.missing == ("passes/style",)
+
+
+def test_when_every_pass_fails_the_first_failure_is_told() -> None:
+    later = StepFailed("model_refused", "no")
+    with pytest.raises(StepFailed) as failed:
+        judged_by(rising, [GONE, later]).play(passes(draft="rough"))
+    assert failed.value.code == "model_unavailable"
+
+
+def test_a_pass_cut_short_leaves_the_reason_to_whoever_did_it() -> None:
+    model = judged_by(rising, [Stop(), "in style"])
+    outcome = model.play(passes(draft="rough"))
+    assert (outcome.best.scored.draft.text, outcome.reason) == ("in style", None)
 
 
 def test_validators_have_their_say_in_the_last_pass_and_over_the_whole() -> None:

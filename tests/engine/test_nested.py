@@ -13,6 +13,7 @@ from workers.engine.moves import Ask, Judged, StepFailed, Stop
 
 ONE: dict[str, object] = {"name": "one", "instructions": "The first chapter."}
 TWO: dict[str, object] = {"name": "two", "instructions": "The second chapter."}
+BRIEFLY = {"kind": "nested", "parts": [ONE, TWO], "max_iterations": 1}
 GONE = StepFailed("model_unavailable", "gone")
 
 
@@ -96,6 +97,26 @@ def test_a_part_that_could_not_be_made_is_named_and_nothing_passes_without_it() 
     outcome = model.play(chapters())
     assert (outcome.missing, outcome.passed) == (("parts/two",), False)
     assert outcome.best.scored.draft.text == "Chapter one."
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [(GONE, StopReason.INCOMPLETE), (Stop(), None)],
+    ids=["failed", "stopped"],
+)
+@pytest.mark.parametrize("score", [0.5, 0.9])
+def test_a_whole_with_a_part_that_could_not_be_made_is_not_completed(
+    refusal: Stop | StepFailed, reason: StopReason | None, score: float
+) -> None:
+    model = judged_by(lambda path, _: score, ["Chapter one.", refusal])
+    outcome = model.play(chapters(strategy=BRIEFLY))
+    assert (outcome.reason, outcome.passed) == (reason, False)
+
+
+def test_a_part_that_was_cut_short_leaves_the_reason_to_whoever_did_it() -> None:
+    model = judged_by(lambda path, _: 0.5, ["One.", Stop(), "Two.", "Two again.", "More."])
+    outcome = model.play(chapters())
+    assert (outcome.best.scored.draft.text, outcome.reason) == ("One.\n\nTwo.", None)
 
 
 def test_without_any_part_the_first_failure_is_told() -> None:

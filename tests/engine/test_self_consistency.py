@@ -111,6 +111,11 @@ def test_a_sample_alone_has_nobody_to_agree_with() -> None:
     assert outcome.best.scored.draft.text == "a"
 
 
+def test_a_sample_that_was_refused_from_outside_leaves_the_reason_to_whoever_refused() -> None:
+    outcome = drawing("a", Stop(), "a", "b").play(consistent(4))
+    assert (outcome.best.scored.score, outcome.reason) == (0.666667, None)
+
+
 def test_without_any_sample_the_first_failure_is_told() -> None:
     with pytest.raises(StepFailed) as failed:
         drawing(GONE, Stop()).play(consistent(2))

@@ -1,12 +1,14 @@
 """Stages in their order, each verified before the next."""
 
+from collections.abc import Callable
+
 import pytest
 from pydantic import ValidationError
 
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.player import Player, judged_by, request
-from workers.engine.moves import Judged, StepFailed
+from workers.engine.moves import Judged, StepFailed, Stop
 from workers.engine.sections import sections_of
 
 OUTLINE: dict[str, object] = {"name": "outline", "criteria": [{"name": "complete"}]}
@@ -87,6 +89,22 @@ def test_an_error_stays_in_its_stage() -> None:
     model = judged_by(good, ["- one\n- two", GONE])
     outcome = model.play(stages())
     assert outcome.best.scored.draft.text == "- one\n- two"
+    assert outcome.missing == ("stages/draft",)
+
+
+def test_with_an_error_in_a_stage_it_is_not_completed() -> None:
+    outcome = judged_by(below("iterations/1/critique"), ["- one\n- two", GONE]).play(stages())
+    assert (outcome.reason, outcome.missing) == (StopReason.INCOMPLETE, ("stages/draft",))
+
+
+def test_a_stage_that_was_refused_from_outside_leaves_the_reason_to_whoever_refused() -> None:
+    outcome = judged_by(below("iterations/1/critique"), ["- one\n- two", Stop()]).play(stages())
+    assert outcome.best.scored.draft.text == "- one\n- two"
+    assert (outcome.reason, outcome.missing) == (None, ("stages/draft",))
+
+
+def below(path: str) -> Callable[[str, str], float]:
+    return lambda asked, _: 0.5 if asked == path else 0.9
 
 
 def test_an_error_in_the_first_stage_is_told() -> None:

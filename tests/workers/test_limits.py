@@ -41,13 +41,25 @@ async def test_drafts_at_once_are_cut_to_what_the_budget_allows(stage: Stage) ->
         strategy={"kind": "best_of_n", "n": 4}, max_iterations=4, stop={"max_tokens": 4_000}
     )
     ended = await stage.play(refinement_id, models)
-    assert ended.status is Status.SUCCEEDED
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.BUDGET_EXHAUSTED)
     written = [key for key in models.calls if key.endswith("/draft")]
     assert 1 <= len(written) < 4
     assert len(ended.scores) == len(written)
     steps = [event.data for event in await stage.events(refinement_id)]
     refused = [it.key for it in steps if isinstance(it, StepFailed)]
     assert sorted([*refused, *written]) == [f"iterations/{n}/draft" for n in (1, 2, 3, 4)]
+
+
+async def test_samples_cut_short_by_the_budget_vote_without_the_others(stage: Stage) -> None:
+    models = scores()
+    strategy = {"kind": "self_consistency", "n": 5}
+    stop = {"max_tokens": 1_000}
+    refinement_id = await stage.submit(strategy=strategy, max_iterations=5, stop=stop)
+    ended = await stage.play(refinement_id, models)
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.BUDGET_EXHAUSTED)
+    made = len(models.calls)
+    assert 1 <= made < 5
+    assert [it.score for it in ended.scores] == [round(1 / made, 6) if made > 1 else None] * made
 
 
 async def test_a_deadline_aborts_the_call_in_flight_and_keeps_the_best(stage: Stage) -> None:

@@ -79,10 +79,11 @@ def going_on(task: Task, whole: Search) -> Task:
     return starting_from(task, whole.base.scored.draft.text)
 
 
-async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason) -> Outcome:
+async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | None) -> Outcome:
     """Judge what the inner searches came to as a whole, on the request's own criteria.
 
-    `reason` is told when the threshold is not met and no reviewer decided. Raises `Stop` when it
+    `reason` is told when the threshold is not met and no reviewer decided; None: whoever stopped a
+    part knows why. Raises `Stop` when it
     cannot be asked any more.
     """
     if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
@@ -94,15 +95,16 @@ async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason) -
     return whole.outcome()
 
 
-async def closing_with(task: Task, whole: Search, last: Outcome, reason: StopReason) -> Outcome:
-    """Judge the last inner search's text as a whole.
+async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
+    """Judge the last inner search's text as a whole; its reason and what is missing stay.
 
     When that cannot be asked any more it is the result with the score of its own rubric.
     """
     text = last.best.scored.draft.text
     try:
         draft = Draft(text, sha256_of(text), is_reply=False)
-        return await closing(task, whole, draft, reason)
+        outcome = await closing(task, whole, draft, last.reason)
+        return replace(outcome, missing=last.missing)
     except Stop:
         return replace(last, reason=None, passed=False)
 

@@ -121,8 +121,11 @@ class Search:
             best = max(taken, key=lambda it: it.rank)
             await self._reviewed(best, lambda *_: self._decide_on_samples())
 
-    def settle(self, reason: StopReason) -> None:
-        """End for `reason`, unless the goal is reached or a reviewer has decided."""
+    def settle(self, reason: StopReason | None) -> None:
+        """End for `reason`, unless the goal is reached or a reviewer has decided.
+
+        None: whoever stopped it knows why.
+        """
         if not self.is_over:
             self.reason = reason
 

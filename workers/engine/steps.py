@@ -1,10 +1,12 @@
 """What strategies are made of: propose a draft, and play parts side by side."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Generic
 
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding
+from app.contract.status import StopReason
 from workers.engine.asking import ask
 from workers.engine.briefs import Brief, Revise, Task, Write
 from workers.engine.feedback import failures, mended_in
@@ -74,11 +76,28 @@ async def _wished(task: Task, wish: Wish, threshold: float, revised: Revised) ->
     return await revised(task, scored, wish.of.path, threshold, wish.of.issues)
 
 
+@dataclass(frozen=True, slots=True)
+class Survivors(Generic[Reply]):
+    """What parts side by side gave, None where one was refused; some may have been stopped."""
+
+    replies: tuple[Reply | None, ...]
+    were_stopped: bool
+
+    def unless_stopped(self, reason: StopReason) -> StopReason | None:
+        """Return why it ended; None when whoever stopped a part knows why."""
+        return None if self.were_stopped else reason
+
+
 async def surviving(path: str, parts: Sequence[Play[Reply]]) -> tuple[Reply | None, ...]:
     """Play parts side by side and return what each gave, None where one was refused.
 
     Raises the first refusal when there is nothing else.
     """
+    return (await survivors(path, parts)).replies
+
+
+async def survivors(path: str, parts: Sequence[Play[Reply]]) -> Survivors[Reply]:
+    """Play parts side by side as `surviving` does, and say whether one was stopped from outside."""
     refusals: dict[int, Stop | StepFailed] = {}
 
     async def kept(index: int, part: Play[Reply]) -> Reply | None:
@@ -91,7 +110,7 @@ async def surviving(path: str, parts: Sequence[Play[Reply]]) -> tuple[Reply | No
     done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
     if len(refusals) == len(parts):
         raise refusals[0]
-    return done
+    return Survivors(done, any(isinstance(it, Stop) for it in refusals.values()))
 
 
 def question(path: str, role: Role, brief: Brief) -> Ask:

@@ -8,7 +8,7 @@ from workers.engine.inner import heeded
 from workers.engine.judging import judge
 from workers.engine.moves import Scored, within
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import propose, surviving
+from workers.engine.steps import propose, survivors
 
 
 async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcome:
@@ -25,10 +25,12 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
         if search.reason is None:
             paths = search.side_by_side(plan.n)
             parts = [within(at, _scored(task, search)) for at in paths]
-            await search.sampled(await surviving("samples", parts))
+            drawn = await survivors("samples", parts)
+            await search.sampled(drawn.replies)
             if not plan.refine:
                 await heeded(task, search)
-                search.settle(StopReason.COMPLETED)
+                search.settle(drawn.unless_stopped(StopReason.COMPLETED))
+                return search.outcome()
         for at in search.iterations():
             await search.judged(await within(at, _scored(task, search)))
     return search.outcome()

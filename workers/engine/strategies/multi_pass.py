@@ -15,7 +15,7 @@ from workers.engine.inner import (
     starting_from,
     with_instruction,
 )
-from workers.engine.moves import Stop
+from workers.engine.moves import StepFailed, Stop
 from workers.engine.search import Outcome, Own, Search
 
 
@@ -30,29 +30,38 @@ async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Out
         if await passes_as_it_is(task, whole):
             return whole.outcome()
         last = await _passed_over(going_on(task, whole), limits, plan)
-        return await closing_with(task, whole, last, StopReason.COMPLETED)
+        return await closing_with(task, whole, last)
     return whole.outcome()
 
 
 async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:
-    """Return the outcome of the last pass that could be made."""
+    """Return what the last pass that could be made came to, and why it is the last.
+
+    Raises the first failure when no pass could be made.
+    """
     last: Outcome | None = None
     met: tuple[Criterion, ...] = ()
+    refused: dict[str, Stop | StepFailed] = {}
+    is_cut = False
     for each in plan.passes:
         own_task = _task(task, each, met, is_last=each is plan.passes[-1])
         threshold = limits.threshold if each.threshold is None else each.threshold
         own = Own(threshold=threshold, max_iterations=each.max_iterations)
         if last is not None:
             own_task = starting_from(own_task, last.best.scored.draft.text)
+        path = f"passes/{each.focus}"
         try:
-            last = await refined(f"passes/{each.focus}", own_task, limits, own)
-        except Stop:
-            if last is None:
-                raise
-            return replace(last, reason=None)
+            last = await refined(path, own_task, limits, own)
+        except (Stop, StepFailed) as refusal:
+            refused[path] = refusal
+            continue
+        is_cut = is_cut or last.reason is None
         met += _met(last, each.judged_on(), threshold)
-    assert last is not None  # a plan has passes
-    return last
+    if last is None:
+        raise next(iter(refused.values()))
+    is_cut = is_cut or any(isinstance(it, Stop) for it in refused.values())
+    reason = StopReason.INCOMPLETE if refused else StopReason.COMPLETED
+    return replace(last, reason=None if is_cut else reason, missing=tuple(refused))
 
 
 def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) -> Task:

@@ -22,7 +22,7 @@ from workers.engine.inner import (
 from workers.engine.moves import Check, Draft, Play, Scored, Stop
 from workers.engine.search import Outcome, Own, Search
 from workers.engine.sections import sections_of
-from workers.engine.steps import surviving
+from workers.engine.steps import Survivors, survivors
 
 Body = Callable[[Task, Limits, Any], Play[Outcome]]
 
@@ -49,7 +49,7 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy, body: Body) -
             return whole.outcome()
         pieces = _pieces(going_on(task, whole), limits, plan)
         parts = [_refined(piece, limits, plan, body) for piece in pieces]
-        return await _joined(task, limits, plan, whole, pieces, await surviving("parts", parts))
+        return await _joined(task, limits, plan, whole, pieces, await survivors("parts", parts))
     return whole.outcome()
 
 
@@ -88,24 +88,35 @@ async def _joined(
     plan: NestedStrategy,
     whole: Search,
     pieces: tuple[Piece, ...],
-    done: tuple[Outcome | None, ...],
+    made: Survivors[Outcome],
 ) -> Outcome:
     """Put the parts together in their order and judge what they make."""
     texts = [
         piece.text if outcome is None else outcome.best.scored.draft.text
-        for piece, outcome in zip(pieces, done, strict=True)
+        for piece, outcome in zip(pieces, made.replies, strict=True)
     ]
     missing = tuple(
         f"parts/{piece.name}" for piece, text in zip(pieces, texts, strict=True) if text is None
     )
     text = plan.separator.join(it for it in texts if it is not None)
     draft = Draft(text, sha256_of(text), is_reply=False)
+    reason = _reason(made)
     try:
-        outcome = await closing(task, whole, draft, StopReason.COMPLETED)
+        outcome = await closing(task, whole, draft, reason)
     except Stop:
-        known = [it for it in done if it is not None]
+        known = [it for it in made.replies if it is not None]
         outcome = await _from_parts(task, limits, whole.upcoming, draft, known)
+    if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by a text that lacks something
+        outcome = replace(outcome, reason=reason)
     return replace(outcome, passed=outcome.passed and not missing, missing=missing)
+
+
+def _reason(made: Survivors[Outcome]) -> StopReason | None:
+    """Return why the whole ends with these parts; None when whoever stopped one of them knows."""
+    if any(it is not None and it.reason is None for it in made.replies):
+        return None
+    failed = None in made.replies
+    return made.unless_stopped(StopReason.INCOMPLETE if failed else StopReason.COMPLETED)
 
 
 async def _from_parts(

@@ -10,7 +10,7 @@ from workers.engine.agreement import Sample, afterwards, sampled, scored, voted
 from workers.engine.briefs import Task
 from workers.engine.moves import Scored, within
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import propose, surviving
+from workers.engine.steps import propose, survivors
 
 
 async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStrategy) -> Outcome:
@@ -23,15 +23,17 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
     task = replace(task, criteria=())
     with Search.of(task, limits) as search:
         parts = [within(at, _sample(task, search, plan)) for at in search.side_by_side(plan.n)]
-        drawn = await surviving("samples", parts)
-        made = [sample for sample in drawn if sample is not None]
+        drawn = await survivors("samples", parts)
+        made = [sample for sample in drawn.replies if sample is not None]
         groups = await voted(task, plan, made)
         verdicts = iter(_verdicts(made, groups, plan.n))
-        await search.sampled([None if sample is None else next(verdicts) for sample in drawn])
+        await search.sampled(
+            [None if sample is None else next(verdicts) for sample in drawn.replies]
+        )
         while search.wish is not None:
             draft = await within(search.upcoming, propose(task, search))
             await search.judged(await within(search.upcoming, afterwards(task, draft)))
-        search.settle(StopReason.COMPLETED)
+        search.settle(drawn.unless_stopped(StopReason.COMPLETED))
     return search.outcome()
 
 

@@ -31,12 +31,12 @@ async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcom
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
-        last, reason = await _staged(going_on(task, whole), limits, plan)
-        return await closing_with(task, whole, last, reason)
+        last = await _staged(going_on(task, whole), limits, plan)
+        return await closing_with(task, whole, last)
     return whole.outcome()
 
 
-async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> tuple[Outcome, StopReason]:
+async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome:
     """Return the last verified stage (an unverified first one if there is none), and why it is."""
     verified: Outcome | None = None
     before = ("draft", task.draft)
@@ -44,15 +44,16 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> tuple[O
         own_task = replace(task, has_validators=task.has_validators and stage is plan.stages[-1])
         try:
             done = await _played(own_task, limits, stage, *before)
-        except (Stop, StepFailed):
+        except (Stop, StepFailed) as refusal:
             if verified is None:
                 raise
-            return verified, StopReason.COMPLETED
+            reason = None if isinstance(refusal, Stop) else StopReason.INCOMPLETE
+            return replace(verified, reason=reason, missing=(f"stages/{stage.name}",))
         if not done.passed:
-            return verified or done, done.reason or StopReason.COMPLETED
+            return replace(verified or done, reason=done.reason)
         verified, before = done, (stage.name, done.best.scored.draft.text)
     assert verified is not None  # a plan has stages
-    return verified, StopReason.COMPLETED
+    return replace(verified, reason=StopReason.COMPLETED)
 
 
 async def _played(
