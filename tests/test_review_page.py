@@ -1,0 +1,35 @@
+"""What the page on reviews tells a reader to send is what this server takes."""
+
+import re
+from pathlib import Path
+
+from app.contract.continuation import Continuation
+from app.contract.requests import RefinementRequest
+from app.contract.reviews import Review
+from app.contract.status import StopReason
+
+PAGE = (Path(__file__).parent.parent / "docs" / "reviews.md").read_text()
+SENT = re.findall(r"curl (\S+).* -d '(.*)'", PAGE)
+
+
+def test_every_action_is_shown_with_a_body_that_is_taken() -> None:
+    words = [Review.model_validate_json(body, strict=True) for to, body in SENT if to == "$R"]
+    actions = Review.model_json_schema()["properties"]["action"]["enum"]
+    assert [word.action for word in words] == actions
+
+
+def test_the_continuation_that_is_shown_is_taken() -> None:
+    [body] = [body for to, body in SENT if to.endswith("/continue")]
+    assert Continuation.model_validate_json(body, strict=True).changes()
+
+
+def test_the_request_that_is_shown_asks_for_reviews() -> None:
+    [request] = re.findall(r"```json\n(\{.*?)```", PAGE, re.DOTALL)
+    assert RefinementRequest.model_validate_json(request, strict=True).review
+
+
+def test_every_field_that_is_named_exists() -> None:
+    named = re.search(r"is to be different: (.*?)\.\n", PAGE)
+    assert named
+    assert set(re.findall(r"`(\w+)`", named[1])) == set(Continuation.model_fields)
+    assert {"approved", "rejected"} <= set(StopReason)
