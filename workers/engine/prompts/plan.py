@@ -10,7 +10,8 @@ VERSION = 1
 STEPS_RULE = """A step names a tool and gives the arguments that its parameters ask for, or it
 names no tool: then its instruction is carried out by a writer who sees the goal, the context
 documents and everything observed before. Plan a step only for what the text needs and nobody knows
-yet; the text itself is written after the plan and is not a step of it.
+yet; the text itself is written after the plan and is not a step of it. Arguments hold what is known
+now: a call that needs what is yet to be observed is planned afterwards, when the plan is revised.
 Write `arguments` as the text of a JSON object, null without a tool."""
 SYSTEM = f"""You plan how to reach the goal that the task states. {STEPS_RULE}
 Answer with one JSON object and nothing else:
