@@ -295,9 +295,9 @@ def test_what_is_approved_passes_under_the_limits_that_are_in_force_by_then(when
 
 
 def test_before_completion_what_was_not_judged_as_a_whole_does_not_pass() -> None:
-    critic = iter([verdict(0.9, names=("style",)), Stop()])
+    critic: list[str | Refusal] = [verdict(0.9, names=("style",)), Stop()]
     approve = Word("approve", limits=request().limits())
-    outcome = before(Player(critic, drafts()), approve, strategy=PASSES)
+    outcome = before(Player(iter(critic), drafts()), approve, strategy=PASSES)
     assert (outcome.best.path, outcome.passed) == ("passes/style/iterations/1", False)
 
 
