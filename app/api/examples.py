@@ -19,6 +19,37 @@ REQUESTS: dict[str, Example] = {
         "criteria": [{"name": "conciseness", "description": "No word too many.", "floor": 0.8}],
         "strategy": {"kind": "critique"},
     },
+    "judge with a panel and a checklist": {
+        "task": "Explain our refund policy to a customer in under 120 words.",
+        "draft": "Refunds take 14 days.",
+        "criteria": "auto",
+        "critics": {
+            "samples": 3,
+            "panel": [
+                {"name": "customer", "perspective": "A customer who is annoyed already."},
+                {"name": "devil", "model": "anthropic:claude-sonnet-5", "adversarial": True},
+            ],
+        },
+        "strategy": {"kind": "critique"},
+        "models": {"critic": {"model": "openai:gpt-5-mini", "temperature": 1}},
+    },
+    "plan with a tool": {
+        "task": "Answer the customer: when will the refund for order 4711 arrive?",
+        "strategy": {"kind": "plan_execute", "max_steps": 6},
+        "tools": [
+            {
+                "name": "find_order",
+                "description": "Returns one order as JSON: payments, and refunds with their dates.",
+                "url": "https://tools.example.com/orders",
+                "parameters": {
+                    "type": "object",
+                    "required": ["order"],
+                    "properties": {"order": {"type": "integer"}},
+                },
+            }
+        ],
+        "models": {"generator": "openai:gpt-5-mini", "critic": "openai:gpt-5-mini"},
+    },
     "write with chosen models": {
         "task": "Explain our refund policy to a customer in under 120 words.",
         "context": [{"name": "policy.md", "text": "Refunds within 14 days, to the same card."}],

@@ -116,6 +116,8 @@ class RefinementRequest(Contract):
                 raise ValueError(
                     "self_consistency counts answers and judges none: leave the criteria out"
                 )
+            if self.critics != Critics():
+                raise ValueError("self_consistency judges no answer: leave `critics` out")
         return self
 
     @model_validator(mode="after")

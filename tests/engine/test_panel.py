@@ -1,20 +1,15 @@
-"""Several opinions of one draft, and what they come to."""
+"""Samples and panels: who is asked, under which key, and who has to have a say."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from app.contract.criteria import Criterion
 from app.contract.judging import Critics
-from app.contract.requests import QUALITY
 from tests.engine.player import Player, Refusal, drafts, request, verdict
 from workers.engine.moves import Judged, Scored, StepFailed, Stop
-from workers.engine.panel import merged
 from workers.engine.search import Outcome
-from workers.engine.verdicts import reader
 
 DRAFT = "We refund within 14 days."
 PANEL: dict[str, Any] = {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
@@ -114,67 +109,6 @@ def test_a_floor_is_held_against_the_median() -> None:
     assert not Player(critic, drafts()).play(body).best.scored.floors_met
 
 
-def opinion(score: float | None, by: str = "critic", **said: Any) -> Any:
-    """Read a critique of DRAFT on quality and tone, of which tone is never measured."""
-    names = (QUALITY, Criterion(name="tone"))
-    given = {"criterion": "quality", "score": score, "reason": f"because {score}"}
-    given["evidence"] = said.pop("evidence", [])
-    reply = {"scores": [given, {"criterion": "tone", "score": 0.5}], **said}
-    return reader(names, DRAFT, by)(json.dumps(reply))
-
-
-CRITERIA = (QUALITY, Criterion(name="tone"))
-
-
-@pytest.mark.parametrize(
-    ("scores", "reason"),
-    [((0.9, 0.5, 0.1), "because 0.5"), ((0.8, 0.4), "because 0.4"), ((None, 0.7), "because 0.7")],
-)
-def test_the_reason_is_that_of_the_opinion_nearest_the_median_the_lowest_on_a_tie(
-    scores: tuple[float | None, ...], reason: str
-) -> None:
-    quality, _ = merged([opinion(it) for it in scores], CRITERIA).scores
-    assert quality.reason == reason
-
-
-def test_a_criterion_that_nobody_measured_stays_unmeasured() -> None:
-    quality, tone = merged([opinion(None), opinion(None)], CRITERIA).scores
-    assert (quality.score, quality.spread, quality.reason) == (None, None, "because None")
-    assert (tone.score, tone.spread) == (0.5, 0.0)
-
-
-def test_what_was_found_is_merged_without_repeats_and_says_who_found_it() -> None:
-    days = {"kind": "quality", "message": "Which days?", "quote": "14 days"}
-    again = {**days, "message": "Are these working days?"}
-    vague = {"kind": "quality", "message": "It is  vague."}
-    first = opinion(0.5, "critic/reader", findings=[days, vague], strengths=["Short."])
-    second = opinion(
-        0.6,
-        "critic/lawyer",
-        findings=[{**vague, "message": "it is vague."}, again, {**days, "quote": "We refund"}],
-        strengths=["short.", "Plain."],
-        suggestions=["Say which days."],
-    )
-    both = merged([first, second], CRITERIA)
-    assert [(it.source, it.message, it.quote) for it in both.findings] == [
-        ("critic/reader", "Which days?", "14 days"),
-        ("critic/lawyer", "it is vague.", None),
-        ("critic/lawyer", "Which days?", "We refund"),
-    ]
-    assert both.strengths == ("Short.", "Plain.")
-    assert both.suggestions == ("Say which days.",)
-
-
-def test_evidence_is_gathered_from_all_and_what_is_unsupported_adds_up() -> None:
-    opinions = [
-        opinion(0.5, evidence=["14 days", "30 days"]),
-        opinion(0.9, evidence=["We refund", "14  days", "never"]),
-    ]
-    quality, _ = merged(opinions, CRITERIA).scores
-    assert [it.quote for it in quality.evidence] == ["14 days", "We refund"]
-    assert quality.unsupported == 2
-
-
 def test_the_parts_of_a_panel_are_told_and_nothing_else_differs() -> None:
     panel: list[dict[str, Any]] = [
         {"name": "plain"},
@@ -219,8 +153,8 @@ def test_a_panel_that_cannot_be_told_apart_or_is_too_large_is_refused(critics: A
         request(critics=critics)
 
 
-def test_a_strategy_without_critics_takes_none() -> None:
-    validators = [{"kind": "length", "max_words": 9}]
-    strategy = {"kind": "self_correction"}
+@pytest.mark.parametrize("kind", ["self_correction", "self_consistency"])
+def test_a_strategy_without_critics_takes_none(kind: str) -> None:
+    fields: dict[str, Any] = {"validators": [{"kind": "length", "max_words": 9}]}
     with pytest.raises(ValidationError, match="leave `critics` out"):
-        request(strategy=strategy, validators=validators, critics={"samples": 2})
+        request(strategy={"kind": kind}, critics={"samples": 2}, max_iterations=9, **fields)

@@ -72,6 +72,24 @@ async def test_a_panel_that_the_budget_does_not_allow_beside_itself_judges_nothi
     assert "budget_exhausted" in ended.error.detail
 
 
+async def test_a_draft_longer_than_reserved_that_a_panel_cannot_judge_leaves_the_best(
+    stage: Stage,
+) -> None:
+    async def answer(key: str, call: ModelCall) -> str:
+        return verdict(0.4, call) if isinstance(call.brief, Judge) else "word " * 1_900
+
+    refinement_id = await stage.submit(
+        draft="We refund.", critics=PANEL, stop={"max_tokens": 5_500}
+    )
+    ended = await stage.play(refinement_id, Answers(answer))
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.BUDGET_EXHAUSTED)
+    assert [it.path for it in await judged(stage, refinement_id)] == ["iterations/0"]
+    failed = [it.data for it in await stage.events(refinement_id)]
+    assert [it.key for it in failed if isinstance(it, StepFailed)] == [
+        "iterations/1/critique/lawyer"
+    ]
+
+
 async def test_a_critic_that_cannot_be_reached_fails_what_its_panel_was_asked(
     stage: Stage,
 ) -> None:
