@@ -75,13 +75,13 @@ class Judging:
         return cls(entry, result, best.scored.passes(threshold), limits_seq)
 
 
-def _absolute(prefix: str, parent: str) -> str:
-    return parent[1:] if parent.startswith("/") else prefix + parent
+def _absolute(prefix: str, path: str) -> str:
+    return path[1:] if path.startswith("/") else prefix + path
 
 
 def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
     return tuple(
-        IssueNote(id=prefix + it.id, state=it.state, finding=it.position)
+        IssueNote(id=_absolute(prefix, it.id), state=it.state, finding=it.position)
         for it in judgement.issues.issues
     )
 

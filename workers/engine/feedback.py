@@ -44,6 +44,7 @@ def _line(finding: Finding) -> str:
 def _history(issue: Tracked | None) -> str:
     if issue is None or issue.state is IssueState.NEW:
         return ""
+    since = issue.path.removeprefix("/")
     if issue.state is IssueState.CARRIED:
-        return f" (carried since {issue.path}: earlier attempts did not mend it)"
-    return f" (came back: found first in {issue.path}, mended, and undone again)"
+        return f" (carried since {since}: earlier attempts did not mend it)"
+    return f" (came back: found first in {since}, mended, and undone again)"

@@ -12,7 +12,6 @@ from workers.engine.judging import judge
 from workers.engine.moves import (
     Draft,
     Judged,
-    Judgement,
     Move,
     Play,
     Reply,
@@ -41,7 +40,8 @@ async def below(path: str, part: Play[Outcome]) -> Outcome:
     """Play a search below `path` and return its outcome as the one around it sees it."""
     outcome = await within(path, part)
     best = outcome.best
-    return replace(outcome, best=Judgement(best.scored, best.iteration, f"{path}/{best.path}"))
+    seen = replace(best, path=f"{path}/{best.path}", issues=best.issues.under(path))
+    return replace(outcome, best=seen)
 
 
 async def refined(path: str, task: Task, limits: Limits, own: Own) -> Outcome:

@@ -31,7 +31,10 @@ WHITE = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """An issue: `path` and `number` say where it was found first, as which of the findings."""
+    """An issue: `path` and `number` say where it was found first, as which of the findings.
+
+    The path is that of its own search; one that begins with `/` counts from the outermost.
+    """
 
     path: str
     number: int
@@ -55,6 +58,11 @@ class Tracked:
     def id(self) -> str:
         """The same in every draft of the line."""
         return f"{self.path}#{self.number}"
+
+    def under(self, prefix: str) -> "Tracked":
+        """Return it as the search around its own sees it."""
+        is_absolute = self.path.startswith("/")
+        return self if is_absolute else replace(self, path=f"{prefix}/{self.path}")
 
     def likeness(self, other: "Tracked") -> float:
         """Return how surely both are the same issue: 0 not at all, 2 by the very words quoted.
@@ -89,6 +97,11 @@ class Ledger:
     def issues(self) -> tuple[Tracked, ...]:
         """Every issue of the draft and of its parent, once."""
         return (*self.open, *self.resolved)
+
+    def under(self, prefix: str) -> "Ledger":
+        """Return it as the search around its own sees it; under "" as seen from anywhere."""
+        lists = (self.open, self.resolved, self.before)
+        return Ledger(*(tuple(it.under(prefix) for it in each) for each in lists))
 
     def next(self, path: str, findings: Sequence[Finding]) -> "Ledger":
         """Return the ledger of a revision, judged at `path` with these findings."""

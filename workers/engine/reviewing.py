@@ -79,7 +79,8 @@ async def reviewed(
                 return replace(outcome, reason=StopReason.APPROVED)
             if word.action == "reject":
                 return replace(outcome, reason=StopReason.REJECTED, passed=False)
-            best = replace(outcome.best, path=f"/{outcome.best.path}")
+            best = outcome.best
+            best = replace(best, path=f"/{best.path}", issues=best.issues.under(""))
             again = _again(Bench.of(request, task), limits, Wish(best, word))
             outcome = _kept(outcome.missing if word.draft is None else (), await below(path, again))
         except Stop:
@@ -111,7 +112,7 @@ async def _rated(outcome: Outcome, score: float) -> Outcome:
     """Put a reviewer's score in the place of the outcome's own, and tell it."""
     best = outcome.best.rated(score)
     prefix, _, number = best.path.rpartition("iterations/")
-    told = _told(replace(best, path=f"iterations/{number}"))
+    told = _told(replace(best, path=f"iterations/{number}", issues=best.issues.under("")))
     limits = await (within(prefix.removesuffix("/"), told) if prefix else told)
     return _under(limits, replace(outcome, best=best))
 

@@ -28,6 +28,7 @@ from typing import Self
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
+from workers.engine.ledger import Ledger
 from workers.engine.moves import Judged, Judgement, Review, Scored, Stop
 from workers.engine.outcomes import Outcome, Own, Wish
 from workers.engine.ranking import Ranking
@@ -139,11 +140,17 @@ class Search:
         """Take in a judged draft and tell the news; return by how much it raised the best."""
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
-        issues = self._ranking.issues_of(scored.draft.parent).next(path, findings)
+        issues = self._issues_of(scored.draft.parent).next(path, findings)
         judgement = Judgement(scored, number, path, issues)
         gain = self._ranking.add(judgement)
         await self._told(judgement)
         return gain, judgement
+
+    def _issues_of(self, parent: str | None) -> Ledger:
+        """Return the issues of a parent: judged here, or shown to a reviewer elsewhere."""
+        if self.wish and self.wish.of.path == parent:
+            return self.wish.of.issues
+        return self._ranking.issues_of(parent)
 
     async def _told(self, judgement: Judgement) -> None:
         assert self.best is not None  # it was ranked

@@ -1,0 +1,69 @@
+"""Issues across reviews and inner searches, in the journal and as a client sees them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.service.iterations import iterations_of
+from tests.workers.stage import TENANT, Answers, Stage
+from workers.engine.briefs import Judge
+from workers.models.port import ModelCall
+
+LATE, COLD = "Does not state the deadline at all.", "The tone is cold."
+BEFORE: dict[str, Any] = {"review": {"when": "before_completion"}}
+STAGES = [{"name": "polish", "max_iterations": 1, "threshold": 0.1}]
+SHAPES: dict[str, dict[str, Any]] = {
+    "iterations/1": {"max_iterations": 1},
+    "stages/polish/iterations/1": {"strategy": {"kind": "stepwise", "stages": STAGES}},
+}
+
+
+def finding(*messages: str) -> Answers:
+    """A writer, and a critic that finds this until a reviewer had their say."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if not isinstance(call.brief, Judge):
+            return f"Text of {key}."
+        found = [{"kind": "quality", "message": it} for it in messages]
+        kept = found[:1] if key.startswith("reviews") else found
+        score = {"criterion": "quality", "score": 0.5}
+        return json.dumps({"scores": [score], "findings": kept})
+
+    return Answers(answer)
+
+
+async def issues(stage: Stage, refinement_id: str) -> dict[str, dict[str, str]]:
+    """Return the state of every issue by iteration and id."""
+    request = await stage.store.request(TENANT, refinement_id)
+    judged = iterations_of(await stage.events(refinement_id), request)
+    return {one.path: {it.id: it.state.value for it in one.issues} for one in judged}
+
+
+@pytest.mark.parametrize("first", SHAPES)
+async def test_what_a_reviewer_asked_for_is_revised_from_what_they_were_shown(
+    stage: Stage, first: str
+) -> None:
+    models = finding(LATE, COLD)
+    refinement_id = await stage.submit(**BEFORE, **SHAPES[first])
+    await stage.play(refinement_id, models)
+    shown = (await stage.snapshot(refinement_id)).review
+    assert shown is not None
+    await stage.say(refinement_id, action="revise", feedback="Name the deadline.")
+    await stage.play(refinement_id, models, "second")
+    told = await issues(stage, refinement_id)
+    late, cold = (f"{shown.path}#{number}" for number in (1, 2))
+    assert told[shown.path] == {late: "new", cold: "new"}
+    assert told["reviews/1/iterations/1"] == {late: "carried", cold: "resolved"}
+
+
+@pytest.mark.parametrize("first", SHAPES)
+async def test_a_rating_leaves_the_issues_as_they_are(stage: Stage, first: str) -> None:
+    models = finding(LATE, COLD)
+    refinement_id = await stage.submit(**BEFORE, **SHAPES[first])
+    await stage.play(refinement_id, models)
+    before = await issues(stage, refinement_id)
+    await stage.say(refinement_id, action="rate", score=0.9)
+    await stage.play(refinement_id, models, "second")
+    assert await issues(stage, refinement_id) == before
+    assert before[first] == {f"{first}#1": "new", f"{first}#2": "new"}
