@@ -1,7 +1,11 @@
 """A plan over real HTTP, with a tool that fails once, a real worker and a model server."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from pydantic import SecretStr
@@ -9,7 +13,7 @@ from standardwebhooks import Webhook
 
 from benchmarks.model_replies import Asked, Reply, chat
 from tests.e2e.models import key_of
-from tests.e2e.town import open_town
+from tests.e2e.town import Town, open_town
 from tests.engine.player import verdict
 from tests.engine.saying import plan, revised, step
 from tests.neighbour import SECRET, endpoint
@@ -38,21 +42,28 @@ async def orders(request: web.Request) -> web.StreamResponse:
     return web.Response(text="4711 was refunded on Monday")
 
 
+@asynccontextmanager
+async def planning_town(path: Path) -> AsyncIterator[Town]:
+    """A town whose workers may call this machine."""
+    module, key = "tests.e2e.neighbourly", SecretStr(SECRET)
+    async with open_town(path, answer, worker_module=module, secret_key=key) as town:
+        yield town
+
+
+def planned(url: str) -> dict[str, Any]:
+    tool = {
+        "name": "find_order",
+        "description": "Returns one order.",
+        "url": url,
+        "timeout_s": 60,
+        "parameters": {"required": ["order"], "properties": {"order": {"type": "integer"}}},
+    }
+    return {"strategy": {"kind": "plan_execute", "max_steps": 4}, "tools": [tool]}
+
+
 async def test_a_tool_that_fails_once_changes_the_plan(tmp_path: Path) -> None:
-    async with (
-        endpoint(orders) as (url, asked, _),
-        open_town(
-            tmp_path, answer, worker_module="tests.e2e.neighbourly", secret_key=SecretStr(SECRET)
-        ) as town,
-    ):
-        tool = {
-            "name": "find_order",
-            "description": "Returns one order.",
-            "url": url,
-            "parameters": {"required": ["order"], "properties": {"order": {"type": "integer"}}},
-        }
-        strategy = {"kind": "plan_execute", "max_steps": 4}
-        ended = await town.ended(await town.submit(strategy=strategy, tools=[tool]))
+    async with endpoint(orders) as (url, asked, _), planning_town(tmp_path) as town:
+        ended = await town.ended(await town.submit(**planned(url)))
         events = await town.events(ended["id"])
     assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
     assert ended["result"]["draft"] == "Your refund was sent on Monday."
@@ -66,3 +77,26 @@ async def test_a_tool_that_fails_once_changes_the_plan(tmp_path: Path) -> None:
         f"{ended['id']}/steps/1/call",
         f"{ended['id']}/steps/2/call",
     ]
+
+
+async def test_a_call_that_died_with_its_worker_is_made_again_with_the_same_key(
+    tmp_path: Path,
+) -> None:
+    called = asyncio.Event()
+
+    async def once_silent(request: web.Request) -> web.StreamResponse:
+        if not called.is_set():
+            called.set()
+            await asyncio.Event().wait()
+        return await orders(request)
+
+    async with endpoint(once_silent) as (url, asked, _), planning_town(tmp_path) as town:
+        refinement_id = await town.submit(**planned(url))
+        await asyncio.wait_for(called.wait(), 60)
+        town.processes[-1].kill()
+        town.worker()
+        ended = await town.ended(refinement_id)
+    assert ended["result"]["draft"] == "Your refund was sent on Monday."
+    assert ended["usage"]["calls"] == len(SAID)
+    keys = [it.headers["Idempotency-Key"].removeprefix(refinement_id) for it in asked]
+    assert keys == ["/steps/1/call", "/steps/1/call", "/steps/2/call"]
