@@ -295,6 +295,23 @@ REVIEWED: dict[str, Scene] = {
         lambda: scores(0.4, 0.6, 0.5, 0.3),
         {"iterations/2/review": MORE, "iterations/4/review": {"action": "reject"}},
     ),
+    "nested, each draft of the whole": Scene(
+        {
+            "draft": "# When\n\nWe refund.\n\n# How\n\nBy card.",
+            "strategy": {"kind": "nested", "max_iterations": 2},
+            "review": EACH,
+        },
+        lambda: improving(0.5, 0.05),
+        {
+            "iterations/0/review": {
+                "action": "replace",
+                "draft": "# When\n\nSoon.\n\n# How\n\nSo.",
+            },
+            "iterations/1/review": {"action": "rate", "score": 0.6},
+            "iterations/2/review": MORE,
+            "iterations/3/review": {"action": "approve"},
+        },
+    ),
     "multi_pass, before completion": Scene(
         {
             "draft": "We refund.",
