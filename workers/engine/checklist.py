@@ -32,8 +32,8 @@ class _Checklist(Said):
 async def with_checklist(task: Task) -> Task:
     """Return the task with 3 to 8 criteria that a critic listed: questions, and nothing judged yet.
 
-    TICK (arXiv:2410.03608): a checklist made for the very task is judged on more consistently than
-    one broad criterion. Raises `StepFailed` with `unreadable_criteria`.
+    TICK (arXiv:2410.03608): a model that answers questions made for the very task agrees with
+    people more often than one that scores directly. Raises `StepFailed` (`unreadable_criteria`).
     """
     asked = question("criteria", "critic", ListCriteria(replace(task, criteria=())))
     return replace(task, criteria=await ask(asked, criteria_in, "unreadable_criteria"))
