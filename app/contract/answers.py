@@ -2,7 +2,7 @@
 
 import re
 from functools import lru_cache
-from unicodedata import category, normalize
+from unicodedata import normalize
 
 import re2
 
@@ -14,13 +14,15 @@ LONGEST = 2_000
 MAX_MEMORY = 1 << 15
 """Bytes of a compiled pattern: with `LONGEST` it costs milliseconds at worst."""
 
-BEFORE = ",:;?\"'`*\u00bf\u00a1"
-AFTER = BEFORE + ".\u3002\u3001"
+QUOTES = "\"'`\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a"
+MARKS = f" *,:;?\u00bf\u00a1{QUOTES}"
+BEFORE = re.compile(rf"\A(?:[{MARKS}]|- )+")
+AFTER = f"{MARKS}.\u3002\u3001"
 MINUS = {"\u2212": "-", "\u2013": "-"}
 THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,]|\.\d*,)")
 NUMBER = re.compile(r"([+-]?)([$\u20ac\u00a3\u00a5]?)(0|[1-9]\d*|)(?:\.(\d*))?( ?%)?")
 IN_BRACKETS = re.compile(r"\(?([^\s()]+)\)|\[?([^\s\[\]]+)\]")
-EXCLAIMED = re.compile(r"(?<=[^\W\d_]{2})!+\Z")
+EXCLAIMED = re.compile(rf"(?<=[^\W\d_]{{2}})[!{AFTER}]+\Z")
 """Behind a word; behind a number or a single letter it may be a factorial."""
 
 
@@ -62,20 +64,10 @@ def _unwrapped(text: str) -> str:
     before = None
     while text != before:
         before = text
-        start, end = 0, len(text)
-        while start < end and _is_wrapping(text[start], BEFORE):
-            start += 1
-        while start < end and _is_wrapping(text[end - 1], AFTER):
-            end -= 1
-        text = EXCLAIMED.sub("", text[start:end].removeprefix("- "))
+        text = EXCLAIMED.sub("", BEFORE.sub("", text).rstrip(AFTER))
         if bracketed := IN_BRACKETS.fullmatch(text):
             text = bracketed[1] or bracketed[2]
     return text
-
-
-def _is_wrapping(character: str, marks: str) -> bool:
-    """True for white space, quotation marks of any kind, and these marks."""
-    return character.isspace() or character in marks or category(character) in {"Pi", "Pf"}
 
 
 def _plain(text: str) -> str:
