@@ -36,8 +36,18 @@ PANEL = {"samples": 3, "panel": [{"name": "reader"}, {"name": "lawyer", "adversa
 JUDGED_BY_A_CRITIC = [kind for kind in REQUESTS if kind in STRATEGIES] + ["iterative"]
 
 
-@pytest.mark.parametrize("critics", [{}, PANEL], ids=["critic", "panel"])
-@pytest.mark.parametrize("kind", JUDGED_BY_A_CRITIC)
+WITHOUT_CRITICS = {"self_consistency"}
+"""Those whose answers are counted: a panel is refused."""
+
+CASES = [
+    pytest.param(kind, critics, id=f"{kind}-{'panel' if critics else 'critic'}")
+    for kind in JUDGED_BY_A_CRITIC
+    for critics in ({}, PANEL)
+    if not (critics and kind in WITHOUT_CRITICS)
+]
+
+
+@pytest.mark.parametrize(("kind", "critics"), CASES)
 @given(
     scores=st.lists(st.integers(0, 997), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
     faults=st.lists(st.booleans(), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
