@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.contract.judgement import Finding
 from app.contract.reviews import ReviewAction
 from app.contract.status import StopReason
 from tests.engine.player import Player, Refusal, drafts, judged_by, player, request, verdict
@@ -86,6 +87,17 @@ def test_the_reviewed_draft_is_revised_and_the_feedback_comes_first() -> None:
     assert brief.failing[0] == "review: Name the deadline."
     *_, last = (it.judgement.scored.draft for it in model.moves if isinstance(it, Judged))
     assert (last.parent, last.asked[0]) == ("iterations/2", "review: Name the deadline.")
+
+
+def test_feedback_comes_before_what_validators_found() -> None:
+    model = player(0.7, 0.8)
+    found = Finding(source="validators/0", kind="length", message="9 words too many")
+    model.check = lambda draft: (found,)
+    outcome = each(model, MORE, APPROVE, validators=[{"kind": "length", "max_words": 3}])
+    assert outcome.best.scored.draft.asked[:2] == (
+        "review: Name the deadline.",
+        "length: 9 words too many",
+    )
 
 
 @pytest.mark.parametrize(
@@ -292,6 +304,13 @@ def test_what_is_approved_passes_under_the_limits_that_are_in_force_by_then(when
     model = player(0.6)
     outcome = play(when, model, Word("approve", limits=lower), max_iterations=1)
     assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, True)
+
+
+def test_before_completion_a_wish_is_made_under_the_limits_in_force_by_then() -> None:
+    model = player(0.6, 0.6)
+    lower = Word("revise", limits=request(threshold=0.5).limits())
+    outcome = before(model, lower, Stop(), max_iterations=1)
+    assert (outcome.best.scored.draft.asked, outcome.passed) == ((), False)
 
 
 def test_before_completion_what_was_not_judged_as_a_whole_does_not_pass() -> None:

@@ -85,6 +85,17 @@ async def test_a_rating_replaces_the_score_that_is_shown(stage: Stage) -> None:
     assert [(it.path, it.score) for it in shown] == [("iterations/1", 0.3), ("iterations/2", 0.5)]
 
 
+async def test_a_rating_that_ends_it_is_shown_once(stage: Stage) -> None:
+    models = scores(0.4)
+    refinement_id = await paused(stage, models, **EACH)
+    await stage.say(refinement_id, action="rate", score=0.9)
+    ended = await stage.play(refinement_id, models, "second")
+    assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)
+    assert [(it.path, it.score) for it in ended.scores] == [("iterations/1", 0.9)]
+    assert ended.result is not None
+    assert (ended.result.score, ended.result.score_from) == (0.9, "review")
+
+
 async def test_rating_the_best_below_another_keeps_the_other_even_when_canceled(
     stage: Stage,
 ) -> None:
