@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
+from app.contract.reviews import Review
 from app.settings import Settings
 from app.store import Store, Wakeups, WorkerStore, keys, open_wakeups
-from tests.store.stage import TENANT, started, step, submit
+from tests.store.stage import TENANT, expire_review, pause, started, step, submit
 
 PATIENCE_S = 30.0
 
@@ -99,3 +100,23 @@ async def test_workers_hear_of_commands_and_of_nothing_else(
     async with asyncio.timeout(PATIENCE_S):
         heard = [await first, await anext(commands), await anext(commands)]
     assert heard == [held.id, queued, queued]
+
+
+@pytest.mark.parametrize("by", ["review", "finish", "time-out", "cancel"])
+async def test_a_pause_and_its_end_wake(
+    store: Store, worker: WorkerStore, wakeups: Wakeups, redis: Redis, by: str
+) -> None:
+    held = await started(store, worker)
+    async with wakeups.watch(held.id) as changed:
+        await pause(held)
+        assert await changed.wait(PATIENCE_S)
+        if by == "review":
+            await store.review(TENANT, held.id, Review(action="approve"))
+        elif by == "finish":
+            await store.finish(TENANT, held.id)
+        elif by == "cancel":
+            await store.cancel(TENANT, held.id)
+        else:
+            await expire_review(redis, held.id)
+            await worker.take_due(100, include_queued=False)
+        assert await changed.wait(PATIENCE_S)
