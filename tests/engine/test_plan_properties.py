@@ -1,0 +1,62 @@
+"""However planner and tools behave: what is called, how often, and that it ends."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.player import Player, drafts, request, verdict
+from tests.engine.saying import plan, revised, step
+from tests.engine.test_plan_execute import LOOK_UP
+from workers.engine.asking import AGAIN
+from workers.engine.briefs import Plan, Replan
+from workers.engine.moves import Call, StepFailed, ToolResult
+
+STEPS = st.lists(
+    st.sampled_from(["Think."]) | st.integers(1, 3).map(lambda n: step("Look.", "look_up", id=n)),
+    max_size=3,
+)
+PLANS = st.one_of(
+    st.just("no plan"),
+    STEPS.map(lambda it: plan(*it)),
+    STEPS.map(lambda it: revised(*it)),
+    STEPS.map(lambda it: revised(*it, met=True, evidence=((1, "word1.0"),))),
+)
+
+
+@given(
+    most=st.integers(1, 6),
+    plans=st.lists(PLANS, min_size=20, max_size=20),
+    works=st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_steps_are_bounded_and_no_call_that_failed_is_made_again(
+    most: int, plans: list[str], works: list[bool]
+) -> None:
+    results = iter(works)
+    failed: list[Any] = []
+
+    def tool(call: Call) -> ToolResult:
+        assert call.arguments not in failed
+        ok = next(results)
+        failed.extend([] if ok else [call.arguments])
+        return ToolResult(ok, "a word" if ok else "no answer")
+
+    def endless() -> Iterator[str]:
+        yield from plans
+        while True:
+            yield plan("Think on.")
+
+    model = Player(iter([verdict(0.9)]), drafts(), planner=endless(), tool=tool)
+    asked = request(
+        strategy={"kind": "plan_execute", "max_steps": most}, tools=[LOOK_UP], threshold=0.8
+    )
+    with suppress(StepFailed):  # no plan could be read
+        assert model.play(asked).passed
+    done = [path for path in model.paths if path.endswith(("/do", "/call"))]
+    assert [path.split("/")[1] for path in done] == [str(n) for n in range(1, len(done) + 1)]
+    assert len(done) <= most
+    planned = [it for it in model.asked("generator") if isinstance(it.brief, Plan | Replan)]
+    assert len(planned) <= most * (AGAIN + 1)
+    assert all(it.prepares for it in planned)
