@@ -1,6 +1,6 @@
 """What the store's tests share: submissions, claims, entries, and time that passes at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from redis import Redis as BlockingRedis
@@ -189,7 +189,7 @@ async def pause(
     """Ask a reviewer, in one append with what was judged unless `alone`."""
     judged = () if alone else (step(f"{key}d"), iteration(held))
     asked = asking(key, timeout_s, on_timeout)
-    fields = Fields() if alone else JUDGED
+    fields = replace(Fields() if alone else JUDGED, phase=(key,))
     return await held.journal.append([*judged, *entries, asked], fields, to=Status.PAUSED)
 
 

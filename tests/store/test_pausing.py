@@ -197,8 +197,9 @@ async def test_a_review_that_is_repeated_with_its_id_is_answered_again(
         assert (await store.review(TENANT, held.id, APPROVED, "r1")).status is Status.QUEUED
     await claim(worker, held.id, job=2)
     assert (await store.review(TENANT, held.id, APPROVED, "r1")).status is Status.RUNNING
-    with pytest.raises(IdempotencyMismatch):
-        await store.review(TENANT, held.id, Review(action="reject"), "r1")
+    for other in (Review(action="reject"), Review(action="approve", path="iterations/1/review")):
+        with pytest.raises(IdempotencyMismatch):
+            await store.review(TENANT, held.id, other, "r1")
     with pytest.raises(Conflict):
         await store.review(TENANT, held.id, APPROVED, "r2")
     assert (await kinds(store, held.id)).count(EventType.REVIEWED) == 1
