@@ -1,4 +1,4 @@
-"""What the pages on issues, comparison and outputs show is what this server takes and gives."""
+"""What the pages on issues, outputs and revising show is what this server takes and gives."""
 
 import json
 import re
@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from app.contract.comparisons import Comparison
+from app.contract.edits import EditsReport
 from app.contract.issues import Issue, IssueState
 from app.contract.requests import RefinementRequest
+from workers.engine.amending import GOOD, LONG
 from workers.engine.ledger import SAME_MESSAGE, SAME_PLACE
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -25,6 +27,14 @@ def test_every_request_on_the_page_is_understood() -> None:
     assert [bool(it.get("outputs")) for it in requests] == [False, True]
     for it in requests:
         RefinementRequest.model_validate(it)
+
+
+def test_the_request_and_the_report_on_the_page_on_revising_are_the_servers() -> None:
+    asked, told = shown("revising.md")
+    assert RefinementRequest.model_validate(asked).edits == "delta"
+    assert EditsReport.model_validate(told["edits"]).applied == 2
+    text = (DOCS / "revising.md").read_text()
+    assert f"at least {LONG:,} characters that scores at least {GOOD}" in text
 
 
 def test_the_comparison_on_the_page_is_one_that_the_server_could_give() -> None:

@@ -66,6 +66,7 @@ class Judging:
             suggestions=scored.critique.suggestions,
             asked=scored.draft.asked,
             draft=None if scored.draft.is_reply else scored.draft.text,
+            edits=scored.draft.edits,
             issues=_notes(it, prefix),
             best=best_of(best, best_path),
             limits=limits,

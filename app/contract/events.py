@@ -9,11 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from app.contract.edits import EditsMade
 from app.contract.issues import IssueNote
 from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
 from app.contract.limits import Limits
 from app.contract.model import Contract
 from app.contract.reviews import Paused, Reviewed
+from app.contract.selection import Draw
 from app.contract.snapshot import Best, Snapshot
 from app.contract.status import StopReason
 
@@ -51,6 +53,7 @@ class Queued(Contract):
     fallbacks: dict[str, tuple[str, ...]] = Field(
         {}, description="Models that stand in, by role, in this order."
     )
+    draw: Draw | None = Field(None, description="How the generator was selected, if it was.")
     limits: Limits
     request_sha256: str
 
@@ -157,6 +160,7 @@ class IterationCompleted(Contract):
     weaknesses: tuple[str, ...]
     suggestions: tuple[str, ...]
     asked: tuple[str, ...]
+    edits: EditsMade | None = Field(None, description="How it was made of its parent, if by edits.")
     draft: str | None = Field(
         None, description="The text, when it is neither a model's reply nor the client's draft."
     )

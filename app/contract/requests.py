@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from app.contract.chains import NotAChain, chain_of
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Name
 from app.contract.drafts import MAX_TEXT
+from app.contract.edits import Edits, LockedText
 from app.contract.judgement import OnFail
 from app.contract.judging import Critics
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
@@ -58,6 +59,12 @@ class RefinementRequest(Contract):
     validators: tuple[AnyValidator, ...] = Field((), max_length=20)
     tools: tuple[Tool, ...] = Field(
         (), max_length=16, description="Endpoints that the steps of a plan may call."
+    )
+    edits: Edits = "full"
+    locked: tuple[LockedText, ...] = Field(
+        (),
+        max_length=20,
+        description="Texts of `draft` that every draft keeps, character for character.",
     )
     compare: bool = Field(
         False, description="Have the result compared, blind, with the draft it started from."
@@ -140,6 +147,19 @@ class RefinementRequest(Contract):
             raise ValueError(
                 f"max_iterations counts every draft: {kind} needs at least {needed} here"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _locked_text_stands_in_the_draft(self) -> Self:
+        if self.locked and self.draft is None:
+            raise ValueError("`locked` names texts of a draft: give one in `draft`")
+        for index, text in enumerate(self.locked):
+            found = (self.draft or "").count(text)
+            if found != 1:
+                raise ValueError(
+                    f"locked text {index} stands in the draft {found} times: give words that stand"
+                    " in it exactly once, character for character"
+                )
         return self
 
     @model_validator(mode="after")

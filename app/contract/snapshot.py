@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from app.contract.comparisons import Comparison
+from app.contract.edits import EditsReport
 from app.contract.issues import Issue
 from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
 from app.contract.model import Contract
@@ -120,6 +121,11 @@ class Iteration(Contract):
     asked: tuple[str, ...] = Field(description="What its writer was asked to change.")
     issues: tuple[Issue, ...] = Field(
         (), description="What is wrong with it, and what was wrong with its parent and is mended."
+    )
+    edits: EditsReport | None = Field(
+        None,
+        description="How it was made of its parent, if by edits; null for a text that was"
+        " written as a whole.",
     )
     usage: Usage
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from app.contract.drafts import draft_of, sha256_of
+from app.contract.edits import EditsReport
 from app.contract.errors import NotFound
 from app.contract.events import Event, IterationCompleted, StepCompleted, StepFailed, TextReply
 from app.contract.judgement import Usage
@@ -61,6 +62,7 @@ def _iteration(
         draft=draft,
         usage=sum((step.usage for step in own), Usage()),
         issues=issues_of(judged, words),
+        edits=_report(judged, draft, own),
         **{name: getattr(judged, name) for name in _SHARED},
     )
 
@@ -71,11 +73,34 @@ def _draft(path: str, own: Sequence[StepCompleted | StepFailed], request: Refine
         for step in own
         if isinstance(step, StepCompleted)
         and isinstance(step.reply, TextReply)
-        and step.key.removeprefix(f"{path}/").partition("/")[0] in WRITERS
+        and _writes(path, step)
     ]
     return draft_of(replies[-1]) if replies else request.draft or ""  # the last: a re-ask's
 
 
+def _report(
+    judged: IterationCompleted, draft: str, own: Sequence[StepCompleted | StepFailed]
+) -> EditsReport | None:
+    """Return what edits made of the parent, and the tokens that they saved."""
+    if judged.edits is None:
+        return None
+    asked = [step for step in own if _writes(judged.path, step)]
+    replied = sum(
+        len(step.reply.text.encode())
+        for step in asked
+        if isinstance(step, StepCompleted) and isinstance(step.reply, TextReply)
+    )
+    spent = sum(step.usage.output_tokens for step in asked)
+    whole = round(spent / replied * len(draft.encode())) if spent and replied else None
+    saved = None if whole is None else whole - spent
+    return EditsReport(**judged.edits.model_dump(), output_tokens_saved=saved)
+
+
+def _writes(path: str, step: StepCompleted | StepFailed) -> bool:
+    return step.key.removeprefix(f"{path}/").partition("/")[0] in WRITERS
+
+
 _SHARED = sorted(
-    Iteration.model_fields.keys() & IterationCompleted.model_fields.keys() - {"draft", "issues"}
+    Iteration.model_fields.keys()
+    & IterationCompleted.model_fields.keys() - {"draft", "issues", "edits"}
 )

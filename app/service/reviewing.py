@@ -1,6 +1,9 @@
 """What a reviewer cannot ask of a refinement, however it stands."""
 
+from collections.abc import Sequence
+
 from app.contract.editor import EDITOR
+from app.contract.edits import lacking
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import Queued
 from app.contract.reviews import Review
@@ -15,3 +18,10 @@ def require_heeded(review: Review, queued: Queued) -> None:
             " or replace the draft with your own"
         )
         raise InvalidRequest(detail, errors=(FieldError(pointer="/feedback", detail=detail),))
+
+
+def require_locked(review: Review, locked: Sequence[str]) -> None:
+    """Return when a reviewer's own draft keeps every locked text, else raise InvalidRequest."""
+    if gone := lacking(review.draft or "", locked):
+        detail = f"locked text may not be changed, and is not in this draft: {gone[0][:200]}"
+        raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))

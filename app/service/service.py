@@ -21,7 +21,8 @@ from app.service.casting import playing
 from app.service.continuing import continued
 from app.service.diffs import diff_of
 from app.service.iterations import iterations_of, numbered, within
-from app.service.reviewing import require_heeded
+from app.service.reviewing import require_heeded, require_locked
+from app.service.selecting import Selection
 from app.service.watching import Events, News, Watching
 from app.store import NewRefinement, Store, StoredEvent
 
@@ -48,10 +49,13 @@ class StoredPage:
 class Service:
     """Everything that a route calls. Raises HoneError; what is nobody's is RefinementNotFound."""
 
-    def __init__(self, store: Store, watching: Watching, admission: Admission) -> None:
+    def __init__(
+        self, store: Store, watching: Watching, admission: Admission, selection: Selection
+    ) -> None:
         self._store = store
         self._watching = watching
         self._admission = admission
+        self._selection = selection
 
     async def submit(
         self,
@@ -67,7 +71,8 @@ class Service:
 
         Raises InvalidRequest, IdempotencyMismatch and Overloaded.
         """
-        models = await self._admission.admit(request)
+        admitted = await self._admission.admit(request)
+        models, draw = await self._selection.pick(tenant, request, admitted)
         cast = {seat: models[seat] for seat in playing(request)}
         limits = request.limits()
         new = NewRefinement(
@@ -82,6 +87,7 @@ class Service:
                 fallbacks={seat: it.fallbacks for seat, it in cast.items() if it.fallbacks},
                 limits=limits,
                 request_sha256=body_sha256,
+                draw=draw,
             ),
             parent=parent,
         )
@@ -190,10 +196,13 @@ class Service:
     ) -> Snapshot:
         """Let it go on with a reviewer's word; Conflict unless this review is pending.
 
-        Raises InvalidRequest for feedback that its generator cannot heed, and IdempotencyMismatch
-        for a key that stood for another review of this refinement.
+        Raises InvalidRequest for feedback that its generator cannot heed and for a draft without
+        what is locked, and IdempotencyMismatch for a key that stood for another review of it.
         """
         require_heeded(review, await self._queued(tenant, refinement_id))
+        if review.draft is not None:
+            request = await self._store.request(tenant, refinement_id)
+            require_locked(review, request.locked)
         return await self._store.review(tenant, refinement_id, review, key)
 
     async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:

@@ -101,6 +101,18 @@ async def test_words_that_the_offline_editor_cannot_follow_are_refused(
     assert "replace the draft" in refused["detail"]
 
 
+async def test_a_reviewers_own_draft_has_to_keep_what_is_locked(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    refinement_id = await paused(api, worker, locked=[DRAFT[:10]])
+    said = {"action": "replace", "draft": "My own words."}
+    refused = problem(await reviewed(api, refinement_id, said), 422, "invalid_request")
+    assert refused["errors"][0]["pointer"] == "/draft"
+    assert DRAFT[:10] in refused["detail"]
+    kept = await reviewed(api, refinement_id, {"action": "replace", "draft": f"{DRAFT[:10]}!"})
+    assert kept.status_code == 202
+
+
 async def test_a_review_of_another_step_than_the_one_pending_is_a_conflict(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:

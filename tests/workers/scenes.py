@@ -274,6 +274,39 @@ JUDGED: dict[str, Scene] = {
 }
 """Scenes with other judges than one critic on given criteria."""
 
+
+def amending() -> Answers:
+    """A reviser whose edits fit, fail once, and fail twice; the critic's score rises."""
+    replies = {
+        "iterations/1/revise": '{"edits": [{"search": "refund", "replace": "pay back"}]}',
+        "iterations/2/revise": '{"edits": [{"search": "refund", "replace": "return"}]}',
+        "iterations/2/revise/again/1": '{"edits": [{"search": "pay", "replace": "give"}]}',
+        "iterations/3/revise": "none",
+        "iterations/3/revise/again/1": "none again",
+        "iterations/3/revise/full": "We give back what you paid.",
+    }
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.brief, Judge):
+            return verdict(round(0.2 + 0.1 * int(key.split("/")[1]), 3), call)
+        return replies[key]
+
+    return Answers(answer)
+
+
+REVISED: dict[str, Scene] = {
+    "edits": Scene(
+        {
+            "draft": "We refund you. Soon.",
+            "strategy": {"kind": "iterative"},
+            "edits": "delta",
+            "locked": ["Soon"],
+        },
+        amending,
+    ),
+}
+"""Scenes with a reviser who does not write the whole text."""
+
 MORE = {"action": "revise", "feedback": "Name the deadline."}
 OURS = {"action": "replace", "draft": "We refund within 14 days."}
 EACH, BEFORE = ({"when": "each_iteration"}, {"when": "before_completion"})

@@ -17,20 +17,20 @@ class Unreadable(Exception):
     """A reply that breaks the form that was asked for; the text says how."""
 
 
-async def ask(question: Ask, read: Callable[[str], Read], code: str) -> Read:
-    """Return the reply as read; an unreadable one is asked for again with the error.
+async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int = AGAIN) -> Read:
+    """Return the reply as read; an unreadable one is asked for again with the error, so many times.
 
     Raises `StepFailed` with `code` when it still cannot be read: there is no default.
     """
     reply, error = "", ""
-    for attempt in range(AGAIN + 1):
+    for attempt in range(times + 1):
         asked = question if attempt == 0 else again(question, attempt, reply, error)
         reply = await asked
         try:
             return read(reply)
         except Unreadable as unreadable:
             error = str(unreadable)
-    raise StepFailed(code, f"asked {AGAIN + 1} times; the last reply: {error}")
+    raise StepFailed(code, f"asked {times + 1} times; the last reply: {error}")
 
 
 def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from app.contract.judgement import Critique, Finding
 from app.contract.judging import Critics, PanelMember
@@ -30,6 +30,10 @@ class Task:
     """What a plan may call."""
     critics: Critics = Critics()  # noqa: RUF009 - frozen
     """Who judges every draft."""
+    edits: Literal["full", "delta", "auto"] = "full"
+    """How a draft is revised."""
+    locked: tuple[str, ...] = ()
+    """Texts of the client's draft that stay in every draft, character for character."""
     is_reviewed: bool = False
     """Whether the outermost search puts every draft before a reviewer."""
 
@@ -71,6 +75,18 @@ class Revise:
     findings: tuple[Finding, ...]
     mended: tuple[str, ...] = ()
     """What earlier revisions mended, and this one may not undo."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amend:
+    """Revise a draft by search/replace edits of it."""
+
+    revision: Revise
+
+    @property
+    def task(self) -> Task:
+        """What the text must achieve."""
+        return self.revision.task
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +200,7 @@ Brief = (
     | Judge
     | ListCriteria
     | Revise
+    | Amend
     | Question
     | Answer
     | Contradict

@@ -128,8 +128,9 @@ async def ruled(own: Own, part: Play[Reply]) -> Reply:
 
 
 def starting_from(task: Task, text: str) -> Task:
-    """Return the task with a draft that the strategy made itself."""
-    return replace(task, draft=text, is_clients_draft=False)
+    """Return the task with a draft that the strategy made itself; locked is what stands in it."""
+    locked = tuple(it for it in task.locked if it in text)
+    return replace(task, draft=text, is_clients_draft=False, locked=locked)
 
 
 def informed(task: Task, observed: tuple[ContextDocument, ...]) -> Task:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from app.contract.edits import lacking
 from app.contract.judgement import Critique, Finding, OnFail
 from workers.engine.briefs import Task
 from workers.engine.moves import Check, Draft, Scored
@@ -11,9 +12,7 @@ from workers.engine.verdicts import below_floor, total
 
 async def judge(task: Task, draft: Draft) -> Scored:
     """Return the draft with its verdict: validators first, then the blind critics."""
-    findings: tuple[Finding, ...] = ()
-    if task.has_validators:
-        findings = await Check("check", draft.text)
+    findings = await _checked(task, draft.text)
     critique = await critiqued(task, draft.text)
     return Scored(
         draft=draft,
@@ -28,7 +27,7 @@ async def judge(task: Task, draft: Draft) -> Scored:
 
 async def validate(task: Task, draft: Draft) -> Scored:
     """Return the draft with what the validators find; its score is the share of them that pass."""
-    findings = await Check("check", draft.text)
+    findings = await _checked(task, draft.text)
     failed = {it.source for it in findings if it.on_fail is not OnFail.WARN}
     return Scored(
         draft=draft,
@@ -39,6 +38,24 @@ async def validate(task: Task, draft: Draft) -> Scored:
         critique=Critique(scores=()),
         findings=findings,
         score_from="validators",
+    )
+
+
+async def _checked(task: Task, draft: str) -> tuple[Finding, ...]:
+    """Return what validators find, and which locked texts are gone."""
+    gone = tuple(_gone(it) for it in lacking(draft, task.locked))
+    if not task.has_validators:
+        return gone
+    return (*await Check("check", draft), *gone)
+
+
+def _gone(locked: str) -> Finding:
+    return Finding(
+        source="locked",
+        kind="locked",
+        message=f"locked text is gone or changed: {locked[:200]}",
+        fix="keep it as it is in the client's draft",
+        on_fail=OnFail.VETO,
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
+from app.contract.edits import EditsMade
 from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from workers.engine.ledger import NO_ISSUES, Ledger
 
@@ -21,6 +22,8 @@ class Draft:
     parent: str | None = None
     asked: tuple[str, ...] = ()
     is_reply: bool = True
+    edits: EditsMade | None = None
+    """How it was made of its parent, if by edits."""
 
 
 @dataclass(frozen=True, slots=True)

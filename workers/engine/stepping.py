@@ -12,7 +12,7 @@ from workers.engine.judging import judge
 from workers.engine.ledger import Ledger
 from workers.engine.moves import Draft, Scored
 from workers.engine.reading import Said, read_as, text_in
-from workers.engine.steps import question
+from workers.engine.steps import kept_locked, question
 from workers.engine.verification import SOURCE, UNREADABLE, verified
 
 UNREADABLE_STEPS = "unreadable_steps"
@@ -71,7 +71,8 @@ async def redone(
     brief = Redo(task, kept, text[len(kept) :], first, failing, scored.critique)
     asked = question("revise", "generator", brief)
     new = kept + await ask(asked, _steps_from(first), UNREADABLE_STEPS)
-    return Draft(new, sha256_of(new), parent, failing, is_reply=False)
+    draft = Draft(new, sha256_of(new), parent, failing, is_reply=False)
+    return kept_locked(task, text, draft)
 
 
 def _kept(scored: Scored) -> tuple[int, str]:

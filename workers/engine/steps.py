@@ -5,10 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Generic
 
 from app.contract.drafts import sha256_of
+from app.contract.edits import EditsMade, lacking
 from app.contract.judgement import Finding
 from app.contract.status import StopReason
+from workers.engine.amending import amended, is_delta
 from workers.engine.asking import ask
 from workers.engine.briefs import Brief, Revise, Task, Write
+from workers.engine.edits import restored
 from workers.engine.feedback import failures, mended_in
 from workers.engine.ledger import NO_ISSUES, Ledger
 from workers.engine.moves import (
@@ -60,8 +63,22 @@ async def revise(
     failing = failures(task, scored, threshold, issues)
     draft, mended = scored.draft.text, mended_in(issues)
     brief = Revise(task, draft, failing, scored.critique, scored.findings, mended)
-    text = await ask(question("revise", "generator", brief), text_in, "empty_draft")
-    return _draft(text, parent, failing)
+    path = "revise"
+    if is_delta(task.edits, draft, scored.score):
+        if edited := await amended(brief):
+            made = EditsMade(applied=edited.applied, untouched=edited.untouched)
+            return Draft(edited.text, sha256_of(edited.text), parent, failing, False, made)
+        path = "revise/full"
+    text = await ask(question(path, "generator", brief), text_in, "empty_draft")
+    return kept_locked(task, draft, _draft(text, parent, failing))
+
+
+def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
+    """Return a revision in which every locked text of the draft before it stands as it was."""
+    text = restored(before, draft.text, task.locked) if lacking(draft.text, task.locked) else ""
+    if not text or text == draft.text:
+        return draft
+    return replace(draft, text=text, sha256=sha256_of(text), is_reply=False)
 
 
 async def _wished(task: Task, wish: Wish, threshold: float, revised: Revised) -> Draft:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workers.engine.briefs import (
+    Amend,
     Answer,
     Brief,
     CheckSteps,
@@ -24,6 +25,7 @@ from workers.engine.briefs import (
     Write,
 )
 from workers.engine.prompts import (
+    amend,
     answer,
     checklist,
     compare,
@@ -47,6 +49,7 @@ RENDERERS: Mapping[type[Brief], Callable[[Any], Prompt]] = {
     Judge: critique.render,
     ListCriteria: checklist.render,
     Revise: revise.render,
+    Amend: amend.render,
     Question: questions.render,
     Answer: answer.render,
     Contradict: contradictions.render,

@@ -3,19 +3,31 @@
 from workers.engine.briefs import Prompt, Revise
 from workers.engine.prompts.fence import DATA_RULE, described, fenced
 
-VERSION = 2
+VERSION = 3
 SYSTEM = f"""You revise a draft. Mend what the review names, worst first, and meet every criterion.
 What earlier attempts did not mend needs another way than theirs; what they mended stays mended.
 Keep what is good, and keep facts, numbers, names, quotations and links as they are unless the
-review says they are wrong. Use only facts from the draft, the task and the context documents.
+review says they are wrong; locked text stays as it is. Use only facts from the draft, the task and
+the context documents.
 Answer with the whole revised text alone: no preamble, no comment, no code fence around it.
 {DATA_RULE}"""
 
 
 def render(brief: Revise) -> Prompt:
     """Ask for a better version of a judged draft."""
-    parts = [*described(brief.task), fenced("Draft", brief.draft), fenced("Review", review(brief))]
-    return Prompt("revise", VERSION, SYSTEM, "\n\n".join(parts))
+    return Prompt("revise", VERSION, SYSTEM, material(brief))
+
+
+def material(brief: Revise) -> str:
+    """Return what a reviser works on: task, draft, what of it is locked, and the review."""
+    locked = [it for it in brief.task.locked if it in brief.draft]
+    parts = [
+        *described(brief.task),
+        fenced("Draft", brief.draft),
+        *[fenced("Locked text, to be kept character for character", it) for it in locked],
+        fenced("Review", review(brief)),
+    ]
+    return "\n\n".join(parts)
 
 
 def review(brief: Revise) -> str:

@@ -44,6 +44,8 @@ def strategy_for(request: RefinementRequest) -> Play[Outcome]:
         context=request.context,
         critics=request.critics,
         tools=request.tools,
+        edits=request.edits,
+        locked=request.locked,
         has_validators=bool(request.validators),
         demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
         schemas=tuple(

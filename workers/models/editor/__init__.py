@@ -8,11 +8,13 @@ The same call always has the same reply.
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import cache
 
 from app.contract.editor import EDITOR
 from app.contract.judgement import Usage
-from workers.engine.briefs import Brief, Compare, Judge, ListCriteria, Revise, Write
+from workers.engine.briefs import Amend, Brief, Compare, Judge, ListCriteria, Revise, Write
+from workers.engine.edits import between, restored
 from workers.models.port import ModelCall, ModelRefused, ModelReply
 
 THREADS = 1
@@ -36,7 +38,6 @@ def _answer(brief: Brief) -> str:
     from workers.models.editor.checklist import checklist  # noqa: PLC0415
     from workers.models.editor.comparing import preference  # noqa: PLC0415
     from workers.models.editor.critic import judged  # noqa: PLC0415
-    from workers.models.editor.reviser import revised  # noqa: PLC0415
 
     usage = Usage(calls=1)
     if isinstance(brief, Write):
@@ -59,9 +60,19 @@ def _answer(brief: Brief) -> str:
         if preferred is None:
             raise ModelRefused(f"{EDITOR} can measure nothing that both texts have", usage)
         return preferred
+    if isinstance(brief, Amend):
+        edits = between(brief.revision.draft, _revised(brief.revision))
+        return json.dumps({"edits": [asdict(it) for it in edits]}, ensure_ascii=False)
     if not isinstance(brief, Revise):
         raise ModelRefused(f"{EDITOR} is no language model: it neither asks nor answers", usage)
-    return revised(brief.draft, brief.task.criteria, brief.findings, brief.task.schemas)
+    return _revised(brief)
+
+
+def _revised(brief: Revise) -> str:
+    from workers.models.editor.reviser import revised  # noqa: PLC0415
+
+    text = revised(brief.draft, brief.task.criteria, brief.findings, brief.task.schemas)
+    return restored(brief.draft, text, brief.task.locked)
 
 
 @cache

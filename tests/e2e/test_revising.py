@@ -1,0 +1,71 @@
+"""Delta edits and locked text over real HTTP."""
+
+import json
+from pathlib import Path
+
+from app.cli.demo import rough_text
+from benchmarks.model_replies import Asked, Reply, chat
+from tests.e2e.models import answering
+from tests.e2e.town import open_town
+
+DRAFT = "Draft number 1. We refund within 14 days. Cash is not refunded."
+EDITOR = {"generator": "offline:editor", "critic": "offline:editor"}
+
+
+def edits(search: str, replace: str) -> str:
+    return json.dumps({"edits": [{"search": search, "replace": replace}]})
+
+
+async def test_a_reviser_mends_by_edits_and_is_asked_again_for_one_that_fails(
+    tmp_path: Path,
+) -> None:
+    replies = {
+        "iterations/1/revise": edits("number 1", "number 2"),
+        "iterations/2/revise": edits("number 1", "number 3"),  # it is number 2 by now
+        "iterations/2/revise/again/1": edits("number 2", "number 3"),
+        "iterations/3/revise": edits("", "x"),
+        "iterations/3/revise/again/1": "I cannot.",
+        "iterations/3/revise/full": "Draft number 4. We refund within 14 days.",
+    }
+
+    def revised(key: str, _asked: Asked) -> Reply | None:
+        return chat(replies[key]) if key in replies else None
+
+    async with open_town(tmp_path, answering(revised)) as town:
+        refinement_id = await town.submit(draft=DRAFT, edits="delta", locked=["14 days"])
+        ended = await town.ended(refinement_id)
+        assert ended["stop_reason"] == "threshold_met"
+        assert ended["result"]["draft"] == replies["iterations/3/revise/full"]
+        judged = (await town.get(refinement_id, "/iterations"))["data"]
+        assert [it["draft"] for it in judged[:3]] == [
+            DRAFT,
+            DRAFT.replace("number 1", "number 2"),
+            DRAFT.replace("number 1", "number 3"),
+        ]
+        made = [it["edits"] for it in judged]
+        assert (made[0], made[3]) == (None, None)
+        assert made[1]["applied"] == 1
+        assert made[1]["untouched"] == round(1 - 1 / len(DRAFT), 6)
+        assert isinstance(made[1]["output_tokens_saved"], int)
+        assert made[2]["output_tokens_saved"] < made[1]["output_tokens_saved"]
+
+
+async def test_the_editor_mends_by_edits_what_it_mends_as_a_whole(tmp_path: Path) -> None:
+    locked = rough_text().split(". ")[1]
+    common = {
+        "draft": rough_text(),
+        "criteria": [{"name": "conciseness"}, {"name": "spelling"}],
+        "models": EDITOR,
+        "threshold": 0.9,
+        "locked": [locked],
+    }
+    async with open_town(tmp_path) as town:
+        by_edits = await town.submit(**common, edits="delta")
+        as_a_whole = await town.submit(**common)
+        one, other = await town.ended(by_edits), await town.ended(as_a_whole)
+        assert one["result"]["sha256"] == other["result"]["sha256"]
+        assert locked in one["result"]["draft"]
+        assert one["result"]["draft"] != rough_text()
+        first = await town.get(by_edits, "/iterations/1")
+        assert first["edits"]["applied"] > 1
+        assert 0.3 < first["edits"]["untouched"] < 1

@@ -1,0 +1,85 @@
+"""Edits are applied strictly or not at all, and locked text stays whatever is made of the rest."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.contract.edits import lacking
+from workers.engine.edits import CannotApply, Edit, applied, between, restored
+
+TEXT = "We refund within 14 days. We refund cards.\nCash is not refunded.\n"
+WORDS = st.lists(
+    st.sampled_from(["we", "refund", "all", "cards", ",", " ", "\n"]), max_size=60
+).map("".join)
+
+
+def test_every_edit_is_applied_to_the_draft_as_it_was_given() -> None:
+    edited = applied(TEXT, [Edit("14 days", "30 days"), Edit("Cash", "Money of 14 days")])
+    assert (
+        edited.text
+        == "We refund within 30 days. We refund cards.\nMoney of 14 days is not refunded.\n"
+    )
+    assert edited.applied == 2
+
+
+def test_what_an_edit_quotes_and_leaves_as_it_is_counts_as_untouched() -> None:
+    edited = applied("one two three four", [Edit("one two three", "one 2 three")])
+    assert edited.untouched == round(1 - 3 / 18, 6)
+
+
+@pytest.mark.parametrize(
+    ("edits", "why"),
+    [
+        ([], "there is no edit"),
+        ([Edit("in 15 days", "x")], "does not stand in the draft"),
+        ([Edit("", "x")], "does not stand in the draft"),
+        ([Edit("We refund", "We pay")], "more than once"),
+        ([Edit("cards", "cards")], "changes nothing"),
+        ([Edit("within 14", "in 3"), Edit("14 days", "a week")], "overlap"),
+    ],
+)
+def test_an_edit_that_does_not_do_what_it_says_is_refused(edits: list[Edit], why: str) -> None:
+    with pytest.raises(CannotApply, match=why):
+        applied(TEXT, edits)
+
+
+def test_a_match_that_overlaps_itself_is_found_more_than_once() -> None:
+    with pytest.raises(CannotApply, match="more than once"):
+        applied("aaa", [Edit("aa", "b")])
+
+
+def test_an_edit_that_touches_locked_text_is_refused_and_one_beside_it_is_not() -> None:
+    locked = ["14 days"]
+    with pytest.raises(CannotApply, match="touches locked text"):
+        applied(TEXT, [Edit("within 14", "in 3")], locked)
+    beside = applied(TEXT, [Edit("within 14 days.", "in 14 days!")], locked)
+    assert beside.text.startswith("We refund in 14 days! We")
+
+
+@given(WORDS, WORDS)
+def test_edits_between_two_texts_make_one_of_the_other(before: str, after: str) -> None:
+    edits = between(before, after)
+    if before and before != after:
+        assert applied(before, edits).text == after
+    else:
+        assert edits == ()
+
+
+@given(WORDS, WORDS, st.data())
+def test_locked_text_stands_in_a_revision_whatever_it_says(
+    before: str, after: str, data: st.DataObject
+) -> None:
+    ends = st.integers(0, len(before))
+    cuts = data.draw(st.lists(st.tuples(ends, ends), max_size=4))
+    locked = [before[min(cut) : max(cut)] for cut in cuts if cut[0] != cut[1]]
+    assert lacking(restored(before, after, locked), locked) == ()
+
+
+def test_only_the_differences_that_touch_lost_text_are_taken_back() -> None:
+    before = "A one. B two. C three. D four."
+    after = "A 1. B 2. C changed. D 4."
+    assert restored(before, after, ["B", "C three", "D"]) == "A 1. B 2. C three. D 4."
+
+
+def test_a_revision_that_keeps_what_is_locked_stays_as_it_is() -> None:
+    assert restored("A one. B two.", "B two, A uno.", ["B two"]) == "B two, A uno."

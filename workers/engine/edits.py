@@ -1,0 +1,183 @@
+"""Applying a delta: exact search/replace edits, strictly or not at all."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import accumulate, pairwise
+
+from app.contract.edits import locked_spans
+from app.contract.judgement import Span
+
+PIECES = (
+    re.compile(r"[^\n]*\n|[^\n]+"),
+    re.compile(r"[^.!?]*[.!?]+\s*|[^.!?]+"),
+    re.compile(r"\w+|\s+|[^\w\s]"),
+)
+"""Lines, sentences, words: what differs in one is compared in the next."""
+
+MOST_PIECES = 5_000
+"""Of longer lists the whole is replaced: comparing takes the square of their length."""
+
+SHOWN = 80
+"""Characters of an edit that are shown in an error."""
+
+
+class CannotApply(Exception):
+    """An edit that does not do what it says; the text names it and tells why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Words that stand in a draft exactly once, and what stands there afterwards."""
+
+    search: str
+    replace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A draft with every edit applied; `untouched` is the share of its characters left alone."""
+
+    text: str
+    applied: int
+    untouched: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The characters `start` to `end` of a draft become `text`."""
+
+    start: int
+    end: int
+    text: str
+
+    def touches(self, span: Span) -> bool:
+        """Return whether it changes anything inside of a span."""
+        return self.start < span.end and self.end > span.start
+
+
+def applied(draft: str, edits: Sequence[Edit], locked: Sequence[str] = ()) -> Edited:
+    """Return the draft with all edits applied to the places where it is as given.
+
+    Raises `CannotApply` for an edit that is not found exactly once, changes nothing, overlaps with
+    another or touches locked text; and when there is none.
+    """
+    if not edits:
+        raise CannotApply("there is no edit")
+    changes = sorted((_change(draft, it) for it in edits), key=lambda it: (it.start, it.end))
+    for one, other in pairwise(changes):
+        if other.start < one.end or other.start == one.start:
+            raise CannotApply(f"two edits overlap at {_shown(draft[other.start :])}: make them one")
+    for span in locked_spans(draft, locked):
+        kept = draft[span.start : span.end]
+        for it in changes:
+            if it.touches(span) and kept not in it.text:
+                raise CannotApply(
+                    f"the edit at {_shown(draft[it.start :])} touches locked text, which must stay:"
+                    f" {_shown(kept)}"
+                )
+    touched = sum(it.end - it.start for it in changes)
+    return Edited(_made(draft, changes), len(changes), round(1 - touched / len(draft), 6))
+
+
+def between(before: str, after: str) -> tuple[Edit, ...]:
+    """Return edits that make one text of another: few, and each found exactly once.
+
+    Lines are compared first, then the sentences and words of those that differ. Nothing can be
+    found in an empty text: then, and for equal texts, there are none.
+    """
+    changes = list(_differences(before, after, PIECES)) if before else []
+    ranges: list[tuple[int, int]] = []
+    for it in changes:
+        start, end = _unique(before, it.start, it.end)
+        while ranges and ranges[-1][1] >= start:
+            last = ranges.pop()
+            start, end = min(last[0], start), max(last[1], end)
+        ranges.append((start, end))
+    return tuple(
+        Edit(before[start:end], _made(before, changes, start, end)) for start, end in ranges
+    )
+
+
+def restored(before: str, after: str, locked: Sequence[str]) -> str:
+    """Return a revision with every locked text that stood in the draft before it.
+
+    One that has them all stays as it is. Of any other the differences that touch locked text are
+    taken back, by the sentence or the word.
+    """
+    if all(it in after for it in locked if it in before):
+        return after
+    spans = locked_spans(before, locked)
+    changes = _differences(before, after, PIECES)
+    return _made(before, [it for it in changes if not any(map(it.touches, spans))])
+
+
+def _change(draft: str, edit: Edit) -> _Change:
+    """Return where an edit applies, without the words that it leaves as they are."""
+    start = draft.find(edit.search) if edit.search else -1
+    if start < 0:
+        raise CannotApply(f"{_shown(edit.search)} does not stand in the draft: copy it exactly")
+    if draft.find(edit.search, start + 1) >= 0:
+        raise CannotApply(f"{_shown(edit.search)} stands in the draft more than once: copy more")
+    if edit.search == edit.replace:
+        raise CannotApply(f"the edit of {_shown(edit.search)} changes nothing")
+    head = _common(edit.search, edit.replace)
+    search, text = edit.search[head:], edit.replace[head:]
+    tail = _common(search[::-1], text[::-1])
+    return _Change(start + head, start + head + len(search) - tail, text[: len(text) - tail])
+
+
+def _made(draft: str, changes: Sequence[_Change], start: int = 0, end: int | None = None) -> str:
+    """Return the part of a draft from `start` to `end` with the changes in it made."""
+    end = len(draft) if end is None else end
+    pieces: list[str] = []
+    for it in changes:
+        if start <= it.start and it.end <= end:
+            pieces += [draft[start : it.start], it.text]
+            start = it.end
+    return "".join([*pieces, draft[start:end]])
+
+
+def _differences(before: str, after: str, pieces: Sequence[re.Pattern[str]]) -> Iterator[_Change]:
+    if before == after:
+        return
+    if not pieces:
+        yield _Change(0, len(before), after)
+        return
+    split, *finer = pieces
+    for it in _replaced(split.findall(before), split.findall(after)):
+        for change in _differences(before[it.start : it.end], it.text, finer):
+            yield _Change(it.start + change.start, it.start + change.end, change.text)
+
+
+def _replaced(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
+    """Return what differs between two lists of pieces, in characters of the joined first one."""
+    if max(len(before), len(after)) > MOST_PIECES:
+        yield _Change(0, sum(map(len, before)), "".join(after))
+        return
+    places = [0, *accumulate(map(len, before))]
+    for kind, start, end, new_start, new_end in SequenceMatcher(None, before, after).get_opcodes():
+        if kind != "equal":
+            yield _Change(places[start], places[end], "".join(after[new_start:new_end]))
+
+
+def _unique(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a range around this one whose characters stand in the text exactly once."""
+    more = 8
+    while True:
+        found = text.find(text[start:end]) if end > start else 0
+        if end > start and text.find(text[start:end], found + 1) < 0:
+            return start, end
+        start, end = max(0, start - more), min(len(text), end + more)
+        more *= 2
+
+
+def _common(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    most = min(len(one), len(other))
+    return next((at for at in range(most) if one[at] != other[at]), most)
+
+
+def _shown(text: str) -> str:
+    return f'"{text[:SHOWN]}..."' if len(text) > SHOWN else f'"{text}"'
