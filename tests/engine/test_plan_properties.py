@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.contract.calls import AGAIN
 from tests.engine.player import Player, drafts, request, verdict
 from tests.engine.saying import plan, revised, step
 from tests.engine.test_plan_execute import LOOK_UP
-from workers.engine.asking import AGAIN
 from workers.engine.briefs import Plan, Replan
 from workers.engine.moves import Call, StepFailed, ToolResult
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.contract.calls import AGAIN
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail
 from tests.engine.player import Player, request, verdict
-from workers.engine.asking import AGAIN
 from workers.engine.moves import Ask, Judged, Judgement, StepFailed, Stop
 
 NAMES = ("accuracy", "tone")

@@ -6,10 +6,10 @@ import pytest
 from pydantic import ValidationError
 
 from app.contract.requests import RefinementRequest
+from app.contract.sections import sections_of
 from app.contract.status import StopReason
 from tests.engine.player import Player, judged_by, request
 from workers.engine.moves import Judged, StepFailed, Stop
-from workers.engine.sections import sections_of
 
 OUTLINE: dict[str, object] = {"name": "outline", "criteria": [{"name": "complete"}]}
 DRAFT: dict[str, object] = {"name": "draft", "max_iterations": 1}

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from app.contract.calls import AMENDED_AGAIN
 from workers.engine.asking import Unreadable, ask
 from workers.engine.briefs import Amend, Revise
 from workers.engine.edits import CannotApply, Edit, Edited, applied
@@ -49,7 +50,7 @@ async def amended(brief: Revise) -> Edited | None:
             raise Unreadable(str(error)) from None
 
     try:
-        return await ask(question, read, UNUSABLE, times=1)
+        return await ask(question, read, UNUSABLE, times=AMENDED_AGAIN)
     except StepFailed as failure:
         if failure.code != UNUSABLE:
             raise

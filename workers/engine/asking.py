@@ -4,11 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from app.contract.calls import AGAIN
 from workers.engine.moves import Ask, StepFailed
 from workers.engine.prompts.fence import fenced
-
-AGAIN = 2
-"""How often a reply that cannot be read is asked for again."""
 
 Read = TypeVar("Read")
 

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Callable, Sequence
 
+from app.contract.calls import AGAIN
 from app.contract.requests import ContextDocument
-from workers.engine.asking import AGAIN, Unreadable, again, ask
+from workers.engine.asking import Unreadable, again, ask
 from workers.engine.briefs import Brief, Do, Plan, Replan, Task
 from workers.engine.moves import Ask, Call, Check, StepFailed, Stop
 from workers.engine.plan_replies import failed_before, plan_reader, repeated, revision_reader

@@ -7,6 +7,7 @@ from typing import Any
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
+from app.contract.sections import sections_of
 from app.contract.status import StopReason
 from app.contract.strategies import NestedStrategy
 from workers.engine.briefs import Task
@@ -21,7 +22,6 @@ from workers.engine.inner import (
 )
 from workers.engine.moves import Check, Draft, Play, Scored, Stop
 from workers.engine.search import Outcome, Own, Search
-from workers.engine.sections import sections_of
 from workers.engine.steps import Survivors, survivors
 
 Body = Callable[[Task, Limits, Any], Play[Outcome]]

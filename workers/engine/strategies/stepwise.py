@@ -5,6 +5,7 @@ from dataclasses import replace
 from app.contract.limits import Limits
 from app.contract.parted_strategies import Stage, StepwiseStrategy
 from app.contract.requests import ContextDocument
+from app.contract.sections import sections_of
 from app.contract.status import StopReason
 from workers.engine.briefs import Task
 from workers.engine.inner import (
@@ -17,7 +18,6 @@ from workers.engine.inner import (
 )
 from workers.engine.moves import StepFailed, Stop, Together, within
 from workers.engine.search import Outcome, Own, Search
-from workers.engine.sections import sections_of
 from workers.engine.steps import write
 
 

@@ -1,0 +1,70 @@
+"""How many calls a request makes at most: no more, and no fewer when everything goes badly."""
+
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from app.contract.calls import AGAIN, at_most
+from app.contract.judgement import Finding, OnFail
+from app.contract.requests import RefinementRequest
+from app.contract.strategies import NestedStrategy
+from tests.engine.spending import DRAFTS, ITERATION, KINDS, Spender, spent_on
+from workers.engine.moves import Ask
+
+PANEL = {"samples": 2, "panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
+OUTPUTS = [{"name": name, "instructions": "A line."} for name in ("subject", "summary")]
+AROUND: dict[str, dict[str, Any]] = {
+    "alone": {},
+    "with all": {
+        "critics": PANEL,
+        "criteria": "auto",
+        "edits": "delta",
+        "compare": True,
+        "outputs": OUTPUTS,
+    },
+    "with edits of long drafts": {"edits": "auto"},
+    "with one draft": {"compare": True},
+}
+FAULTS = tuple(
+    Finding(source=f"validators/{n}", kind="json", message="no", on_fail=OnFail.VETO)
+    for n in range(2)
+)
+
+
+def worst(asked: RefinementRequest) -> Spender:
+    """Scores rise and never suffice, but in the last iteration of a stage; only the last re-ask
+    can be read."""
+    plan = asked.strategy.body if isinstance(asked.strategy, NestedStrategy) else asked.strategy
+    last = {it.name: it.max_iterations for it in plan.stages} if plan.kind == "stepwise" else {}
+
+    found = chain([FAULTS], repeat(FAULTS[:1]))
+
+    def score(path: str) -> float:
+        at = ITERATION.match(path)
+        assert at
+        search, number = at["search"] or "", int(at["number"])
+        suffices = "stages/" in search and last[search.rpartition("/")[2]] == number
+        return 1.0 if suffices else 0.5 + number / 100
+
+    def spoiled(move: Ask, reply: str) -> str:
+        return reply if move.path.endswith(f"/again/{AGAIN}") else ""
+
+    return Spender(iter(()), iter(()), lambda _: next(found), score=score, spoiled=spoiled)
+
+
+def calls(model: Spender) -> int:
+    return len(model.asked("generator")) + len(model.asked("critic"))
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize(
+    ("kind", "has_draft"), [(kind, has_draft) for kind in KINDS for has_draft in DRAFTS[kind]]
+)
+def test_what_a_request_costs_at_most_is_what_it_costs_at_worst(
+    kind: str, has_draft: bool, around: str
+) -> None:
+    asked = spent_on(kind, has_draft=has_draft, **AROUND[around])
+    model = worst(asked)
+    model.play(asked)
+    assert calls(model) == at_most(asked)
