@@ -143,7 +143,50 @@ def test_no_more_steps_than_allowed_are_carried_out_and_the_last_is_not_followed
     outcome = model.play(asked(max_steps=2))
     assert model.paths[:4] == ["plan", "steps/1/do", "steps/1/replan", "steps/2/do"]
     assert model.paths[4] == "iterations/1/draft"
+    assert "At most 2 steps" in prompts(model, "plan")
+    assert "At most 1 more steps" in prompts(model, "steps/1/replan")
     assert outcome.passed
+
+
+def test_the_planner_knows_the_tools_and_what_remains_of_its_plan() -> None:
+    model = planning(plan("Look around.", "Order the points."), revised())
+    model.play(asked())
+    for path in ("plan", "steps/1/replan"):
+        assert "look_up: Returns one policy." in prompts(model, path)
+    assert "Order the points." in prompts(model, "steps/1/replan")
+
+
+def test_a_call_that_worked_may_be_made_again() -> None:
+    call = step("Look it up.", "look_up", id=7)
+    model = planning(plan(call), revised(call), revised(), tool=found)
+    model.play(asked())
+    assert [path for path, _ in calls(model)] == ["steps/1/call", "steps/2/call"]
+
+
+def test_the_order_of_names_makes_no_other_call() -> None:
+    first, second = step("Look.", "look_up", id=7, a=1), step("Look.", "look_up", a=1, id=7)
+    model = planning(plan(first), *[revised(second)] * 3, tool=lambda _: BROKEN)
+    model.play(asked())
+    assert len(calls(model)) == 1
+
+
+def test_steps_that_nobody_needs_are_not_checked() -> None:
+    model = planning(
+        plan(step("Look it up.", "look_up", id=7)),
+        revised(step("Once more.", "look_up"), met=True, evidence=((1, "14 days"),)),
+        tool=found,
+    )
+    model.play(asked())
+    assert [it.path for it in model.moves if isinstance(it, Check)] == ["plan/check"]
+
+
+def test_a_reviewers_text_is_what_the_plan_starts_from() -> None:
+    model = planning(plan("Think."), revised())
+    model.critic = iter([verdict(0.3), verdict(0.4), verdict(0.9)])
+    ours = Word("replace", draft="We refund, if asked.")
+    model.reviewer = iter([ours, Word("rate"), Word("approve")])
+    model.play(asked(draft="We refund.", review={"when": "each_iteration"}))
+    assert "We refund, if asked." in prompts(model, "plan")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT
 from tests.engine.player import Player, request, verdict
 from tests.engine.saying import plan, revised, step
-from tests.workers.scenes import LOOK_UP
+from tests.workers.casts import LOOK_UP
 from workers.engine.briefs import Plan, Replan
 from workers.engine.moves import Ask, Call, Stop, ToolResult
 from workers.purse import Purse
@@ -27,6 +27,9 @@ FULL = "word " * 200
 def full(text: str) -> str:
     """Return an answer of as many bytes as its tokens may have."""
     return text + " " * (len(FULL) - len(text))
+
+
+WORDY = {**LOOK_UP, "parameters": {"description": "word " * 3_000}}
 
 
 @dataclass
@@ -60,7 +63,9 @@ def long_result(_: Call) -> ToolResult:
     return ToolResult(True, "x" * MAX_RESULT)
 
 
-@pytest.mark.parametrize("tools", [[], [LOOK_UP]], ids=["without tools", "with tools"])
+@pytest.mark.parametrize(
+    "tools", [[], [LOOK_UP], [WORDY]], ids=["without tools", "a tool", "a wordy tool"]
+)
 @given(extra=st.integers(0, 40_000), calls_tool=st.lists(st.booleans(), min_size=1, max_size=2))
 @settings(deadline=None)
 def test_a_judged_text_comes_of_it(

@@ -12,11 +12,11 @@ from standardwebhooks import Webhook
 from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
 from tests.neighbour import SECRET, Answer, Pointing, endpoint, saying
-from workers.endpoints import open_endpoints
+from workers.endpoints import EndpointUnavailable, open_endpoints
 from workers.engine.moves import Call, Check, ToolResult
 from workers.models.registry import Models
 from workers.performing import Performer
-from workers.tools import Tools
+from workers.tools import MOST_FLAWS, Tools
 from workers.validators import compile_validators
 
 STEP = "ref_1/steps/1/call"
@@ -104,6 +104,31 @@ async def test_whatever_goes_wrong_is_a_result(answer: Answer, said: str) -> Non
     assert re.search(said, result.text), result.text
 
 
+class Patient:
+    """Takes down how long a tool may take."""
+
+    def __init__(self) -> None:
+        self.timeouts: list[float] = []
+
+    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+        """Answer at once."""
+        self.timeouts.append(timeout_s)
+        return b"yes"
+
+
+async def test_a_tool_has_its_own_time() -> None:
+    patient = Patient()
+    await Tools([tool(timeout_s=7)], patient).call("look_up", {"id": 7}, STEP)
+    await Tools([tool()], patient).call("look_up", {"id": 7}, STEP)
+    assert patient.timeouts == [7, 10]
+
+
+async def test_only_the_first_flaws_of_a_plan_are_told() -> None:
+    planned = [{"tool": "look_up", "arguments": {"id": str(n)}} for n in range(MOST_FLAWS + 2)]
+    found = await Tools([tool()]).check(json.dumps(planned))
+    assert len(found) == MOST_FLAWS
+
+
 async def test_a_tool_that_does_not_answer_is_given_up() -> None:
     result = await called(silent, timeout_s=0.3)
     assert not result.ok
@@ -161,6 +186,13 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
         assert asked == []
     assert not result.ok
     assert "not a public one" in result.text or "is no address" in result.text
+
+
+@pytest.mark.parametrize("host", ["e..com", ".", "a" * 64, "[::1"])
+async def test_an_address_that_no_resolver_can_read_is_a_failed_call(host: str) -> None:
+    async with open_endpoints(SECRET) as endpoints:
+        with pytest.raises(EndpointUnavailable, match="is no address"):
+            await endpoints.post(f"http://{host}/", b"{}", STEP, 1)
 
 
 def performer(tools: Tools) -> Performer:
