@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from app.api.openapi import document
 from app.api.server import Server, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
-from app.service import Admission, Casting, Doors, Service, Watching
+from app.service import Admission, Casting, Doors, Selection, Service, Watching
 from app.service.switches import switched_off
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_wakeups
@@ -56,7 +57,8 @@ def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
             open_wakeups(settings) as wakeups,
         ):
             watching = Watching(store, wakeups, doors)
-            yield {"service": Service(store, watching, Admission(casting, off))}
+            selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
+            yield {"service": Service(store, watching, Admission(casting, off), selection)}
             doors.close()
 
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)

@@ -70,6 +70,14 @@ REQUESTS: dict[str, Example] = {
             },
         },
     },
+    "let the writer be selected": {
+        "task": "Explain our refund policy to a customer in under 120 words.",
+        "models": {
+            "select": "auto",
+            "candidates": ["openai:gpt-5-mini", "openai:gpt-6-luna", "anthropic:claude-haiku-4-5"],
+            "critic": "anthropic:claude-sonnet-5",
+        },
+    },
 }
 
 CHANGES: dict[str, Example] = {

@@ -1,6 +1,6 @@
 """Which model plays which role, how it is called, and who stands in for it."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -46,3 +46,19 @@ class Models(Contract):
 
     generator: ModelName | ModelChoice | None = None
     critic: ModelName | ModelChoice | None = None
+    select: Literal["auto"] | None = Field(
+        None,
+        description="`auto`: the generator is drawn among `candidates`, by what each has achieved"
+        " per dollar in this tenant's refinements that were drawn so.",
+    )
+    candidates: tuple[ModelName, ...] = Field((), max_length=10)
+
+    @model_validator(mode="after")
+    def _selects_among_candidates(self) -> Self:
+        if (self.select is None) != (not self.candidates):
+            raise ValueError("`select` and `candidates` are given together, or neither")
+        if len(set(self.candidates)) < max(len(self.candidates), 2 if self.select else 0):
+            raise ValueError("a generator is selected among 2 to 10 different candidates")
+        if self.select and self.generator:
+            raise ValueError("a generator that is selected cannot be named as well")
+        return self

@@ -1,5 +1,6 @@
 """Refinements and their journals in Redis: the only package that spells a Redis key."""
 
+from app.store.achievements import Achieved
 from app.store.appending import Journal
 from app.store.connection import UnusableRedis
 from app.store.opening import open_store, open_wakeups, open_worker_store
@@ -22,6 +23,7 @@ from app.store.wakeups import Changed, Wakeups
 from app.store.worker import WorkerStore
 
 __all__ = [
+    "Achieved",
     "Changed",
     "Claimed",
     "Created",

@@ -123,6 +123,7 @@ class Creation:
             encode_metadata(new.request.metadata),
             *fields,
             *(() if new.parent is None else ("parent", new.parent)),
+            *(() if new.queued.draw is None else ("drawn", new.queued.draw.picked)),
             *(() if record is None else ("idempotency", record)),
         )
 

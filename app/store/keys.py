@@ -11,6 +11,7 @@ hone:1:list:TENANT              sorted set, all scores 0: every id, in the order
 hone:1:list:TENANT:status:S     the same, one per status
 hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
 hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the client's key
+hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
 hone:1:changes                  channel: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given
 
@@ -30,6 +31,7 @@ OVERTAKEN = f"{PREFIX}overtaken"
 WORKERS = f"{PREFIX}workers"
 LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
+ACHIEVED = f"{PREFIX}achieved:"
 CHANGES = f"{PREFIX}changes"
 COMMANDS = f"{PREFIX}commands"
 
@@ -45,6 +47,7 @@ LUA = {
     "OVERTAKEN": OVERTAKEN,
     "WORKERS": WORKERS,
     "LIST": LIST,
+    "ACHIEVED": ACHIEVED,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,
@@ -70,3 +73,8 @@ def listed_by_metadata(tenant: str, key: str, value: str) -> str:
 def idempotency(tenant: str, key: str) -> str:
     """Return the record of an `Idempotency-Key`, which may be of any length."""
     return f"{IDEMPOTENCY}{tenant}:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def achieved(tenant: str) -> str:
+    """Return what the models have achieved in the tenant's refinements they were drawn for."""
+    return f"{ACHIEVED}{tenant}"

@@ -1,7 +1,7 @@
 """The API's side of the store."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from redis.asyncio import Redis
@@ -16,6 +16,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import Review
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.contract.status import Status
+from app.store.achievements import Achieved, achieved
 from app.store.commands import Commands
 from app.store.connection import GIVE_UP_S
 from app.store.creation import RETRY_AFTER_S, Creation
@@ -152,6 +153,11 @@ class Store:
         """Delete it and everything derived from it, in any status, else RefinementNotFound."""
         async with refusals():
             await self._commands.erase(tenant, refinement_id)
+
+    async def achieved(self, tenant: str, models: Sequence[str]) -> Mapping[str, Achieved]:
+        """Return what each of these models has achieved in the refinements it was drawn for."""
+        async with refusals():
+            return await achieved(self._client, tenant, models)
 
     async def aclose(self) -> None:
         """Return when everything that was asked for has been answered."""

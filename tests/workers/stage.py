@@ -15,6 +15,7 @@ from app.contract.events import Event, Queued
 from app.contract.judgement import Usage
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Review
+from app.contract.selection import Draw
 from app.contract.snapshot import Snapshot
 from app.settings import Settings
 from app.store import (
@@ -114,7 +115,9 @@ class Stage:
     worker_store: WorkerStore
     _jobs: Counter[str] = field(default_factory=Counter)
 
-    async def submit(self, choice: ModelChoice = TEST_MODEL, **fields: Any) -> str:
+    async def submit(
+        self, choice: ModelChoice = TEST_MODEL, draw: Draw | None = None, **fields: Any
+    ) -> str:
         """Submit a task alone, unless the fields say otherwise; the model plays both roles."""
         request = RefinementRequest.model_validate(
             {"task": "Explain refunds.", "stop": {"patience": 50}, **fields}
@@ -130,6 +133,7 @@ class Stage:
                 models={"generator": choice.model, "critic": choice.model},
                 limits=request.limits(),
                 request_sha256="0" * 64,
+                draw=draw,
             ),
         )
         return (await self.store.create(new, None)).id

@@ -74,6 +74,22 @@ local function cancel_now(id, tenant, from, at, n, retention_ms)
     ended(id, tenant, from, 'canceled', at, retention_ms))
 end
 
+-- Counts what the model that was drawn for a refinement has achieved, once it succeeded or failed.
+-- The names of the fields are those of achievements.py.
+local function tally(id, tenant)
+  local model, passed, judged, usage = unpack(redis.call('HMGET', SUMMARY .. id,
+    'drawn', 'best_passed', 'best', 'usage'))
+  if not model then return end
+  local key = ACHIEVED .. tenant
+  redis.call('HINCRBY', key, 'ended ' .. model, 1)
+  if passed == 'true' then redis.call('HINCRBY', key, 'passed ' .. model, 1) end
+  local cost_usd = usage and cjson.decode(usage).cost_usd
+  if judged and cost_usd and cost_usd ~= cjson.null then
+    redis.call('HINCRBY', key, 'priced ' .. model, 1)
+    redis.call('HINCRBYFLOAT', key, 'cost_usd ' .. model, string.format('%.9f', cost_usd))
+  end
+end
+
 -- Tells a worker how it stands; the limits only when it does not know them yet.
 local function state(code, status, n, stopping, finish_requested, seq, limits)
   return code .. ' ' .. status .. ' ' .. n .. ' ' .. (stopping or '-') .. ' '

@@ -1,0 +1,129 @@
+"""What a drawn model has achieved is counted once, by the append that ends the refinement."""
+
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from app.contract.judgement import Usage
+from app.contract.selection import Draw
+from app.contract.status import Status, StopReason
+from app.store import Achieved, Fenced, Fields, Journal, Store, WorkerStore, keys
+from tests.store.stage import (
+    BROKEN,
+    CANCELED,
+    COMPLETED,
+    FAILED,
+    JUDGED,
+    SUCCEEDED,
+    TENANT,
+    Held,
+    claim,
+    expire_lease,
+    iteration,
+    new,
+)
+from tests.store.test_appending import Flaky
+
+MODEL = "openai:a b"
+NOTHING = Achieved()
+ONCE = Achieved(ended=1, passed=1, priced=1, cost_usd=0.5)
+UNKNOWN_COST = replace(JUDGED, usage=Usage(calls=2, cost_usd=None))
+FAR_OFF = replace(JUDGED, best_passed=False)
+
+
+async def drawn(store: Store, worker: WorkerStore, tenant: str = TENANT) -> Held:
+    """Submit with a model that was drawn, and claim it."""
+    wanted = new(tenant)
+    draw = Draw(candidates=(), picked=MODEL)
+    wanted = replace(wanted, queued=wanted.queued.model_copy(update={"draw": draw}))
+    return await claim(worker, (await store.create(wanted, None)).id)
+
+
+async def achieved(store: Store, tenant: str = TENANT) -> Achieved:
+    return (await store.achieved(tenant, [MODEL]))[MODEL]
+
+
+async def test_what_succeeded_counts_with_what_it_cost(store: Store, worker: WorkerStore) -> None:
+    for judged in (JUDGED, FAR_OFF, UNKNOWN_COST):
+        held = await drawn(store, worker)
+        await held.journal.append([iteration(held)], judged)
+        await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    found = await achieved(store)
+    assert found == Achieved(ended=3, passed=2, priced=2, cost_usd=1.0)
+    assert found.mean_cost_usd == 0.5
+
+
+async def test_all_of_it_may_stand_in_the_last_append(store: Store, worker: WorkerStore) -> None:
+    held = await drawn(store, worker)
+    last = replace(JUDGED, stop_reason=StopReason.THRESHOLD_MET)
+    await held.journal.append([iteration(held), COMPLETED], last, to=Status.SUCCEEDED)
+    assert await achieved(store) == ONCE
+
+
+async def test_a_failure_counts_as_not_passed_and_says_nothing_about_the_price(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await drawn(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    found = await achieved(store)
+    assert (found, found.mean_cost_usd) == (Achieved(ended=1), None)
+
+
+async def test_what_was_canceled_or_erased_does_not_count(
+    store: Store, worker: WorkerStore
+) -> None:
+    canceled, overruled, erased = [await drawn(store, worker) for _ in range(3)]
+    for held in (canceled, overruled, erased):
+        await held.journal.append([iteration(held)], JUDGED)
+    for held in (canceled, overruled):
+        await store.cancel(TENANT, held.id)
+    await store.erase(TENANT, erased.id)
+    await canceled.journal.append([CANCELED], Fields(), to=Status.CANCELED)
+    await overruled.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    with pytest.raises(Fenced):
+        await erased.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    assert await achieved(store) == NOTHING
+
+
+async def test_a_model_that_was_named_and_not_drawn_does_not_count(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await claim(worker, (await store.create(new(), None)).id)
+    await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    assert await redis.exists(keys.achieved(TENANT)) == 0
+
+
+async def test_a_tenant_sees_its_own_alone(store: Store, worker: WorkerStore) -> None:
+    held = await drawn(store, worker, "theirs")
+    await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    assert (await achieved(store, "theirs"), await achieved(store)) == (ONCE, NOTHING)
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+async def test_an_ending_that_is_sent_again_counts_once(
+    store: Store, worker: WorkerStore, redis: Redis, lost: str
+) -> None:
+    held, committer = await drawn(store, worker), Flaky(redis)
+    journal = Journal(held.claimed, committer)
+    await journal.append([iteration(held)], JUDGED)
+    committer.lose = [lost, lost]
+    for _ in range(2):
+        with pytest.raises(RedisConnectionError):
+            await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    assert await achieved(store) == ONCE
+
+
+async def test_a_worker_that_was_replaced_counts_nothing(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    slow = await drawn(store, worker)
+    await slow.journal.append([iteration(slow)], JUDGED)
+    await expire_lease(redis, slow.id)
+    quick = await claim(worker, slow.id, job=2)
+    await quick.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    with pytest.raises(Fenced):
+        await slow.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    assert await achieved(store) == ONCE
