@@ -167,7 +167,8 @@ def test_an_address_of_the_public_internet_gets_one(address: str) -> None:
 @pytest.mark.parametrize(
     "url",
     ["ftp://e.com", "file:///etc/passwd", "http://user:pw@e.com", "http://", "https://a b.com",
-     "http://e.com\\@127.0.0.1/", "unix:///x", "//e.com", "javascript:1"],
+     "http://e.com\\@127.0.0.1/", "unix:///x", "//e.com", "javascript:1", "http://[::1", "http://]",
+     "http://e.com:99999", "http://e.com:0", "http://e..com", "http://.", f"http://{'a' * 64}.com"],
 )  # fmt: skip
 def test_a_url_that_is_no_plain_address_is_refused(url: str) -> None:
     with pytest.raises(ValidationError):

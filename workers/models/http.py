@@ -133,7 +133,7 @@ class Step:
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
             self.may_have_cost = True
             raise _Passing(f"{request.host} broke the connection") from None
-        except aiohttp.InvalidURL:
+        except (aiohttp.InvalidURL, UnicodeError):  # a name that no resolver can encode
             raise ModelRefused(f"{request.host} is no address of a model server") from None
         except aiohttp.ClientError:
             self.may_have_cost = True

@@ -24,8 +24,11 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The server's name and port, for people."""
-        return urlsplit(self.url).netloc.rpartition("@")[2]
+        """The server's name and port, for people, whether or not the URL can be read."""
+        try:
+            return urlsplit(self.url).netloc.rpartition("@")[2]
+        except ValueError:
+            return "the URL"
 
 
 @dataclass(frozen=True, slots=True)
