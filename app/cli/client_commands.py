@@ -8,19 +8,22 @@ import typer
 
 from app.cli.client import Client
 from app.cli.drafting import Wishes, read_request, read_text, request_of
+from app.cli.options import (
+    Follow,
+    Json,
+    MaxIterations,
+    Model,
+    RefinementId,
+    ReviewWhen,
+    Server,
+    Strategy,
+    Threshold,
+)
 from app.cli.processes import url_of
 from app.cli.root import INTERRUPTED, app, console, read_settings
 from app.cli.watching import watch
 from app.cli.words import say
 from app.contract.status import Status
-
-Server = Annotated[
-    str | None,
-    typer.Option(
-        envvar="HONE_SERVER", help="Address of the API.  [default: by HONE_HOST and HONE_PORT]"
-    ),
-]
-RefinementId = Annotated[str, typer.Argument(metavar="ID", help="The refinement.")]
 
 
 @app.command()
@@ -37,16 +40,13 @@ def submit(
             help="What it is judged on; repeatable. auto: a critic lists it.",
         ),
     ] = None,
-    threshold: Annotated[float | None, typer.Option(help="Score that is good enough.")] = None,
-    max_iterations: Annotated[int | None, typer.Option(help="Drafts written at most.")] = None,
-    model: Annotated[str | None, typer.Option(help="Plays every role: provider:name.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="Shape of the loop.")] = None,
-    review: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Ask a person: each_iteration or before_completion."),
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="A whole request, as a JSON file.")] = None,
-    follow: Annotated[bool, typer.Option("--watch", help="Show it until it has ended.")] = False,
+    threshold: Threshold = None,
+    max_iterations: MaxIterations = None,
+    model: Model = None,
+    strategy: Strategy = None,
+    review: ReviewWhen = None,
+    json: Json = None,
+    follow: Follow = False,
     server: Server = None,
 ) -> None:
     """Submit a text to be improved, and print the id of its refinement.

@@ -7,9 +7,20 @@ from typing import Annotated, Any, get_args
 import typer
 
 from app.cli.client import Client
-from app.cli.client_commands import RefinementId, Server, connected, watch_to_the_end
+from app.cli.client_commands import connected, watch_to_the_end
 from app.cli.drafting import Wishes, read_request, read_text, wished
 from app.cli.failures import CliError
+from app.cli.options import (
+    Follow,
+    Json,
+    MaxIterations,
+    Model,
+    RefinementId,
+    ReviewWhen,
+    Server,
+    Strategy,
+    Threshold,
+)
 from app.cli.root import app, console
 from app.cli.words import say
 from app.contract.reviews import ReviewAction
@@ -63,16 +74,13 @@ def review(
 def continue_(
     refinement_id: RefinementId,
     *,
-    threshold: Annotated[float | None, typer.Option(help="Score that is good enough.")] = None,
-    max_iterations: Annotated[int | None, typer.Option(help="Drafts written at most.")] = None,
-    model: Annotated[str | None, typer.Option(help="Plays every role: provider:name.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="Shape of the loop.")] = None,
-    review: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Ask a person: each_iteration or before_completion."),
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="What is different, as a JSON file.")] = None,
-    follow: Annotated[bool, typer.Option("--watch", help="Show it until it has ended.")] = False,
+    threshold: Threshold = None,
+    max_iterations: MaxIterations = None,
+    model: Model = None,
+    strategy: Strategy = None,
+    review: ReviewWhen = None,
+    json: Json = None,
+    follow: Follow = False,
     server: Server = None,
 ) -> None:
     """Start a new refinement from the result of one that has ended, and print its id.
