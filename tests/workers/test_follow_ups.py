@@ -3,7 +3,8 @@
 import asyncio
 
 from app.contract.status import Status, StopReason
-from tests.workers.scenes import ORDERED, followed_up
+from tests.workers.casts import followed_up
+from tests.workers.scenes import ORDERED
 from tests.workers.stage import TENANT, Stage, pausing_at, scores
 
 SUBJECT = ORDERED[:1]

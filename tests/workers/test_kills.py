@@ -9,7 +9,8 @@ from app.contract.events import IterationCompleted, StepCompleted, StepFailed, S
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Snapshot
 from app.service.iterations import iterations_of
-from tests.workers.scenes import JUDGED, REVIEWED, REVISED, SCENES, Scene
+from tests.workers.other_scenes import JUDGED, REVIEWED, REVISED
+from tests.workers.scenes import SCENES, Scene
 from tests.workers.stage import TENANT, Stage
 from workers.engine.strategies import STRATEGIES
 

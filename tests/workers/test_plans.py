@@ -9,7 +9,7 @@ from app.contract.events import EventType, StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.status import Status, StopReason
 from tests.engine.saying import plan, revised, step
-from tests.workers.scenes import LOOK_UP, planning
+from tests.workers.casts import LOOK_UP, planning
 from tests.workers.stage import TENANT, Answers, Stage, pausing_at, verdict
 from workers.engine.briefs import Judge, Plan, Replan
 from workers.models.port import ModelCall
