@@ -34,6 +34,7 @@ OWN: dict[str, dict[str, Any]] = {
     "critique": {},
     "self_correction": {},
     "best_of_n": {"n": 2, "refine": True},
+    "best_of_n alone": {"n": 2},
     "multi_pass": {"passes": [{"focus": "facts", "max_iterations": 2}, {"focus": "style"}]},
     "stepwise": {
         "stages": [
@@ -50,7 +51,7 @@ OWN: dict[str, dict[str, Any]] = {
 BODIES = ("iterative", "best_of_n", "multi_pass", "stepwise")
 NESTED = {f"nested {kind}": {"body": {"kind": kind, **OWN[kind]}} for kind in BODIES}
 KINDS = {**OWN, **NESTED}
-"""Parameters by strategy; one that nests is named with its body."""
+"""Parameters by strategy; more words tell apart those of one kind."""
 
 PARTS = [{"name": name, "instructions": "Of three."} for name in ("one", "two", "three")]
 UNCRITICAL = ("self_correction", "self_consistency")
@@ -100,7 +101,7 @@ class Spender(Player):
             case ListCriteria():
                 reply = checklist()
             case Question(draft=draft, most=most):
-                reply = questions(*[(draft.split()[1], f"What is {n}?") for n in range(most)])
+                reply = questions(*[(draft.split()[1], f"What is {n}?") for n in range(most + 1)])
             case Replan():
                 reply = revised("Find more.")
             case CheckSteps(draft=draft):

@@ -114,3 +114,12 @@ def test_a_lowered_cap_holds() -> None:
 def test_more_drafts_than_the_cap_allows_are_refused(n: int, refine: bool, cap: int) -> None:
     with pytest.raises(ValidationError, match="max_iterations counts every draft"):
         best_of(n, refine=refine, max_iterations=cap)
+
+
+def test_a_cap_lowered_after_the_clients_draft_leaves_fewer_drafts() -> None:
+    model = player(0.1, *[0.5] * 4)
+    model.change = lambda judged, limits: limits.model_copy(update={"max_iterations": 2})
+    strategy = {"kind": "best_of_n", "n": 4}
+    model.play(request(draft="We refund.", strategy=strategy, max_iterations=4))
+    judged = [move.path for move in model.moves if isinstance(move, Judged)]
+    assert judged == ["iterations/0", "iterations/1", "iterations/2"]

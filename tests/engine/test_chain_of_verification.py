@@ -184,3 +184,8 @@ def test_a_changed_threshold_reaches_the_next_draft() -> None:
 def test_the_number_of_questions_is_bounded(most: int) -> None:
     with pytest.raises(ValueError, match="max_questions"):
         verifying(strategy={"kind": "chain_of_verification", "max_questions": most})
+
+
+def test_a_stop_that_leaves_the_last_draft_unverified_is_why_it_ended() -> None:
+    outcome = player(0.9, Stop(), writer=[WRONG]).play(verifying(max_iterations=1))
+    assert (outcome.reason, outcome.passed) == (None, False)

@@ -9,12 +9,13 @@ from app.contract.judgement import Finding
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.player import Player, Refusal, judged_by, request
-from workers.engine.moves import Ask, Judged, StepFailed, Stop
+from workers.engine.moves import Ask, Judged, StepFailed, Stop, Word
 
 ONE: dict[str, object] = {"name": "one", "instructions": "The first chapter."}
 TWO: dict[str, object] = {"name": "two", "instructions": "The second chapter."}
 BRIEFLY = {"kind": "nested", "parts": [ONE, TWO], "max_iterations": 1}
 GONE = StepFailed("model_unavailable", "gone")
+CHAPTERS = "# One\n\nShops pay.\n\n# Two\n\nSoon."
 
 
 def chapters(*parts: dict[str, object], **fields: object) -> RefinementRequest:
@@ -160,3 +161,18 @@ def test_validators_are_for_the_whole_even_when_no_critic_is_left() -> None:
 def test_what_cannot_be_nested_is_refused(fields: dict[str, object], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         chapters(**fields)
+
+
+def test_no_two_drafts_have_one_path_when_the_joined_one_cannot_be_judged() -> None:
+    model = judged_by(lambda path, _: 0.6 if path.endswith("1/critique") else 0.5, ["A.", "B."])
+    model.reviewer = iter([Word("replace", draft=CHAPTERS.upper()), Word("rate", score=0.7)])
+    refused_from("iterations/2/critique", model)
+    fields = {"review": {"when": "each_iteration"}, "draft": CHAPTERS}
+    outcome = model.play(request(strategy={"kind": "nested", "max_iterations": 1}, **fields))
+    assert (outcome.best.path, outcome.score_from) == ("iterations/2", "parts")
+    assert [path for path in judged(model) if path.startswith("iterations/")] == [
+        "iterations/0",
+        "iterations/1",
+        "iterations/1",
+        "iterations/2",
+    ]  # 1 is told again with the reviewer's score

@@ -216,3 +216,8 @@ def test_a_changed_threshold_reaches_the_next_chain() -> None:
     played = model(0.6, RIGHT, writer=[FIRST])
     played.change = lambda judged, limits: limits.model_copy(update={"threshold": 0.5})
     assert played.play(reasoning()).passed
+
+
+def test_a_stop_that_leaves_the_last_chain_unverified_is_why_it_ended() -> None:
+    outcome = model(0.9, Stop(), writer=[FIRST]).play(reasoning(max_iterations=1))
+    assert (outcome.reason, outcome.passed) == (None, False)

@@ -123,7 +123,7 @@ async def _told(judgement: Judgement) -> Limits:
 
 async def _again(bench: Bench, limits: Limits, wish: Wish) -> Outcome:
     """Make one more draft as the reviewer wishes, and judge it as a whole."""
-    with Search(limits, starts_with_own_draft=False, own=bench.own) as search:
+    with Search(limits, own=bench.own) as search:
         search.wish = wish
         at = search.upcoming
         draft = await within(at, propose(bench.task, search, revised=bench.revised))

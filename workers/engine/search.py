@@ -43,7 +43,7 @@ class Search:
         self,
         limits: Limits,
         *,
-        starts_with_own_draft: bool,
+        first: int = 1,
         own: Own | None = None,
         is_reviewed: bool = False,
     ) -> None:
@@ -56,14 +56,15 @@ class Search:
         self._is_reviewed = is_reviewed
         self._approved: Judgement | None = None
         self._ranking = Ranking(limits.tolerance)
-        self._next = 0 if starts_with_own_draft else 1
+        self.number = first
+        """The number of the next iteration."""
         self._stale = 0
 
     @classmethod
     def of(cls, task: Task, limits: Limits, own: Own | None = None) -> Self:
         """Return a search for a task; the draft it may start with is iteration 0."""
-        has_draft = task.draft is not None
-        return cls(limits, starts_with_own_draft=has_draft, own=own, is_reviewed=task.is_reviewed)
+        first = 1 if task.draft is None else 0
+        return cls(limits, first=first, own=own, is_reviewed=task.is_reviewed)
 
     def __enter__(self) -> Self:
         return self
@@ -92,19 +93,23 @@ class Search:
     @property
     def upcoming(self) -> str:
         """The path of the next iteration."""
-        return f"iterations/{self._next}"
+        return f"iterations/{self.number}"
 
     async def judged(self, scored: Scored) -> None:
         """Take in a judged draft, tell the news, and decide under the limits now in force."""
         decide = partial(self._decide, self._stale)
-        gain, judgement = await self._taken(scored, self._next)
-        self._next += 1
+        gain, judgement = await self._taken(scored, self.number)
+        self.number += 1
         decide(gain, judgement)
         await self._reviewed(judgement, decide)
 
     def side_by_side(self, count: int) -> tuple[str, ...]:
-        """Give the paths of the next iterations, whose drafts do not follow from one another."""
-        return tuple(f"iterations/{self._next + offset}" for offset in range(count))
+        """Give the paths of the next iterations, whose drafts do not follow from one another.
+
+        They are as many as the limits now in force allow, and at least one.
+        """
+        count = min(count, max(1, self.limits.max_iterations + 1 - self.number))
+        return tuple(f"iterations/{self.number + offset}" for offset in range(count))
 
     async def sampled(self, drafts: Sequence[Scored | None]) -> None:
         """Take in drafts made side by side; None is one that could not be made.
@@ -113,10 +118,10 @@ class Search:
         of them is reviewed.
         """
         taken: list[Judgement] = []
-        for number, scored in enumerate(drafts, self._next):
+        for number, scored in enumerate(drafts, self.number):
             if scored is not None:
                 taken.append((await self._taken(scored, number))[1])
-        self._next += len(drafts)
+        self.number += len(drafts)
         self._decide_on_samples()
         if taken:
             best = max(taken, key=lambda it: it.rank)
@@ -204,7 +209,7 @@ class Search:
 
     def _decide_on_samples(self) -> None:
         self.reason = self._met()
-        if self.reason is None and self._next > self.limits.max_iterations:
+        if self.reason is None and self.number > self.limits.max_iterations:
             self.reason = StopReason.MAX_ITERATIONS
 
     def _why_stop(self, last: Judgement) -> StopReason | None:

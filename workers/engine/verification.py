@@ -68,6 +68,11 @@ async def verified(scored: Scored, part: Play[tuple[Finding, ...]]) -> Scored:
     return replace(scored, findings=(*scored.findings, *found), valid=scored.valid and not found)
 
 
+def is_unverified(scored: Scored) -> bool:
+    """Return whether a stop from outside came before a draft could be verified."""
+    return NOT_VERIFIED in scored.findings
+
+
 async def contradictions(task: Task, draft: str, most: int) -> tuple[Finding, ...]:
     """Ask at most so many questions about a draft, and return what their answers contradict in it.
 

@@ -6,7 +6,7 @@ from workers.engine.briefs import Task
 from workers.engine.moves import Scored, within
 from workers.engine.search import Outcome, Search
 from workers.engine.steps import propose
-from workers.engine.verification import judge_and_verify
+from workers.engine.verification import is_unverified, judge_and_verify
 
 
 async def chain_of_verification(
@@ -21,7 +21,11 @@ async def chain_of_verification(
     """
     with Search.of(task, limits) as search:
         for at in search.iterations():
-            await search.judged(await within(at, _verified(task, search, plan)))
+            scored = await within(at, _verified(task, search, plan))
+            await search.judged(scored)
+            if is_unverified(scored):
+                search.settle(None)
+                break
     return search.outcome()
 
 

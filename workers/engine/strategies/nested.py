@@ -105,7 +105,7 @@ async def _joined(
         outcome = await closing(task, whole, draft, reason)
     except Stop:
         known = [it for it in made.replies if it is not None]
-        outcome = await _from_parts(task, limits, whole.upcoming, draft, known)
+        outcome = await _from_parts(task, limits, whole.number, draft, known)
     if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by a text that lacks something
         outcome = replace(outcome, reason=reason)
     return replace(outcome, passed=outcome.passed and not missing, missing=missing)
@@ -120,12 +120,12 @@ def _reason(made: Survivors[Outcome]) -> StopReason | None:
 
 
 async def _from_parts(
-    task: Task, limits: Limits, path: str, draft: Draft, parts: list[Outcome]
+    task: Task, limits: Limits, number: int, draft: Draft, parts: list[Outcome]
 ) -> Outcome:
     """Return the joined text with the score of its lowest part; the whole was not judged."""
     findings: tuple[Finding, ...] = ()
     if task.has_validators:
-        findings = await Check(f"{path}/parts/check", draft.text)
+        findings = await Check(f"iterations/{number}/parts/check", draft.text)
     scores = [it.best.scored.score for it in parts if it.best.scored.score is not None]
     scored = Scored(
         draft=draft,
@@ -137,6 +137,6 @@ async def _from_parts(
         findings=findings,
         score_from="parts",
     )
-    with Search(limits, starts_with_own_draft=False) as search:
+    with Search(limits, first=number) as search:
         await search.judged(scored)
     return replace(search.outcome(), reason=None)

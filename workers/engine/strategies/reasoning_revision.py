@@ -7,6 +7,7 @@ from workers.engine.moves import within
 from workers.engine.search import Outcome, Search
 from workers.engine.stepping import judge_and_check, reasoned, redone
 from workers.engine.steps import propose
+from workers.engine.verification import is_unverified
 
 
 async def reasoning_revision(
@@ -22,5 +23,9 @@ async def reasoning_revision(
     with Search.of(task, limits) as search:
         for at in search.iterations():
             draft = await within(at, propose(task, search, reasoned, redone))
-            await search.judged(await within(at, judge_and_check(task, draft)))
+            scored = await within(at, judge_and_check(task, draft))
+            await search.judged(scored)
+            if is_unverified(scored):
+                search.settle(None)
+                break
     return search.outcome()
