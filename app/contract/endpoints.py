@@ -10,7 +10,7 @@ MAX_LABEL = 63
 """Characters between two dots of a host name (RFC 1035, section 2.3.4)."""
 
 AUTHORITY = re.compile(
-    r"https?://(?:\[(?P<v6>[^\s\]]*)\]|(?P<name>[^\s/?#@\\:\[\]]+))(?::(?P<port>\d{0,5}))?(?:[/?#]|\Z)"
+    r"https?://(?:\[(?P<v6>[^\s\]]*)\]|(?P<name>[^\s/?#@\\:\[\]]+))(?::(?P<port>[0-9]{0,5}))?(?:[/?#]|\Z)"
 )
 
 
