@@ -174,6 +174,11 @@ def test_nobodys_word_leaves_the_best_and_what_the_rules_said() -> None:
     assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
 
 
+def test_stopped_before_the_review_no_rule_is_the_reason() -> None:
+    outcome = each(player(0.4), Stop(), max_iterations=1)
+    assert (outcome.best.path, outcome.reason) == ("iterations/1", None)
+
+
 def test_drafts_side_by_side_are_reviewed_once_and_the_best_of_them_is_shown() -> None:
     model = player(0.4, 0.6, 0.5, 0.3)
     outcome = each(model, MORE, APPROVE, strategy={"kind": "best_of_n", "n": 3})

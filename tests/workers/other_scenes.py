@@ -2,7 +2,7 @@
 
 from tests.engine.saying import checklist
 from tests.workers.casts import improving
-from tests.workers.scenes import CLEAR, Scene
+from tests.workers.scenes import CLEAR, SCENES, Scene
 from tests.workers.stage import Answers, scores, verdict
 from workers.engine.briefs import Judge, ListCriteria
 from workers.models.port import ModelCall, ModelUnavailable
@@ -129,3 +129,6 @@ REVIEWED: dict[str, Scene] = {
     ),
 }
 """Scenes with a reviewer who says one word at each pause."""
+
+EVERY: dict[str, Scene] = {**SCENES, **REVIEWED, **REVISED, **JUDGED}
+"""All scenes there are, by name; what is played is the kind that the name or the request says."""

@@ -9,7 +9,7 @@ from app.contract.events import IterationCompleted, StepCompleted, StepFailed, S
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Snapshot
 from app.service.iterations import iterations_of
-from tests.workers.other_scenes import JUDGED, REVIEWED, REVISED
+from tests.workers.other_scenes import EVERY
 from tests.workers.scenes import SCENES, Scene
 from tests.workers.stage import TENANT, Stage
 from workers.engine.strategies import STRATEGIES
@@ -55,11 +55,11 @@ def ended(snapshot: Snapshot) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("kind", [*SCENES, *REVIEWED, *REVISED, *JUDGED])
+@pytest.mark.parametrize("kind", EVERY)
 async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
     stage: Stage, kind: str, after: bool
 ) -> None:
-    scene = (SCENES | REVIEWED | REVISED | JUDGED)[kind]
+    scene = EVERY[kind]
     expected, calls = await undisturbed(stage, kind, scene)
     dies_at = 0
     is_killed = True

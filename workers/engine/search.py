@@ -169,7 +169,11 @@ class Search:
         self.wish = None
         if not self._is_reviewed:
             return
-        word = await Review(f"{judgement.path}/review", judgement, "each_iteration")
+        try:
+            word = await Review(f"{judgement.path}/review", judgement, "each_iteration")
+        except Stop:
+            self.settle(None)  # the rules do not have the last word here
+            raise
         self.limits = self._own.instead_of(word.limits or self.limits)
         if word.score is not None:
             rated = judgement.rated(word.score)

@@ -1,0 +1,108 @@
+"""Whatever is played under whatever budget: it is kept, and its end is told as it was."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from app.contract.budget import estimate, least_tokens
+from app.contract.events import Event, StepCompleted, StepStarted
+from app.contract.judgement import Usage
+from app.contract.requests import RefinementRequest
+from app.contract.snapshot import Snapshot
+from app.contract.status import StopReason
+from tests.workers.ends import require_an_honest_end
+from tests.workers.other_scenes import EVERY
+from tests.workers.scenes import Scene
+from tests.workers.stage import TENANT, TEST_MODEL, Answers, Stage
+from tests.workers.test_kills import record, submitted
+from workers.models.port import ModelCall, ModelReply
+
+BUDGETS = 6
+
+
+class Costly(Answers):
+    """Models whose every call consumes all that can be set aside for it."""
+
+    async def complete(self, name: str, call: ModelCall) -> ModelReply:
+        reply = await super().complete(name, call)
+        most = estimate(TEST_MODEL, len((call.prompt.system + call.prompt.user).encode()))
+        usage = Usage(calls=1, input_tokens=most.input_tokens, output_tokens=most.output_tokens)
+        return replace(reply, usage=usage)
+
+
+def costly(scene: Scene, max_tokens: int | None = None) -> Scene:
+    """Return the scene with a budget and models like that; whoever is asked else says reject."""
+
+    def models() -> Answers:
+        given = scene.models()
+        return Costly(given.answer, outside=given.outside)
+
+    stop = {"patience": 50, "max_tokens": max_tokens}
+    words = defaultdict(lambda: {"action": "reject"}, scene.words)
+    return Scene({**scene.request, "stop": stop}, models, words)
+
+
+async def played(stage: Stage, kind: str, scene: Scene) -> str:
+    """Play a scene to its end and return its id."""
+    refinement_id = await submitted(stage, kind, scene)
+    await stage.play_on(stage.worker(scene.models()), refinement_id, scene.words)
+    return refinement_id
+
+
+async def killed(stage: Stage, kind: str, scene: Scene, dies_at: int) -> str:
+    """Play a scene with a worker that is killed right after an append, and another that goes on."""
+    models, refinement_id = scene.models(), await submitted(stage, kind, scene)
+    await stage.play_and_die(refinement_id, models, dies_at, scene.words, after=True)
+    await stage.play_on(stage.worker(models, "second"), refinement_id, scene.words)
+    return refinement_id
+
+
+def spent(snapshot: Snapshot) -> int:
+    return snapshot.usage.input_tokens + snapshot.usage.output_tokens
+
+
+def least_for(request: RefinementRequest) -> int:
+    """Return the least budget that is admitted."""
+    seats = ("generator", "critic", *request.critics.seats())
+    return least_tokens(request, dict.fromkeys(seats, TEST_MODEL))
+
+
+def budgets(least: int, most: int) -> Iterator[int]:
+    """Give what a change may lower a budget to, what is admitted, and what is enough."""
+    yield least
+    for part in range(1, BUDGETS + 1):
+        yield part * most // BUDGETS
+        yield least + part * most // BUDGETS
+
+
+@pytest.mark.parametrize("kind", EVERY)
+async def test_a_budget_is_kept_and_what_it_bought_is_told(stage: Stage, kind: str) -> None:
+    refinement_id = await played(stage, kind, costly(EVERY[kind]))
+    undisturbed = await stage.snapshot(refinement_id)
+    least = least_for(await stage.store.request(TENANT, refinement_id))
+    for budget in budgets(least, spent(undisturbed)):
+        scene = costly(EVERY[kind], budget)
+        refinement_id = await played(stage, kind, scene)
+        ended, events = await stage.snapshot(refinement_id), await stage.events(refinement_id)
+        dies_at = Random(f"{kind} {budget}").randrange(1, ended.last_event)
+        again = await killed(stage, kind, scene, dies_at)
+        for each in (refinement_id, again):
+            ended = await stage.snapshot(each)
+            assert spent(ended) <= budget
+            assert ended.result is not None or budget < least
+            require_an_honest_end(
+                ended, await stage.events(each), StopReason.BUDGET_EXHAUSTED, undisturbed
+            )
+        if not is_side_by_side(events):
+            assert await record(stage, again) == await record(stage, refinement_id)
+
+
+def is_side_by_side(events: Sequence[Event]) -> bool:
+    """Return whether calls were under way at once: which of them is refused goes by who is first,
+    and that is not the same again after a kill.
+    """
+    steps = [it.data for it in events if isinstance(it.data, StepCompleted | StepStarted)]
+    return any(len(it.next) > 1 for it in steps)
