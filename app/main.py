@@ -12,7 +12,17 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 
-from app.api import continuations, docs, health, journal, offers, problems, refinements, reviews
+from app.api import (
+    continuations,
+    docs,
+    health,
+    journal,
+    offers,
+    problems,
+    refinements,
+    reports,
+    reviews,
+)
 from app.api.body_limit import BodyLimit
 from app.api.openapi import document
 from app.api.server import Server, configured
@@ -64,7 +74,7 @@ def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     problems.install(app)
-    for module in (refinements, reviews, continuations, journal, offers, health, docs):
+    for module in (refinements, reviews, continuations, journal, reports, offers, health, docs):
         app.include_router(module.router)
     return app
 

@@ -123,3 +123,12 @@ WATCHED: Responses = {
     },
     204: {"description": "Every event up to the terminal one was seen."},
 }
+REPORTED: Responses = {
+    200: {
+        "description": "The report, as Markdown or as a page.",
+        "content": {
+            "text/markdown": {"schema": {"type": "string"}, "example": examples.REPORT},
+            "text/html": {"schema": {"type": "string"}},
+        },
+    },
+}

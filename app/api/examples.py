@@ -106,6 +106,7 @@ LINKS = {
     "cancel": f"/v1/refinements/{REFINEMENT_ID}/cancel",
     "finish": f"/v1/refinements/{REFINEMENT_ID}/finish",
     "reviews": f"/v1/refinements/{REFINEMENT_ID}/reviews",
+    "report": f"/v1/refinements/{REFINEMENT_ID}/report",
     "continue": f"/v1/refinements/{REFINEMENT_ID}/continue",
 }
 
@@ -159,4 +160,9 @@ data: {"event":2,"type":"refinement.started","at":"2025-11-21T09:30:00.012Z","da
 
 : nothing new
 
+"""
+
+REPORT = f"""# Refinement `{REFINEMENT_ID}`
+
+**Succeeded.** It has ended. A draft passed every validator.
 """

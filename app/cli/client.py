@@ -4,7 +4,7 @@ import ipaddress
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -20,6 +20,9 @@ from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # by then three of the server's comments should have come
 RECONNECTS = 30  # in a row and a second apart: a server may be started again meanwhile
+
+ReportFormat = Literal["md", "html"]
+MEDIA_TYPES: dict[ReportFormat, str] = {"md": "text/markdown", "html": "text/html"}
 
 Reply = TypeVar("Reply", bound=Contract)
 
@@ -87,6 +90,14 @@ class Client:
                 return None
             raise
         return self._read(Diff, response)
+
+    def report(self, refinement_id: str, format_: ReportFormat) -> str:
+        """The whole story, as Markdown or as a page."""
+        query = {"format": format_}
+        response = self._send("GET", f"{_path(refinement_id)}/report", params=query)
+        if not response.headers.get("Content-Type", "").startswith(MEDIA_TYPES[format_]):
+            raise NotHone(self._server)
+        return response.content.decode(errors="replace")
 
     def follow(self, refinement_id: str) -> Iterator[Event | None]:
         """Yield every event from the first to the terminal one, each once.

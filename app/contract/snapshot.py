@@ -63,6 +63,7 @@ class Links(Contract):
     cancel: str
     finish: str
     reviews: str
+    report: str
     continue_: str = Field(alias="continue")
 
 

@@ -21,6 +21,7 @@ from app.service.casting import playing
 from app.service.continuing import continued
 from app.service.diffs import diff_of
 from app.service.iterations import iterations_of, numbered, within
+from app.service.report import ReportFormat, report_of, story_of
 from app.service.reviewing import require_heeded, require_locked
 from app.service.selecting import Selection
 from app.service.watching import Events, News, Watching
@@ -163,11 +164,7 @@ class Service:
     ) -> tuple[Iteration, ...]:
         """Return every iteration that was judged, or those of the search at `path`."""
         request = await self._store.request(tenant, refinement_id)
-        journal: list[Event] = []
-        while more := await self._store.decoded_events(tenant, refinement_id, len(journal), PAGE):
-            journal += more
-            if len(more) < PAGE:
-                break
+        journal = await self._journal(tenant, refinement_id)
         found = await asyncio.to_thread(iterations_of, journal, request)
         return found if path is None else within(found, path)
 
@@ -182,6 +179,15 @@ class Service:
         found = await self.iterations(tenant, refinement_id, None)
         old, new = (numbered(within(found, path), number) for path, number in (before, after))
         return await asyncio.to_thread(diff_of, old, new)
+
+    async def report(self, tenant: str, refinement_id: str, format_: ReportFormat) -> str:
+        """Return the whole story of a refinement, up to now, for a person."""
+        snapshot = await self._store.snapshot(tenant, refinement_id)
+        request = await self._store.request(tenant, refinement_id)
+        journal = await self._journal(tenant, refinement_id)
+        return await asyncio.to_thread(
+            lambda: report_of(story_of(snapshot, request, journal), format_)
+        )
 
     async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
         """Cancel it; Conflict when it has succeeded or failed."""
@@ -226,6 +232,14 @@ class Service:
         await self._store.ping()
         workers = await self._store.workers()
         return Readiness(workers=workers, warnings=() if workers else (NO_WORKER,))
+
+    async def _journal(self, tenant: str, refinement_id: str) -> list[Event]:
+        journal: list[Event] = []
+        while more := await self._store.decoded_events(tenant, refinement_id, len(journal), PAGE):
+            journal += more
+            if len(more) < PAGE:
+                break
+        return journal
 
     async def _queued(self, tenant: str, refinement_id: str) -> Queued:
         queued = (await self._store.decoded_events(tenant, refinement_id, 0, 1))[0].data

@@ -39,6 +39,7 @@ def links(refinement_id: str) -> Links:
         cancel=f"{at}/cancel",
         finish=f"{at}/finish",
         reviews=f"{at}/reviews",
+        report=f"{at}/report",
         **{"continue": f"{at}/continue"},
     )
 

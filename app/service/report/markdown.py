@@ -1,0 +1,76 @@
+"""Markdown (CommonMark with GitHub's tables) in which a client's text stays text.
+
+Whatever a client, a model or a tool wrote goes through `plain`, `path` or `fenced`. The rest of a
+report is this server's own words.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+NOTHING = "\N{EN DASH}"
+LONGEST = 2_000
+"""Characters of a text within a line, and of a quoted answer, before it is cut short."""
+
+_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that let text run backwards."""
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]<>#|~&!$]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+_START = re.compile(r"\A([-+=]|\d{1,9}(?=[.)]))")
+_PATH = re.compile(r"[A-Za-z0-9_./ -]+")
+
+
+def plain(text: str, most: int = LONGEST) -> str:
+    """Return a text on one line, with nothing in it that Markdown would read as markup."""
+    line = " ".join(_clean(shortened(text, most)).split())
+    escaped = _MARKUP.sub(lambda found: f"\\{found[0]}", line)
+    return _START.sub(lambda it: f"{it[0]}\\" if it[0].isdigit() else f"\\{it[0]}", escaped)
+
+
+def path(name: str) -> str:
+    """Return a path or key as code; one with other characters than those of paths as plain text."""
+    return f"`{name}`" if _PATH.fullmatch(name) and name.strip() == name else plain(name)
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """Return a text as a code block, line by line as it is, inside a fence that it cannot close."""
+    text = _clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    end = "" if not text or text.endswith("\n") else "\n"
+    return f"{fence}{language}\n{text}{end}{fence}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are Markdown already; an empty one is shown as a dash."""
+    lines = [_row(head), "|" + " --- |" * len(head), *map(_row, rows)]
+    return "\n".join(lines)
+
+
+def listed(items: Iterable[str]) -> str:
+    """Return items that are Markdown already as a list."""
+    return "\n".join(f"- {item}" for item in items)
+
+
+def joined(blocks: Iterable[str]) -> str:
+    """Return blocks one after another; empty ones are left out."""
+    return "\n\n".join(block for block in blocks if block)
+
+
+def under(heading: str, *blocks: str) -> str:
+    """Return blocks below a heading, and nothing at all when every one of them is empty."""
+    content = joined(blocks)
+    return f"{heading}\n\n{content}" if content else ""
+
+
+def shortened(text: str, most: int = LONGEST) -> str:
+    """Return a text, or its beginning with how much is left out."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]} … ({left:,} more characters)"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell or NOTHING for cell in cells) + " |"
+
+
+def _clean(text: str) -> str:
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
