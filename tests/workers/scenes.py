@@ -67,6 +67,7 @@ SCENES: dict[str, Scene] = {
     "nested": Scene(
         {
             "threshold": 0.75,
+            "validators": [{"kind": "length", "max_words": 500}],
             "strategy": {
                 "parts": [
                     {"name": "when", "instructions": "When we refund."},

@@ -21,6 +21,8 @@ from tests.workers.test_kills import record, submitted
 from workers.models.port import ModelCall, ModelReply
 
 BUDGETS = 6
+ASKED_AGAIN = {"reasoning_revision", "edits"}
+"""Scenes in which a text cannot be used, and no budget may be left to ask for it again."""
 
 
 class Costly(Answers):
@@ -93,11 +95,18 @@ async def test_a_budget_is_kept_and_what_it_bought_is_told(stage: Stage, kind: s
             ended = await stage.snapshot(each)
             assert spent(ended) <= budget
             assert ended.result is not None or budget < least
-            require_an_honest_end(
-                ended, await stage.events(each), StopReason.BUDGET_EXHAUSTED, undisturbed
-            )
+            journal = await stage.events(each)
+            require_an_honest_end(ended, journal, StopReason.BUDGET_EXHAUSTED, undisturbed)
+            assert kind in ASKED_AGAIN or written(journal) <= {it.path for it in ended.scores}
         if not is_side_by_side(events):
             assert await record(stage, again) == await record(stage, refinement_id)
+
+
+def written(events: Sequence[Event]) -> set[str]:
+    """Return the iterations whose text was written: enough was left to judge them."""
+    keys = [it.data.key for it in events if isinstance(it.data, StepCompleted)]
+    drafts = [key for key in keys if key.endswith(("/draft", "/revise"))]
+    return {key.rpartition("/")[0] for key in drafts if "/sections/" not in key}
 
 
 def is_side_by_side(events: Sequence[Event]) -> bool:
