@@ -14,7 +14,7 @@ from app.contract.readiness import Readiness
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Review
 from app.contract.snapshot import Diff, Iteration, Snapshot, SnapshotPage
-from app.contract.status import Status
+from app.contract.status import TERMINAL, Status
 from app.service import offers
 from app.service.admission import Admission
 from app.service.casting import playing
@@ -28,6 +28,9 @@ from app.service.watching import Events, News, Watching
 from app.store import NewRefinement, Store, StoredEvent
 
 PAGE = 1_000
+STANDING = TERMINAL | {Status.PAUSED}
+"""Nothing more happens without a client: there is nothing to wait for."""
+
 NO_WORKER = "no worker is alive: what is submitted waits for one"
 
 
@@ -68,7 +71,7 @@ class Service:
         wait_s: float = 0,
         parent: str | None = None,
     ) -> Accepted:
-        """Take a refinement on; return it when it has ended, or as it is after `wait_s`.
+        """Take a refinement on; return it when it has ended or asks a reviewer, or after `wait_s`.
 
         Raises InvalidRequest, IdempotencyMismatch and Overloaded.
         """
@@ -94,7 +97,7 @@ class Service:
         )
         created = await self._store.create(new, key)
         snapshot = await self._watching.until(
-            tenant, created.id, lambda snapshot: snapshot.status.is_terminal, wait_s
+            tenant, created.id, lambda snapshot: snapshot.status in STANDING, wait_s
         )
         return Accepted(snapshot, created.replayed)
 

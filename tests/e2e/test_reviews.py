@@ -52,6 +52,19 @@ async def test_a_reviewer_sees_every_draft_and_the_last_word_is_theirs(tmp_path:
         assert (ended["usage"]["calls"], town.models.counts.calls) == (5, 5)
 
 
+async def test_who_waits_for_the_result_is_told_at_once_that_a_reviewer_is_asked(
+    tmp_path: Path,
+) -> None:
+    async with open_town(tmp_path) as town, asyncio.timeout(PATIENCE_S / 2):
+        response = await town.client.post(
+            "/v1/refinements",
+            json={"task": "Explain refunds.", "review": {"when": "each_iteration"}},
+            headers={"Prefer": "wait=60"},
+            timeout=None,
+        )
+        assert (response.status_code, response.json()["status"]) == (202, "paused")
+
+
 async def test_before_completion_what_is_asked_for_is_made_and_rated(tmp_path: Path) -> None:
     async with open_town(tmp_path) as town:
         refinement_id = await town.submit(review={"when": "before_completion"}, max_iterations=1)
