@@ -1,0 +1,82 @@
+"""Words of a report: every status, stop reason and code has some, and no text becomes markup."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from app.contract.comparisons import Comparison
+from app.contract.issues import IssueState
+from app.contract.judgement import ScoreFrom
+from app.contract.limits import Limits
+from app.contract.reviews import OnTimeout, ReviewAction, ReviewWhen
+from app.contract.status import Status, StopReason
+from app.service.report import figures, words
+from app.service.report.asked import RULES
+from app.service.report.markdown import fenced, plain, table
+
+ROOT = Path(__file__).parent.parent.parent
+CODE = re.compile(r"\"((?:unreadable|empty|unusable|model|validator|nothing|internal)_[a-z]+)\"")
+
+
+def codes() -> set[str]:
+    """Return the codes that workers fail with, as their sources spell them."""
+    sources = [it.read_text() for it in (ROOT / "workers").rglob("*.py")]
+    found = {code for source in sources for code in CODE.findall(source)}
+    return found - {"model_validate", "model_dump", "model_config"}
+
+
+def test_every_status_and_every_stop_reason_has_its_words() -> None:
+    assert words.STATUSES.keys() == set(Status)
+    assert words.STOP_REASONS.keys() == set(StopReason)
+    assert all(it.endswith(".") for it in (*words.STATUSES.values(), *words.STOP_REASONS.values()))
+
+
+def test_every_code_that_a_worker_fails_with_has_its_words() -> None:
+    assert len(codes()) >= 15
+    assert codes() | {"poisoned", "budget_exhausted", "finished_early"} == words.ERRORS.keys()
+    assert words.error_of("of_a_newer_worker") == "It could not go on."
+
+
+def test_every_other_choice_of_the_contract_has_its_words() -> None:
+    assert words.ISSUES.keys() == set(IssueState)
+    assert words.SCORES_FROM.keys() == set(get_args(get_args(ScoreFrom)[0]))
+    assert words.ACTIONS.keys() == set(get_args(get_args(ReviewAction)[0]))
+    assert words.TIMEOUTS.keys() == set(get_args(OnTimeout))
+    assert words.WHENS.keys() == set(get_args(ReviewWhen))
+    assert words.VERDICTS.keys() == set(get_args(Comparison.model_fields["verdict"].annotation))
+    assert RULES.keys() == set(Limits.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "not measured"), (0.0, "0.00"), (0.85, "0.85"), (0.84999, "0.8499"), (1 / 3, "0.3333")],
+)
+def test_a_score_is_never_rounded_up(value: float | None, shown: str) -> None:
+    assert figures.score(value) == shown
+
+
+SHAPES = {
+    "list": ["bullet_list", "list_item", "paragraph"],
+    "cell": ["table", "thead", "tr", "th", "tbody", "tr", "td"],
+}
+
+
+@given(st.text(st.sampled_from("`|\\\n<>&*_[]()#~!-+=1. :/abw"), min_size=1, max_size=60))
+def test_any_text_is_shown_as_it_is_in_a_line_a_cell_and_a_block(text: str) -> None:
+    reader = MarkdownIt("commonmark").enable("table")
+    line = " ".join(text.split())
+    assume(line)
+    for shape, markdown in (("list", f"- {plain(text)}"), ("cell", table("h", [(plain(text),)]))):
+        tokens = reader.parse(markdown)
+        opened = [it.type.removesuffix("_open") for it in tokens if it.nesting == 1]
+        assert opened == SHAPES[shape]
+        shown = [it for it in tokens if it.type == "inline"][-1].children or []
+        assert {it.type for it in shown} == {"text"}
+        assert "".join(it.content for it in shown) == line
+    [block] = reader.parse(fenced(text))
+    assert block.content == (text if text.endswith("\n") else f"{text}\n")

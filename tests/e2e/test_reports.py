@@ -1,0 +1,55 @@
+"""The report of a refinement that went through everything, over real HTTP."""
+
+from pathlib import Path
+
+from benchmarks.model_replies import Asked, Reply, chat, critique
+from tests.e2e.models import answering
+from tests.e2e.test_reviews import say, until_asked
+from tests.e2e.town import open_town
+from tests.engine.saying import preference
+
+SCORES = {"critique/reader": "0.9", "critique/lawyer": "0.5"}
+WISHES = {
+    "critics": {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]},
+    "review": {"when": "before_completion"},
+    "compare": True,
+    "outputs": [{"name": "subject", "instructions": "A subject line."}],
+    "max_iterations": 1,
+}
+
+
+def played(key: str, _asked: Asked) -> Reply | None:
+    """A panel that disagrees, and a critic who prefers the result wherever it stands."""
+    later = {
+        "compare/1": preference("B"),
+        "compare/2": preference("A"),
+        "outputs/subject": "Your `refund`",
+    }
+    if key in later:
+        return chat(later[key])
+    score = SCORES.get(key.removeprefix("iterations/1/"))
+    return chat(critique(1, "quality").replace("0.4", score)) if score else None
+
+
+async def test_a_report_tells_of_panel_review_comparison_and_outputs(tmp_path: Path) -> None:
+    async with open_town(tmp_path, answering(played)) as town:
+        refinement_id = await town.submit(**WISHES, draft="Refunds take some time.")
+        await until_asked(town, refinement_id, "reviews/1")
+        await say(town, refinement_id, action="approve", feedback="Good enough.")
+        ended = await town.ended(refinement_id)
+        url = ended["links"]["report"]
+        markdown = (await town.client.get(url)).text
+        page = (await town.client.get(url, headers={"Accept": "text/html"})).text
+    assert "A reviewer approved the draft." in markdown.partition("## The result")[0]
+    assert "- Critic `lawyer`, adversarial" in markdown
+    assert "quality 0.70 (spread 0.40)" in markdown
+    assert "A reviewer approved the draft.\n\n```text\nGood enough.\n```" in markdown
+    assert (
+        "The result is better than the draft it started from, whichever stands first." in markdown
+    )
+    assert "\n-Refunds take some time.\n" in markdown.partition("```diff\n")[2]
+    assert "### Output: `subject`\n\n```text\nYour `refund`\n```" in markdown
+    assert f"| calls of models | {ended['usage']['calls']} |" in markdown
+    assert "| `reviews/1` |" not in markdown
+    assert "<h3>Output: <code>subject</code></h3>" in page
+    assert "<pre><code>Your `refund`\n</code></pre>" in page
