@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.requests import QUALITY
 from tests.engine.player import player, request
+from workers.engine.asking import Unreadable
 from workers.engine.evidence import LONGEST, Source
 from workers.engine.moves import Judged
 from workers.engine.verdicts import MOST_EVIDENCE, reader
@@ -35,6 +36,12 @@ def scored(evidence: Any) -> CriterionScore:
 def finding(**said: Any) -> Finding:
     (found,) = critique(findings=[{"kind": "quality", "message": "no", **said}]).findings
     return found
+
+
+@pytest.mark.parametrize("score", [True, False])
+def test_a_truth_value_is_no_score(score: bool) -> None:
+    with pytest.raises(Unreadable, match="a number from 0 to 1"):
+        critique(score)
 
 
 def test_a_quotation_has_its_place_in_code_points() -> None:

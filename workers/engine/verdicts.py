@@ -1,9 +1,9 @@
 """Reading a critic's reply, and what follows from it. Fail closed: nothing is guessed."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.judging import CRITIC
@@ -19,9 +19,15 @@ MOST_EVIDENCE = 10
 """Quotations looked up for one criterion; what follows is dropped."""
 
 
+def _no_truth_value(said: Any) -> Any:
+    if isinstance(said, bool):
+        raise ValueError("a score is a number from 0 to 1, or null")  # noqa: TRY004 - pydantic's
+    return said
+
+
 class _Score(Said):
     criterion: str
-    score: float | None = Field(ge=0, le=1)
+    score: Annotated[float | None, Field(ge=0, le=1), BeforeValidator(_no_truth_value)]
     reason: str = ""
     evidence: Any = None
     """What is no quotation is dropped, and costs nothing else of the verdict."""
