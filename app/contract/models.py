@@ -1,8 +1,8 @@
 """Which model plays which role, how it is called, and who stands in for it."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.contract.model import Contract
 
@@ -41,11 +41,21 @@ class ModelChoice(Contract):
         return (self.model, *self.fallbacks)
 
 
+def _form(given: Any) -> str:
+    return "choice" if isinstance(given, dict | ModelChoice) else "name"
+
+
+Role = Annotated[
+    Annotated[ModelName, Tag("name")] | Annotated[ModelChoice, Tag("choice")], Discriminator(_form)
+]
+"""A model by its name, or with how to call it: what is wrong is said of the form that was given."""
+
+
 class Models(Contract):
     """Which model plays which role; a role left out uses the server's default model."""
 
-    generator: ModelName | ModelChoice | None = None
-    critic: ModelName | ModelChoice | None = None
+    generator: Role | None = None
+    critic: Role | None = None
     select: Literal["auto"] | None = Field(
         None,
         description="`auto`: the generator is drawn among `candidates`, by what each has achieved"

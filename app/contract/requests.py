@@ -173,7 +173,7 @@ class RefinementRequest(Contract):
     def _names_are_unique(self) -> Self:
         for field, names in (
             ("criteria", [criterion.name for criterion in self.judged_on()]),
-            ("context", [document.name for document in self.context]),
+            ("context documents", [document.name for document in self.context]),
             ("tools", [tool.name for tool in self.tools]),
             ("outputs", [output.name for output in self.outputs]),
         ):

@@ -68,6 +68,20 @@ def test_what_is_not_json_is_refused_as_a_whole(body: bytes) -> None:
     assert [error.pointer for error in refusal.errors] == [""]
 
 
+@pytest.mark.parametrize(
+    ("critic", "pointer", "said"),
+    [
+        (b'"gpt"', "/models/critic", "match pattern"),
+        (b'{"model":"gpt"}', "/models/critic/model", "match pattern"),
+        (b'{"model":"a:b","fallbacks":["a:b"]}', "/models/critic", "each named once"),
+    ],
+)
+def test_what_is_wrong_with_a_model_is_said_once(critic: bytes, pointer: str, said: str) -> None:
+    [error] = refused(b'{"task":"x","models":{"critic":' + critic + b"}}").errors
+    assert error.pointer == pointer
+    assert said in error.detail
+
+
 @pytest.mark.parametrize("body", [b"null", b"[]", b"1", b'"task"', b"{}"])
 def test_json_that_is_no_request_is_refused_at_the_root(body: bytes) -> None:
     assert pointers(body) == [""]
