@@ -54,8 +54,8 @@ async def submit(
     """Submit a text to improve, or a task to write one for.
 
     Answers at once with 202, where to look (`Location`) and when (`Retry-After`). With
-    `Prefer: wait=30` it waits that long at most, and answers 200 if the refinement ended in time. It
-    does not wait for a reviewer.
+    `Prefer: wait=30` it waits that long at most, and answers 200 if the refinement ended in time.
+    It does not wait for a reviewer.
     """
     result = await service.submit(
         tenant, submission.content, submission.sha256, key=key, wait_s=wait_s or 0

@@ -38,8 +38,22 @@ class EditsReport(EditsMade):
 
 
 def lacking(text: str, locked: Sequence[str]) -> tuple[str, ...]:
-    """Return the locked texts that do not stand in a text, character for character."""
-    return tuple(it for it in locked if it not in text)
+    """Return the locked texts that do not stand in a text, character for character and in order.
+
+    `locked` is in the order of the draft that it was taken from, as `in_order` gives it.
+    """
+    gone, at = [], 0
+    for it in locked:
+        found = text.find(it, at)
+        at = max(at, found)
+        if found < 0:
+            gone.append(it)
+    return tuple(gone)
+
+
+def in_order(draft: str | None, locked: Sequence[str]) -> tuple[str, ...]:
+    """Return locked texts in the order in which they stand in the draft."""
+    return tuple(sorted(locked, key=(draft or "").find))
 
 
 def locked_spans(text: str, locked: Sequence[str]) -> tuple[Span, ...]:

@@ -1,11 +1,10 @@
 """What a reviewer cannot ask of a refinement, however it stands."""
 
-from collections.abc import Sequence
-
 from app.contract.editor import EDITOR
-from app.contract.edits import lacking
+from app.contract.edits import in_order, lacking
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import Queued
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import Review
 
 
@@ -20,8 +19,8 @@ def require_heeded(review: Review, queued: Queued) -> None:
         raise InvalidRequest(detail, errors=(FieldError(pointer="/feedback", detail=detail),))
 
 
-def require_locked(review: Review, locked: Sequence[str]) -> None:
+def require_locked(review: Review, request: RefinementRequest) -> None:
     """Return when a reviewer's own draft keeps every locked text, else raise InvalidRequest."""
-    if gone := lacking(review.draft or "", locked):
-        detail = f"locked text may not be changed, and is not in this draft: {gone[0][:200]}"
+    if gone := lacking(review.draft or "", in_order(request.draft, request.locked)):
+        detail = f"locked text may not be changed, and is not in its place here: {gone[0][:200]}"
         raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))

@@ -210,8 +210,7 @@ class Service:
         """
         require_heeded(review, await self._queued(tenant, refinement_id))
         if review.draft is not None:
-            request = await self._store.request(tenant, refinement_id)
-            require_locked(review, request.locked)
+            require_locked(review, await self._store.request(tenant, refinement_id))
         return await self._store.review(tenant, refinement_id, review, key)
 
     async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:

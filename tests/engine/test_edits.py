@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.edits import lacking
+from app.contract.edits import in_order, lacking
 from workers.engine.edits import CannotApply, Edit, applied, between, restored
 
 TEXT = "We refund within 14 days. We refund cards.\nCash is not refunded.\n"
@@ -71,7 +71,8 @@ def test_locked_text_stands_in_a_revision_whatever_it_says(
 ) -> None:
     ends = st.integers(0, len(before))
     cuts = data.draw(st.lists(st.tuples(ends, ends), max_size=4))
-    locked = [before[min(cut) : max(cut)] for cut in cuts if cut[0] != cut[1]]
+    texts = {before[min(cut) : max(cut)] for cut in cuts if cut[0] != cut[1]}
+    locked = in_order(before, [it for it in texts if before.find(it) == before.rfind(it)])
     assert lacking(restored(before, after, locked), locked) == ()
 
 
@@ -83,3 +84,11 @@ def test_only_the_differences_that_touch_lost_text_are_taken_back() -> None:
 
 def test_a_revision_that_keeps_what_is_locked_stays_as_it_is() -> None:
     assert restored("A one. B two.", "B two, A uno.", ["B two"]) == "B two, A uno."
+
+
+def test_locked_texts_keep_their_order() -> None:
+    before = "First A, and then B. Last C."
+    assert lacking("First B, and then A. Last C.", ["A", "B"]) == ("B",)
+    assert restored(before, "First B, and then A. Last D.", ["A", "B"]).startswith("First A")
+    with pytest.raises(CannotApply, match="locked text"):
+        applied(before, [Edit("A, and then B", "B, and then A")], ["A", "B"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 
-from app.contract.edits import locked_spans
+from app.contract.edits import lacking, locked_spans
 from app.contract.judgement import Span
 
 PIECES = (
@@ -77,8 +77,11 @@ def applied(draft: str, edits: Sequence[Edit], locked: Sequence[str] = ()) -> Ed
                     f"the edit at {_shown(draft[it.start :])} touches locked text, which must stay:"
                     f" {_shown(kept)}"
                 )
+    text = _made(draft, changes)
+    if gone := lacking(text, [it for it in locked if it in draft]):
+        raise CannotApply(f"an edit moves locked text, which must stay: {_shown(gone[0])}")
     touched = sum(it.end - it.start for it in changes)
-    return Edited(_made(draft, changes), len(changes), round(1 - touched / len(draft), 6))
+    return Edited(text, len(changes), round(1 - touched / len(draft), 6))
 
 
 def between(before: str, after: str) -> tuple[Edit, ...]:
@@ -106,7 +109,7 @@ def restored(before: str, after: str, locked: Sequence[str]) -> str:
     One that has them all stays as it is. Of any other the differences that touch locked text are
     taken back, by the sentence or the word.
     """
-    if all(it in after for it in locked if it in before):
+    if not lacking(after, [it for it in locked if it in before]):
         return after
     spans = locked_spans(before, locked)
     changes = _differences(before, after, PIECES)

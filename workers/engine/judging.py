@@ -9,6 +9,9 @@ from workers.engine.moves import Check, Draft, Scored
 from workers.engine.panel import critiqued
 from workers.engine.verdicts import below_floor, total
 
+LOCKED = "locked"
+"""The source of what is found when locked text is gone; no validator counts it."""
+
 
 async def judge(task: Task, draft: Draft) -> Scored:
     """Return the draft with its verdict: validators first, then the blind critics."""
@@ -28,7 +31,8 @@ async def judge(task: Task, draft: Draft) -> Scored:
 async def validate(task: Task, draft: Draft) -> Scored:
     """Return the draft with what the validators find; its score is the share of them that pass."""
     findings = await _checked(task, draft.text)
-    failed = {it.source for it in findings if it.on_fail is not OnFail.WARN}
+    demanded = (it for it in findings if it.on_fail is not OnFail.WARN)
+    failed = {it.source for it in demanded if it.source != LOCKED}
     return Scored(
         draft=draft,
         score=round(1 - len(failed) / task.demanding, 6),
@@ -51,8 +55,8 @@ async def _checked(task: Task, draft: str) -> tuple[Finding, ...]:
 
 def _gone(locked: str) -> Finding:
     return Finding(
-        source="locked",
-        kind="locked",
+        source=LOCKED,
+        kind=LOCKED,
         message=f"locked text is gone or changed: {locked[:200]}",
         fix="keep it as it is in the client's draft",
         on_fail=OnFail.VETO,

@@ -1,5 +1,6 @@
 """The strategies by their kind. One file each."""
 
+from app.contract.edits import in_order
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.validators import JsonSchemaValidator
@@ -45,7 +46,7 @@ def strategy_for(request: RefinementRequest) -> Play[Outcome]:
         critics=request.critics,
         tools=request.tools,
         edits=request.edits,
-        locked=request.locked,
+        locked=in_order(request.draft, request.locked),
         has_validators=bool(request.validators),
         demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
         schemas=tuple(
