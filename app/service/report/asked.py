@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from app.contract.criteria import AUTO
 from app.contract.limits import Limits
 from app.service.report import words
-from app.service.report.figures import answer, counted
+from app.service.report.figures import counted, duration
 from app.service.report.markdown import fenced, joined, listed, path, plain, table, under
 from app.service.report.story import Story
 
@@ -115,10 +115,10 @@ def _how(story: Story) -> Iterator[str]:
         otherwise = words.TIMEOUTS[request.review.on_timeout]
         yield (
             f"A person is asked {words.WHENS[request.review.when]}; after"
-            f" {request.review.timeout_s:,.0f} s without an answer {otherwise}."
+            f" {duration(request.review.timeout_s)} without an answer {otherwise}."
         )
     if request.compare:
-        yield f"Compared with where it started: {answer(request.compare)}."
+        yield "The result is compared, blind, with the draft it started from."
     for output in request.outputs:
         yield f"Output {path(output.name)}: {plain(output.instructions, 300)}"
 

@@ -77,16 +77,14 @@ def _plan(step: StepCompleted) -> str:
 
 
 def _steps(steps: Sequence[dict[str, Any]]) -> str:
-    return listed(
-        plain(str(it.get("instruction", "")))
-        + (f" With the tool {plain(str(it['tool']))}:" if it.get("tool") else "")
-        + (
-            f" {plain(json.dumps(it['arguments'], ensure_ascii=False))}"
-            if it.get("arguments")
-            else ""
-        )
-        for it in steps
-    )
+    return listed(plain(str(it.get("instruction", ""))) + _tool(it) for it in steps)
+
+
+def _tool(step: dict[str, Any]) -> str:
+    if not step.get("tool"):
+        return ""
+    arguments = json.dumps(step.get("arguments") or {}, ensure_ascii=False)
+    return f" (tool {plain(str(step['tool']))}: {plain(arguments)})"
 
 
 def _object(text: str) -> dict[str, Any] | None:

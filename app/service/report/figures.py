@@ -37,6 +37,14 @@ def seconds(value: float) -> str:
     return f"{value:,.1f}"
 
 
+def duration(value: float) -> str:
+    """The largest of days, hours, minutes and seconds that counts it whole."""
+    for noun, unit in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if value % unit == 0:
+            return counted(int(value // unit), noun)
+    return f"{value:g} s"
+
+
 def share(value: float) -> str:
     """Whole percent, cut off: what was touched is never called untouched."""
     return f"{int(value * 100 + 1e-6)} %"

@@ -1,13 +1,11 @@
 """Every draft and how it was judged, and how the result differs from the first of them."""
 
-from collections.abc import Iterator
-
-from app.contract.issues import Issue
+from app.contract.issues import Issue, IssueState
 from app.contract.judgement import Finding
 from app.contract.snapshot import Iteration
 from app.service.diffs import diff_of
 from app.service.report import figures, words
-from app.service.report.markdown import fenced, listed, path, plain, table, under
+from app.service.report.markdown import fenced, joined, listed, path, plain, table, under
 from app.service.report.story import Story
 
 HEAD = (
@@ -72,7 +70,7 @@ def _told(it: Iteration) -> str:
         under("**Asked to change**", listed(map(plain, it.asked))),
         _criteria(it),
         under("**Findings**", listed(map(_finding, it.findings))),
-        under("**Issues**", listed(map(_issue, it.issues))),
+        _issues(it),
         under("**Strengths**", listed(map(plain, it.strengths))),
         under("**Weaknesses**", listed(map(plain, it.weaknesses))),
         under("**Suggestions**", listed(map(plain, it.suggestions))),
@@ -105,17 +103,22 @@ def _criteria(it: Iteration) -> str:
 
 
 def _finding(it: Finding) -> str:
-    return "".join(_parts(it, f"{path(it.source)}, {plain(it.kind)} ({it.on_fail}): "))
+    told = f"{path(it.source)}, {plain(it.kind)} ({it.on_fail}): {plain(it.message)}"
+    quote = f" At “{plain(it.quote, 300)}”." if it.quote else ""
+    fix = f" To do: {plain(it.fix)}" if it.fix else ""
+    return f"{told}{quote}{fix}"
+
+
+def _issues(judged: Iteration) -> str:
+    """Count them; those that are new stand among the findings, the others are told."""
+    states = [issue.state for issue in judged.issues]
+    counts = [f"{states.count(it)} {told}" for it, told in words.ISSUES.items() if it in states]
+    told = [_issue(issue) for issue in judged.issues if issue.state is not IssueState.NEW]
+    if not counts:
+        return ""
+    return joined((f"**Issues**: {', '.join(counts)}.", listed(told)))
 
 
 def _issue(it: Issue) -> str:
-    since = "" if it.state == "new" else f" since {path(it.since)}"
-    return "".join(_parts(it, f"**{words.ISSUES[it.state]}**{since}, {plain(it.kind)}: "))
-
-
-def _parts(it: Finding | Issue, before: str) -> Iterator[str]:
-    yield f"{before}{plain(it.message)}"
-    if it.quote:
-        yield f" At “{plain(it.quote, 300)}”."
-    if it.fix:
-        yield f" To do: {plain(it.fix)}"
+    told = f"**{words.ISSUES[it.state]}**, since {path(it.since)}, {plain(it.kind)}"
+    return f"{told}: {plain(it.message)}"

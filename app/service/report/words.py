@@ -13,7 +13,7 @@ STATUSES: Mapping[Status, str] = {
     Status.PAUSED: "It waits for a person's word and holds no worker meanwhile.",
     Status.CANCELING: "It is being canceled: what was under way is being stopped.",
     Status.SUCCEEDED: "It has ended.",
-    Status.FAILED: "It failed: it could not go on.",
+    Status.FAILED: "It could not go on.",
     Status.CANCELED: "It was canceled.",
 }
 
@@ -36,8 +36,8 @@ STOP_REASONS: Mapping[StopReason, str] = {
     StopReason.APPROVED: "A reviewer approved the draft.",
     StopReason.REJECTED: "A reviewer rejected the draft: the best one so far is kept, and counts as"
     " not passed.",
-    StopReason.CANCELED: "Somebody canceled it, and work has stopped.",
-    StopReason.ERROR: "An error that it could not get around ended it.",
+    StopReason.CANCELED: "Work has stopped; what was judged until then is kept.",
+    StopReason.ERROR: "An error ended it.",
 }
 
 ERRORS: Mapping[str, str] = {

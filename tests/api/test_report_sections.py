@@ -1,0 +1,190 @@
+"""Sections of a report, from journals that are written down here."""
+
+import json
+from datetime import UTC, datetime
+
+from app.contract.drafts import sha256_of
+from app.contract.events import (
+    Event,
+    EventData,
+    EventType,
+    Queued,
+    Resumed,
+    Started,
+    StepCompleted,
+    StepFailed,
+    TextReply,
+    ToolReply,
+    Tried,
+)
+from app.contract.issues import Issue, IssueState
+from app.contract.judgement import Finding, Usage
+from app.contract.limits import Limits
+from app.contract.requests import RefinementRequest
+from app.contract.reviews import Paused, Reviewed
+from app.contract.snapshot import Failure, Iteration, Snapshot
+from app.contract.status import Status, StopReason
+from app.service.report import Story, markdown_of
+from app.service.report.course import course
+from app.service.report.ending import ending
+from app.service.report.judged import iterations
+from app.service.report.steps import steps
+from app.store.rendering import links
+
+AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
+LIMITS = Limits(threshold=0.85, max_iterations=3)
+UNKNOWN = Usage(calls=1, input_tokens=1_000, output_tokens=20, cost_usd=None, seconds=1.25)
+TYPES = {
+    Queued: EventType.QUEUED,
+    Started: EventType.STARTED,
+    Resumed: EventType.RESUMED,
+    StepCompleted: EventType.STEP_COMPLETED,
+    StepFailed: EventType.STEP_FAILED,
+    Paused: EventType.PAUSED,
+    Reviewed: EventType.REVIEWED,
+}
+QUEUED = Queued(strategy="iterative", models={}, limits=LIMITS, request_sha256="0")
+ASKED = Paused(
+    key="reviews/1",
+    path="iterations/1",
+    iteration=1,
+    score=0.5,
+    sha256="0",
+    when="before_completion",
+    timeout_s=60,
+    on_timeout="approve",
+    question="Good enough?",
+)
+
+
+def snapshot(**fields: object) -> Snapshot:
+    """Return an ended refinement in which nothing was judged."""
+    left_out = ("passed", "stop_reason", "iteration", "best", "result", "error", "parent")
+    moments = ("created_at", "started_at", "ended_at", "expires_at")
+    known: dict[str, object] = {
+        **dict.fromkeys(left_out),
+        **dict.fromkeys(moments, AT),
+        "id": "ref_1",
+        "status": Status.SUCCEEDED,
+        "strategy": "iterative",
+        "phase": (),
+        "max_iterations": 3,
+        "threshold": 0.85,
+        "scores": (),
+        "usage": UNKNOWN,
+        "last_event": 9,
+        "metadata": {},
+        "links": links("ref_1"),
+    }
+    return Snapshot.model_validate(known | fields)
+
+
+def told(
+    *happened: EventData, of: Snapshot | None = None, judged: tuple[Iteration, ...] = ()
+) -> Story:
+    """Return the story of these events, after it was queued."""
+    events = tuple(
+        Event(event=number, type=TYPES[type(data)], at=AT, data=data)
+        for number, data in enumerate((QUEUED, *happened), 1)
+    )
+    return Story(of or snapshot(), RefinementRequest(draft="A draft."), events, judged)
+
+
+def asked(key: str, text: str, **more: object) -> StepCompleted:
+    fields = {"key": key, "kind": "ask", "reply": TextReply(text=text), "usage": UNKNOWN}
+    return StepCompleted.model_validate(fields | {"seconds": 1, "next": ()} | more)
+
+
+def test_a_failure_is_told_in_words_with_its_code() -> None:
+    failure = Failure(code="unreadable_critique", detail="no <b>score</b>")
+    failed = snapshot(status=Status.FAILED, stop_reason=StopReason.ERROR, error=failure)
+    why, code = ending(told(of=failed)).split("\n\n")[:2]
+    assert why == "**Failed.** It could not go on. An error ended it."
+    assert code == (
+        "A critic's verdict could not be read, asked again or not; none was invented in its place."
+        " (`unreadable_critique`: no \\<b\\>score\\</b\\>)"
+    )
+
+
+def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
+    tried = (Tried(model="openai:big", code="model_unavailable", detail="busy"),)
+    refused = StepFailed(key="outputs/a", code="model_refused", detail="no", usage=Usage(), next=())
+    shown = steps(told(asked("compare/1", "x", model="openai:small", tried=tried), refused))
+    helped, failed = shown.splitlines()[4:6]
+    who = "openai:small, in place of openai:big (`model_unavailable`)"
+    assert helped == f"| `compare/1` | model call | {who} | 1,020 | unknown | 1.2 |"
+    assert failed == "| `outputs/a` | failed | \u2013 | 0 | 0.0000 | 0.0 |"
+    assert "| cost (USD) | unknown |" in shown
+    assert course(told(refused)) == (
+        "## Steps that failed\n\n- `outputs/a`: A model's server refused the call; sending it again"
+        " would not have helped. (`model_refused`: no)"
+    )
+
+
+def test_a_plan_is_told_with_every_revision_and_what_its_tools_said() -> None:
+    first = {"steps": [{"instruction": "Find | it", "tool": "find", "arguments": {"order": 1}}]}
+    met = {"goal_met": {"met": True, "evidence": []}, "steps": []}
+    called = asked("steps/1/call", "", kind="call", reply=ToolReply(ok=False, text="```404"))
+    planned = snapshot(strategy="plan_execute")
+    happened = (asked("plan", json.dumps(first)), called, asked("steps/1/replan", json.dumps(met)))
+    assert course(told(*happened, of=planned)) == (
+        "## The plan\n\n**The plan** at `plan`:\n\n"
+        '- Find \\| it (tool find: \\{"order": 1\\})\n\n'
+        "**The tool failed** at `steps/1/call`:\n\n````text\n```404\n````\n\n"
+        "**The plan, changed** at `steps/1/replan`:\n\nIt says that the goal is met."
+    )
+
+
+def test_a_worker_that_was_lost_is_told_and_a_pause_is_not_taken_for_one() -> None:
+    word = Reviewed(key="reviews/1", action="approve", by="timeout")
+    again = Resumed(token=2, replayed=3)
+    assert "a worker was lost" not in course(told(Started(token=1), ASKED, word, again))
+    lost = course(told(Started(token=1), ASKED, word, again, again))
+    assert lost.count("a worker was lost or left") == 1
+    assert "Nobody answered in time, so it counts as if a reviewer approved the draft." in lost
+
+
+def test_findings_and_what_became_of_issues_stand_below_their_iteration() -> None:
+    finding = Finding(source="critic", kind="tone", message="Too *stiff*.", quote="sir", fix="Cut.")
+    issue = Issue(
+        id="iterations/0#1",
+        state=IssueState.RETURNED,
+        kind="tone",
+        source="critic",
+        message="Cold.",
+        fix=None,
+        quote=None,
+        span=None,
+        since="iterations/0",
+    )
+    one = Iteration(
+        iteration=1,
+        path="iterations/1",
+        draft="x",
+        sha256=sha256_of("x"),
+        parent=None,
+        score=None,
+        scores=(),
+        passed=False,
+        usage=UNKNOWN,
+        weaknesses=(),
+        suggestions=(),
+        asked=(),
+        strengths=("Brief.",),
+        findings=(finding,),
+        issues=(issue, issue.model_copy(update={"state": IssueState.NEW})),
+    )
+    assert iterations(told(judged=(one,))).partition("### ")[2] == (
+        "`iterations/1`\n\nScore not measured, not passed.\n\n**Findings**\n\n"
+        "- `critic`, tone (revise): Too \\*stiff\\*. At \u201csir\u201d. To do: Cut.\n\n"
+        "**Issues**: 1 new, 1 back again.\n\n"
+        "- **back again**, since `iterations/0`, tone: Cold.\n\n**Strengths**\n\n- Brief."
+    )
+
+
+def test_every_status_and_stop_reason_makes_a_report() -> None:
+    for status in Status:
+        for reason in (None, *StopReason):
+            report = markdown_of(told(of=snapshot(status=status, stop_reason=reason)))
+            assert f"| status | `{status}` |" in report
+            assert (f"| stop reason | `{reason}` |" in report) is (reason is not None)
