@@ -63,7 +63,12 @@ def _json_of(raw: bytes) -> Any:
     try:
         return from_json(raw, allow_inf_nan=False)
     except ValueError as error:
-        detail = f"the body is not JSON: {error}"
+        is_empty = not raw.strip()
+        detail = (
+            "the body is empty: send a JSON object"
+            if is_empty
+            else f"the body is not JSON: {error}"
+        )
         raise InvalidRequest(detail, errors=(FieldError(pointer="", detail=detail),)) from None
 
 

@@ -17,6 +17,10 @@ def pointers(body: bytes) -> list[str]:
     return [error.pointer for error in refused(body).errors]
 
 
+def test_an_empty_body_is_asked_for_an_object() -> None:
+    assert refused(b" \n").detail == "the body is empty: send a JSON object"
+
+
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
