@@ -63,12 +63,8 @@ def _json_of(raw: bytes) -> Any:
     try:
         return from_json(raw, allow_inf_nan=False)
     except ValueError as error:
-        is_empty = not raw.strip()
-        detail = (
-            "the body is empty: send a JSON object"
-            if is_empty
-            else f"the body is not JSON: {error}"
-        )
+        why = str(error) if raw.strip() else "it is empty; send an object, such as {}"
+        detail = f"the body is not JSON: {why}"
         raise InvalidRequest(detail, errors=(FieldError(pointer="", detail=detail),)) from None
 
 

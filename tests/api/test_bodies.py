@@ -18,7 +18,7 @@ def pointers(body: bytes) -> list[str]:
 
 
 def test_an_empty_body_is_asked_for_an_object() -> None:
-    assert refused(b" \n").detail == "the body is empty: send a JSON object"
+    assert refused(b" \n").detail == "the body is not JSON: it is empty; send an object, such as {}"
 
 
 @pytest.mark.parametrize(
