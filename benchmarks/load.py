@@ -20,7 +20,7 @@ from benchmarks.peers.telling import say, told
 
 ID = re.compile(rb'"id": ?"([^"]+)"')
 AT = re.compile(rb'"at": ?"([^"]+)"')
-STAMP = re.compile(rb'"model": ?"bench@([0-9.]+)"')
+STAMP = re.compile(rb"\(at ([0-9.]+)\)")
 SUBMITTERS = 16
 
 

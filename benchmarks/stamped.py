@@ -1,12 +1,13 @@
-"""The model server, its replies stamped with their due time: a model named `bench@1700000000.5`.
+"""The model server, its replies stamped with their due time: `Draft number 1 (at 1700000000.5).`
 
     python -m benchmarks.stamped --latency-ms 200      prints its port as JSON
 
-Hone journals the name that a model gives itself, so a watcher can tell how old the news is.
+Hone journals what a model answers, so a watcher can tell how old the news is.
 """
 
 import argparse
 import asyncio
+import re
 import time
 
 import uvloop
@@ -15,15 +16,16 @@ from benchmarks.model_replies import Asked, Behaviour, Reply, improving
 from benchmarks.model_server import ModelServer
 from benchmarks.peers.telling import say
 
-NAME = b'"model": "bench"'
+SAYS = re.compile(rb"(Draft number \d+|Version \d+ of \d+)\.")
+"""What every reply says once, before anything else that looks like it."""
 
 
 def stamped(latency_s: float) -> Behaviour:
-    """Return the improving model, with the time of the answer in its name."""
+    """Return the improving model, with the time of the answer in what it says."""
 
     def behave(asked: Asked) -> Reply:
-        name = b'"model": "bench@%.6f"' % (time.time() + latency_s)
-        return Reply(body=improving(asked).body.replace(NAME, name, 1))
+        stamp = rb"\1 (at %.6f)." % (time.time() + latency_s)
+        return Reply(body=SAYS.sub(stamp, improving(asked).body, count=1))
 
     return behave
 
