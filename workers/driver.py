@@ -60,7 +60,7 @@ class Driver:
         self._pen = Pen(journal, recorded, state)
         self._plan = submitted.request.review
         self._purse = Purse(submitted.request, submitted.models)
-        self._deadline = Deadline(elapsed_s, self._overdue)
+        self._deadline = Deadline(elapsed_s)
         self._in_flight = InFlight(performer)
         self._is_leaving = False
         self.is_pausing = False  # whether another claim may have it already
@@ -223,7 +223,7 @@ class Driver:
         self._recorded.stopping = self._recorded.stopping or state.stopping
         if state.finish_requested and self._recorded.best:
             self._pen.stop(StopReason.FINISHED_EARLY)
-        self._deadline.set(state.limits.max_seconds)
+        self._deadline.set(state.limits.max_seconds, self._overdue)
         self._abort()
 
     def _overdue(self) -> None:

@@ -1,0 +1,37 @@
+"""What an ended refinement leaves in the worker's memory."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from tests.workers.stage import Answers, Stage, scores
+from workers.driver import Driver
+from workers.jobs import Refinements
+from workers.models.port import ModelCall
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Keep the garbage collector from doing what counting references should."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_what_an_ended_refinement_held_is_freed_without_the_collector(stage: Stage) -> None:
+    models = scores(0.4, 0.9)
+    refinement_id = await stage.submit()
+    drivers: list[weakref.ref[Driver]] = []
+
+    async def answer(key: str, call: ModelCall) -> str:
+        drivers.append(weakref.ref(worker.held[refinement_id].driver))
+        return await models.answer(key, call)
+
+    worker: Refinements = stage.worker(Answers(answer))
+    await stage.deliver(worker, refinement_id)
+    await asyncio.sleep(0)
+    assert [driver() for driver in drivers] == [None] * 4
