@@ -1,6 +1,7 @@
 """Tokens and money: counted at every depth, reserved before a call, settled from its reply."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import chain
 
 from app.contract.budget import Estimate, estimate, to_judge, to_write
@@ -21,7 +22,6 @@ class Purse:
     def __init__(self, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> None:
         self._request = request
         self._models = models
-        self._judging = to_judge(request, models)
         self._reserved: dict[str, Ask] = {}
 
     def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
@@ -51,6 +51,11 @@ class Purse:
         if limits.max_tokens is not None and tokens > limits.max_tokens:
             return False
         return limits.max_cost_usd is None or _cost(spent, needed) <= limits.max_cost_usd
+
+    @cached_property
+    def _judging(self) -> tuple[Estimate, ...]:
+        """What judging a draft may consume; nobody asks where there is no budget."""
+        return to_judge(self._request, self._models)
 
     def _needed(self, ask: Ask) -> tuple[Estimate, ...]:
         call = self._at_most(ask)

@@ -69,7 +69,7 @@ async def test_a_cost_that_is_unknown_for_one_try_is_unknown_for_the_step() -> N
 
 async def test_every_model_is_asked_under_a_key_of_its_own() -> None:
     house = House({"a:1": ModelRefused("x"), "b:1": ModelRefused("y"), "c:1": "said"})
-    await ask_in_turn(house.complete, ("a:1", "b:1", "c:1"), call())
+    await ask_in_turn(house.complete, ("a:1", "b:1", "c:1"), call(model="a:1"))
     key = call().key
     assert [it.key for it in house.asked] == [key, f"{key};model=b:1", f"{key};model=c:1"]
     assert [it.model for it in house.asked] == ["a:1", "b:1", "c:1"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from app.contract.issues import IssueState
 from app.contract.judgement import Finding
+from workers.engine.similarity import jaccard
 
 SAME_MESSAGE = 0.5
 """Jaccard similarity of the words of two messages from which they may say the same. Paraphrases
@@ -105,6 +106,8 @@ class Ledger:
 
     def next(self, path: str, findings: Sequence[Finding]) -> "Ledger":
         """Return the ledger of a revision, judged at `path` with these findings."""
+        if not findings and self == NO_ISSUES:
+            return self
         found = tuple(
             Tracked(path, number, IssueState.NEW, finding, number - 1)
             for number, finding in enumerate(findings[:MOST], 1)
@@ -128,13 +131,6 @@ NO_ISSUES = Ledger()
 def words_of(text: str) -> frozenset[str]:
     """Return the words of a text in lower case."""
     return frozenset(WORD.findall(text.lower()))
-
-
-def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return what two sets share of what they hold together; two empty ones are alike."""
-    shared = len(one & other)
-    held = len(one) + len(other) - shared
-    return shared / held if held else 1.0
 
 
 def _recognised(found: Sequence[Tracked], known: Sequence[Tracked]) -> dict[int, Tracked]:

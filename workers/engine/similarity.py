@@ -1,5 +1,7 @@
 """How alike two texts are."""
 
+from typing import Any
+
 
 def similarity(one: str, other: str) -> float:
     """Return the Jaccard similarity of the texts' word 3-grams (Broder 1997), in [0, 1].
@@ -11,7 +13,14 @@ def similarity(one: str, other: str) -> float:
     first, second = _shingles(one), _shingles(other)
     if not first or not second:
         return float(one.split() == other.split())
-    return len(first & second) / len(first | second)
+    return jaccard(first, second)
+
+
+def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
+    """Return what two sets share of what they hold together; two empty ones are alike."""
+    shared = len(one & other)
+    held = len(one) + len(other) - shared
+    return shared / held if held else 1.0
 
 
 def _shingles(text: str) -> frozenset[tuple[str, str, str]]:

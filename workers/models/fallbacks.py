@@ -10,6 +10,8 @@ from workers.models.port import ModelCall, ModelError, ModelReply
 Complete = Callable[[str, ModelCall], Awaitable[ModelReply]]
 """Has the model of a name answer a call. Raises `ModelError`."""
 
+NOTHING = Usage()
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -22,6 +24,8 @@ class Served:
 async def ask_in_turn(complete: Complete, names: Sequence[str], call: ModelCall) -> Served:
     """Return the answer of the first model that gives one; every model has its own retries.
 
+    `call` is addressed to the first of `names`.
+
     Every `ModelError` leads to the next model, refusals included: a missing key, an unknown name,
     a text too long or a filter is a fact about one server, and the next may well take the call.
     What is wrong with a call everywhere is refused everywhere, at the price of a few refusals.
@@ -29,18 +33,18 @@ async def ask_in_turn(complete: Complete, names: Sequence[str], call: ModelCall)
     is asked under the key of the step, the others under keys of their own (`KEY;model=NAME`).
     """
     tried: tuple[Tried, ...] = ()
-    spent = Usage()
+    spent = NOTHING
     for name in names:
-        key = f"{call.key};model={name}" if tried else call.key
+        asked = replace(call, model=name, key=f"{call.key};model={name}") if tried else call
         try:
-            reply = await complete(name, replace(call, model=name, key=key))
+            reply = await complete(name, asked)
         except ModelError as error:
             spent += error.usage
             tried += (Tried(model=name, code=error.code, detail=error.detail),)
             if len(tried) == len(names):
                 raise _all_failed(error, tried, spent) from None
         else:
-            return Served(replace(reply, usage=spent + reply.usage), tried)
+            return Served(replace(reply, usage=spent + reply.usage) if tried else reply, tried)
     raise ValueError("a role needs a model")
 
 

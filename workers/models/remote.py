@@ -70,7 +70,7 @@ class Remote:
         if said is None:
             cost = None if step.may_have_cost else 0.0
             return Usage(calls=step.calls, cost_usd=cost, seconds=seconds)
-        cost = cost_usd(f"{self._provider}:{call.model}", *said.tokens) if said.tokens else None
+        cost = self._cost(call, *said.tokens) if said.tokens else None
         asked = call.prompt.system + call.prompt.user
         tokens_in, tokens_out = said.tokens or (estimated(asked), estimated(said.text))
         return Usage(
@@ -80,6 +80,11 @@ class Remote:
             cost_usd=cost,
             seconds=seconds,
         )
+
+    def _cost(self, call: ModelCall, tokens_in: int, tokens_out: int) -> float | None:
+        """Return US dollars, to the 9 places of every sum of them; None when unknown."""
+        cost = cost_usd(f"{self._provider}:{call.model}", tokens_in, tokens_out)
+        return None if cost is None else round(cost, 9)
 
 
 def estimated(text: str) -> int:
