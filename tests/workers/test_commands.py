@@ -102,6 +102,21 @@ async def test_a_change_that_was_answered_holds_even_when_the_loop_was_about_to_
     assert max(models.calls.values()) == 1
 
 
+async def test_a_change_does_not_reach_back_when_another_worker_replays(stage: Stage) -> None:
+    models, call, go_on = pausing_at("iterations/3/critique", scores(0.4, 0.5, 0.9))
+    refinement_id = await stage.submit(max_iterations=5, threshold=0.95)
+    playing = await begun(stage, stage.worker(models), refinement_id, call)
+    await stage.store.change(TENANT, refinement_id, LimitsChange(max_iterations=2))
+    playing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await playing
+    go_on.set()
+    ended = await stage.play(refinement_id, models, "second")
+    assert ended.stop_reason is StopReason.MAX_ITERATIONS
+    assert [it.score for it in ended.scores] == [0.4, 0.5, 0.9]
+    assert models.calls["iterations/3/revise"] == 1
+
+
 async def test_an_ended_refinement_takes_no_command(stage: Stage) -> None:
     refinement_id = await stage.submit()
     await stage.play(refinement_id, scores(0.9))
