@@ -1,0 +1,20 @@
+"""What the pages say that the offline editor does is what it does."""
+
+from pathlib import Path
+
+from benchmarks.examples import page
+from benchmarks.json_repair import DOCUMENTS, SEED, all_mended, report
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+async def test_the_page_of_all_strategies_is_what_they_come_to() -> None:
+    assert (DOCS / "strategies.md").read_text() == await page()
+
+
+async def test_fifty_broken_documents_satisfy_their_schema_and_keep_every_value() -> None:
+    done = await all_mended(SEED, DOCUMENTS)
+    assert len(done) == 50
+    assert len({fault for it in done for fault in it.broken.faults}) >= 10
+    assert [it.broken.faults for it in done if not (it.is_valid and it.keeps_values)] == []
+    assert report(done, SEED) in (DOCS / "strategies" / "self_correction.md").read_text()
