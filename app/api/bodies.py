@@ -52,7 +52,8 @@ def parsed(contract: type[C], raw: bytes) -> C:
     try:
         return contract.model_validate_json(raw, strict=True)
     except ValidationError as invalid:
-        wrong = invalid.errors(include_url=False, include_context=False, include_input=False)
+        told = invalid.errors(include_url=False, include_input=False)
+        wrong = [error for error in told if error["type"] != "default_factory_not_called"]
         errors = tuple(_field_error(error, tree) for error in wrong[:MAX_ERRORS])
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         where = f"{errors[0].pointer}: " if errors[0].pointer else ""
@@ -71,7 +72,8 @@ def _json_of(raw: bytes) -> Any:
 def _field_error(error: ErrorDetails, tree: Any) -> FieldError:
     detail = error["msg"].removeprefix("Value error, ")
     return FieldError(
-        pointer=_pointer(error["loc"], tree, is_missing=error["type"] == "missing"),
+        pointer=_pointer(error["loc"], tree, is_missing=error["type"] == "missing")
+        + getattr(error.get("ctx", {}).get("error"), "pointer", ""),
         detail=detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]}...",
     )
 

@@ -1,6 +1,6 @@
 """What a client submits."""
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,7 @@ from app.contract.edits import Edits, LockedText
 from app.contract.judgement import OnFail
 from app.contract.judging import Critics
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
+from app.contract.misfit import Misfit
 from app.contract.model import Contract
 from app.contract.models import ModelChoice, ModelName, Models
 from app.contract.outputs import Output
@@ -44,6 +45,21 @@ class ContextDocument(Contract):
     text: str = Field(max_length=MAX_CONTEXT)
 
 
+def _drawn_at_least(strategy: AnyStrategy) -> int:
+    """Return how many drafts a strategy writes in any case."""
+    match strategy.kind:
+        case "best_of_n":
+            return strategy.n + strategy.refine
+        case "self_consistency":
+            return strategy.n
+    return 1
+
+
+def _enough_iterations(given: dict[str, Any]) -> int:
+    """Return 3, or as many as the strategy draws at once."""
+    return max(3, _drawn_at_least(given["strategy"]) if "strategy" in given else 0)
+
+
 class RefinementRequest(Contract):
     """A text to improve, or a task to write one for."""
 
@@ -54,7 +70,9 @@ class RefinementRequest(Contract):
     critics: Critics = Critics()
     strategy: AnyStrategy = IterativeStrategy(kind="iterative")
     threshold: Threshold = 0.85
-    max_iterations: MaxIterations = 3
+    max_iterations: MaxIterations = Field(
+        default_factory=_enough_iterations, json_schema_extra={"default": 3}
+    )
     stop: Stop = Stop()
     validators: tuple[AnyValidator, ...] = Field((), max_length=20)
     tools: tuple[Tool, ...] = Field(
@@ -83,48 +101,56 @@ class RefinementRequest(Contract):
         if self.task is None and self.draft is None:
             raise ValueError("give a task, a draft, or both")
         if self.draft is None and self.strategy.kind == "critique":
-            raise ValueError("the critique strategy judges a draft: give one in `draft`")
+            raise Misfit("/draft", "the critique strategy judges a draft: give one in `draft`")
         if self.draft is None and _starts_from_a_draft(self.strategy):
-            raise ValueError("the first stage revises a draft: give one in `draft`")
+            raise Misfit("/draft", "the first stage revises a draft: give one in `draft`")
         if self.strategy.kind == "nested" and bool(self.strategy.parts) == bool(self.draft):
-            raise ValueError("nested refines either the sections of a `draft` or the given `parts`")
+            raise Misfit(
+                "/strategy/parts",
+                "nested refines either the sections of a `draft` or the given `parts`",
+            )
         return self
 
     @model_validator(mode="after")
     def _can_be_validated(self) -> Self:
         if self.strategy.kind == "self_correction":
             if all(it.on_fail is OnFail.WARN for it in self.validators):
-                raise ValueError(
-                    "self_correction is driven by validators: give one that does not only warn"
+                raise Misfit(
+                    "/validators",
+                    "self_correction is driven by validators: give one that does not only warn",
                 )
             if self.criteria:
-                raise ValueError(
-                    "self_correction asks no critic: state in `task` what no validator can check"
+                raise Misfit(
+                    "/criteria",
+                    "self_correction asks no critic: state in `task` what no validator can check",
                 )
             if self.critics != Critics():
-                raise ValueError("self_correction asks no critic: leave `critics` out")
+                raise Misfit("/critics", "self_correction asks no critic: leave `critics` out")
         return self
 
     @model_validator(mode="after")
     def _can_be_planned(self) -> Self:
         is_planned = self.strategy.kind == "plan_execute"
         if is_planned and self.task is None:
-            raise ValueError("plan_execute pursues a goal: state it in `task`")
+            raise Misfit("/task", "plan_execute pursues a goal: state it in `task`")
         if self.tools and not is_planned:
-            raise ValueError("only the strategy plan_execute calls `tools`")
+            raise Misfit("/tools", "only the strategy plan_execute calls `tools`")
         return self
 
     @model_validator(mode="after")
     def _can_be_sampled(self) -> Self:
         if self.strategy.kind == "self_consistency":
             if self.draft is not None:
-                raise ValueError("self_consistency answers a `task`: a draft is no sample of it")
+                raise Misfit(
+                    "/draft", "self_consistency answers a `task`: a draft is no sample of it"
+                )
             if self.criteria:
-                raise ValueError(
-                    "self_consistency counts answers and judges none: leave the criteria out"
+                raise Misfit(
+                    "/criteria",
+                    "self_consistency counts answers and judges none: leave the criteria out",
                 )
             if self.critics != Critics():
-                raise ValueError("self_consistency judges no answer: leave `critics` out")
+                raise Misfit("/critics", "self_consistency judges no answer: leave `critics` out")
         return self
 
     @model_validator(mode="after")
@@ -133,32 +159,33 @@ class RefinementRequest(Contract):
             try:
                 chain_of(self.draft)
             except NotAChain as error:
-                raise ValueError(f"reasoning_revision revises numbered steps: {error}") from None
+                raise Misfit(
+                    "/draft", f"reasoning_revision revises numbered steps: {error}"
+                ) from None
         return self
 
     @model_validator(mode="after")
     def _has_iterations_enough(self) -> Self:
-        needed, kind = 0, self.strategy.kind
-        if self.strategy.kind == "best_of_n":
-            needed = self.strategy.n + self.strategy.refine
-        elif self.strategy.kind == "self_consistency":
-            needed = self.strategy.n
+        needed = _drawn_at_least(self.strategy)
         if self.max_iterations < needed:
-            raise ValueError(
-                f"max_iterations counts every draft: {kind} needs at least {needed} here"
+            raise Misfit(
+                "/max_iterations",
+                f"max_iterations counts every draft: {self.strategy.kind} needs at least {needed}"
+                " here",
             )
         return self
 
     @model_validator(mode="after")
     def _locked_text_stands_in_the_draft(self) -> Self:
         if self.locked and self.draft is None:
-            raise ValueError("`locked` names texts of a draft: give one in `draft`")
+            raise Misfit("/draft", "`locked` names texts of a draft: give one in `draft`")
         for index, text in enumerate(self.locked):
             found = (self.draft or "").count(text)
             if found != 1:
-                raise ValueError(
-                    f"locked text {index} stands in the draft {found} times: give words that stand"
-                    " in it exactly once, character for character"
+                raise Misfit(
+                    f"/locked/{index}",
+                    f"this text stands in the draft {found} times: give words that stand in it"
+                    " exactly once, character for character",
                 )
         return self
 
@@ -166,7 +193,9 @@ class RefinementRequest(Contract):
     def _context_fits(self) -> Self:
         total = sum(len(document.text) for document in self.context)
         if total > MAX_CONTEXT:
-            raise ValueError(f"context has {total} characters; at most {MAX_CONTEXT} are allowed")
+            raise Misfit(
+                "/context", f"context has {total} characters; at most {MAX_CONTEXT} are allowed"
+            )
         return self
 
     @model_validator(mode="after")
@@ -178,7 +207,7 @@ class RefinementRequest(Contract):
             ("outputs", [output.name for output in self.outputs]),
         ):
             if len(set(names)) < len(names):
-                raise ValueError(f"two {field} have the same name")
+                raise Misfit(f"/{field.split()[0]}", f"two {field} have the same name")
         return self
 
     def judged_on(self) -> tuple[Criterion, ...]:

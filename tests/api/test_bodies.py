@@ -17,6 +17,10 @@ def pointers(body: bytes) -> list[str]:
     return [error.pointer for error in refused(body).errors]
 
 
+def test_a_strategy_that_cannot_be_read_is_the_only_thing_told() -> None:
+    assert pointers(b'{"task":"x","strategy":{"kind":"magic"}}') == ["/strategy"]
+
+
 def test_an_empty_body_is_asked_for_an_object() -> None:
     assert refused(b" \n").detail == "the body is not JSON: it is empty; send an object, such as {}"
 
@@ -43,6 +47,15 @@ def test_an_empty_body_is_asked_for_an_object() -> None:
         (b'{"task":"x","metadata":{"a b":"c"}}', "/metadata/a b"),
         (b'{"task":"x","models":{"critic":{"model":"a"}}}', "/models/critic/model"),
         (b'{"task":"x","criteria":[{"name":""}]}', "/criteria/0/name"),
+        (b'{"draft":"a b a","locked":["b","a"]}', "/locked/1"),
+        (b'{"task":"x","max_iterations":2,"strategy":{"kind":"best_of_n"}}', "/max_iterations"),
+        (b'{"task":"x","strategy":{"kind":"critique"}}', "/draft"),
+        (
+            b'{"task":"x","tools":[{"name":"t","description":"d","url":"https://example.com/t",'
+            b'"parameters":{}}]}',
+            "/tools",
+        ),
+        (b'{"draft":"x","criteria":[{"name":"a"},{"name":"a"}]}', "/criteria"),
     ],
 )
 def test_an_error_points_at_the_value_in_the_body(body: bytes, pointer: str) -> None:
@@ -105,3 +118,20 @@ def test_a_thousand_errors_are_counted_and_the_first_are_shown() -> None:
 def test_an_error_does_not_repeat_a_huge_value() -> None:
     body = b'{"task":"x","strategy":{"kind":"%b"}}' % (b"k" * 100_000)
     assert len(refused(body).errors[0].detail) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("strategy", "most"),
+    [
+        (b'{"kind":"self_consistency"}', 5),
+        (b'{"kind":"best_of_n","n":6,"refine":true}', 7),
+        (b'{"kind":"best_of_n","n":2}', 3),
+        (b'{"kind":"iterative"}', 3),
+    ],
+)
+def test_what_is_left_out_is_enough_for_the_drafts_of_a_strategy(
+    strategy: bytes, most: int
+) -> None:
+    request = parsed(RefinementRequest, b'{"task":"x","strategy":%b}' % strategy)
+    assert request.max_iterations == request.limits().max_iterations == most
+    assert RefinementRequest.model_validate_json(request.model_dump_json()) == request
