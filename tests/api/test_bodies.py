@@ -51,7 +51,7 @@ def test_an_empty_body_is_asked_for_an_object() -> None:
         (b'{"task":"x","max_iterations":2,"strategy":{"kind":"best_of_n"}}', "/max_iterations"),
         (b'{"task":"x","strategy":{"kind":"critique"}}', "/draft"),
         (
-            b'{"task":"x","tools":[{"name":"t","description":"d","url":"https://x.example/t"}]}',
+            b'{"task":"x","tools":[{"name":"t","description":"d","url":"https://x.org","parameters":{}}]}',
             "/tools",
         ),
         (b'{"draft":"x","criteria":[{"name":"a"},{"name":"a"}]}', "/criteria"),
