@@ -8,8 +8,9 @@ from pydantic import Field
 from app.contract.judgement import Span
 from app.contract.model import Contract
 
+EditMode = Literal["full", "delta", "auto"]
 Edits = Annotated[
-    Literal["full", "delta", "auto"],
+    EditMode,
     Field(
         description="`full`: the reviser writes the whole text anew; `delta`: it answers with exact"
         " search/replace edits, and writes the whole text only if they cannot be applied; `auto`:"

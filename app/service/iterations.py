@@ -55,45 +55,40 @@ def _iteration(
     words: Words,
 ) -> Iteration:
     own = [step for step in steps if step.key.startswith(f"{judged.path}/")]
-    draft = _draft(judged.path, own, request) if judged.draft is None else judged.draft
+    writing = [step for step in own if _writes(judged.path, step)]
+    draft = _draft(writing, request) if judged.draft is None else judged.draft
     if sha256_of(draft) != judged.sha256:
         raise JournalContradiction(f"{judged.path} was judged as {judged.sha256}")
     return Iteration(
         draft=draft,
         usage=sum((step.usage for step in own), Usage()),
         issues=issues_of(judged, words),
-        edits=_report(judged, draft, own),
+        edits=_report(judged, draft, writing),
         **{name: getattr(judged, name) for name in _SHARED},
     )
 
 
-def _draft(path: str, own: Sequence[StepCompleted | StepFailed], request: RefinementRequest) -> str:
-    replies = [
-        step.reply.text
-        for step in own
-        if isinstance(step, StepCompleted)
-        and isinstance(step.reply, TextReply)
-        and _writes(path, step)
-    ]
+def _draft(writing: Sequence[StepCompleted | StepFailed], request: RefinementRequest) -> str:
+    replies = _replies(writing)
     return draft_of(replies[-1]) if replies else request.draft or ""  # the last: a re-ask's
 
 
 def _report(
-    judged: IterationCompleted, draft: str, own: Sequence[StepCompleted | StepFailed]
+    judged: IterationCompleted, draft: str, writing: Sequence[StepCompleted | StepFailed]
 ) -> EditsReport | None:
     """Return what edits made of the parent, and the tokens that they saved."""
     if judged.edits is None:
         return None
-    asked = [step for step in own if _writes(judged.path, step)]
-    replied = sum(
-        len(step.reply.text.encode())
-        for step in asked
-        if isinstance(step, StepCompleted) and isinstance(step.reply, TextReply)
-    )
-    spent = sum(step.usage.output_tokens for step in asked)
+    replied = sum(len(reply.encode()) for reply in _replies(writing))
+    spent = sum(step.usage.output_tokens for step in writing)
     whole = round(spent / replied * len(draft.encode())) if spent and replied else None
     saved = None if whole is None else whole - spent
     return EditsReport(**judged.edits.model_dump(), output_tokens_saved=saved)
+
+
+def _replies(steps: Sequence[StepCompleted | StepFailed]) -> list[str]:
+    completed = (step for step in steps if isinstance(step, StepCompleted))
+    return [step.reply.text for step in completed if isinstance(step.reply, TextReply)]
 
 
 def _writes(path: str, step: StepCompleted | StepFailed) -> bool:

@@ -1,13 +1,11 @@
 """Revising by edits instead of writing the whole text anew."""
 
-from typing import Literal
-
 from app.contract.calls import AMENDED_AGAIN
-from workers.engine.asking import Unreadable, ask
+from app.contract.edits import EditMode
+from workers.engine.asking import Unreadable, ask, question
 from workers.engine.briefs import Amend, Revise
 from workers.engine.edits import CannotApply, Edit, Edited, applied
-from workers.engine.moves import Ask, StepFailed
-from workers.engine.prompts import render
+from workers.engine.moves import StepFailed
 from workers.engine.reading import Said, read_as
 
 LONG = 1_500
@@ -28,7 +26,7 @@ class _Edits(Said):
     edits: list[_Edit]
 
 
-def is_delta(edits: Literal["full", "delta", "auto"], draft: str, score: float | None) -> bool:
+def is_delta(edits: EditMode, draft: str, score: float | None) -> bool:
     """Return whether a draft is to be revised by edits."""
     if edits == "auto":
         return len(draft) >= LONG and score is not None and score >= GOOD
@@ -40,7 +38,6 @@ async def amended(brief: Revise) -> Edited | None:
 
     Edits that cannot be are returned once, with which one fails and why.
     """
-    question = Ask("revise", "generator", Amend(brief), render(Amend(brief)))
 
     def read(reply: str) -> Edited:
         edits = [Edit(it.search, it.replace) for it in read_as(_Edits, reply).edits]
@@ -50,7 +47,9 @@ async def amended(brief: Revise) -> Edited | None:
             raise Unreadable(str(error)) from None
 
     try:
-        return await ask(question, read, UNUSABLE, times=AMENDED_AGAIN)
+        return await ask(
+            question("revise", "generator", Amend(brief)), read, UNUSABLE, times=AMENDED_AGAIN
+        )
     except StepFailed as failure:
         if failure.code != UNUSABLE:
             raise

@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from app.contract.calls import AGAIN
-from workers.engine.moves import Ask, StepFailed
+from workers.engine.briefs import Brief
+from workers.engine.moves import Ask, Role, StepFailed
+from workers.engine.prompts import render
 from workers.engine.prompts.fence import fenced
 
 Read = TypeVar("Read")
@@ -13,6 +15,11 @@ Read = TypeVar("Read")
 
 class Unreadable(Exception):
     """A reply that breaks the form that was asked for; the text says how."""
+
+
+def question(path: str, role: Role, brief: Brief) -> Ask:
+    """Return what asks a role to do what a brief says, in the words of its prompt."""
+    return Ask(path, role, brief, render(brief))
 
 
 async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int = AGAIN) -> Read:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from app.contract.edits import EditMode
 from app.contract.judgement import Critique, Finding
 from app.contract.judging import Critics, PanelMember
 from app.contract.requests import ContextDocument, Criterion
@@ -30,7 +31,7 @@ class Task:
     """What a plan may call."""
     critics: Critics = Critics()  # noqa: RUF009 - frozen
     """Who judges every draft."""
-    edits: Literal["full", "delta", "auto"] = "full"
+    edits: EditMode = "full"
     """How a draft is revised."""
     locked: tuple[str, ...] = ()
     """Texts of the client's draft that stay in every draft, character for character."""

@@ -11,10 +11,9 @@ from app.contract.criteria import (
     MOST_LISTED,
     Criterion,
 )
-from workers.engine.asking import Unreadable, ask
+from workers.engine.asking import Unreadable, ask, question
 from workers.engine.briefs import ListCriteria, Task
 from workers.engine.reading import Said, read_as
-from workers.engine.steps import question
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """Latin, full width, Arabic and Greek."""

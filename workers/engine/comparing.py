@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from app.contract.comparisons import Comparison, Order, Side, Verdict
-from workers.engine.asking import ask
+from workers.engine.asking import ask, question
 from workers.engine.briefs import Compare, Task
 from workers.engine.inner import informed
 from workers.engine.moves import Judged, Move, Play, StepFailed, Stop, relayed
 from workers.engine.reading import Said, read_as
 from workers.engine.search import Outcome
-from workers.engine.steps import question, surviving
+from workers.engine.steps import surviving
 
 UNREADABLE = "unreadable_comparison"
 

@@ -29,15 +29,15 @@ class Source:
         quote = said.strip()
         if not quote:
             return None
-        if at is not None and _even(self._text[at.start : at.end]) == _even(quote):
+        if at is not None and even(self._text[at.start : at.end]) == even(quote):
             return self._at(at.start, at.end)
         start = self._text.find(quote)
         if start >= 0:
             return self._at(start, start + len(quote))
-        start = self._evened.find(_even(quote))
+        start = self._evened.find(even(quote))
         if start < 0:
             return None
-        return self._at(self._place(start), self._place(start + len(_even(quote)) - 1) + 1)
+        return self._at(self._place(start), self._place(start + len(even(quote)) - 1) + 1)
 
     def holds(self, span: Span) -> bool:
         """Return whether a span lies in the text."""
@@ -64,5 +64,6 @@ class Source:
         return position + lost[bisect_left(places, position)]
 
 
-def _even(text: str) -> str:
+def even(text: str) -> str:
+    """Return a text with runs of white space as one space, and none around it."""
     return WHITE.sub(" ", text).strip()

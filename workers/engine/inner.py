@@ -83,8 +83,7 @@ async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | 
     """Judge what the inner searches came to as a whole, on the request's own criteria.
 
     `reason` is told when the threshold is not met and no reviewer decided; None: whoever stopped a
-    part knows why. Raises `Stop` when it
-    cannot be asked any more.
+    part knows why. Raises `Stop` when it cannot be asked any more.
     """
     if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
         scored = await within(whole.upcoming, judge(task, draft))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from app.contract.issues import IssueState
 from app.contract.judgement import Finding
+from workers.engine.evidence import even
 from workers.engine.similarity import jaccard
 
 SAME_MESSAGE = 0.5
@@ -27,7 +28,6 @@ MOST = 100
 """Issues of one draft that are followed, and mended ones that are remembered."""
 
 WORD = re.compile(r"\w+")
-WHITE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Tracked:
     _quoted: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        quote = WHITE.sub(" ", self.finding.quote or "").strip()
+        quote = even(self.finding.quote or "")
         object.__setattr__(self, "_about", (_who(self.finding), self.finding.kind))
         object.__setattr__(self, "_quote", quote)
         object.__setattr__(self, "_words", words_of(self.finding.message))

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.contract.outputs import Output
-from workers.engine.asking import ask
+from workers.engine.asking import ask, question
 from workers.engine.briefs import Derive, Task
 from workers.engine.moves import StepFailed, Stop
 from workers.engine.outcomes import Outcome
 from workers.engine.reading import text_in
-from workers.engine.steps import question, surviving
+from workers.engine.steps import surviving
 
 
 async def with_outputs(task: Task, outputs: Sequence[Output], outcome: Outcome) -> Outcome:

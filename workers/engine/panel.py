@@ -9,10 +9,10 @@ from typing import TypeVar
 from app.contract.criteria import Criterion
 from app.contract.judgement import CriterionScore, Critique, Finding
 from app.contract.judging import CRITIC, PanelMember
-from workers.engine.asking import ask
+from workers.engine.asking import ask, question
 from workers.engine.briefs import Judge, Task
 from workers.engine.moves import Together
-from workers.engine.steps import question, surviving
+from workers.engine.steps import surviving
 from workers.engine.verdicts import MOST_EVIDENCE, MOST_LINES, reader
 
 Line = TypeVar("Line")

@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from app.contract.calls import AGAIN
 from app.contract.requests import ContextDocument
-from workers.engine.asking import Unreadable, again, ask
+from workers.engine.asking import Unreadable, again, ask, question
 from workers.engine.briefs import Brief, Do, Plan, Replan, Task
 from workers.engine.moves import Ask, Call, Check, StepFailed, Stop
 from workers.engine.plan_replies import failed_before, plan_reader, repeated, revision_reader
 from workers.engine.plans import Observation, PlannedStep, Revision
-from workers.engine.prompts import render
 from workers.engine.reading import text_in
 
 UNREADABLE = "unreadable_plan"
@@ -107,4 +107,4 @@ async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -
 
 
 def _question(path: str, brief: Brief) -> Ask:
-    return Ask(path, "generator", brief, render(brief), prepares=True)
+    return replace(question(path, "generator", brief), prepares=True)

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from app.contract.chains import Chain, NotAChain, chain_of, steps_from
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail, Span
-from workers.engine.asking import Unreadable, ask
+from workers.engine.asking import Unreadable, ask, question
 from workers.engine.briefs import CheckSteps, Reason, Redo, Task
 from workers.engine.feedback import failures
 from workers.engine.judging import judge
 from workers.engine.ledger import Ledger
 from workers.engine.moves import Draft, Scored
 from workers.engine.reading import Said, read_as, text_in
-from workers.engine.steps import kept_locked, question
+from workers.engine.steps import kept_locked
 from workers.engine.verification import SOURCE, UNREADABLE, verified
 
 UNREADABLE_STEPS = "unreadable_steps"

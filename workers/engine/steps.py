@@ -9,23 +9,20 @@ from app.contract.edits import EditsMade, lacking
 from app.contract.judgement import Finding
 from app.contract.status import StopReason
 from workers.engine.amending import amended, is_delta
-from workers.engine.asking import ask
-from workers.engine.briefs import Brief, Revise, Task, Write
+from workers.engine.asking import ask, question
+from workers.engine.briefs import Revise, Task, Write
 from workers.engine.edits import restored
 from workers.engine.feedback import failures, mended_in
 from workers.engine.ledger import NO_ISSUES, Ledger
 from workers.engine.moves import (
-    Ask,
     Draft,
     Play,
     Reply,
-    Role,
     Scored,
     StepFailed,
     Stop,
     Together,
 )
-from workers.engine.prompts import render
 from workers.engine.reading import text_in
 from workers.engine.search import Search, Wish
 
@@ -128,10 +125,6 @@ async def survivors(path: str, parts: Sequence[Play[Reply]]) -> Survivors[Reply]
     if len(refusals) == len(parts):
         raise refusals[0]
     return Survivors(done, any(isinstance(it, Stop) for it in refusals.values()))
-
-
-def question(path: str, role: Role, brief: Brief) -> Ask:
-    return Ask(path, role, brief, render(brief))
 
 
 def _draft(text: str, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:
