@@ -12,24 +12,12 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 
-from app.api import (
-    continuations,
-    docs,
-    health,
-    journal,
-    offers,
-    problems,
-    refinements,
-    reports,
-    reviews,
-)
-from app.api.body_limit import BodyLimit
-from app.api.openapi import document
-from app.api.server import Server, configured
+from app.api import journal, offers, openapi, problems, refinements
+from app.api.server import BodyLimit, Server, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
 from app.service import Admission, Casting, Doors, Selection, Service, Watching
-from app.service.switches import switched_off
+from app.service.admission import switched_off
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_wakeups
 
@@ -48,7 +36,7 @@ class Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, made once."""
         if self.openapi_schema is None:
-            self.openapi_schema = document(self)
+            self.openapi_schema = openapi.document(self)
         return self.openapi_schema
 
 
@@ -74,7 +62,7 @@ def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     problems.install(app)
-    for module in (refinements, reviews, continuations, journal, reports, offers, health, docs):
+    for module in (refinements, journal, offers, openapi):
         app.include_router(module.router)
     return app
 

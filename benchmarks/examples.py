@@ -17,7 +17,7 @@ from benchmarks.broken_json import SCHEMA, broken
 from benchmarks.playing import Player
 from benchmarks.scripted_examples import SCRIPTED
 from workers.engine.strategies import STRATEGIES
-from workers.models.editor import Editor
+from workers.model_registry import Editor
 
 INTRODUCTION = """# The strategies
 

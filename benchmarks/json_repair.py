@@ -18,8 +18,8 @@ from app.contract.requests import RefinementRequest
 from benchmarks.broken_json import SCHEMA, Broken, broken
 from benchmarks.playing import Player
 from workers.engine.search import Outcome
-from workers.models.editor import Editor
-from workers.validators.places import body_of
+from workers.model_registry import Editor
+from workers.validators.violation import body_of
 
 SEED, DOCUMENTS = 3, 50
 START, END = "<!-- figures -->", "<!-- end of figures -->"

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.contract.judgement import CriterionScore, Critique
 from app.contract.requests import QUALITY
-from workers.engine.briefs import Brief, Judge, Revise, Task, Write
+from workers.engine.prompt_requests import Brief, Judge, Revise, Task, Write
 from workers.engine.prompts import render
 
 INSTRUCTION = """Explain our refund policy to a customer who bought a pair of running shoes in our

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import urlopen
 
-from app.embedded import EmbeddedRedis
+from app.local.embedded import EmbeddedRedis
 from benchmarks.contenders import Cast, Contender, Stage
 from benchmarks.loop import CALLS
 from benchmarks.processes import Program, cpu_s, peak_mb

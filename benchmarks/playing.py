@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app.contract.requests import RefinementRequest
-from workers.endpoints import Poster
 from workers.engine.moves import (
     Ask,
     Call,
@@ -22,7 +21,8 @@ from workers.engine.moves import (
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 from workers.models.port import ModelCall, ModelError, ModelReply
-from workers.tools import Tools
+from workers.outbound.guarded_client import Poster
+from workers.play.tools import Tools
 from workers.validators import compile_validators
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from app.tether import tethered
+from app.local.parent_death import tethered
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

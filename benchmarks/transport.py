@@ -26,12 +26,11 @@ import httpx
 import uvloop
 from httpx_aiohttp import AiohttpTransport
 
-from workers.engine.briefs import Prompt, Task, Write
-from workers.models.http import open_transport
+from workers.engine.prompt_requests import Prompt, Task, Write
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote
-from workers.models.retries import Patience
+from workers.outbound.transport import Patience, open_transport
 
 BODY = json.dumps(
     {

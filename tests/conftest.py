@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from redis import Redis
 
-from app.embedded import EmbeddedRedis
+from app.local.embedded import EmbeddedRedis
 
 # How fast this machine is today says nothing about the code.
 settings.register_profile("hone", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 
-from workers.endpoints import Endpoints, open_endpoints
+from workers.outbound.guarded_client import Endpoints, open_endpoints
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

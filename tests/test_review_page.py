@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from app.contract.continuation import Continuation
-from app.contract.requests import RefinementRequest
+from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import Review
 from app.contract.status import StopReason
 

@@ -19,12 +19,11 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_worker_store
-from workers.cancelling import end
-from workers.jobs import Refinements
-from workers.models.registry import Models, open_models
-from workers.recovery import heed_commands, keep_leases, recover
+from workers.model_registry import Models, open_models
+from workers.play.recovery import heed_commands, keep_leases, recover
+from workers.play.refinements import Refinements
+from workers.rq.worker import CoroutineWorker, end
 from workers.validators import Outside, RunsAsRoot, open_outside
-from workers.worker import CoroutineWorker
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,11 @@ from typing import Any
 from rich.console import Console
 
 from app.cli.client import Client
-from app.cli.processes import free_port, url_of
-from app.cli.service import Vigil, service, wait_until_ready
-from app.cli.watching import watch
-from app.cli.words import say
+from app.cli.display import watch
+from app.cli.formatting import say
+from app.cli.processes import Vigil, free_port, service, url_of, wait_until_ready
 from app.contract.snapshot import Snapshot
-from app.interrupts import Interrupts
+from app.local.interrupts import Interrupts
 from app.settings import Settings
 
 MODEL = "offline:editor"

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from app.contract.model import Contract
+from app.contract import Contract
 
 ModelName = Annotated[
     str,

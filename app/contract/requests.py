@@ -1,24 +1,31 @@
-"""What a client submits."""
+"""Further texts that are made of the result."""
 
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from app.contract import Contract
 from app.contract.chains import NotAChain, chain_of
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Name
-from app.contract.drafts import MAX_TEXT
-from app.contract.edits import Edits, LockedText
+from app.contract.critics import Critics
+from app.contract.drafts import MAX_TEXT, Edits, LockedText
+from app.contract.errors import Misfit
 from app.contract.judgement import OnFail
-from app.contract.judging import Critics
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
-from app.contract.misfit import Misfit
-from app.contract.model import Contract
 from app.contract.models import ModelChoice, ModelName, Models
-from app.contract.outputs import Output
+from app.contract.parted_strategies import Instructions, PartName
 from app.contract.reviews import ReviewPlan
 from app.contract.strategies import SIMPLE, AnyStrategy, IterativeStrategy
 from app.contract.tools import Tool
 from app.contract.validators import AnyValidator
+
+
+class Output(Contract):
+    """A text that is written from the final draft, such as the subject line of an e-mail."""
+
+    name: PartName
+    instructions: Annotated[Instructions, Field(min_length=1)]
+
 
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 MetadataValue = Annotated[str, Field(max_length=256)]
@@ -238,3 +245,22 @@ class RefinementRequest(Contract):
 def _starts_from_a_draft(strategy: AnyStrategy) -> bool:
     body = strategy.body if strategy.kind == "nested" else strategy
     return body.kind == "stepwise" and body.stages[0].mode == "revise"
+
+
+class Continuation(Contract):
+    """What is different from the request of the refinement that is continued; the rest is kept."""
+
+    threshold: Threshold | None = None
+    max_iterations: MaxIterations | None = None
+    stop: Stop | None = None
+    metadata: dict[MetadataKey, MetadataValue] | None = Field(
+        None, max_length=16, json_schema_extra={"additionalProperties": False}
+    )
+    strategy: AnyStrategy | None = None
+    models: Models | None = None
+    review: ReviewPlan | None = Field(None, description="An explicit `null` asks for no review.")
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields of a request that it replaces, by name."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return {name: it for name, it in given.items() if it is not None or name == "review"}

@@ -14,13 +14,8 @@ from app.contract.format_validators import (
     XmlValidator,
     YamlValidator,
 )
-from app.contract.outside_validators import (
-    HttpValidator,
-    PythonTestsValidator,
-)
-from app.contract.source_validators import (
-    CitationsValidator,
-)
+from app.contract.outside_validators import HttpValidator, PythonTestsValidator
+from app.contract.source_validators import CitationsValidator
 from app.contract.text_validators import (
     MEASURES,
     UNITS,

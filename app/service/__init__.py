@@ -1,11 +1,10 @@
 """What the API can do, without HTTP: submit, look, watch, stop, change and erase."""
 
 from app.service.admission import Admission
-from app.service.casting import Casting
-from app.service.doors import Doors
-from app.service.selecting import Selection
+from app.service.model_roles import Casting
+from app.service.selection import Selection
 from app.service.service import Accepted, Service, StoredPage
-from app.service.watching import News, Watching
+from app.service.watching import Doors, News, Watching
 
 __all__ = [
     "Accepted",

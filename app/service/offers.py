@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from inspect import cleandoc
 from typing import Any, get_args
 
-from app.contract.model import Contract
+from app.contract import Contract
 from app.contract.offers import ModelList, ModelOffer, Offer, OfferList, PricedModel
 from app.contract.providers import Provider, price_list
 from app.contract.requests import ModelChoice
 from app.contract.strategies import AnyStrategy
 from app.contract.validators import AnyValidator
-from app.service.casting import Casting
+from app.service.model_roles import Casting
 
 
 def strategies() -> OfferList:

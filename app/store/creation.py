@@ -13,7 +13,7 @@ from ulid import ULID
 from app.contract.errors import IdempotencyMismatch, Overloaded
 from app.store import keys
 from app.store.codec import encode_limits, encode_metadata, encode_queued, encode_submitted
-from app.store.posting import Queue
+from app.store.enqueue import Queue
 from app.store.scripts import CREATE
 from app.store.state import Created, NewRefinement, Submitted
 

@@ -8,14 +8,20 @@ from redis.asyncio import Redis
 from app.contract.errors import RefinementNotFound
 from app.contract.events import Event
 from app.store import keys
-from app.store.appending import Journal
-from app.store.channel import messages
-from app.store.codec import decode_models, decode_request, decode_state
+from app.store.codec import (
+    decode_models,
+    decode_request,
+    decode_state,
+    decoded_event,
+    has_ended,
+    paired,
+)
 from app.store.committer import Committer
-from app.store.posting import Postman
-from app.store.rendering import decoded_event, has_ended, paired
+from app.store.enqueue import Postman
+from app.store.journal import Journal
 from app.store.scripts import CLAIM, HAND_BACK, LOAD, RENEW, TAKE_DUE, run
 from app.store.state import Claimed, Fenced, Job, Submitted
+from app.store.wakeups import messages
 
 ATTEMPTS = 3
 TAKEN = 100  # what one run of the script looks at

@@ -8,9 +8,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.api.connection import Connection
-from app.api.server import Server, configured
-from app.embedded import EmbeddedRedis
+from app.api.server import Connection, Server, configured
+from app.local.embedded import EmbeddedRedis
 from app.main import create_app
 from app.queue import RefinementQueue
 from app.service import Doors

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from app.api.connection import Connection
+from app.api.server import Connection
 from app.cli.processes import free_port
 from app.settings import Settings
 from app.store import WorkerStore

@@ -6,10 +6,9 @@ import httpx
 import pytest
 
 from app.api.examples import SNAPSHOT
-from app.contract.continuation import Continuation
-from app.contract.requests import RefinementRequest
+from app.contract.requests import Continuation, RefinementRequest
 from app.contract.snapshot import Snapshot
-from app.service.continuing import continued as continued_by
+from app.service.service import continued as continued_by
 from app.store import WorkerStore
 from tests.api.stage import REQUEST, Hand, ended, paused, problem, submitted
 

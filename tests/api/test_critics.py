@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
 from app.service import Admission, Casting
-from app.service.casting import playing
+from app.service.model_roles import playing
 from app.settings import Settings
 
 SETTINGS = Settings(openai_api_key=SecretStr("k"))

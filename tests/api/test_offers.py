@@ -11,10 +11,9 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
 from app.api import examples
-from app.contract.continuation import Continuation
 from app.contract.events import Event, EventPage
 from app.contract.limits import LimitsChange
-from app.contract.requests import RefinementRequest
+from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import Review
 from app.contract.snapshot import Snapshot
 from app.contract.strategies import AnyStrategy

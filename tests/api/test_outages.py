@@ -9,7 +9,7 @@ import httpx
 import pytest
 from redis import Redis
 
-from app.embedded import EmbeddedRedis
+from app.local.embedded import EmbeddedRedis
 from app.main import serve
 from app.settings import Settings
 from tests.api.conftest import running

@@ -19,7 +19,7 @@ from app.contract.limits import Limits
 from app.contract.reviews import Paused
 from app.contract.snapshot import Best, Diff, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
-from app.store.rendering import links
+from app.store.codec import links
 
 ID = "ref_01STORY"
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.cli.client import RECONNECTS, Client
-from app.cli.failures import NotHone, Refused, Unreachable
+from app.cli.errors import NotHone, Refused, Unreachable
 from tests.cli.scripted import Answer, Scripted
 from tests.cli.story import EVENTS, ID, ending, stream
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.cli.progress import Progress
+from app.cli.display import Progress
 from app.contract.events import Changed, Event, EventType, Stopping
 from app.contract.reviews import Reviewed
 from app.contract.status import Status, StopReason

@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.examples import EXAMPLES, request_for
 from benchmarks.playing import Player
 from tests.e2e.town import Town, open_town
-from workers.models.editor import Editor
+from workers.model_registry import Editor
 
 EDITOR = {"generator": "offline:editor", "critic": "offline:editor"}
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import httpx
 
-from app.cli.environment import environment_of
-from app.cli.processes import free_port, url_of
-from app.embedded import EmbeddedRedis
+from app.cli.processes import environment_of, free_port, url_of
+from app.local.embedded import EmbeddedRedis
 from app.settings import Settings
 from benchmarks.model_replies import Behaviour, improving
 from benchmarks.model_server import ModelServer

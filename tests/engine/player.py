@@ -9,7 +9,6 @@ from app.contract.judgement import Finding
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from tests.engine.saying import said
-from workers.engine.briefs import Plan, Replan
 from workers.engine.moves import (
     Ask,
     Call,
@@ -25,6 +24,7 @@ from workers.engine.moves import (
     ToolResult,
     Word,
 )
+from workers.engine.prompt_requests import Plan, Replan
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 

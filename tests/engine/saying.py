@@ -2,7 +2,7 @@
 
 import json
 
-from workers.engine.briefs import (
+from workers.engine.prompt_requests import (
     Answer,
     Brief,
     CheckSteps,

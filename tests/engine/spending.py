@@ -10,7 +10,8 @@ from app.contract.chains import chain_of
 from app.contract.requests import RefinementRequest
 from tests.engine.player import Player, Refusal, verdict
 from tests.engine.saying import checklist, questions, revised, said, steps
-from workers.engine.briefs import (
+from workers.engine.moves import Ask
+from workers.engine.prompt_requests import (
     Brief,
     CheckSteps,
     Judge,
@@ -21,7 +22,6 @@ from workers.engine.briefs import (
     Replan,
     Vote,
 )
-from workers.engine.moves import Ask
 
 ITERATION = re.compile(r"(?:(?P<search>.*)/)?iterations/(?P<number>\d+)")
 TEXT = "\n".join(f"- Point {n} of all that has to be said about refunds." for n in range(1, 31))

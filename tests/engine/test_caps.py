@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from app.contract.calls import AGAIN, at_most
 from tests.engine.player import Refusal
 from tests.engine.spending import DRAFTS, ITERATION, KINDS, Spender, spent_on
-from workers.engine.briefs import Answer, Judge
 from workers.engine.moves import Ask, Judged, StepFailed, Stop, Word
+from workers.engine.prompt_requests import Answer, Judge
 
 CRITICS = [{}, {"samples": 2}, {"samples": 2, "panel": [{"name": "one"}, {"name": "two"}]}]
 REVIEWS = [None, {"when": "each_iteration"}, {"when": "before_completion"}]

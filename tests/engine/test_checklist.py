@@ -11,9 +11,9 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from tests.engine.player import Player, Refusal, drafts, request, verdict
 from workers.engine.asking import Unreadable
-from workers.engine.briefs import Judge
-from workers.engine.checklist import criteria_in
 from workers.engine.moves import StepFailed, Stop
+from workers.engine.pipeline import criteria_in
+from workers.engine.prompt_requests import Judge
 
 NAMES = ("deadline", "card", "tone")
 LISTED = [{"name": name, "description": f"Is the {name} right?"} for name in NAMES]

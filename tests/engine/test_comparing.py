@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from app.contract.comparisons import Comparison
-from app.contract.judgement import Finding, OnFail
+from app.contract.judgement import Comparison, Finding, OnFail
 from tests.engine.player import Player, drafts, player, request, verdict
 from tests.engine.saying import preference
-from workers.engine.briefs import Compare
 from workers.engine.moves import StepFailed, Stop
+from workers.engine.prompt_requests import Compare
 from workers.engine.search import Outcome
 
 OWN = "We refund."

@@ -6,8 +6,8 @@ import pytest
 
 from app.contract.status import StopReason
 from tests.engine.player import Player, judged_by, player, request
-from workers.engine.briefs import Amend, Revise
 from workers.engine.moves import StepFailed
+from workers.engine.prompt_requests import Amend, Revise
 
 DRAFT = "We refund within 14 days. We never refund cash."
 FULL = "We refund within two weeks, and never in cash."

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.edits import in_order, lacking
+from app.contract.drafts import in_order, lacking
 from workers.engine.edits import CannotApply, Edit, applied, between, restored
 
 TEXT = "We refund within 14 days. We refund cards.\nCash is not refunded.\n"

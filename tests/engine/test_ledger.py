@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.contract.judgement import Finding
-from workers.engine.ledger import MOST, NO_ISSUES, Ledger
+from workers.engine.issue_tracker import MOST, NO_ISSUES, Ledger
 
 SAME = [
     ("The 30-day limit is not stated.", "Does not state the 30-day limit."),

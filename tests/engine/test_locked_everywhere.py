@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.edits import lacking
+from app.contract.drafts import lacking
 from tests.engine.player import judged_by, request
 from workers.engine.moves import StepFailed, Stop
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.engine.player import Player, player, request
-from workers.engine.briefs import Derive
 from workers.engine.moves import StepFailed, Stop
-from workers.engine.outcomes import Outcome
+from workers.engine.prompt_requests import Derive
+from workers.engine.search import Outcome
 
 ORDERED = [
     {"name": "subject", "instructions": "A subject line for this e-mail."},

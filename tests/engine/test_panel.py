@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.contract.judging import Critics
+from app.contract.critics import Critics
 from tests.engine.player import Player, Refusal, drafts, request, verdict
 from workers.engine.moves import Judged, Scored, StepFailed, Stop
 from workers.engine.search import Outcome

@@ -11,8 +11,8 @@ from app.contract.calls import AGAIN
 from tests.engine.player import Player, drafts, request, verdict
 from tests.engine.saying import plan, revised, step
 from tests.engine.test_plan_execute import LOOK_UP
-from workers.engine.briefs import Plan, Replan
 from workers.engine.moves import Call, StepFailed, ToolResult
+from workers.engine.prompt_requests import Plan, Replan
 
 STEPS = st.lists(
     st.sampled_from(["Think."]) | st.integers(1, 3).map(lambda n: step("Look.", "look_up", id=n)),

@@ -10,8 +10,8 @@ from app.contract.judgement import Finding
 from app.contract.reviews import ReviewAction
 from app.contract.status import StopReason
 from tests.engine.player import Player, Refusal, drafts, judged_by, player, request, verdict
-from workers.engine.briefs import Judge, Revise
 from workers.engine.moves import Judged, Review, Stop, Word
+from workers.engine.prompt_requests import Judge, Revise
 from workers.engine.reviewing import MOST_ROUNDS
 from workers.engine.search import Outcome
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from pydantic import ValidationError
 
+from app.contract.drafts import sections_of
 from app.contract.requests import RefinementRequest
-from app.contract.sections import sections_of
 from app.contract.status import StopReason
 from tests.engine.player import Player, judged_by, request
 from workers.engine.moves import Judged, StepFailed, Stop

@@ -8,14 +8,12 @@ from typing import Any
 from app.contract.requests import QUALITY
 from benchmarks.model_replies import Asked, Behaviour, Reply
 from benchmarks.model_server import ModelServer
-from workers.engine.briefs import Brief, Judge, Task, Write
+from workers.engine.prompt_requests import Brief, Judge, Task, Write
 from workers.engine.prompts import render
-from workers.models.http import Transport, open_transport
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
-from workers.models.remote import Remote
-from workers.models.retries import Patience
-from workers.models.wire import Dialect
+from workers.models.remote import Dialect, Remote
+from workers.outbound.transport import Patience, Transport, open_transport
 
 TASK = Task("Explain the refund policy.", None, (QUALITY,))
 PATIENCE = Patience(total_s=20.0, backoff_s=0.01)

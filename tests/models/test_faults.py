@@ -24,7 +24,7 @@ from benchmarks.model_replies import (
 )
 from tests.models.asking import PATIENCE, REPLY_BYTES, call, in_turn, serving
 from workers.models.port import ModelError, ModelRefused, ModelUnavailable, UnreadableReply
-from workers.models.retries import Patience
+from workers.outbound.transport import Patience
 
 HASTY = replace(PATIENCE, total_s=0.3)
 BUSY = refusal(429, "slow down", ("Retry-After", "0"))

@@ -10,7 +10,7 @@ from app.contract.judgement import Critique
 from benchmarks.model_replies import draft, improving
 from benchmarks.model_server import ModelServer
 from tests.models.asking import TASK, call, serving
-from workers.engine.briefs import Judge, Revise
+from workers.engine.prompt_requests import Judge, Revise
 from workers.engine.similarity import similarity
 
 

@@ -8,8 +8,8 @@ from app.settings import ModelServer, Settings
 from benchmarks.model_replies import Asked, Reply, chat, refusal
 from benchmarks.model_server import ModelServer as Server
 from tests.models.asking import Remembering, call, in_turn
+from workers.model_registry import open_models
 from workers.models.port import ModelError, ModelRefused
-from workers.models.registry import open_models
 from workers.models.scripted import Scripted
 from workers.models.scripted import in_turn as lines
 

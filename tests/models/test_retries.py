@@ -1,6 +1,6 @@
 import pytest
 
-from workers.models.retries import Patience, may_pass, retry_after_s
+from workers.outbound.transport import Patience, may_pass, retry_after_s
 
 NOON = "Wed, 21 Oct 2026 12:00:00 GMT"
 

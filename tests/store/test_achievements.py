@@ -6,8 +6,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from app.contract.events import Draw
 from app.contract.judgement import Usage
-from app.contract.selection import Draw
 from app.contract.status import Status, StopReason
 from app.store import Achieved, Fenced, Fields, Journal, Store, WorkerStore, keys
 from tests.store.stage import (

@@ -7,7 +7,7 @@ from app.contract.events import Event, EventType
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.store import Store, WorkerStore, keys
-from app.store.rendering import snapshot_json
+from app.store.codec import snapshot_json
 from tests.store.stage import (
     COMPLETED,
     JUDGED,

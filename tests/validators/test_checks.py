@@ -19,7 +19,7 @@ from app.contract.validators import (
     RegexValidator,
 )
 from workers.validators import compile_validators
-from workers.validators.aside import Aside
+from workers.validators.check_process import Aside
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_a_process_that_was_killed_is_replaced(aside: Aside) -> None:
 
 def test_the_process_ends_with_its_parent() -> None:
     script = (
-        "from workers.validators.aside import shared\n"
+        "from workers.validators.check_process import shared\n"
         "from app.contract.validators import JsonSchemaValidator as V\n"
         "shared().check(V(kind='json_schema', schema=True), '1')\n"
         "print(shared()._process.pid, flush=True)\n"

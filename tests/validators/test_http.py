@@ -11,8 +11,8 @@ from standardwebhooks import Webhook
 
 from app.contract.validators import HttpValidator
 from tests.neighbour import SECRET, Answer, Pointing, endpoint, saying
-from workers.addresses import is_public, public_socket
-from workers.endpoints import open_endpoints
+from workers.outbound.addresses import is_public, public_socket
+from workers.outbound.guarded_client import open_endpoints
 from workers.validators import ValidatorUnavailable, compile_validators
 from workers.validators.http import MAX_VIOLATIONS, check_http
 from workers.validators.outside import Outside

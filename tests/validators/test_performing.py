@@ -3,8 +3,8 @@
 from app.contract.events import FindingsReply, StepCompleted, StepFailed
 from app.contract.validators import AnyValidator, ContainsValidator, HttpValidator
 from workers.engine.moves import Check
-from workers.models.registry import Models
-from workers.performing import Performer
+from workers.model_registry import Models
+from workers.play.executor import Performer
 from workers.validators import compile_validators
 
 

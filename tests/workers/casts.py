@@ -4,8 +4,7 @@ import json
 
 from tests.engine.saying import contradictions, plan, preference, questions, revised, step, steps
 from tests.workers.stage import Answers, verdict
-from workers.endpoints import EndpointUnavailable
-from workers.engine.briefs import (
+from workers.engine.prompt_requests import (
     Answer,
     CheckSteps,
     Compare,
@@ -17,6 +16,7 @@ from workers.engine.briefs import (
     Vote,
 )
 from workers.models.port import ModelCall, ModelRefused
+from workers.outbound.guarded_client import EndpointUnavailable
 from workers.validators import Outside
 
 

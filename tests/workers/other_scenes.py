@@ -4,7 +4,7 @@ from tests.engine.saying import checklist
 from tests.workers.casts import improving
 from tests.workers.scenes import CLEAR, SCENES, Scene
 from tests.workers.stage import Answers, scores, verdict
-from workers.engine.briefs import Judge, ListCriteria
+from workers.engine.prompt_requests import Judge, ListCriteria
 from workers.models.port import ModelCall, ModelUnavailable
 
 PANEL = [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]

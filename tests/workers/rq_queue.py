@@ -11,7 +11,7 @@ from rq.registry import FailedJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
 from app.queue import JOB, RefinementQueue
-from workers.worker import CoroutineWorker, JobFunction
+from workers.rq.worker import CoroutineWorker, JobFunction
 
 NAME = "hone"
 LIST = "rq:queue:hone"

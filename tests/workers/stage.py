@@ -11,11 +11,10 @@ from typing import Any
 from redis import Redis
 from redis.client import Pipeline
 
-from app.contract.events import Event, Queued
+from app.contract.events import Draw, Event, Queued
 from app.contract.judgement import Usage
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Review
-from app.contract.selection import Draw
 from app.contract.snapshot import Snapshot
 from app.settings import Settings
 from app.store import (
@@ -28,9 +27,9 @@ from app.store import (
     open_store,
     open_worker_store,
 )
-from workers.engine.briefs import Judge
-from workers.jobs import Refinements
+from workers.engine.prompt_requests import Judge
 from workers.models.port import ModelCall, ModelReply
+from workers.play.refinements import Refinements
 from workers.validators import NOTHING, Outside
 
 TENANT = "default"

@@ -14,10 +14,8 @@ from rq.serializers import JSONSerializer
 from rq.worker import Worker
 
 from tests.workers.rq_queue import INTERMEDIATE, NAME, Desk, Jobs, desk_at, until, working
-from workers.bookkeeping import Ledger
-from workers.connections import persistent_client
-from workers.held_job import HeldJob
-from workers.worker import CoroutineWorker
+from workers.rq.registry import HeldJob, Ledger
+from workers.rq.worker import CoroutineWorker, persistent_client
 
 
 async def _rq_info(url: str) -> str:

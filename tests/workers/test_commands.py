@@ -9,7 +9,7 @@ from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
 from tests.workers.stage import TENANT, Stage, pausing_at, scores
-from workers.jobs import Refinements
+from workers.play.refinements import Refinements
 
 
 async def begun(

@@ -7,7 +7,7 @@ from typing import Any
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed
 from app.contract.status import Status, StopReason
 from tests.workers.stage import Answers, Stage, verdict
-from workers.engine.briefs import Judge
+from workers.engine.prompt_requests import Judge
 from workers.models.port import ModelCall, ModelUnavailable
 
 PANEL: dict[str, Any] = {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}

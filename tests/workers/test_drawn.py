@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.contract.selection import Draw
+from app.contract.events import Draw
 from app.store import Achieved
 from tests.workers.stage import TENANT, TEST_MODEL, Stage, scores
 

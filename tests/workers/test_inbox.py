@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.workers.rq_queue import INTERMEDIATE, LIST, NAME, desk_at, until
-from workers.bookkeeping import Ledger
-from workers.connections import persistent_client, single_try_client
-from workers.inbox import Inbox
-from workers.worker import CoroutineWorker
+from workers.rq.dequeue import Inbox
+from workers.rq.registry import Ledger
+from workers.rq.worker import CoroutineWorker, persistent_client, single_try_client
 
 
 @pytest.fixture

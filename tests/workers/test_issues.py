@@ -7,7 +7,7 @@ import pytest
 
 from app.service.iterations import iterations_of
 from tests.workers.stage import TENANT, Answers, Stage
-from workers.engine.briefs import Judge
+from workers.engine.prompt_requests import Judge
 from workers.models.port import ModelCall
 
 LATE, COLD = "Does not state the deadline at all.", "The tone is cold."

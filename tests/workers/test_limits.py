@@ -6,7 +6,7 @@ from app.contract.events import EventType, StepFailed
 from app.contract.judgement import Usage
 from app.contract.status import Status, StopReason
 from tests.workers.stage import Answers, Stage, pausing_at, scores, verdict
-from workers.engine.briefs import Judge
+from workers.engine.prompt_requests import Judge
 from workers.models.port import ModelCall, ModelUnavailable
 
 COSTLY = Usage(calls=1, input_tokens=500, output_tokens=100, cost_usd=0.0)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.workers.stage import Answers, Stage, scores
-from workers.driver import Driver
-from workers.jobs import Refinements
 from workers.models.port import ModelCall
+from workers.play.driver import Driver
+from workers.play.refinements import Refinements
 
 
 @pytest.fixture

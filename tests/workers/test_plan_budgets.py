@@ -14,9 +14,9 @@ from app.contract.tools import MAX_RESULT
 from tests.engine.player import Player, request, verdict
 from tests.engine.saying import plan, revised, step
 from tests.workers.casts import LOOK_UP
-from workers.engine.briefs import Plan, Replan
 from workers.engine.moves import Ask, Call, Stop, ToolResult
-from workers.purse import Purse
+from workers.engine.prompt_requests import Plan, Replan
+from workers.play.budget_guard import Purse
 
 MODEL = ModelChoice(model="openai:gpt-5-mini", max_output_tokens=200)
 MODELS = {"generator": MODEL, "critic": MODEL}

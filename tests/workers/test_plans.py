@@ -11,7 +11,7 @@ from app.contract.status import Status, StopReason
 from tests.engine.saying import plan, revised, step
 from tests.workers.casts import LOOK_UP, planning
 from tests.workers.stage import TENANT, Answers, Stage, pausing_at, verdict
-from workers.engine.briefs import Judge, Plan, Replan
+from workers.engine.prompt_requests import Judge, Plan, Replan
 from workers.models.port import ModelCall
 from workers.validators import Outside
 

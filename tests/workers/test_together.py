@@ -7,14 +7,14 @@ import pytest
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from tests.workers.stage import Answers, Stage, verdict
-from workers.driver import Driver
-from workers.engine.briefs import Judge
 from workers.engine.moves import Together, within
+from workers.engine.prompt_requests import Judge
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 from workers.models.port import ModelCall, ModelUnavailable
-from workers.performing import Performer
-from workers.recorded import read
+from workers.play.driver import Driver
+from workers.play.executor import Performer
+from workers.play.replay import read
 from workers.validators import compile_validators
 
 REQUEST = RefinementRequest(task="Explain refunds.", max_iterations=2)

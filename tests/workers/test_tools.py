@@ -12,11 +12,11 @@ from standardwebhooks import Webhook
 from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
 from tests.neighbour import SECRET, Answer, Pointing, endpoint, saying
-from workers.endpoints import EndpointUnavailable, open_endpoints
 from workers.engine.moves import Call, Check, ToolResult
-from workers.models.registry import Models
-from workers.performing import Performer
-from workers.tools import MOST_FLAWS, Tools
+from workers.model_registry import Models
+from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
+from workers.play.executor import Performer
+from workers.play.tools import MOST_FLAWS, Tools
 from workers.validators import compile_validators
 
 STEP = "ref_1/steps/1/call"

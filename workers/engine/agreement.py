@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from app.contract.answers import answer_in, normalized
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from app.contract.reasoning_strategies import SelfConsistencyStrategy
-from workers.engine.asking import Unreadable, ask, question
-from workers.engine.briefs import Task, Vote
+from workers.engine.asking import Said, Unreadable, ask, question, read_as
 from workers.engine.moves import Check, Draft, Scored, Stop
-from workers.engine.reading import Said, read_as
+from workers.engine.prompt_requests import Task, Vote
 
 SOURCE = "agreement"
 SHOWN = 200

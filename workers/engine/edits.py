@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 
-from app.contract.edits import lacking, locked_spans
+from app.contract.drafts import lacking, locked_spans
 from app.contract.judgement import Span
 
 PIECES = (

@@ -14,13 +14,13 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from app.contract.strategies import SelfCorrectionStrategy
 from workers.engine.agreement import afterwards
-from workers.engine.briefs import Task
-from workers.engine.inner import ALL_PASS, below
+from workers.engine.drafting import Revised, propose
 from workers.engine.judging import judge, validate
 from workers.engine.moves import Draft, Judged, Judgement, Play, Review, Scored, Stop, within
+from workers.engine.prompt_requests import Task
+from workers.engine.reasoning import judge_and_check, redone
 from workers.engine.search import Outcome, Own, Search, Wish
-from workers.engine.stepping import judge_and_check, redone
-from workers.engine.steps import Revised, propose
+from workers.engine.sub_search import ALL_PASS, below
 from workers.engine.verification import judge_and_verify
 
 MOST_ROUNDS = 50

@@ -5,12 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from app.contract.critics import CRITIC
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
-from app.contract.judging import CRITIC
 from app.contract.requests import Criterion
-from workers.engine.asking import Unreadable
+from workers.engine.asking import Said, Unreadable, read_as
 from workers.engine.evidence import Source
-from workers.engine.reading import Said, read_as
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; what follows is dropped."""

@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.contract.judgement import Finding, OnFail, Quotation
-from workers.engine.asking import Unreadable, ask, question
-from workers.engine.briefs import Answer, Contradict, Question, Task
+from workers.engine.asking import Said, Unreadable, ask, question, read_as, text_in
+from workers.engine.drafting import surviving
 from workers.engine.evidence import Source
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Play, Scored, Stop, within
-from workers.engine.reading import Said, read_as, text_in
-from workers.engine.steps import surviving
+from workers.engine.prompt_requests import Answer, Contradict, Question, Task
 
 SOURCE = "verification"
 UNREADABLE = "unreadable_verification"

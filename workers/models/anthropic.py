@@ -7,9 +7,16 @@ that do not know the first are older than it, and newer ones refuse a forced too
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from workers.models.formats import NAMES_OF_JSON, counted, flaw_of, system_text
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.wire import Request, Said, Unwanted
+from workers.models.remote import (
+    NAMES_OF_JSON,
+    Said,
+    Unwanted,
+    counted,
+    flaw_of,
+    system_text,
+)
+from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"
 STRUCTURED = "output_config"

@@ -10,9 +10,16 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
-from workers.models.formats import NAMES_OF_JSON, counted, flaw_of, system_text
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.wire import Request, Said, Unwanted
+from workers.models.remote import (
+    NAMES_OF_JSON,
+    Said,
+    Unwanted,
+    counted,
+    flaw_of,
+    system_text,
+)
+from workers.outbound.transport import Request
 
 JSON_FORMATS = ("json_schema", "json_object")
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from app.contract.judgement import Usage
-from workers.engine.briefs import Brief, Prompt
+from workers.engine.prompt_requests import Brief, Prompt
 
 
 class ModelError(Exception):

@@ -6,7 +6,7 @@ Each kind is one function in one file: a validator of the request and a draft in
 from workers.validators.checks import Checks, compile_validators
 from workers.validators.outside import NOTHING, Outside, open_outside
 from workers.validators.sandbox import RunsAsRoot
-from workers.validators.unavailable import ValidatorUnavailable
+from workers.validators.violation import ValidatorUnavailable
 
 __all__ = [
     "NOTHING",

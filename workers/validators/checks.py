@@ -7,7 +7,7 @@ from itertools import chain
 from app.contract.judgement import Finding, Span
 from app.contract.regexes import PatternError
 from app.contract.validators import AnyValidator, HttpValidator, PythonTestsValidator
-from workers.validators.aside import Aside, shared
+from workers.validators.check_process import Aside, shared
 from workers.validators.http import check_http
 from workers.validators.kinds import Documents, is_quick, reads_documents, violations
 from workers.validators.outside import NOTHING, Outside

@@ -6,9 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.judgement import Span
 from app.contract.validators import HttpValidator
-from workers.endpoints import EndpointUnavailable, Poster
-from workers.validators.unavailable import ValidatorUnavailable
-from workers.validators.violation import Violation, shortened
+from workers.outbound.guarded_client import EndpointUnavailable, Poster
+from workers.validators.violation import ValidatorUnavailable, Violation, shortened
 
 MAX_VIOLATIONS = 20
 MAX_WORDS = 500

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from aiohttp.connector import SocketFactoryType
 
 from app.settings import Settings
-from workers.addresses import public_socket
-from workers.endpoints import Poster, open_endpoints
+from workers.outbound.addresses import public_socket
+from workers.outbound.guarded_client import Poster, open_endpoints
 from workers.validators.sandbox import Sandbox, open_sandbox
 
 

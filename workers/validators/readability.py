@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from app.contract.validators import MEASURES, Measure, ReadabilityValidator
-from workers.models.editor.document import Document, Sentence
-from workers.models.editor.readability import Counts, flesch_kincaid_grade, flesch_reading_ease
-from workers.validators.places import spot
-from workers.validators.violation import Violation
+from workers.text.document import Document, Sentence
+from workers.text.readability import Counts, flesch_kincaid_grade, flesch_reading_ease
+from workers.validators.violation import Violation, spot
 
 FORMULA: Mapping[Measure, tuple[str, Callable[[Counts], float]]] = {
     "reading_ease": ("Flesch reading ease", flesch_reading_ease),

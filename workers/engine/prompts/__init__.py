@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workers.engine.briefs import (
+from workers.engine.prompt_requests import (
     Amend,
     Answer,
     Brief,
@@ -24,44 +24,26 @@ from workers.engine.briefs import (
     Vote,
     Write,
 )
-from workers.engine.prompts import (
-    amend,
-    answer,
-    checklist,
-    compare,
-    contradictions,
-    critique,
-    derive,
-    do,
-    plan,
-    questions,
-    reason,
-    redo,
-    replan,
-    revise,
-    steps,
-    vote,
-    write,
-)
+from workers.engine.prompts import drafting, judging, planning, verification
 
 RENDERERS: Mapping[type[Brief], Callable[[Any], Prompt]] = {
-    Write: write.render,
-    Judge: critique.render,
-    ListCriteria: checklist.render,
-    Revise: revise.render,
-    Amend: amend.render,
-    Question: questions.render,
-    Answer: answer.render,
-    Contradict: contradictions.render,
-    Compare: compare.render,
-    Derive: derive.render,
-    Vote: vote.render,
-    Reason: reason.render,
-    CheckSteps: steps.render,
-    Redo: redo.render,
-    Plan: plan.render,
-    Do: do.render,
-    Replan: replan.render,
+    Write: drafting.render_write,
+    Judge: judging.render_critique,
+    ListCriteria: judging.render_checklist,
+    Revise: drafting.render_revise,
+    Amend: drafting.render_amend,
+    Question: verification.render_questions,
+    Answer: verification.render_answer,
+    Contradict: verification.render_contradictions,
+    Compare: judging.render_compare,
+    Derive: drafting.render_derive,
+    Vote: verification.render_vote,
+    Reason: drafting.render_reason,
+    CheckSteps: verification.render_steps,
+    Redo: drafting.render_redo,
+    Plan: planning.render_plan,
+    Do: planning.render_do,
+    Replan: planning.render_replan,
 }
 
 

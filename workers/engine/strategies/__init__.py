@@ -1,11 +1,12 @@
 """The strategies by their kind. One file each."""
 
-from app.contract.edits import in_order
+from app.contract.drafts import in_order
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.validators import JsonSchemaValidator
-from workers.engine.briefs import Task
 from workers.engine.moves import Play
+from workers.engine.pipeline import Strategy, whole
+from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome
 from workers.engine.strategies.best_of_n import best_of_n
 from workers.engine.strategies.chain_of_verification import chain_of_verification
@@ -18,7 +19,6 @@ from workers.engine.strategies.reasoning_revision import reasoning_revision
 from workers.engine.strategies.self_consistency import self_consistency
 from workers.engine.strategies.self_correction import self_correction
 from workers.engine.strategies.stepwise import stepwise
-from workers.engine.whole import Strategy, whole
 
 STRATEGIES: dict[str, Strategy] = {
     "iterative": iterative,

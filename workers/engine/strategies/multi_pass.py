@@ -6,8 +6,10 @@ from app.contract.criteria import Criterion
 from app.contract.limits import Limits
 from app.contract.parted_strategies import MultiPassStrategy, Pass
 from app.contract.status import StopReason
-from workers.engine.briefs import Task
-from workers.engine.inner import (
+from workers.engine.moves import StepFailed, Stop
+from workers.engine.prompt_requests import Task
+from workers.engine.search import Outcome, Own, Search
+from workers.engine.sub_search import (
     closing_with,
     going_on,
     passes_as_it_is,
@@ -15,8 +17,6 @@ from workers.engine.inner import (
     starting_from,
     with_instruction,
 )
-from workers.engine.moves import StepFailed, Stop
-from workers.engine.search import Outcome, Own, Search
 
 
 async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:

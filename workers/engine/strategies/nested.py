@@ -4,14 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.contract.drafts import sha256_of
+from app.contract.drafts import sections_of, sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
-from app.contract.sections import sections_of
 from app.contract.status import StopReason
 from app.contract.strategies import NestedStrategy
-from workers.engine.briefs import Task
-from workers.engine.inner import (
+from workers.engine.drafting import Survivors, survivors
+from workers.engine.moves import Check, Draft, Play, Scored, Stop
+from workers.engine.prompt_requests import Task
+from workers.engine.search import Outcome, Own, Search
+from workers.engine.sub_search import (
     below,
     closing,
     going_on,
@@ -20,9 +22,6 @@ from workers.engine.inner import (
     starting_from,
     with_instruction,
 )
-from workers.engine.moves import Check, Draft, Play, Scored, Stop
-from workers.engine.search import Outcome, Own, Search
-from workers.engine.steps import Survivors, survivors
 
 Body = Callable[[Task, Limits, Any], Play[Outcome]]
 

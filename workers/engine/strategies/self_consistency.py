@@ -7,10 +7,10 @@ from app.contract.limits import Limits
 from app.contract.reasoning_strategies import SelfConsistencyStrategy
 from app.contract.status import StopReason
 from workers.engine.agreement import Sample, afterwards, sampled, scored, voted
-from workers.engine.briefs import Task
+from workers.engine.drafting import propose, survivors
 from workers.engine.moves import Scored, within
+from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import propose, survivors
 
 
 async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStrategy) -> Outcome:

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+from app.contract.drafts import sections_of
 from app.contract.limits import Limits
 from app.contract.parted_strategies import Stage, StepwiseStrategy
 from app.contract.requests import ContextDocument
-from app.contract.sections import sections_of
 from app.contract.status import StopReason
-from workers.engine.briefs import Task
-from workers.engine.inner import (
+from workers.engine.drafting import write
+from workers.engine.moves import StepFailed, Stop, Together, within
+from workers.engine.prompt_requests import Task
+from workers.engine.search import Outcome, Own, Search
+from workers.engine.sub_search import (
     closing_with,
     going_on,
     passes_as_it_is,
@@ -16,9 +19,6 @@ from workers.engine.inner import (
     starting_from,
     with_instruction,
 )
-from workers.engine.moves import StepFailed, Stop, Together, within
-from workers.engine.search import Outcome, Own, Search
-from workers.engine.steps import write
 
 
 async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome:
