@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI
 
 from app.api import journal, offers, openapi, problems, refinements
-from app.api.server import BodyLimit, Server, configured
+from app.api.server import ApiServer, BodyLimit, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
-from app.service import Admission, Casting, Doors, Selection, Service, Watching
+from app.service import Admission, ModelRoles, Selection, Service, Shutdown, Watching
 from app.service.admission import switched_off
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_wakeups
@@ -40,13 +40,13 @@ class Api(FastAPI):
         return self.openapi_schema
 
 
-def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
+def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
     """Return the API, which connects when it starts up; closing `doors` ends streams and waits.
 
     Raises ValueError for settings that contradict each other.
     """
-    doors = doors or Doors()
-    casting, off = Casting(settings), switched_off(settings)
+    shutdown = shutdown or Shutdown()
+    model_roles, off = ModelRoles(settings), switched_off(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Service]]:
@@ -54,10 +54,10 @@ def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
             open_store(settings, RefinementQueue(settings.queue)) as store,
             open_wakeups(settings) as wakeups,
         ):
-            watching = Watching(store, wakeups, doors)
+            watching = Watching(store, wakeups, shutdown)
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
-            yield {"service": Service(store, watching, Admission(casting, off), selection)}
-            doors.close()
+            yield {"service": Service(store, watching, Admission(model_roles, off), selection)}
+            shutdown.close()
 
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
@@ -72,9 +72,9 @@ def serve(settings: Settings) -> int:
 
     Waits half a minute for a Redis that cannot be reached; one that would lose records is refused.
     """
-    doors = Doors()
+    shutdown = Shutdown()
     try:
-        server = Server(configured(create_app(settings, doors), settings), doors.close)
+        server = ApiServer(configured(create_app(settings, shutdown), settings), shutdown.close)
         asyncio.run(_reachable(settings))
     except (Unavailable, UnusableRedis, ValueError) as error:
         _log.error("cannot start: %s", error)

@@ -18,7 +18,7 @@ from workers.models.anthropic import Anthropic
 from workers.models.openai import OpenAI
 from workers.models.port import Model, ModelCall, ModelRefused, ModelReply
 from workers.models.remote import Remote
-from workers.outbound.transport import Patience, Transport, open_transport
+from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
 NAMED = "HONE_PROVIDER_{0}_BASE_URL and HONE_PROVIDER_{0}_API_KEY"
 
@@ -33,13 +33,13 @@ class Editor:
         """Answer in a thread of its own. Raises `ModelRefused` for what the editor cannot do."""
         loop, usage = asyncio.get_running_loop(), Usage(calls=1)
         try:
-            text = await loop.run_in_executor(_editor_threads(), answer, call.brief)
+            text = await loop.run_in_executor(_editor_threads(), answer, call.prompt_request)
         except EditorCannot as error:
             raise ModelRefused(str(error), usage) from None
         return ModelReply(text=text, model=EDITOR, usage=usage)
 
 
-class Keyless:
+class MissingKey:
     """Stands where a provider's own server would refuse every call."""
 
     def __init__(self, name: str) -> None:
@@ -54,7 +54,7 @@ class Keyless:
         )
 
 
-class Models:
+class ModelRegistry:
     """Models by provider; the name of a model is `provider:name`."""
 
     def __init__(self, models: Mapping[str, Model]) -> None:
@@ -78,14 +78,14 @@ class Models:
 
 
 @asynccontextmanager
-async def open_models(settings: Settings, **more: Model) -> AsyncIterator[Models]:
+async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelRegistry]:
     """Keep every model that settings name within reach, on one transport.
 
     `more` are models by provider, in addition or instead: `scripted=Scripted(...)`.
     """
-    patience = Patience(total_s=settings.model_timeout_s)
-    async with open_transport(patience, settings.max_reply_bytes) as transport:
-        yield Models({"offline": Editor(), **_remote(settings, transport), **more})
+    retry_policy = RetryPolicy(total_s=settings.model_timeout_s)
+    async with open_transport(retry_policy, settings.max_reply_bytes) as transport:
+        yield ModelRegistry({"offline": Editor(), **_remote(settings, transport), **more})
 
 
 def _remote(settings: Settings, transport: Transport) -> dict[str, Model]:
@@ -98,7 +98,7 @@ def _remote(settings: Settings, transport: Transport) -> dict[str, Model]:
     models["openai"] = Remote("openai", openai, transport)
     models["anthropic"] = Remote("anthropic", anthropic, transport)
     return models | {
-        name: Keyless(name) for name in ("openai", "anthropic") if _lacks_key(settings, name)
+        name: MissingKey(name) for name in ("openai", "anthropic") if _lacks_key(settings, name)
     }
 
 

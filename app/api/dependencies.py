@@ -28,7 +28,7 @@ from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest, MalformedHeader
 from app.contract.limits import LimitsChange
 from app.contract.requests import Continuation, RefinementRequest
-from app.contract.reviews import Review
+from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
 from app.service import Service
 
@@ -39,24 +39,24 @@ C = TypeVar("C", bound=Contract)
 
 
 @dataclass(frozen=True, slots=True)
-class Body(Generic[C]):
+class RequestBody(Generic[C]):
     """A body that was understood, and the SHA-256 (hex) of its bytes."""
 
     content: C
     sha256: str
 
 
-def body_of(contract: type[C]) -> Callable[[Request], Awaitable[Body[C]]]:
+def body_of(contract: type[C]) -> Callable[[Request], Awaitable[RequestBody[C]]]:
     """Return a dependency that reads a body as `contract`."""
 
-    async def read(request: Request) -> Body[C]:
+    async def read(request: Request) -> RequestBody[C]:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/json" and not (
             media_type.startswith("application/") and media_type.endswith("+json")
         ):
             raise UnsupportedMediaType("send the body as Content-Type: application/json")
         raw = await request.body()
-        return Body(parsed(contract, raw), sha256(raw).hexdigest())
+        return RequestBody(parsed(contract, raw), sha256(raw).hexdigest())
 
     return read
 
@@ -201,13 +201,13 @@ RefinementId = Annotated[
         examples=["ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"],
     ),
 ]
-Submission = Annotated[Body[RefinementRequest], Depends(body_of(RefinementRequest))]
-ReviewBody = Annotated[Body[Review], Depends(body_of(Review))]
-ContinuationBody = Annotated[Body[Continuation], Depends(body_of(Continuation))]
-Change = Annotated[Body[LimitsChange], Depends(body_of(LimitsChange))]
+Submission = Annotated[RequestBody[RefinementRequest], Depends(body_of(RefinementRequest))]
+ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecision))]
+ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]
+Change = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange))]
 IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]
 PreferredWait = Annotated[int | None, Depends(_prefer)]
-Seen = Annotated[Container[int] | None, Depends(_seen)]
+SeenEvents = Annotated[Container[int] | None, Depends(_seen)]
 After = Annotated[int, Depends(_after)]
 EventsAs = Annotated[str, Depends(_events_as)]
 Wait = Annotated[

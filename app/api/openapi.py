@@ -20,7 +20,7 @@ from app.contract.errors import HoneError, NotFound, Problem
 from app.contract.events import EventPage
 from app.contract.limits import LimitsChange
 from app.contract.requests import Continuation, RefinementRequest
-from app.contract.reviews import Review
+from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
 
 Responses = dict[int | str, dict[str, Any]]
@@ -145,7 +145,7 @@ REPORTED: Responses = {
 }
 
 
-UNSEEN = (Problem, RefinementRequest, LimitsChange, Review, Continuation)
+UNSEEN = (Problem, RefinementRequest, LimitsChange, ReviewDecision, Continuation)
 """Schemas that FastAPI does not see: what is read and refused by hand."""
 
 FOREIGN = {"HTTPValidationError", "ValidationError"}

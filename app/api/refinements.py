@@ -13,7 +13,7 @@ from app.api.dependencies import (
     PreferredWait,
     RefinementId,
     ReviewBody,
-    Seen,
+    SeenEvents,
     Submission,
     Tenant,
     TheService,
@@ -34,7 +34,7 @@ from app.contract.errors import (
 )
 from app.contract.limits import Limits, LimitsChange
 from app.contract.requests import Continuation, RefinementRequest
-from app.contract.reviews import Review
+from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot, SnapshotPage
 
 router = APIRouter(prefix="/v1/refinements", tags=["refinements"])
@@ -103,7 +103,7 @@ async def get(
     refinement_id: RefinementId,
     tenant: Tenant,
     service: TheService,
-    seen: Seen,
+    seen: SeenEvents,
     response: Response,
     wait: Wait = 0,
 ) -> Snapshot | Response:
@@ -189,7 +189,7 @@ async def request(
     status_code=202,
     responses=ACCEPTED
     | problems(MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch),
-    openapi_extra=body(Review, examples.REVIEWS),
+    openapi_extra=body(ReviewDecision, examples.REVIEWS),
 )
 async def review(
     refinement_id: RefinementId,

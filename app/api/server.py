@@ -181,7 +181,7 @@ def _announced(scope: Scope) -> int:
     return int(length) if length.isdecimal() and length.isascii() else 0
 
 
-class Server(uvicorn.Server):
+class ApiServer(uvicorn.Server):
     """A server that calls `close_streams` at the first signal, before it waits for connections."""
 
     def __init__(self, config: uvicorn.Config, close_streams: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
-from app.cli.errors import NotHone, Refused, Unreachable
+from app.cli.errors import NotHone, RequestRejected, ServerUnreachable
 from app.contract import Contract
 from app.contract.errors import Problem
 from app.contract.events import DATA_OF, Event, EventType
@@ -99,7 +99,7 @@ RECONNECTS = 30  # in a row and a second apart: a server may be started again me
 ReportFormat = Literal["md", "html"]
 MEDIA_TYPES: dict[ReportFormat, str] = {"md": "text/markdown", "html": "text/html"}
 
-Reply = TypeVar("Reply", bound=Contract)
+Parsed = TypeVar("Parsed", bound=Contract)
 
 
 class Client:
@@ -160,7 +160,7 @@ class Client:
         query = {"from": before, "to": after}
         try:
             response = self._send("GET", f"{_path(refinement_id)}/diff", params=query)
-        except Refused as refused:
+        except RequestRejected as refused:
             if refused.problem.status == 404:
                 return None
             raise
@@ -193,7 +193,7 @@ class Client:
             except httpx.TransportError as error:
                 failures += 1
                 if failures > RECONNECTS:
-                    raise Unreachable(self._server, error) from error
+                    raise ServerUnreachable(self._server, error) from error
             except ValueError as error:
                 raise NotHone(self._server) from error
             yield None
@@ -219,19 +219,19 @@ class Client:
                 raise httpx.ReadError(f"answered {response.status_code}", request=response.request)
             if response.is_error:
                 response.read()
-                raise Refused(problem_of(response))
+                raise RequestRejected(problem_of(response))
             yield from messages(response.iter_bytes())
 
     def _send(self, method: str, url: str, **options: Any) -> httpx.Response:
         try:
             response = self._http.request(method, url, **options)
         except httpx.TransportError as error:
-            raise Unreachable(self._server, error) from error
+            raise ServerUnreachable(self._server, error) from error
         if response.is_error:
-            raise Refused(problem_of(response))
+            raise RequestRejected(problem_of(response))
         return response
 
-    def _read(self, model: type[Reply], response: httpx.Response) -> Reply:
+    def _read(self, model: type[Parsed], response: httpx.Response) -> Parsed:
         try:
             return model.model_validate_json(response.content, extra="ignore")
         except ValidationError as error:

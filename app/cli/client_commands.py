@@ -16,15 +16,15 @@ from app.cli.formatting import say
 from app.cli.processes import url_of
 from app.cli.root import (
     INTERRUPTED,
-    Follow,
-    Json,
-    MaxIterations,
-    Model,
-    RefinementId,
-    ReviewWhen,
-    Server,
-    Strategy,
-    Threshold,
+    JsonOption,
+    MaxIterationsOption,
+    ModelOption,
+    RefinementIdArgument,
+    ReviewWhenOption,
+    ServerOption,
+    StrategyOption,
+    ThresholdOption,
+    WatchOption,
     app,
     console,
     read_settings,
@@ -35,7 +35,7 @@ from app.contract.status import Status
 
 
 @dataclass(frozen=True)
-class Wishes:
+class SubmitOptions:
     """What was asked for on the command line; None is not asked for."""
 
     task: str | None = None
@@ -47,7 +47,9 @@ class Wishes:
     review: str | None = None
 
 
-def request_of(draft: str | None, wishes: Wishes, started_from: dict[str, Any]) -> dict[str, Any]:
+def request_of(
+    draft: str | None, wishes: SubmitOptions, started_from: dict[str, Any]
+) -> dict[str, Any]:
     """Return the body to submit: `started_from` with everything replaced that was asked for.
 
     The server says what is wrong with it.
@@ -58,7 +60,7 @@ def request_of(draft: str | None, wishes: Wishes, started_from: dict[str, Any]) 
     return started_from | given
 
 
-def wished(wishes: Wishes) -> dict[str, Any]:
+def wished(wishes: SubmitOptions) -> dict[str, Any]:
     """Return what was asked for as the fields of a body."""
     asked: dict[str, Any] = {
         "task": wishes.task,
@@ -116,14 +118,14 @@ def submit(
             help="What it is judged on; repeatable. auto: a critic lists it.",
         ),
     ] = None,
-    threshold: Threshold = None,
-    max_iterations: MaxIterations = None,
-    model: Model = None,
-    strategy: Strategy = None,
-    review: ReviewWhen = None,
-    json: Json = None,
-    follow: Follow = False,
-    server: Server = None,
+    threshold: ThresholdOption = None,
+    max_iterations: MaxIterationsOption = None,
+    model: ModelOption = None,
+    strategy: StrategyOption = None,
+    review: ReviewWhenOption = None,
+    json: JsonOption = None,
+    follow: WatchOption = False,
+    server: ServerOption = None,
 ) -> None:
     """Submit a text to be improved, and print the id of its refinement.
 
@@ -131,7 +133,9 @@ def submit(
     """
     started_from = read_request(json, sys.stdin.buffer) if json else {}
     draft = read_text(file, sys.stdin.buffer) if file else None
-    wishes = Wishes(task, criterion or (), threshold, max_iterations, model, strategy, review)
+    wishes = SubmitOptions(
+        task, criterion or (), threshold, max_iterations, model, strategy, review
+    )
     with connected(server) as client:
         submitted = client.submit(request_of(draft, wishes, started_from))
         say(console(), submitted.id)
@@ -140,7 +144,7 @@ def submit(
 
 
 @app.command(name="watch")
-def watch_command(refinement_id: RefinementId, server: Server = None) -> None:
+def watch_command(refinement_id: RefinementIdArgument, server: ServerOption = None) -> None:
     """Show a refinement until it has ended. Exit code: 0; 1 if it failed or was canceled."""
     with connected(server) as client:
         watch_to_the_end(client, refinement_id)
@@ -148,9 +152,9 @@ def watch_command(refinement_id: RefinementId, server: Server = None) -> None:
 
 @app.command()
 def get(
-    refinement_id: RefinementId,
+    refinement_id: RefinementIdArgument,
     draft: Annotated[bool, typer.Option("--draft", help="Only the text of the result.")] = False,
-    server: Server = None,
+    server: ServerOption = None,
 ) -> None:
     """Print a refinement as JSON."""
     with connected(server) as client:
@@ -165,7 +169,7 @@ def get(
 
 
 @app.command()
-def cancel(refinement_id: RefinementId, server: Server = None) -> None:
+def cancel(refinement_id: RefinementIdArgument, server: ServerOption = None) -> None:
     """Cancel a refinement, and print its status."""
     with connected(server) as client:
         say(console(), client.cancel(refinement_id).status)
@@ -192,7 +196,7 @@ ACTIONS = get_args(get_args(ReviewAction)[0])
 
 
 @app.command()
-def finish(refinement_id: RefinementId, server: Server = None) -> None:
+def finish(refinement_id: RefinementIdArgument, server: ServerOption = None) -> None:
     """Let a refinement end with its best draft so far, and print its status."""
     with connected(server) as client:
         say(console(), client.finish(refinement_id).status)
@@ -200,7 +204,7 @@ def finish(refinement_id: RefinementId, server: Server = None) -> None:
 
 @app.command()
 def review(
-    refinement_id: RefinementId,
+    refinement_id: RefinementIdArgument,
     action: Annotated[
         str | None,
         typer.Argument(
@@ -218,7 +222,7 @@ def review(
     key: Annotated[
         str | None, typer.Option(help="Key of the review that is meant, to be sure.")
     ] = None,
-    server: Server = None,
+    server: ServerOption = None,
 ) -> None:
     """Answer a paused refinement, and print its status; without an ACTION show what is asked."""
     text = read_text(draft, sys.stdin.buffer) if draft else None
@@ -235,23 +239,23 @@ def review(
 
 @app.command(name="continue")
 def continue_(
-    refinement_id: RefinementId,
+    refinement_id: RefinementIdArgument,
     *,
-    threshold: Threshold = None,
-    max_iterations: MaxIterations = None,
-    model: Model = None,
-    strategy: Strategy = None,
-    review: ReviewWhen = None,
-    json: Json = None,
-    follow: Follow = False,
-    server: Server = None,
+    threshold: ThresholdOption = None,
+    max_iterations: MaxIterationsOption = None,
+    model: ModelOption = None,
+    strategy: StrategyOption = None,
+    review: ReviewWhenOption = None,
+    json: JsonOption = None,
+    follow: WatchOption = False,
+    server: ServerOption = None,
 ) -> None:
     """Start a new refinement from the result of one that has ended, and print its id.
 
     Exit code: 0; with --watch 1 if it failed or was canceled.
     """
     different: dict[str, Any] = read_request(json, sys.stdin.buffer) if json else {}
-    wishes = Wishes(None, (), threshold, max_iterations, model, strategy, review)
+    wishes = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
     different |= wished(wishes)
     with connected(server) as client:
         child = client.continue_(refinement_id, different)
@@ -272,7 +276,7 @@ def _show_pending(client: Client, refinement_id: str) -> None:
 
 @app.command()
 def report(
-    refinement_id: RefinementId,
+    refinement_id: RefinementIdArgument,
     *,
     html: Annotated[
         bool, typer.Option("--html", help="As a page that stands alone, not as Markdown.")
@@ -280,7 +284,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write it, not to the terminal.")
     ] = None,
-    server: Server = None,
+    server: ServerOption = None,
 ) -> None:
     """Tell what was asked, what happened and what came of it, as Markdown."""
     with connected(server) as client:

@@ -246,7 +246,7 @@ def display_on(console: Console, refinement_id: str) -> Display:
     """What suits the console."""
     if console.is_terminal:
         return LiveTable(console, refinement_id)
-    return Lines(console, refinement_id)
+    return LineDisplay(console, refinement_id)
 
 
 class LiveTable:
@@ -272,7 +272,7 @@ class LiveTable:
         self._live.__exit__(kind, error, trace)
 
 
-class Lines:
+class LineDisplay:
     """A line for everything new, for logs and pipes."""
 
     def __init__(self, console: Console, refinement_id: str) -> None:

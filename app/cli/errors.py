@@ -14,7 +14,7 @@ class CliError(Exception):
     """Shown as it is; the command ends with exit code 1."""
 
 
-class Unreachable(CliError):
+class ServerUnreachable(CliError):
     """No server answers, or it has stopped answering."""
 
     def __init__(self, server: str, cause: Exception) -> None:
@@ -22,7 +22,7 @@ class Unreachable(CliError):
         super().__init__(f"{server} cannot be reached: {reason}\nIs `hone serve` running there?")
 
 
-class Refused(CliError):
+class RequestRejected(CliError):
     """The server answered with a problem (RFC 9457)."""
 
     def __init__(self, problem: Problem) -> None:

@@ -124,7 +124,7 @@ def wait_until_ready(client: Client, meanwhile: Callable[[], None]) -> None:
         time.sleep(0.1)
 
 
-class Vigil:
+class CrashWatch:
     """Watches over a service that nobody else looks after: a crash in it is the end."""
 
     def __init__(self) -> None:

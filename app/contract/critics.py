@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from app.contract import Contract
-from app.contract.models import Role
+from app.contract.models import ModelSpec
 
 CRITIC = "critic"
 
@@ -29,7 +29,7 @@ class PanelMember(Contract):
     """One critic among several."""
 
     name: CriticName
-    model: Role | None = Field(None, description="`models.critic` if null.")
+    model: ModelSpec | None = Field(None, description="`models.critic` if null.")
     perspective: str = Field("", max_length=500, description="Whose eyes it reads with.")
     adversarial: bool = Field(
         False, description="Whether its part is to look for what is wrong; it scores as honestly."

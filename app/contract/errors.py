@@ -109,7 +109,7 @@ class Unavailable(HoneError):
     code, status, title = "unavailable", 503, "The service is unavailable"
 
 
-class Misfit(ValueError):
+class FieldConflict(ValueError):
     """What does not fit; `pointer` (RFC 6901, from where it is raised) says what to change."""
 
     def __init__(self, pointer: str, message: str) -> None:

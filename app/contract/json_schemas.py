@@ -167,7 +167,7 @@ DIALECTS = {
 }
 LATEST = next(iter(DIALECTS))
 
-Schema = dict[str, Any] | bool
+JsonSchema = dict[str, Any] | bool
 Error = tuple[tuple[str | int, ...], str]
 """Where in the schema, as a path, and what is wrong there."""
 
@@ -176,7 +176,7 @@ class SchemaError(ValueError):
     """The schema cannot be used at all; the text says why."""
 
 
-def errors_in(schema: Schema, max_values: int = MAX_VALUES) -> tuple[tuple[Error, ...], int]:
+def errors_in(schema: JsonSchema, max_values: int = MAX_VALUES) -> tuple[tuple[Error, ...], int]:
     """Return what is wrong with a schema, at most `MAX_ERRORS`, and how many values it has.
 
     A schema that can be used has at most `max_values` values, `MAX_DEPTH` levels and no infinity,
@@ -196,12 +196,12 @@ def errors_in(schema: Schema, max_values: int = MAX_VALUES) -> tuple[tuple[Error
         return (((), "the schema is nested too deeply"),), size
 
 
-def validator_for(schema: Schema) -> Any:
+def validator_for(schema: JsonSchema) -> Any:
     """Return a jsonschema validator of the schema's dialect. Raises `SchemaError`."""
     return _dialect(_dialect_of(schema))(schema, registry=EMPTY_REGISTRY)
 
 
-def _dialect_of(schema: Schema) -> str:
+def _dialect_of(schema: JsonSchema) -> str:
     named = LATEST if isinstance(schema, bool) else schema.get("$schema", LATEST)
     uri = named.removesuffix("#") if isinstance(named, str) else ""
     if uri not in DIALECTS:
@@ -247,7 +247,7 @@ def _children(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def _against_meta_schema(schema: Schema) -> Iterator[Error]:
+def _against_meta_schema(schema: JsonSchema) -> Iterator[Error]:
     dialect = _dialect(_dialect_of(schema))
     meta = dialect(dialect.META_SCHEMA, registry=EMPTY_REGISTRY, format_checker=_FORMATS)
     for error in meta.iter_errors(schema):
@@ -255,7 +255,7 @@ def _against_meta_schema(schema: Schema) -> Iterator[Error]:
         yield tuple(error.absolute_path), reason
 
 
-def _dead_references(schema: Schema) -> Iterator[Error]:
+def _dead_references(schema: JsonSchema) -> Iterator[Error]:
     specification = specification_with(_dialect_of(schema))
     root = specification.create_resource(schema)
     registry = _PUBLISHED.with_resource(root.id() or "", root).crawl()

@@ -42,7 +42,7 @@ class ReviewPlan(Contract):
     )
 
 
-class Review(Contract):
+class ReviewDecision(Contract):
     """A person's word about the draft under review."""
 
     action: ReviewAction

@@ -16,7 +16,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
-from app.local.parent_death import tethered
+from app.local.parent_death import dying_with_parent
 from app.local.redis_binary import RedisBinary, find_redis
 from app.local.redis_home import EmbeddedRedisError, RedisHome
 
@@ -115,7 +115,7 @@ class EmbeddedRedis:
         }
         with self._home.new_log().open("wb") as log:
             process = subprocess.Popen(  # noqa: S603 - a program that find_redis has chosen
-                tethered([str(self._binary.path), *self._options()], signal.SIGTERM),
+                dying_with_parent([str(self._binary.path), *self._options()], signal.SIGTERM),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -15,7 +15,7 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 
 
-def tethered(command: Sequence[str], at_death: signal.Signals) -> list[str]:
+def dying_with_parent(command: Sequence[str], at_death: signal.Signals) -> list[str]:
     """The command that runs `command` and sends it `at_death` once this process has died.
 
     The program keeps the launcher's process id, descriptors and environment. Only Linux can do

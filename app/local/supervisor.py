@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import IO, Protocol, Self
 
 from app.local.embedded import EmbeddedRedis
-from app.local.parent_death import tethered
+from app.local.parent_death import dying_with_parent
 
 Emit = Callable[[str, str], None]
 """Takes a line of output and the name of who wrote it first; called from several threads."""
@@ -56,7 +56,7 @@ class Child:
         """Start it; what an earlier process left behind is killed first. From the main thread."""
         self.kill()
         self._process = subprocess.Popen(  # noqa: S603 - a program of ours
-            tethered(self._program.command, signal.SIGKILL),
+            dying_with_parent(self._program.command, signal.SIGKILL),
             env=dict(self._program.environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -94,7 +94,7 @@ class Child:
 Clock = Callable[[], float]
 
 
-class Revivable(Protocol):
+class Restartable(Protocol):
     """What can die and be started again: a child process, or the embedded Redis."""
 
     @property
@@ -124,7 +124,7 @@ class Keeper:
     def __init__(
         self,
         name: str,
-        thing: Revivable,
+        thing: Restartable,
         emit: Emit,
         backoff: Backoff,
         clock: Clock,
@@ -181,7 +181,7 @@ class Supervisor:
         self._grace_s = grace_s
         self._in_a_hurry = in_a_hurry
         self._clock = clock
-        kept: dict[str, Revivable] = {} if redis is None else {"redis": redis}
+        kept: dict[str, Restartable] = {} if redis is None else {"redis": redis}
         kept |= {child.name: child for child in self.children}
         self.keepers = tuple(Keeper(*item, emit, backoff, clock) for item in kept.items())
 

@@ -9,11 +9,11 @@ from app.contract.judgement import Finding, Issue, IssueNote, Usage
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Iteration
 
-Words = Mapping[tuple[str | None, str], Finding]
+IssueWording = Mapping[tuple[str | None, str], Finding]
 """By the path of an iteration and the id of an issue."""
 
 
-def words_of(judged: Sequence[IterationCompleted]) -> Words:
+def words_of(judged: Sequence[IterationCompleted]) -> IssueWording:
     """Return how every iteration words the issues that it has."""
     return {
         (one.path, note.id): one.findings[note.finding]
@@ -23,7 +23,7 @@ def words_of(judged: Sequence[IterationCompleted]) -> Words:
     }
 
 
-def issues_of(judged: IterationCompleted, words: Words) -> tuple[Issue, ...]:
+def issues_of(judged: IterationCompleted, words: IssueWording) -> tuple[Issue, ...]:
     """Return the issues of an iteration; what it resolved is in the words of its parent."""
     return tuple(
         _issue(note, words[judged.path if note.state.is_open else judged.parent, note.id])
@@ -86,7 +86,7 @@ def _iteration(
     judged: IterationCompleted,
     steps: Sequence[StepCompleted | StepFailed],
     request: RefinementRequest,
-    words: Words,
+    words: IssueWording,
 ) -> Iteration:
     own = [step for step in steps if step.key.startswith(f"{judged.path}/")]
     writing = [step for step in own if _writes(judged.path, step)]

@@ -55,7 +55,7 @@ KEYS: Mapping[str, tuple[str, str, str]] = {
 FORMS = {"offline": "offline:editor", "openai": "openai:NAME", "anthropic": "anthropic:NAME"}
 
 
-class Casting:
+class ModelRoles:
     """The models that this server was given. Raises ValueError for a default it cannot call."""
 
     def __init__(self, settings: Settings) -> None:

@@ -16,7 +16,7 @@ from app.contract.events import Event, Queued
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import ModelList, Readiness
 from app.contract.requests import Continuation, RefinementRequest
-from app.contract.reviews import Review
+from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, Snapshot, SnapshotPage
 from app.contract.status import TERMINAL, Status
 from app.contract.strategies import IterativeStrategy
@@ -31,7 +31,7 @@ from app.service.watching import Events, News, Watching
 from app.store import NewRefinement, Store, StoredEvent
 
 
-def require_heeded(review: Review, queued: Queued) -> None:
+def require_heeded(review: ReviewDecision, queued: Queued) -> None:
     """Return when somebody can do what is asked, else raise InvalidRequest."""
     is_asked = review.action == "revise" and review.feedback is not None
     if is_asked and queued.models.get("generator") == EDITOR:
@@ -42,7 +42,7 @@ def require_heeded(review: Review, queued: Queued) -> None:
         raise InvalidRequest(detail, errors=(FieldError(pointer="/feedback", detail=detail),))
 
 
-def require_locked(review: Review, request: RefinementRequest) -> None:
+def require_locked(review: ReviewDecision, request: RefinementRequest) -> None:
     """Return when a reviewer's own draft keeps every locked text, else raise InvalidRequest."""
     if gone := lacking(review.draft or "", in_order(request.draft, request.locked)):
         detail = f"locked text may not be changed, and is not in its place here: {gone[0][:200]}"
@@ -265,7 +265,7 @@ class Service:
         return await self._store.finish(tenant, refinement_id)
 
     async def review(
-        self, tenant: str, refinement_id: str, review: Review, key: str | None
+        self, tenant: str, refinement_id: str, review: ReviewDecision, key: str | None
     ) -> Snapshot:
         """Let it go on with a reviewer's word; Conflict unless this review is pending.
 
@@ -291,7 +291,7 @@ class Service:
 
     def models(self) -> ModelList:
         """Return the providers of models, and what each lacks."""
-        return offers.models(self._admission.casting)
+        return offers.models(self._admission.model_roles)
 
     async def readiness(self) -> Readiness:
         """Return how ready it is; Unavailable when Redis cannot be reached."""

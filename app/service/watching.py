@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from app.contract.errors import MalformedHeader, RefinementNotFound, Unavailable
 from app.contract.snapshot import Snapshot
-from app.store import Changed, Store, StoredEvent, Wakeups
+from app.store import ChangeSignal, Store, StoredEvent, Wakeups
 
 
-class Doors:
+class Shutdown:
     """Open until `close`; whoever waits for news of a refinement stops waiting then."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Doors:
         for scope in self._waiting:
             scope.reschedule(0)  # long past: at once
 
-    async def news(self, changed: Changed, timeout_s: float) -> bool:
+    async def news(self, changed: ChangeSignal, timeout_s: float) -> bool:
         """Return True when something changed, False after `timeout_s` or when the doors close."""
         if not self._open or timeout_s <= 0:
             return False
@@ -62,10 +62,10 @@ class News:
 class Watching:
     """Watches on behalf of clients. A watcher holds no connection to Redis."""
 
-    def __init__(self, store: Store, wakeups: Wakeups, doors: Doors) -> None:
+    def __init__(self, store: Store, wakeups: Wakeups, shutdown: Shutdown) -> None:
         self._store = store
         self._wakeups = wakeups
-        self._doors = doors
+        self._shutdown = shutdown
 
     async def until(
         self, tenant: str, refinement_id: str, done: Callable[[Snapshot], bool], wait_s: float
@@ -78,9 +78,9 @@ class Watching:
             while True:
                 snapshot = await self._store.snapshot(tenant, refinement_id)
                 left_s = deadline - time.monotonic()
-                if done(snapshot) or left_s <= 0 or not self._doors.are_open:
+                if done(snapshot) or left_s <= 0 or not self._shutdown.are_open:
                     return snapshot
-                await self._doors.news(changed, min(left_s, LOOK_S))
+                await self._shutdown.news(changed, min(left_s, LOOK_S))
 
     async def news(
         self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
@@ -131,9 +131,9 @@ class Watching:
                     if more[-1].type.is_terminal:
                         return
                     after = more[-1].number
-                if len(more) < BATCH and not await self._doors.news(changed, LOOK_S):
+                if len(more) < BATCH and not await self._shutdown.news(changed, LOOK_S):
                     yield ()
-                if not self._doors.are_open:
+                if not self._shutdown.are_open:
                     return
                 more = await self._more(tenant, refinement_id, after)
 

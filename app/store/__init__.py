@@ -14,7 +14,7 @@ from app.store.connection import (
     worker_client,
 )
 from app.store.creation import Creation
-from app.store.enqueue import Postman, Queue
+from app.store.enqueue import Enqueuer, Queue
 from app.store.journal import Journal
 from app.store.state import (
     Claimed,
@@ -30,12 +30,12 @@ from app.store.state import (
     Submitted,
 )
 from app.store.store import Achieved, Commands, Store, refusals
-from app.store.wakeups import Changed, Wakeups
+from app.store.wakeups import ChangeSignal, Wakeups
 from app.store.worker import WorkerStore
 
 __all__ = [
     "Achieved",
-    "Changed",
+    "ChangeSignal",
     "Claimed",
     "Created",
     "Entry",
@@ -84,8 +84,8 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
                 lease_ms=lease_ms,
                 retention_ms=_milliseconds(settings.retention_s),
             )
-            postman = Postman(queue, blocking, executor, lease_ms)
-            store = Store(client, creation, Commands(client, postman, lease_ms))
+            enqueuer = Enqueuer(queue, blocking, executor, lease_ms)
+            store = Store(client, creation, Commands(client, enqueuer, lease_ms))
             yield store
             await store.aclose()
 
@@ -108,8 +108,8 @@ async def open_worker_store(
             listening_client(settings.redis_url) as listener,
         ):
             await check_server(client)
-            postman = Postman(queue, blocking, executor, lease_ms)
-            store = WorkerStore(client, listener, postman, name=name, lease_ms=lease_ms)
+            enqueuer = Enqueuer(queue, blocking, executor, lease_ms)
+            store = WorkerStore(client, listener, enqueuer, name=name, lease_ms=lease_ms)
             yield store
             await store.aclose()
 

@@ -12,7 +12,7 @@ from app.contract.events import DATA_OF, Event, EventData, EventType, Queued
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
-from app.contract.reviews import Paused, PendingReview, Review, Reviewed
+from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Links, Result
 from app.contract.status import TERMINAL, Status, StopReason
 from app.store.state import Entry, Fields, State, StoredEvent, Submitted
@@ -78,7 +78,7 @@ def encode_append(
     return (to or "", len(encoded), *encoded, *encode_entries(entries))
 
 
-def encode_said(review: Review) -> bytes:
+def encode_said(review: ReviewDecision) -> bytes:
     """Return the data of `refinement.reviewed` without the key, which review.lua knows."""
     said = Reviewed(key="", by="reviewer", **review.model_dump(exclude={"path"}))
     return said.model_dump_json(exclude={"key"}).encode()

@@ -22,7 +22,7 @@ class Queue(Protocol):
         """Return how many jobs wait; `connection` may be a pipeline that watches keys."""
 
 
-class Postman:
+class Enqueuer:
     """Enqueues what was taken: the job and the note that it is in the queue, together."""
 
     def __init__(self, queue: Queue, client: Redis, executor: Executor, lease_ms: int) -> None:

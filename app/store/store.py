@@ -28,7 +28,7 @@ from app.contract.errors import (
 from app.contract.events import Event
 from app.contract.limits import Limits, LimitsChange
 from app.contract.requests import RefinementRequest
-from app.contract.reviews import Review
+from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.store import keys
@@ -46,7 +46,7 @@ from app.store.codec import (
 from app.store.committer import Committer
 from app.store.connection import GIVE_UP_S
 from app.store.creation import RETRY_AFTER_S, Creation
-from app.store.enqueue import Postman
+from app.store.enqueue import Enqueuer
 from app.store.listing import Listing
 from app.store.scripts import (
     CANCEL,
@@ -57,7 +57,7 @@ from app.store.scripts import (
     REVIEW,
     SNAPSHOT,
     WORKERS,
-    Script,
+    LuaScript,
     run,
 )
 from app.store.state import Created, Job, NewRefinement, StoredEvent
@@ -151,7 +151,7 @@ class Reader:
         final = snapshot_json(refinement_id, paired(summary)) if summary else b"{}"
         return tuple(read(entry_id, paired(fields), final) for entry_id, fields in entries)
 
-    async def _read(self, script: Script, refinement_id: str, *args: str | int) -> Sequence[Any]:
+    async def _read(self, script: LuaScript, refinement_id: str, *args: str | int) -> Sequence[Any]:
         reply = await self._committer.run(script, refinement_id, *args)
         if reply is None:
             raise RefinementNotFound(refinement_id)
@@ -166,9 +166,9 @@ log = logging.getLogger(__name__)
 class Commands:
     """Gives commands. Every one raises RefinementNotFound, and Conflict when it comes too late."""
 
-    def __init__(self, client: Redis, postman: Postman, lease_ms: int) -> None:
+    def __init__(self, client: Redis, enqueuer: Enqueuer, lease_ms: int) -> None:
         self._client = client
-        self._postman = postman
+        self._enqueuer = enqueuer
         self._lease_ms = lease_ms
 
     async def cancel(self, tenant: str, refinement_id: str, command_id: str | None) -> None:
@@ -184,7 +184,7 @@ class Commands:
         await self._give(FINISH, tenant, refinement_id, *args)
 
     async def review(
-        self, tenant: str, refinement_id: str, review: Review, command_id: str | None
+        self, tenant: str, refinement_id: str, review: ReviewDecision, command_id: str | None
     ) -> None:
         """Journal a reviewer's word and queue what waited for it.
 
@@ -216,7 +216,7 @@ class Commands:
         await self._give(ERASE, tenant, refinement_id)
 
     async def _give(
-        self, script: Script, tenant: str, refinement_id: str, *args: str | bytes | int
+        self, script: LuaScript, tenant: str, refinement_id: str, *args: str | bytes | int
     ) -> bool:
         """Return False when somebody else was quicker."""
         answer = await run(self._client, script, refinement_id, tenant, *args)
@@ -235,7 +235,7 @@ class Commands:
         """
         try:
             async with asyncio.timeout(POST_S):
-                await self._postman.post([job])
+                await self._enqueuer.post([job])
         except (RedisError, TimeoutError) as error:
             log.warning("%s: its job will be posted by a worker: %s", job.refinement_id, error)
 
@@ -358,7 +358,7 @@ class Store:
             return await self._reader.snapshot(tenant, refinement_id)
 
     async def review(
-        self, tenant: str, refinement_id: str, review: Review, command_id: str | None = None
+        self, tenant: str, refinement_id: str, review: ReviewDecision, command_id: str | None = None
     ) -> Snapshot:
         """Let it go on with a reviewer's word.
 

@@ -35,7 +35,7 @@ async def messages(client: Redis, channel: str) -> AsyncIterator[str | None]:
         await asyncio.sleep(AGAIN_S)
 
 
-class Changed:
+class ChangeSignal:
     """Whether something happened since the last `wait`."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Wakeups:
 
     def __init__(self, listener: Redis) -> None:
         self._listener = listener
-        self._watchers: dict[str, set[Changed]] = {}
+        self._watchers: dict[str, set[ChangeSignal]] = {}
         self._listening: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -79,9 +79,9 @@ class Wakeups:
         await asyncio.wait([self._listening])
 
     @asynccontextmanager
-    async def watch(self, refinement_id: str) -> AsyncIterator[Changed]:
+    async def watch(self, refinement_id: str) -> AsyncIterator[ChangeSignal]:
         """Tell the caller when the refinement changes, for as long as the context is open."""
-        changed = Changed()
+        changed = ChangeSignal()
         self._watchers.setdefault(refinement_id, set()).add(changed)
         try:
             yield changed
@@ -100,6 +100,6 @@ class Wakeups:
                 _wake(self._watchers.get(refinement_id, ()))
 
 
-def _wake(watchers: Iterable[Changed]) -> None:
+def _wake(watchers: Iterable[ChangeSignal]) -> None:
     for changed in watchers:
         changed.set()

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.loop import Ask
+from benchmarks.loop import AskModel
 
 
 def say(**facts: Any) -> None:
@@ -23,7 +23,7 @@ async def told() -> str:
 
 
 @asynccontextmanager
-async def model_calls(model_url: str) -> AsyncIterator[Ask]:
+async def model_calls(model_url: str) -> AsyncIterator[AskModel]:
     """The fastest reasonable client: aiohttp without limits, cookies and redirects."""
     headers = {"Content-Type": "application/json", "Authorization": "Bearer key"}
     url = f"{model_url}/chat/completions"

@@ -9,7 +9,7 @@ from app.cli.display import Progress, coloured, display_on, show_follow_ups
 from app.cli.formatting import bar, score_text
 from app.contract.judgement import Comparison
 from app.contract.snapshot import Snapshot
-from tests.cli.story import DIFF, EVENTS, ID, ending
+from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending
 
 
 def terminal() -> Console:

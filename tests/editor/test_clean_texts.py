@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editor.material import CLEAN, end_of, score_of
+from tests.editor.texts_to_edit import CLEAN, end_of, score_of
 
 
 @pytest.mark.parametrize("path", CLEAN, ids=lambda path: path.stem)

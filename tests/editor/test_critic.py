@@ -6,7 +6,7 @@ import pytest
 
 from app.contract.judgement import Critique
 from app.contract.requests import QUALITY, Criterion
-from tests.editor.material import ROUGH, score_of
+from tests.editor.texts_to_edit import ROUGH, score_of
 from workers.editor.critic import MOST_FINDINGS, judged
 
 ROUGH_TEXT = ROUGH[0].read_text()

@@ -10,9 +10,17 @@ import pytest
 from app.contract.editor import measure_for
 from app.contract.judgement import Critique, Finding
 from app.contract.requests import QUALITY, Criterion
-from tests.models.asking import call
+from tests.models.calls import call
 from workers.engine.pipeline import criteria_in
-from workers.engine.prompt_requests import Brief, Compare, Judge, ListCriteria, Revise, Task, Write
+from workers.engine.prompt_requests import (
+    Compare,
+    Judge,
+    ListCriteria,
+    PromptRequest,
+    Revise,
+    Task,
+    Write,
+)
 from workers.engine.verdicts import reader
 from workers.model_registry import Editor
 from workers.models.port import ModelRefused, ModelReply
@@ -28,8 +36,8 @@ def revise(draft: str, *findings: Finding) -> Revise:
     return Revise(task(), draft, (), Critique(scores=()), findings)
 
 
-async def answer(brief: Brief) -> ModelReply:
-    return await Editor().complete(call(brief))
+async def answer(prompt_request: PromptRequest) -> ModelReply:
+    return await Editor().complete(call(prompt_request))
 
 
 async def test_a_verdict_is_in_the_form_that_the_engine_reads() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from app.contract.requests import Criterion
-from tests.editor.material import end_of
+from tests.editor.texts_to_edit import end_of
 
 SENTENCES = Criterion(name="sentence length")
 VOICE = Criterion(name="active voice")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.requests import QUALITY, Criterion
-from tests.editor.extraction import KEPT, mentions
-from tests.editor.material import end_of, path_of
+from tests.editor.protected_facts import KEPT, mentions
+from tests.editor.texts_to_edit import end_of, path_of
 from workers.editor.critic import judged
 from workers.editor.json_repair import looks_like_json
 from workers.editor.reviser import revised

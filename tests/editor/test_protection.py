@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.editor.material import end_of
+from tests.editor.texts_to_edit import end_of
 
 ROUGH = "In order to recieve it, please note that the the door is open."
 

@@ -4,7 +4,7 @@ import pytest
 
 from workers.text.document import Document
 from workers.text.readability import (
-    Counts,
+    TextCounts,
     automated_readability_index,
     flesch_kincaid_grade,
     flesch_reading_ease,
@@ -13,12 +13,12 @@ from workers.text.readability import (
     syllables,
 )
 
-TEN_SENTENCES = Counts(words=120, sentences=10, letters=564, syllables=180, long_words=12)
+TEN_SENTENCES = TextCounts(words=120, sentences=10, letters=564, syllables=180, long_words=12)
 
 
 def test_counts_words_sentences_letters_and_syllables() -> None:
     text = "The cat sat. Another animal, e.g. a dog, did not sit at 10:30 on `mat.py`."
-    assert Counts.of(Document(text).sentences) == Counts(
+    assert TextCounts.of(Document(text).sentences) == TextCounts(
         words=14, sentences=2, letters=41, syllables=18, long_words=2
     )
 

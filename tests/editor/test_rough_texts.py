@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.editor.extraction import KEPT, mentions
-from tests.editor.material import ROUGH, end_of, lix, path_of, score_of
+from tests.editor.protected_facts import KEPT, mentions
+from tests.editor.texts_to_edit import ROUGH, end_of, lix, path_of, score_of
 
 
 def stem(path: Path) -> str:

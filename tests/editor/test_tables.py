@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.editor.material import end_of
+from tests.editor.texts_to_edit import end_of
 from workers.editor.rules.wordiness import Phrase, phrases
 from workers.text.edits import facts
 from workers.text.tables import corrections, lines, participles, verb

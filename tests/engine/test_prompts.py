@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from app.contract.budget import PROMPT_BYTES
-from workers.engine.prompt_requests import Brief
+from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import RENDERERS
 
 INSTRUCTIONS: dict[str, str] = {
@@ -18,7 +18,7 @@ INSTRUCTIONS: dict[str, str] = {
 
 
 def test_every_brief_can_be_put_into_words() -> None:
-    assert set(RENDERERS) == set(get_args(Brief))
+    assert set(RENDERERS) == set(get_args(PromptRequest))
 
 
 def test_every_prompt_has_instructions() -> None:

@@ -42,7 +42,7 @@ with Supervisor([program], print) as supervisor:
 """
 
 
-class Output:
+class CollectedOutput:
     """What was emitted, as lines of `name: text`."""
 
     def __init__(self) -> None:
@@ -77,21 +77,21 @@ def restarted(supervisor: Supervisor, old: int | None) -> bool:
 
 
 def test_output_is_emitted_with_the_name_of_its_program() -> None:
-    output = Output()
+    output = CollectedOutput()
     with Supervisor([python("api", SLEEPER), python("worker", SLEEPER)], output):
         assert output.has("api: up")
         assert output.has("worker: up")
 
 
 def test_a_program_gets_the_environment_it_was_given_and_no_other() -> None:
-    output = Output()
+    output = CollectedOutput()
     show = "import os; print(sorted(name for name in os.environ if name != 'LC_CTYPE'))"
     with Supervisor([python("api", show, HONE_REDIS_URL="unix:///x")], output):
         assert output.has("api: ['HONE_REDIS_URL']")
 
 
 def test_a_crashed_program_is_started_again() -> None:
-    output = Output()
+    output = CollectedOutput()
     with Supervisor([python("worker", SLEEPER)], output, backoff=Backoff(first_s=0)) as supervisor:
         assert output.has("worker: up")
         old = supervisor.children[0].pid
@@ -104,7 +104,7 @@ def test_a_dead_redis_is_started_again_with_its_data(tmp_path: Path) -> None:
     redis = EmbeddedRedis.start(tmp_path)
     with (
         Redis.from_url(redis.url) as client,
-        Supervisor([], Output(), redis=redis, backoff=Backoff(first_s=0)) as supervisor,
+        Supervisor([], CollectedOutput(), redis=redis, backoff=Backoff(first_s=0)) as supervisor,
     ):
         client.set("kept", "yes")
         os.kill(redis.pid, signal.SIGKILL)
@@ -117,7 +117,7 @@ def test_a_dead_redis_is_started_again_with_its_data(tmp_path: Path) -> None:
 def test_each_crash_in_a_row_waits_twice_as_long_until_a_steady_run() -> None:
     now = [0.0]
     thing = Fragile()
-    keeper = Keeper("worker", thing, Output(), Backoff(1, 10, 60), clock=lambda: now[0])
+    keeper = Keeper("worker", thing, CollectedOutput(), Backoff(1, 10, 60), clock=lambda: now[0])
     waits = []
     for ran_s in (0, 0, 0, 0, 0, 60):
         keeper.tick()
@@ -145,7 +145,7 @@ def test_programs_are_asked_to_leave_and_redis_ends_last(tmp_path: Path) -> None
 
 
 def test_a_program_that_will_not_leave_is_killed_after_its_grace() -> None:
-    output = Output()
+    output = CollectedOutput()
     with Supervisor([python("worker", STUBBORN)], output, grace_s=0.1) as supervisor:
         assert output.has("worker: up")
     assert output.lines[-1] == "worker: has not ended in time and is killed"
@@ -153,7 +153,7 @@ def test_a_program_that_will_not_leave_is_killed_after_its_grace() -> None:
 
 
 def test_nobody_waits_for_a_grace_period_when_in_a_hurry() -> None:
-    output = Output()
+    output = CollectedOutput()
     hurried = Supervisor(
         [python("worker", STUBBORN)], output, grace_s=10_000, in_a_hurry=lambda: True
     )
@@ -163,7 +163,7 @@ def test_nobody_waits_for_a_grace_period_when_in_a_hurry() -> None:
 
 
 def test_what_a_program_started_ends_with_it() -> None:
-    output = Output()
+    output = CollectedOutput()
     with Supervisor([python("worker", WITH_GRANDCHILD)], output):
         assert eventually(lambda: len(output.lines) > 1)
         grandchild = int(next(line for line in output.lines if "up" not in line).split()[-1])

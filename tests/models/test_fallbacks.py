@@ -6,7 +6,7 @@ import pytest
 
 from app.contract.events import Tried
 from app.contract.judgement import Usage
-from tests.models.asking import call
+from tests.models.calls import call
 from workers.models.port import (
     ModelCall,
     ModelError,

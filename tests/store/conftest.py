@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
-from tests.store.stage import ListQueue
+from tests.store.store_harness import ListQueue
 
 
 @pytest.fixture

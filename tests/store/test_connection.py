@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from app.contract.errors import Unavailable
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_store, open_worker_store
-from tests.store.stage import ListQueue
+from tests.store.store_harness import ListQueue
 
 
 async def test_a_redis_that_evicts_keys_is_refused(

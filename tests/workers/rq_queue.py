@@ -19,7 +19,7 @@ INTERMEDIATE = "rq:queue:hone:intermediate"
 PATIENCE_S = 60.0
 
 
-class Desk:
+class RqInspector:
     """What a client of RQ sees and does."""
 
     def __init__(self, client: Redis) -> None:
@@ -52,9 +52,9 @@ class Desk:
 
 
 @contextmanager
-def desk_at(url: str) -> Iterator[Desk]:
+def desk_at(url: str) -> Iterator[RqInspector]:
     with Redis.from_url(url) as client:
-        yield Desk(client)
+        yield RqInspector(client)
 
 
 @asynccontextmanager

@@ -10,14 +10,22 @@ from dataclasses import asdict
 
 from app.contract.editor import EDITOR
 from workers.engine.edits import between, restored
-from workers.engine.prompt_requests import Amend, Brief, Compare, Judge, ListCriteria, Revise, Write
+from workers.engine.prompt_requests import (
+    Amend,
+    Compare,
+    Judge,
+    ListCriteria,
+    PromptRequest,
+    Revise,
+    Write,
+)
 
 
 class EditorCannot(Exception):
     """The editor cannot do what is asked, whatever the text; the message says what instead."""
 
 
-def answer(brief: Brief) -> str:
+def answer(prompt_request: PromptRequest) -> str:
     """Return a verdict or a preference as JSON, or a revised draft.
 
     Raises `EditorCannot` when asked to write, or to judge what it cannot measure.
@@ -25,36 +33,43 @@ def answer(brief: Brief) -> str:
     # The rules and their tables cost a second's start; a process that uses no editor saves it.
     from workers.editor.critic import checklist, judged, preference  # noqa: PLC0415
 
-    if isinstance(brief, Write):
+    if isinstance(prompt_request, Write):
         raise EditorCannot(f"{EDITOR} improves a text and cannot write one: give a draft")
-    if isinstance(brief, Judge):
-        if brief.member and (brief.member.perspective or brief.member.adversarial):
+    if isinstance(prompt_request, Judge):
+        if prompt_request.member and (
+            prompt_request.member.perspective or prompt_request.member.adversarial
+        ):
             raise EditorCannot(f"{EDITOR} counts words and plays no part")
-        critique = judged(brief.draft, brief.task.criteria)
+        critique = judged(prompt_request.draft, prompt_request.task.criteria)
         if all(it.score is None for it in critique.scores):
             said = "; ".join(f"{it.criterion}: {it.reason}" for it in critique.scores)
             raise EditorCannot(f"{EDITOR} can measure nothing here. {said}")
         return critique.model_dump_json()
-    if isinstance(brief, ListCriteria):
-        listed = checklist(brief.task.instruction, brief.task.draft)
+    if isinstance(prompt_request, ListCriteria):
+        listed = checklist(prompt_request.task.instruction, prompt_request.task.draft)
         return json.dumps(
             {"criteria": [{"name": it.name, "description": it.description} for it in listed]}
         )
-    if isinstance(brief, Compare):
-        preferred = preference(brief.a, brief.b, brief.task.criteria)
+    if isinstance(prompt_request, Compare):
+        preferred = preference(prompt_request.a, prompt_request.b, prompt_request.task.criteria)
         if preferred is None:
             raise EditorCannot(f"{EDITOR} can measure nothing that both texts have")
         return preferred
-    if isinstance(brief, Amend):
-        edits = between(brief.revision.draft, _revised(brief.revision))
+    if isinstance(prompt_request, Amend):
+        edits = between(prompt_request.revision.draft, _revised(prompt_request.revision))
         return json.dumps({"edits": [asdict(it) for it in edits]}, ensure_ascii=False)
-    if not isinstance(brief, Revise):
+    if not isinstance(prompt_request, Revise):
         raise EditorCannot(f"{EDITOR} is no language model: it neither asks nor answers")
-    return _revised(brief)
+    return _revised(prompt_request)
 
 
-def _revised(brief: Revise) -> str:
+def _revised(prompt_request: Revise) -> str:
     from workers.editor.reviser import revised  # noqa: PLC0415
 
-    text = revised(brief.draft, brief.task.criteria, brief.findings, brief.task.schemas)
-    return restored(brief.draft, text, brief.task.locked)
+    text = revised(
+        prompt_request.draft,
+        prompt_request.task.criteria,
+        prompt_request.findings,
+        prompt_request.task.schemas,
+    )
+    return restored(prompt_request.draft, text, prompt_request.task.locked)

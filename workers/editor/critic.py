@@ -9,32 +9,36 @@ from app.contract.criteria import Criterion
 from app.contract.editor import Measure, MeasureKind, Scale, measure_for
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.requests import QUALITY
-from workers.editor.json_repair import Flaw, flaw_of, looks_like_json
+from workers.editor.json_repair import JsonFlaw, flaw_of, looks_like_json
 from workers.editor.scoring import WEIGHTS, Analysis
 from workers.engine.verdicts import total
 from workers.text.document import Document
-from workers.text.edits import Issue, Kind
+from workers.text.edits import IssueKind, TextIssue
 from workers.text.words import sentences, words
 
-RELEVANT: Mapping[MeasureKind, Mapping[Kind, float]] = {
+RELEVANT: Mapping[MeasureKind, Mapping[IssueKind, float]] = {
     MeasureKind.QUALITY: {kind: weight for kind, weight in WEIGHTS.items() if kind},
-    MeasureKind.READABILITY: {Kind.SENTENCES: 0.5, Kind.WORDINESS: 0.3, Kind.JARGON: 0.2},
-    MeasureKind.CONCISENESS: {Kind.WORDINESS: 1.0},
+    MeasureKind.READABILITY: {
+        IssueKind.SENTENCES: 0.5,
+        IssueKind.WORDINESS: 0.3,
+        IssueKind.JARGON: 0.2,
+    },
+    MeasureKind.CONCISENESS: {IssueKind.WORDINESS: 1.0},
     MeasureKind.LENGTH: {},
-    MeasureKind.SPELLING: {Kind.SPELLING: 1.0},
-    MeasureKind.SENTENCES: {Kind.SENTENCES: 1.0},
-    MeasureKind.VOICE: {Kind.VOICE: 1.0},
-    MeasureKind.JARGON: {Kind.JARGON: 1.0},
+    MeasureKind.SPELLING: {IssueKind.SPELLING: 1.0},
+    MeasureKind.SENTENCES: {IssueKind.SENTENCES: 1.0},
+    MeasureKind.VOICE: {IssueKind.VOICE: 1.0},
+    MeasureKind.JARGON: {IssueKind.JARGON: 1.0},
     MeasureKind.JSON: {},
 }
 """How much an issue of each kind counts for a measure."""
 
 NAMES = {
-    Kind.SPELLING: ("spelling or punctuation slip", "spelling and punctuation slips"),
-    Kind.WORDINESS: ("wordy phrase", "wordy phrases"),
-    Kind.SENTENCES: ("long sentence", "long sentences"),
-    Kind.VOICE: ("passive sentence", "passive sentences"),
-    Kind.JARGON: ("piece of jargon or officialese", "pieces of jargon or officialese"),
+    IssueKind.SPELLING: ("spelling or punctuation slip", "spelling and punctuation slips"),
+    IssueKind.WORDINESS: ("wordy phrase", "wordy phrases"),
+    IssueKind.SENTENCES: ("long sentence", "long sentences"),
+    IssueKind.VOICE: ("passive sentence", "passive sentences"),
+    IssueKind.JARGON: ("piece of jargon or officialese", "pieces of jargon or officialese"),
 }
 
 
@@ -65,7 +69,7 @@ def assess(analysis: Analysis, criterion: Criterion, measure: Measure | None) ->
     return Assessed(criterion, measure, round(min(1.0, max(0.0, score)), 4), reason)
 
 
-def counted(analysis: Analysis, kind: Kind) -> str:
+def counted(analysis: Analysis, kind: IssueKind) -> str:
     """Return how many issues of a kind there are, in words."""
     count = len(analysis.of(kind))
     singular, plural = NAMES[kind]
@@ -73,7 +77,7 @@ def counted(analysis: Analysis, kind: Kind) -> str:
 
 
 def _quality(analysis: Analysis, _: Measure) -> tuple[float, str]:
-    found = ", ".join(counted(analysis, kind) for kind in Kind)
+    found = ", ".join(counted(analysis, kind) for kind in IssueKind)
     return analysis.quality, f"{found[0].upper()}{found[1:]}. {_reading(analysis)}"
 
 
@@ -81,11 +85,11 @@ def _readability(analysis: Analysis, measure: Measure) -> tuple[float, str]:
     if measure.scale is Scale.GRADE and measure.maximum is not None:
         over = max(0.0, analysis.grade - measure.maximum)
         return exp(-over / 4), f"{_reading(analysis)} Asked for is grade {measure.maximum}."
-    reason = f"{counted(analysis, Kind.SENTENCES).capitalize()}. {_reading(analysis)}"
-    return 0.6 * analysis.readability + 0.4 * analysis.score(Kind.SENTENCES), reason
+    reason = f"{counted(analysis, IssueKind.SENTENCES).capitalize()}. {_reading(analysis)}"
+    return 0.6 * analysis.readability + 0.4 * analysis.score(IssueKind.SENTENCES), reason
 
 
-def _by_kind(kind: Kind) -> Callable[[Analysis, Measure], tuple[float, str]]:
+def _by_kind(kind: IssueKind) -> Callable[[Analysis, Measure], tuple[float, str]]:
     def score(analysis: Analysis, _: Measure) -> tuple[float, str]:
         found = counted(analysis, kind)
         return analysis.score(
@@ -98,11 +102,11 @@ def _by_kind(kind: Kind) -> Callable[[Analysis, Measure], tuple[float, str]]:
 _OF_PROSE: Mapping[MeasureKind, Callable[[Analysis, Measure], tuple[float, str]]] = {
     MeasureKind.QUALITY: _quality,
     MeasureKind.READABILITY: _readability,
-    MeasureKind.CONCISENESS: _by_kind(Kind.WORDINESS),
-    MeasureKind.SPELLING: _by_kind(Kind.SPELLING),
-    MeasureKind.SENTENCES: _by_kind(Kind.SENTENCES),
-    MeasureKind.VOICE: _by_kind(Kind.VOICE),
-    MeasureKind.JARGON: _by_kind(Kind.JARGON),
+    MeasureKind.CONCISENESS: _by_kind(IssueKind.WORDINESS),
+    MeasureKind.SPELLING: _by_kind(IssueKind.SPELLING),
+    MeasureKind.SENTENCES: _by_kind(IssueKind.SENTENCES),
+    MeasureKind.VOICE: _by_kind(IssueKind.VOICE),
+    MeasureKind.JARGON: _by_kind(IssueKind.JARGON),
 }
 
 
@@ -144,7 +148,9 @@ def judged(draft: str, criteria: Sequence[Criterion]) -> Critique:
     analysis = Analysis(Document(draft))
     assessed = [assess(analysis, criterion, measure_for(criterion)) for criterion in criteria]
     ranked = _ranked(analysis, assessed)
-    found = {kind: len(analysis.of(kind)) for kind in Kind if kind in {it.kind for it, _ in ranked}}
+    found = {
+        kind: len(analysis.of(kind)) for kind in IssueKind if kind in {it.kind for it, _ in ranked}
+    }
     return Critique(
         scores=tuple(_score(it, _evidence(draft, analysis, it)) for it in assessed),
         strengths=tuple(_strengths(analysis, assessed)),
@@ -154,16 +160,16 @@ def judged(draft: str, criteria: Sequence[Criterion]) -> Critique:
     )
 
 
-def worth(analysis: Analysis, assessed: Iterable[Assessed]) -> dict[Kind, float]:
+def worth(analysis: Analysis, assessed: Iterable[Assessed]) -> dict[IssueKind, float]:
     """Return by kind how much the issues that can be mended take off the weighted total."""
-    gains = {kind: analysis.score_without(kind) - analysis.score(kind) for kind in Kind}
-    total = dict.fromkeys(Kind, 0.0)
+    gains = {kind: analysis.score_without(kind) - analysis.score(kind) for kind in IssueKind}
+    total = dict.fromkeys(IssueKind, 0.0)
     for kind, _, share in _shares(assessed):
         total[kind] += share * gains[kind]
     return total
 
 
-def _shares(assessed: Iterable[Assessed]) -> list[tuple[Kind, str, float]]:
+def _shares(assessed: Iterable[Assessed]) -> list[tuple[IssueKind, str, float]]:
     """Return each kind that counts for a measured criterion, with its name and how much."""
     return [
         (kind, it.criterion.name, it.criterion.weight * share)
@@ -173,7 +179,7 @@ def _shares(assessed: Iterable[Assessed]) -> list[tuple[Kind, str, float]]:
     ]
 
 
-def _ranked(analysis: Analysis, assessed: Sequence[Assessed]) -> list[tuple[Issue, str]]:
+def _ranked(analysis: Analysis, assessed: Sequence[Assessed]) -> list[tuple[TextIssue, str]]:
     """Return the issues that count for a criterion with its name, the worst first."""
     shares = _shares(assessed)
     named = {
@@ -210,16 +216,16 @@ def _quotation(draft: str, start: int, end: int) -> Quotation:
 
 def _strengths(analysis: Analysis, assessed: Sequence[Assessed]) -> list[str]:
     kinds = {kind for kind, _, _ in _shares(assessed)}
-    clean = [kind for kind in Kind if kind in kinds and analysis.score(kind) >= 0.999]
+    clean = [kind for kind in IssueKind if kind in kinds and analysis.score(kind) >= 0.999]
     said = [f"There are {counted(analysis, kind)}." for kind in clean]
-    if Kind.SENTENCES in kinds and analysis.reading_ease >= 60:
+    if IssueKind.SENTENCES in kinds and analysis.reading_ease >= 60:
         said.append("It is plain English by Flesch Reading Ease.")
     return said
 
 
-def _suggestions(ranked: Sequence[tuple[Issue, str]]) -> list[str]:
+def _suggestions(ranked: Sequence[tuple[TextIssue, str]]) -> list[str]:
     """Return one suggestion for each kind, made of its worst finding."""
-    first: dict[Kind, Issue] = {}
+    first: dict[IssueKind, TextIssue] = {}
     for issue, _ in ranked:
         first.setdefault(issue.kind, issue)
     return [
@@ -227,7 +233,7 @@ def _suggestions(ranked: Sequence[tuple[Issue, str]]) -> list[str]:
     ]
 
 
-def _finding(draft: str, issue: Issue, criterion: str) -> Finding:
+def _finding(draft: str, issue: TextIssue, criterion: str) -> Finding:
     quoted = _quotation(draft, issue.start, issue.end)
     return Finding(
         source="critic",
@@ -262,7 +268,7 @@ def _judged_json(draft: str, criteria: Sequence[Criterion]) -> Critique:
     )
 
 
-def _flawed(draft: str, flaw: Flaw, criterion: str) -> Finding:
+def _flawed(draft: str, flaw: JsonFlaw, criterion: str) -> Finding:
     start = min(flaw.position, max(0, len(draft) - 1))
     return Finding(
         source="critic",

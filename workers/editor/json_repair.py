@@ -159,7 +159,7 @@ _FAILURES = (ValueError, RecursionError, LookupError, TypeError, AttributeError,
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class JsonFlaw:
     """Where and why a text is not JSON; `read` is the share of it that was read before that."""
 
     position: int
@@ -199,14 +199,14 @@ def unfenced(text: str) -> str:
     return fenced["body"] if fenced else text
 
 
-def flaw_of(text: str) -> Flaw | None:
+def flaw_of(text: str) -> JsonFlaw | None:
     """Return what is wrong with a JSON document (RFC 8259), or None when it parses."""
     body = unfenced(text)
     flaw = _flaw(body)
     if flaw is None and body is not text:
-        return Flaw(0, "A code fence encloses it.", 1.0)
+        return JsonFlaw(0, "A code fence encloses it.", 1.0)
     if flaw is not None and body is not text:
-        return Flaw(text.index(body) + flaw.position, flaw.message, flaw.read)
+        return JsonFlaw(text.index(body) + flaw.position, flaw.message, flaw.read)
     return flaw
 
 
@@ -243,16 +243,16 @@ def _repaired(body: str) -> str | None:
     return written if kept and isinstance(value, dict | list) else None
 
 
-def _flaw(body: str) -> Flaw | None:
+def _flaw(body: str) -> JsonFlaw | None:
     try:
         json.loads(body, parse_int=str, parse_float=str, parse_constant=_refuse)
     except json.JSONDecodeError as error:
-        return Flaw(error.pos, f"{error.msg}.", error.pos / max(1, len(body)))
+        return JsonFlaw(error.pos, f"{error.msg}.", error.pos / max(1, len(body)))
     except RecursionError:
-        return Flaw(0, "It is nested too deeply.", 0.0)
+        return JsonFlaw(0, "It is nested too deeply.", 0.0)
     except ValueError as error:
         at = max(0, body.find(str(error)))
-        return Flaw(at, f"{error} is not JSON.", at / max(1, len(body)))
+        return JsonFlaw(at, f"{error} is not JSON.", at / max(1, len(body)))
     return None
 
 
@@ -298,7 +298,7 @@ def _unescaped(source: str) -> str:
     return _ESCAPE.sub(character, source)
 
 
-Schema = Any
+SchemaNode = Any
 """A JSON Schema: an object, or a boolean."""
 
 NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -315,7 +315,7 @@ TYPES = {
 WORDS = {"true": True, "false": False, "yes": True, "no": False, "null": None, "none": None}
 
 
-def shaped(text: str, schemas: Sequence[Schema]) -> str:
+def shaped(text: str, schemas: Sequence[SchemaNode]) -> str:
     """Return a JSON document with its values in the shape of the schemas, or as it is.
 
     One that Python cannot hold without a loss, such as a name given twice, is left alone.
@@ -341,10 +341,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 class _Shape:
     """Applies one schema document; its local references are followed `DEEPEST` levels deep."""
 
-    def __init__(self, root: Schema) -> None:
+    def __init__(self, root: SchemaNode) -> None:
         self._root = root
 
-    def of(self, value: Any, schema: Schema, depth: int = 0) -> Any:
+    def of(self, value: Any, schema: SchemaNode, depth: int = 0) -> Any:
         """Return the value in the shape of a schema, or as it is."""
         schema = self._resolved(schema)
         if schema is None or depth > DEEPEST:
@@ -369,7 +369,7 @@ class _Shape:
                 shaped[name] = rule.get("const", rule.get("default"))
         return shaped
 
-    def _resolved(self, schema: Schema) -> Mapping[str, Any] | None:
+    def _resolved(self, schema: SchemaNode) -> Mapping[str, Any] | None:
         """Follow local references; None when there is nothing to go by."""
         for _ in range(DEEPEST):
             if not isinstance(schema, Mapping):
@@ -380,7 +380,7 @@ class _Shape:
             schema = self._at(reference) if reference.startswith("#") else None
         return None
 
-    def _at(self, reference: str) -> Schema:
+    def _at(self, reference: str) -> SchemaNode:
         found = self._root
         for part in reference.split("/")[1:]:
             name = part.replace("~1", "/").replace("~0", "~")

@@ -10,7 +10,7 @@ from workers.editor.critic import Assessed, assess, worth
 from workers.editor.json_repair import enclosed, looks_like_json, repaired, shaped
 from workers.editor.scoring import Analysis
 from workers.text.document import Document
-from workers.text.edits import Kind, applied
+from workers.text.edits import IssueKind, applied
 
 SHARE = 0.4
 """A revision takes the worst kinds of issues up to this share of all that can be gained."""
@@ -54,14 +54,16 @@ def _document(text: str | None, schemas: Sequence[Any]) -> str | None:
     return None if text is None else shaped(text, schemas)
 
 
-def _worst(analysis: Analysis, assessed: Sequence[Assessed], *, wants_less: bool) -> list[Kind]:
+def _worst(
+    analysis: Analysis, assessed: Sequence[Assessed], *, wants_less: bool
+) -> list[IssueKind]:
     """Return the kinds of issues to mend now, the worst first."""
     gains = worth(analysis, assessed)
-    if wants_less and any(issue.edit for issue in analysis.of(Kind.WORDINESS)):
-        gains[Kind.WORDINESS] = max(1.0, 2 * max(gains.values()))
-    ranked = sorted((kind for kind in Kind if gains[kind] > 0), key=lambda kind: -gains[kind])
+    if wants_less and any(issue.edit for issue in analysis.of(IssueKind.WORDINESS)):
+        gains[IssueKind.WORDINESS] = max(1.0, 2 * max(gains.values()))
+    ranked = sorted((kind for kind in IssueKind if gains[kind] > 0), key=lambda kind: -gains[kind])
     total = sum(gains.values())
-    taken: list[Kind] = []
+    taken: list[IssueKind] = []
     for kind in ranked:
         if taken and total > SMALL and sum(gains[it] for it in taken) >= SHARE * total:
             break

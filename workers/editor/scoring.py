@@ -8,8 +8,8 @@ from math import exp, log
 from workers.editor.rules import issues
 from workers.editor.rules.sentences import LONG
 from workers.text.document import Document
-from workers.text.edits import Issue, Kind
-from workers.text.readability import Counts, flesch_reading_ease, grade
+from workers.text.edits import IssueKind, TextIssue
+from workers.text.readability import TextCounts, flesch_reading_ease, grade
 from workers.text.tables import listed
 
 FEWEST_WORDS = 50
@@ -18,15 +18,15 @@ FEWEST_WORDS = 50
 LEAST_ENGLISH = 0.15
 """Share of the commonest English words from which a text counts as English; mostly it is 0.4."""
 
-HALVED_BY = {Kind.SPELLING: 1.1, Kind.WORDINESS: 2.0, Kind.JARGON: 2.0}
+HALVED_BY = {IssueKind.SPELLING: 1.1, IssueKind.WORDINESS: 2.0, IssueKind.JARGON: 2.0}
 """How many issues in 100 words halve the score of their kind."""
 
-WEIGHTS: Mapping[Kind | None, float] = {
-    Kind.SPELLING: 0.25,
-    Kind.WORDINESS: 0.3,
-    Kind.SENTENCES: 0.18,
-    Kind.VOICE: 0.05,
-    Kind.JARGON: 0.07,
+WEIGHTS: Mapping[IssueKind | None, float] = {
+    IssueKind.SPELLING: 0.25,
+    IssueKind.WORDINESS: 0.3,
+    IssueKind.SENTENCES: 0.18,
+    IssueKind.VOICE: 0.05,
+    IssueKind.JARGON: 0.07,
     None: 0.15,
 }
 """What quality is made of; None stands for the readability formulas."""
@@ -39,14 +39,14 @@ class Analysis:
     document: Document
 
     @cached_property
-    def issues(self) -> tuple[Issue, ...]:
+    def issues(self) -> tuple[TextIssue, ...]:
         """Return every issue in the order of the text."""
         return issues(self.document)
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> TextCounts:
         """Return what the readability formulas count."""
-        return Counts.of(self.document.sentences)
+        return TextCounts.of(self.document.sentences)
 
     @property
     def is_readable(self) -> bool:
@@ -56,15 +56,15 @@ class Analysis:
             return 2 * sum(word.isascii() for word in read) > len(read)
         return sum(word in listed("common") for word in read) / len(read) >= LEAST_ENGLISH
 
-    def of(self, kind: Kind) -> tuple[Issue, ...]:
+    def of(self, kind: IssueKind) -> tuple[TextIssue, ...]:
         """Return the issues of one kind."""
         return tuple(issue for issue in self.issues if issue.kind is kind)
 
-    def score(self, kind: Kind) -> float:
+    def score(self, kind: IssueKind) -> float:
         """Return how free the text is from one kind of issue."""
         return self._score(kind, self.of(kind))
 
-    def score_without(self, kind: Kind) -> float:
+    def score_without(self, kind: IssueKind) -> float:
         """Return what `score` would be without the issues that have an edit."""
         return self._score(kind, [issue for issue in self.of(kind) if issue.edit is None])
 
@@ -89,21 +89,21 @@ class Analysis:
         parts = {kind: self.score(kind) if kind else self.readability for kind in WEIGHTS}
         return sum(weight * parts[kind] for kind, weight in WEIGHTS.items())
 
-    def _score(self, kind: Kind, found: tuple[Issue, ...] | list[Issue]) -> float:
-        if kind is Kind.VOICE:
+    def _score(self, kind: IssueKind, found: tuple[TextIssue, ...] | list[TextIssue]) -> float:
+        if kind is IssueKind.VOICE:
             return 1 - min(1.0, len(found) / self.counts.sentences)
-        if kind is Kind.SENTENCES:
+        if kind is IssueKind.SENTENCES:
             return self._sentences(found)
         density = 100 * sum(issue.cost for issue in found) / max(FEWEST_WORDS, self.counts.words)
         return exp(-density / HALVED_BY[kind] * log(2))
 
-    def _sentences(self, found: tuple[Issue, ...] | list[Issue]) -> float:
+    def _sentences(self, found: tuple[TextIssue, ...] | list[TextIssue]) -> float:
         """Return the share of words in sentences of a good length; longer ones count in part."""
         lost = sum(_lost(issue) for issue in found)
         return max(0.0, 1 - lost / self.counts.words)
 
 
-def _lost(issue: Issue) -> float:
+def _lost(issue: TextIssue) -> float:
     """Return how many of a long sentence's words count as lost: half at 33 words, most at 60."""
     words = LONG * (1 + issue.cost)
     return words * (1 - exp(-2.2 * issue.cost))

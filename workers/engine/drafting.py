@@ -8,12 +8,12 @@ from app.contract.calls import AMENDED_AGAIN
 from app.contract.drafts import EditMode, EditsMade, lacking, sha256_of
 from app.contract.judgement import Finding, IssueState, OnFail
 from app.contract.status import StopReason
-from workers.engine.asking import Said, Unreadable, ask, question, read_as, text_in
-from workers.engine.edits import CannotApply, Edit, Edited, applied, restored
-from workers.engine.issue_tracker import NO_ISSUES, Ledger, Tracked
-from workers.engine.moves import Draft, Play, Reply, Scored, StepFailed, Stop, Together
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.edits import CannotApply, Edited, SearchReplace, applied, restored
+from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
+from workers.engine.moves import Draft, MoveCoroutine, Reply, Scored, StepError, Stopped, Together
 from workers.engine.prompt_requests import Amend, Revise, Task, Write
-from workers.engine.search import Search, Wish
+from workers.engine.search import RequestedRevision, Search
 from workers.engine.verdicts import below_floor
 
 MOST_MENDED = 20
@@ -21,7 +21,7 @@ MOST_MENDED = 20
 
 
 def failures(
-    task: Task, scored: Scored, threshold: float, issues: Ledger = NO_ISSUES
+    task: Task, scored: Scored, threshold: float, issues: IssueTracker = NO_ISSUES
 ) -> tuple[str, ...]:
     """Return what failed, in words for the reviser: validators, floors, then weak criteria."""
     known = {it.finding: it for it in issues.open}
@@ -38,7 +38,7 @@ def failures(
     return tuple(lines)
 
 
-def mended_in(issues: Ledger) -> tuple[str, ...]:
+def mended_in(issues: IssueTracker) -> tuple[str, ...]:
     """Return what earlier drafts of this line had wrong and this one has not."""
     mended = [it.finding for it in issues.mended if it.finding.on_fail is not OnFail.WARN]
     return tuple(f"{it.kind}: {it.message}" for it in mended[:MOST_MENDED])
@@ -68,12 +68,12 @@ GOOD = 0.5
 UNUSABLE = "unusable_edits"
 
 
-class _Edit(Said):
+class _Edit(ReplyModel):
     search: str
     replace: str
 
 
-class _Edits(Said):
+class _Edits(ReplyModel):
     edits: list[_Edit]
 
 
@@ -84,31 +84,34 @@ def is_delta(edits: EditMode, draft: str, score: float | None) -> bool:
     return edits == "delta"
 
 
-async def amended(brief: Revise) -> Edited | None:
+async def amended(prompt_request: Revise) -> Edited | None:
     """Return the draft with a reviser's edits; None when they cannot be applied.
 
     Edits that cannot be are returned once, with which one fails and why.
     """
 
     def read(reply: str) -> Edited:
-        edits = [Edit(it.search, it.replace) for it in read_as(_Edits, reply).edits]
+        edits = [SearchReplace(it.search, it.replace) for it in read_as(_Edits, reply).edits]
         try:
-            return applied(brief.draft, edits, brief.task.locked)
+            return applied(prompt_request.draft, edits, prompt_request.task.locked)
         except CannotApply as error:
             raise Unreadable(str(error)) from None
 
     try:
         return await ask(
-            question("revise", "generator", Amend(brief)), read, UNUSABLE, times=AMENDED_AGAIN
+            question("revise", "generator", Amend(prompt_request)),
+            read,
+            UNUSABLE,
+            times=AMENDED_AGAIN,
         )
-    except StepFailed as failure:
+    except StepError as failure:
         if failure.code != UNUSABLE:
             raise
         return None
 
 
-First = Callable[[Task], Play[Draft]]
-Revised = Callable[[Task, Scored, str, float, Ledger], Play[Draft]]
+First = Callable[[Task], MoveCoroutine[Draft]]
+Revised = Callable[[Task, Scored, str, float, IssueTracker], MoveCoroutine[Draft]]
 
 
 async def propose(
@@ -135,19 +138,19 @@ async def write(task: Task) -> str:
 
 
 async def revise(
-    task: Task, scored: Scored, parent: str, threshold: float, issues: Ledger = NO_ISSUES
+    task: Task, scored: Scored, parent: str, threshold: float, issues: IssueTracker = NO_ISSUES
 ) -> Draft:
     """Return a revision that was asked to mend what failed, and to keep mended what was."""
     failing = failures(task, scored, threshold, issues)
     draft, mended = scored.draft.text, mended_in(issues)
-    brief = Revise(task, draft, failing, scored.critique, scored.findings, mended)
+    prompt_request = Revise(task, draft, failing, scored.critique, scored.findings, mended)
     path = "revise"
     if is_delta(task.edits, draft, scored.score):
-        if edited := await amended(brief):
+        if edited := await amended(prompt_request):
             made = EditsMade(applied=edited.applied, untouched=edited.untouched)
             return Draft(edited.text, sha256_of(edited.text), parent, failing, False, made)
         path = "revise/full"
-    text = await ask(question(path, "generator", brief), text_in, "empty_draft")
+    text = await ask(question(path, "generator", prompt_request), text_in, "empty_draft")
     return kept_locked(task, draft, _draft(text, parent, failing))
 
 
@@ -159,7 +162,7 @@ def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
     return replace(draft, text=text, sha256=sha256_of(text), is_reply=False)
 
 
-async def _wished(task: Task, wish: Wish, threshold: float, revised: Revised) -> Draft:
+async def _wished(task: Task, wish: RequestedRevision, threshold: float, revised: Revised) -> Draft:
     """Return a reviewer's own text, or a revision of the draft they were shown that mends what they
     said first."""
     scored, word = wish.of.scored, wish.word
@@ -172,7 +175,7 @@ async def _wished(task: Task, wish: Wish, threshold: float, revised: Revised) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Survivors(Generic[Reply]):
+class PartResults(Generic[Reply]):
     """What parts side by side gave, None where one was refused; some may have been stopped."""
 
     replies: tuple[Reply | None, ...]
@@ -183,29 +186,31 @@ class Survivors(Generic[Reply]):
         return None if self.were_stopped else reason
 
 
-async def surviving(path: str, parts: Sequence[Play[Reply]]) -> tuple[Reply | None, ...]:
+async def part_replies(
+    path: str, parts: Sequence[MoveCoroutine[Reply]]
+) -> tuple[Reply | None, ...]:
     """Play parts side by side and return what each gave, None where one was refused.
 
     Raises the first refusal when there is nothing else.
     """
-    return (await survivors(path, parts)).replies
+    return (await play_parts(path, parts)).replies
 
 
-async def survivors(path: str, parts: Sequence[Play[Reply]]) -> Survivors[Reply]:
-    """Play parts side by side as `surviving` does, and say whether one was stopped from outside."""
-    refusals: dict[int, Stop | StepFailed] = {}
+async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
+    """Play parts side by side like `part_replies`; say whether one was stopped from outside."""
+    refusals: dict[int, Stopped | StepError] = {}
 
-    async def kept(index: int, part: Play[Reply]) -> Reply | None:
+    async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:
         try:
             return await part
-        except (Stop, StepFailed) as refusal:
+        except (Stopped, StepError) as refusal:
             refusals[index] = refusal
             return None
 
     done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
     if len(refusals) == len(parts):
         raise refusals[0]
-    return Survivors(done, any(isinstance(it, Stop) for it in refusals.values()))
+    return PartResults(done, any(isinstance(it, Stopped) for it in refusals.values()))
 
 
 def _draft(text: str, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:

@@ -81,7 +81,7 @@ class Tracked:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class IssueTracker:
     """The issues of one draft, those of its parent that it mended, and those mended before."""
 
     open: tuple[Tracked, ...] = ()
@@ -98,12 +98,12 @@ class Ledger:
         """Every issue of the draft and of its parent, once."""
         return (*self.open, *self.resolved)
 
-    def under(self, prefix: str) -> "Ledger":
+    def under(self, prefix: str) -> "IssueTracker":
         """Return it as the search around its own sees it; under "" as seen from anywhere."""
         lists = (self.open, self.resolved, self.before)
-        return Ledger(*(tuple(it.under(prefix) for it in each) for each in lists))
+        return IssueTracker(*(tuple(it.under(prefix) for it in each) for each in lists))
 
-    def next(self, path: str, findings: Sequence[Finding]) -> "Ledger":
+    def next(self, path: str, findings: Sequence[Finding]) -> "IssueTracker":
         """Return the ledger of a revision, judged at `path` with these findings."""
         if not findings and self == NO_ISSUES:
             return self
@@ -113,7 +113,7 @@ class Ledger:
         )
         known = _recognised(found, (*self.open, *self.mended))
         seen = {it.id for it in known.values()}
-        return Ledger(
+        return IssueTracker(
             open=tuple(_again(it, known.get(it.number)) for it in found),
             resolved=tuple(
                 replace(it, state=IssueState.RESOLVED, position=None)
@@ -124,7 +124,7 @@ class Ledger:
         )
 
 
-NO_ISSUES = Ledger()
+NO_ISSUES = IssueTracker()
 
 
 def words_of(text: str) -> frozenset[str]:

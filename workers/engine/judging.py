@@ -11,12 +11,12 @@ from app.contract.critics import CRITIC, PanelMember
 from app.contract.drafts import lacking
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from workers.engine.asking import ask, question
-from workers.engine.drafting import surviving
+from workers.engine.drafting import part_replies
 from workers.engine.moves import Check, Draft, Scored, Together
 from workers.engine.prompt_requests import Judge, Task
 from workers.engine.verdicts import MOST_EVIDENCE, MOST_LINES, below_floor, reader, total
 
-Line = TypeVar("Line")
+CritiqueLine = TypeVar("CritiqueLine")
 
 
 async def critiqued(task: Task, draft: str) -> Critique:
@@ -53,7 +53,7 @@ async def _sampled(task: Task, draft: str, member: PanelMember | None) -> tuple[
     samples = [_opinion(at, task, draft, member) for at in (path, *later)]
     if len(samples) == 1:
         return (await samples[0],)
-    return tuple(it for it in await surviving(path, samples) if it is not None)
+    return tuple(it for it in await part_replies(path, samples) if it is not None)
 
 
 async def _opinion(path: str, task: Task, draft: str, member: PanelMember | None) -> Critique:
@@ -86,10 +86,12 @@ def _middle(criterion: str, opinions: Sequence[Critique]) -> CriterionScore:
 
 
 def _distinct(
-    said: Iterable[Sequence[Line]], same: Callable[[Line], Hashable], most: int = MOST_LINES
-) -> tuple[Line, ...]:
+    said: Iterable[Sequence[CritiqueLine]],
+    same: Callable[[CritiqueLine], Hashable],
+    most: int = MOST_LINES,
+) -> tuple[CritiqueLine, ...]:
     """Return what was said once each, everybody's first before anybody's second."""
-    found: dict[Hashable, Line] = {}
+    found: dict[Hashable, CritiqueLine] = {}
     for line in chain.from_iterable(zip_longest(*said)):
         if line is not None:
             found.setdefault(same(line), line)

@@ -8,8 +8,8 @@ from app.contract.drafts import EditsMade
 from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.reviews import ReviewAction, ReviewWhen
-from workers.engine.issue_tracker import NO_ISSUES, Ledger
-from workers.engine.prompt_requests import Brief, Prompt
+from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
+from workers.engine.prompt_requests import Prompt, PromptRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Judgement:
     scored: Scored
     iteration: int
     path: str
-    issues: Ledger = NO_ISSUES
+    issues: IssueTracker = NO_ISSUES
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
@@ -73,21 +73,21 @@ __all__ = [
     "Ask",
     "Call",
     "Check",
-    "Deed",
     "Draft",
     "Judged",
     "Judgement",
     "Move",
-    "Play",
+    "MoveCoroutine",
     "Reply",
     "Review",
+    "ReviewerReply",
     "Role",
     "Scored",
-    "StepFailed",
-    "Stop",
+    "StepError",
+    "StepMove",
+    "Stopped",
     "Together",
     "ToolResult",
-    "Word",
     "relayed",
     "unchanged",
     "within",
@@ -97,11 +97,11 @@ Role = Literal["generator", "critic"]
 Reply = TypeVar("Reply")
 
 
-class Stop(Exception):
+class Stopped(Exception):
     """Thrown in where a strategy waits for a move that is refused: budget, deadline or finish."""
 
 
-class StepFailed(Exception):
+class StepError(Exception):
     """Thrown in where a strategy waits for a step that cannot be done."""
 
     def __init__(self, code: str, detail: str) -> None:
@@ -134,7 +134,7 @@ class Ask(Move[str]):
     """
 
     role: Role
-    brief: Brief
+    prompt_request: PromptRequest
     prompt: Prompt
     prepares: bool = False
     member: str | None = None
@@ -175,7 +175,7 @@ class Call(Move[ToolResult]):
     prepares: ClassVar[bool] = True
 
 
-Deed = Ask | Check | Call
+StepMove = Ask | Check | Call
 """What is done outside the strategy and journaled as a step."""
 
 
@@ -194,7 +194,7 @@ class Judged(Move[Limits]):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ReviewerReply:
     """What a reviewer said; `draft` goes with replace, and `score` overrides the draft's."""
 
     action: ReviewAction
@@ -205,7 +205,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Review(Move[Word]):
+class Review(Move[ReviewerReply]):
     """A person's word about a judged draft; never asked for by a part or side by side."""
 
     judgement: Judgement
@@ -225,7 +225,7 @@ class Together(Move[tuple[Any, ...]]):
         )
 
 
-Play = Coroutine[Move[Any], Any, Reply]
+MoveCoroutine = Coroutine[Move[Any], Any, Reply]
 
 
 def unchanged(_move: Move[Any], reply: Any) -> Any:
@@ -233,13 +233,13 @@ def unchanged(_move: Move[Any], reply: Any) -> Any:
     return reply
 
 
-async def within(prefix: str, part: Play[Reply]) -> Reply:
+async def within(prefix: str, part: MoveCoroutine[Reply]) -> Reply:
     """Play a part with its moves' paths below `prefix`."""
     return await relayed(part, lambda move: move.under(prefix))
 
 
 async def relayed(
-    part: Play[Reply],
+    part: MoveCoroutine[Reply],
     outward: Callable[[Move[Any]], Move[Any]],
     inward: Callable[[Move[Any], Any], Any] = unchanged,
 ) -> Reply:
@@ -252,7 +252,7 @@ async def relayed(
 
 @dataclass(frozen=True)
 class _Relay(Generic[Reply]):
-    part: Play[Reply]
+    part: MoveCoroutine[Reply]
     outward: Callable[[Move[Any]], Move[Any]]
     inward: Callable[[Move[Any], Any], Any]
 
@@ -262,7 +262,7 @@ class _Relay(Generic[Reply]):
             while True:
                 try:
                     reply = yield self.outward(move)
-                except (Stop, StepFailed) as refusal:
+                except (Stopped, StepError) as refusal:
                     move = self.part.throw(refusal)
                 else:
                     move = self.part.send(self.inward(move, reply))

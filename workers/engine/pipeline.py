@@ -17,9 +17,9 @@ from app.contract.criteria import (
 from app.contract.judgement import Comparison, Order, Side, Verdict
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
-from workers.engine.asking import Said, Unreadable, ask, question, read_as, text_in
-from workers.engine.drafting import surviving
-from workers.engine.moves import Judged, Move, Play, StepFailed, Stop, relayed
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.drafting import part_replies
+from workers.engine.moves import Judged, Move, MoveCoroutine, StepError, Stopped, relayed
 from workers.engine.prompt_requests import Compare, Derive, ListCriteria, Task
 from workers.engine.reviewing import reviewed
 from workers.engine.search import Outcome
@@ -29,12 +29,12 @@ QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """Latin, full width, Arabic and Greek."""
 
 
-class _Listed(Said):
+class _Listed(ReplyModel):
     name: str = Field(min_length=1, max_length=LONGEST_NAME)
     description: str = Field(min_length=1, max_length=LONGEST_QUESTION)
 
 
-class _Checklist(Said):
+class _Checklist(ReplyModel):
     criteria: list[_Listed] = Field(min_length=FEWEST_LISTED, max_length=MOST_LISTED)
 
 
@@ -42,7 +42,7 @@ async def with_checklist(task: Task) -> Task:
     """Return the task with 3 to 8 criteria that a critic listed: questions, and nothing judged yet.
 
     TICK (arXiv:2410.03608): a model that answers questions made for the very task agrees with
-    people more often than one that scores directly. Raises `StepFailed` (`unreadable_criteria`).
+    people more often than one that scores directly. Raises `StepError` (`unreadable_criteria`).
     """
     asked = question("criteria", "critic", ListCriteria(replace(task, criteria=())))
     return replace(task, criteria=await ask(asked, criteria_in, "unreadable_criteria"))
@@ -66,7 +66,7 @@ def criteria_in(reply: str) -> tuple[Criterion, ...]:
 UNREADABLE = "unreadable_comparison"
 
 
-class _Preference(Said):
+class _Preference(ReplyModel):
     reason: str
     better: Literal["A", "B", "tie"]
 
@@ -79,7 +79,7 @@ class Earlier:
     text: str
 
 
-async def compared(task: Task, strategy: Play[Outcome]) -> Outcome:
+async def compared(task: Task, strategy: MoveCoroutine[Outcome]) -> Outcome:
     """Play a strategy and compare what it came to with the client's draft.
 
     Without one it is compared with the first draft that the outermost search judged. The same text
@@ -101,8 +101,8 @@ async def _comparison(task: Task, earlier: Earlier, result: str) -> Comparison |
         _asked(task, "compare/2", "result", result, earlier.text),
     )
     try:
-        one, other = await surviving("compare", parts)
-    except (Stop, StepFailed):
+        one, other = await part_replies("compare", parts)
+    except (Stopped, StepError):
         return None
     if one is None or other is None:
         return None
@@ -140,8 +140,8 @@ async def with_outputs(task: Task, outputs: Sequence[Output], outcome: Outcome) 
     """Return the outcome with every further text; those that could not be made are missing."""
     text = outcome.best.scored.draft.text
     try:
-        made = await surviving("outputs", [_derived(task, text, it) for it in outputs])
-    except (Stop, StepFailed):
+        made = await part_replies("outputs", [_derived(task, text, it) for it in outputs])
+    except (Stopped, StepError):
         made = (None,) * len(outputs)
     texts = {it.name: text for it, text in zip(outputs, made, strict=True) if text is not None}
     missing = tuple(f"outputs/{it.name}" for it in outputs if it.name not in texts)
@@ -149,15 +149,17 @@ async def with_outputs(task: Task, outputs: Sequence[Output], outcome: Outcome) 
 
 
 async def _derived(task: Task, text: str, output: Output) -> str:
-    brief = Derive(task, text, output.instructions)
-    return await ask(question(f"outputs/{output.name}", "generator", brief), text_in, "empty_text")
+    prompt_request = Derive(task, text, output.instructions)
+    return await ask(
+        question(f"outputs/{output.name}", "generator", prompt_request), text_in, "empty_text"
+    )
 
 
-Strategy = Callable[[Task, Limits, Any], Play[Outcome]]
+StrategyFunction = Callable[[Task, Limits, Any], MoveCoroutine[Outcome]]
 
 
 async def whole(
-    request: RefinementRequest, task: Task, limits: Limits, strategy: Strategy
+    request: RefinementRequest, task: Task, limits: Limits, strategy: StrategyFunction
 ) -> Outcome:
     """Play the strategy of a request, and return what it decided."""
     if request.criteria == AUTO:
@@ -172,7 +174,7 @@ async def whole(
 
 
 async def _played(
-    request: RefinementRequest, task: Task, limits: Limits, strategy: Strategy
+    request: RefinementRequest, task: Task, limits: Limits, strategy: StrategyFunction
 ) -> Outcome:
     """Play the strategy, and have its outcome reviewed where that was asked for."""
     outcome = await strategy(task, limits, request.strategy)

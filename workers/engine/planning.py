@@ -9,15 +9,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, Valida
 
 from app.contract.calls import AGAIN
 from app.contract.requests import ContextDocument
-from workers.engine.asking import Said, Unreadable, again, ask, question, read_as, text_in
+from workers.engine.asking import ReplyModel, Unreadable, again, ask, question, read_as, text_in
 from workers.engine.evidence import Source
-from workers.engine.moves import Ask, Call, Check, StepFailed, Stop
+from workers.engine.moves import Ask, Call, Check, StepError, Stopped
 from workers.engine.prompt_requests import (
-    Brief,
     Do,
     Observation,
     Plan,
     PlannedStep,
+    PromptRequest,
     Replan,
     Revision,
     Task,
@@ -48,28 +48,28 @@ def _finite(value: dict[str, Any] | None) -> dict[str, Any] | None:
 Arguments = Annotated[dict[str, Any] | None, BeforeValidator(_object), AfterValidator(_finite)]
 
 
-class _Step(Said):
+class _Step(ReplyModel):
     instruction: str = Field(min_length=1, max_length=8_000)
     name: str | None = Field(None, max_length=200)
     tool: str | None = None
     arguments: Arguments = None
 
 
-class _Plan(Said):
+class _Plan(ReplyModel):
     steps: list[_Step] = Field(min_length=1, max_length=MOST_STEPS)
 
 
-class _Evidence(Said):
+class _Evidence(ReplyModel):
     step: int
     quote: str
 
 
-class _Verdict(Said):
+class _Verdict(ReplyModel):
     met: bool
     evidence: tuple[_Evidence, ...] = ()
 
 
-class _Revision(Said):
+class _Revision(ReplyModel):
     goal_met: _Verdict
     steps: list[_Step] = Field(max_length=MOST_STEPS)
 
@@ -158,7 +158,7 @@ async def pursued(task: Task, most: int) -> tuple[Observation, ...]:
                 break
             revision = await _revision(task, steps[1:], observations, most)
             steps = () if revision.is_met else revision.steps
-    except Stop:
+    except Stopped:
         pass
     return tuple(observations)
 
@@ -191,8 +191,8 @@ async def _revision(
     task: Task, remaining: tuple[PlannedStep, ...], seen: Sequence[Observation], most: int
 ) -> Revision:
     names = [tool.name for tool in task.tools]
-    brief = Replan(task, remaining, tuple(seen), most - len(seen))
-    asked = _question(f"steps/{len(seen)}/replan", brief)
+    prompt_request = Replan(task, remaining, tuple(seen), most - len(seen))
+    asked = _question(f"steps/{len(seen)}/replan", prompt_request)
     return await _asked(asked, revision_reader(names, seen), seen)
 
 
@@ -202,7 +202,7 @@ async def _asked(
     """Return a plan that can be carried out; any other is asked for again with the error.
 
     When the last answer still proves no goal met, or repeats a call that failed, it counts as not
-    met and without that step. One that cannot be read at all raises `StepFailed`.
+    met and without that step. One that cannot be read at all raises `StepError`.
     """
     reply, error = "", ""
     for attempt in range(AGAIN + 1):
@@ -220,7 +220,7 @@ async def _asked(
             return revision
         if attempt == AGAIN:
             return Revision(tuple(it for it in revision.steps if not failed_before(it, seen)))
-    raise StepFailed(UNREADABLE, f"asked {AGAIN + 1} times; the last reply: {error}")
+    raise StepError(UNREADABLE, f"asked {AGAIN + 1} times; the last reply: {error}")
 
 
 async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -> None:
@@ -233,5 +233,5 @@ async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -
         raise Unreadable("; ".join(it.message for it in found))
 
 
-def _question(path: str, brief: Brief) -> Ask:
-    return replace(question(path, "generator", brief), prepares=True)
+def _question(path: str, prompt_request: PromptRequest) -> Ask:
+    return replace(question(path, "generator", prompt_request), prepares=True)

@@ -243,7 +243,7 @@ class Compare:
     b: str
 
 
-Brief = (
+PromptRequest = (
     Write
     | Judge
     | ListCriteria

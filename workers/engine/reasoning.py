@@ -5,9 +5,9 @@ from collections.abc import Callable
 from app.contract.chains import Chain, NotAChain, chain_of, steps_from
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail, Span
-from workers.engine.asking import Said, Unreadable, ask, question, read_as, text_in
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.drafting import failures, kept_locked
-from workers.engine.issue_tracker import Ledger
+from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Scored
 from workers.engine.prompt_requests import CheckSteps, Reason, Redo, Task
@@ -16,13 +16,13 @@ from workers.engine.verification import SOURCE, UNREADABLE, verified
 UNREADABLE_STEPS = "unreadable_steps"
 
 
-class _Step(Said):
+class _Step(ReplyModel):
     step: int
     why: str
     correct: bool
 
 
-class _Steps(Said):
+class _Steps(ReplyModel):
     steps: list[_Step]
 
 
@@ -57,7 +57,7 @@ async def faults(task: Task, text: str) -> tuple[Finding, ...]:
 
 
 async def redone(
-    task: Task, scored: Scored, parent: str, threshold: float, issues: Ledger
+    task: Task, scored: Scored, parent: str, threshold: float, issues: IssueTracker
 ) -> Draft:
     """Return the chain with its first faulty step and all that follow done anew.
 
@@ -66,8 +66,8 @@ async def redone(
     text = scored.draft.text
     failing = failures(task, scored, threshold, issues)
     first, kept = _kept(scored)
-    brief = Redo(task, kept, text[len(kept) :], first, failing, scored.critique)
-    asked = question("revise", "generator", brief)
+    prompt_request = Redo(task, kept, text[len(kept) :], first, failing, scored.critique)
+    asked = question("revise", "generator", prompt_request)
     new = kept + await ask(asked, _steps_from(first), UNREADABLE_STEPS)
     draft = Draft(new, sha256_of(new), parent, failing, is_reply=False)
     return kept_locked(task, text, draft)

@@ -10,8 +10,8 @@ from app.contract.judgement import Comparison, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
-from workers.engine.issue_tracker import NO_ISSUES, Ledger
-from workers.engine.moves import Judged, Judgement, Review, Scored, Stop, Word
+from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
+from workers.engine.moves import Judged, Judgement, Review, ReviewerReply, Scored, Stopped
 from workers.engine.prompt_requests import Task
 from workers.engine.similarity import similarity
 
@@ -40,7 +40,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class LimitOverrides:
     """Rules of an inner search that replace the refinement's; a PATCH does not reach them."""
 
     threshold: float | None = None
@@ -57,11 +57,11 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RequestedRevision:
     """What a reviewer asked for next: the draft they were shown, and their word."""
 
     of: Judgement
-    word: Word
+    word: ReviewerReply
 
 
 SAME_SCORE = 1e-6
@@ -90,7 +90,7 @@ class Ranking:
         self.best = self.base = self._top = None
         return [self._placed(it) for it in self._judged][-1]
 
-    def issues_of(self, path: str | None) -> Ledger:
+    def issues_of(self, path: str | None) -> IssueTracker:
         """Return the issues of the draft judged at `path`; none when there was none."""
         return next((it.issues for it in self._judged if it.path == path), NO_ISSUES)
 
@@ -147,7 +147,7 @@ class Ranking:
         return next((it for it in self._judged if it.path == path), None) if path else None
 
 
-__all__ = ["Outcome", "Own", "Search", "Wish"]
+__all__ = ["LimitOverrides", "Outcome", "RequestedRevision", "Search"]
 
 
 class Search:
@@ -158,15 +158,15 @@ class Search:
         limits: Limits,
         *,
         first: int = 1,
-        own: Own | None = None,
+        own: LimitOverrides | None = None,
         is_reviewed: bool = False,
     ) -> None:
-        self._own = own or Own()
+        self._own = own or LimitOverrides()
         self.limits = self._own.instead_of(limits)
         self.reason: StopReason | None = None
         self.decided: StopReason | None = None
         """What a reviewer decided, if they approved or rejected."""
-        self.wish: Wish | None = None
+        self.wish: RequestedRevision | None = None
         self._is_reviewed = is_reviewed
         self._approved: Judgement | None = None
         self._ranking = Ranking(limits.tolerance)
@@ -175,7 +175,7 @@ class Search:
         self._stale = 0
 
     @classmethod
-    def of(cls, task: Task, limits: Limits, own: Own | None = None) -> Self:
+    def of(cls, task: Task, limits: Limits, own: LimitOverrides | None = None) -> Self:
         """Return a search for a task; the draft it may start with is iteration 0."""
         first = 1 if task.draft is None else 0
         return cls(limits, first=first, own=own, is_reviewed=task.is_reviewed)
@@ -187,7 +187,7 @@ class Search:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
         """Swallow a stop from outside when something was judged: the best is kept."""
-        return isinstance(error, Stop) and self.best is not None
+        return isinstance(error, Stopped) and self.best is not None
 
     @property
     def best(self) -> Judgement | None:
@@ -265,7 +265,7 @@ class Search:
         await self._told(judgement)
         return gain, judgement
 
-    def _issues_of(self, parent: str | None) -> Ledger:
+    def _issues_of(self, parent: str | None) -> IssueTracker:
         """Return the issues of a parent: judged here, or shown to a reviewer elsewhere."""
         if self.wish and self.wish.of.path == parent:
             return self.wish.of.issues
@@ -285,7 +285,7 @@ class Search:
             return
         try:
             word = await Review(f"{judgement.path}/review", judgement, "each_iteration")
-        except Stop:
+        except Stopped:
             self.settle(None)  # the rules do not have the last word here
             raise
         self.limits = self._own.instead_of(word.limits or self.limits)
@@ -300,15 +300,15 @@ class Search:
         elif word.action == "reject":
             self.decided = StopReason.REJECTED
         elif word.action != "rate":
-            self.wish = Wish(judgement, word)
+            self.wish = RequestedRevision(judgement, word)
         if word.action != "rate":
             self.reason = self.decided
 
     def outcome(self) -> Outcome:
-        """Return the best judged draft. Raises `Stop` when nothing was judged."""
+        """Return the best judged draft. Raises `Stopped` when nothing was judged."""
         best = self._approved or self.best
         if best is None:
-            raise Stop
+            raise Stopped
         good = best.scored.passes(self.limits.threshold)
         return Outcome(best, self.reason, good and self.decided is not StopReason.REJECTED)
 
@@ -317,7 +317,7 @@ class Search:
         if self.best is None:
             return None
         if self.best.scored.score_from == "review":  # a person's score knows one goal
-            own = Own()
+            own = LimitOverrides()
         goal = self.limits.threshold if own.goal is None else own.goal
         return own.reached if self.best.scored.passes(goal) else None
 

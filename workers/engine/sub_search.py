@@ -9,11 +9,21 @@ from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
-from workers.engine.moves import Draft, Judged, Move, Play, Reply, Stop, Together, relayed, within
+from workers.engine.moves import (
+    Draft,
+    Judged,
+    Move,
+    MoveCoroutine,
+    Reply,
+    Stopped,
+    Together,
+    relayed,
+    within,
+)
 from workers.engine.prompt_requests import Task
-from workers.engine.search import Outcome, Own, Search
+from workers.engine.search import LimitOverrides, Outcome, Search
 
-ALL_PASS = Own(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
+ALL_PASS = LimitOverrides(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
 """The rules of a search in which validators alone have a say."""
 
 
@@ -26,7 +36,7 @@ async def loop(task: Task, search: Search) -> Outcome:
     return search.outcome()
 
 
-async def below(path: str, part: Play[Outcome]) -> Outcome:
+async def below(path: str, part: MoveCoroutine[Outcome]) -> Outcome:
     """Play a search below `path` and return its outcome as the one around it sees it."""
     outcome = await within(path, part)
     best = outcome.best
@@ -34,10 +44,10 @@ async def below(path: str, part: Play[Outcome]) -> Outcome:
     return replace(outcome, best=seen)
 
 
-async def refined(path: str, task: Task, limits: Limits, own: Own) -> Outcome:
+async def refined(path: str, task: Task, limits: Limits, own: LimitOverrides) -> Outcome:
     """Write or improve a text below `path` until its own search stops.
 
-    Raises `Stop` and `StepFailed` when nothing was judged there.
+    Raises `Stopped` and `StepFailed` when nothing was judged there.
     """
     search = Search.of(replace(task, is_reviewed=False), limits, own)
     return await below(path, loop(task, search))
@@ -73,7 +83,7 @@ async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | 
     """Judge what the inner searches came to as a whole, on the request's own criteria.
 
     `reason` is told when the threshold is not met and no reviewer decided; None: whoever stopped a
-    part knows why. Raises `Stop` when it cannot be asked any more.
+    part knows why. Raises `Stopped` when it cannot be asked any more.
     """
     if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
         scored = await within(whole.upcoming, judge(task, draft))
@@ -94,11 +104,11 @@ async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
         draft = Draft(text, sha256_of(text), is_reply=False)
         outcome = await closing(task, whole, draft, last.reason)
         return replace(outcome, missing=last.missing)
-    except Stop:
+    except Stopped:
         return replace(last, reason=None, passed=False)
 
 
-async def ruled(own: Own, part: Play[Reply]) -> Reply:
+async def ruled(own: LimitOverrides, part: MoveCoroutine[Reply]) -> Reply:
     """Play a part whose searches have these rules instead of the refinement's."""
 
     def outward(move: Move[Any]) -> Move[Any]:

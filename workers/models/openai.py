@@ -11,14 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.remote import (
-    NAMES_OF_JSON,
-    Said,
-    Unwanted,
-    counted,
-    flaw_of,
-    system_text,
-)
+from workers.models.remote import NAMES_OF_JSON, ChatReply, Unwanted, counted, flaw_of, system_text
 from workers.outbound.transport import Request
 
 JSON_FORMATS = ("json_schema", "json_object")
@@ -95,7 +88,7 @@ class OpenAI:
         json_format = _json_format(call, unwanted)
         return json_format if any(name in said.lower() for name in NAMES_OF_JSON) else None
 
-    def read(self, body: bytes) -> Said:
+    def read(self, body: bytes) -> ChatReply:
         """Read a completion; one cut off or withheld is flawed."""
         try:
             completion = _Completion.model_validate_json(body)
@@ -106,7 +99,7 @@ class OpenAI:
         tokens = counted(completion.usage, ["prompt_tokens"], "completion_tokens")
         is_withheld = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
         flaw = flaw_of(text, is_cut_off=choice.finish_reason == "length", is_withheld=is_withheld)
-        return Said(text, completion.model, tokens, flaw)
+        return ChatReply(text, completion.model, tokens, flaw)
 
 
 def _key_field(api_key: str, is_azure: bool) -> dict[str, str]:

@@ -20,10 +20,10 @@ from workers.models.port import (
 )
 from workers.outbound.transport import (
     Request,
+    RequestAttempts,
     RequestRefused,
     RequestUnanswered,
     StatusRejected,
-    Step,
     Transport,
     TransportError,
     UnusableResponse,
@@ -80,7 +80,7 @@ Unwanted = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChatReply:
     """What a model said; `tokens` (input, output) is None when the server did not count them.
 
     With a `flaw` the text must not be used, but was paid for all the same.
@@ -92,7 +92,7 @@ class Said:
     flaw: ModelError | None = None
 
 
-class Dialect(Protocol):
+class WireFormat(Protocol):
     """One wire format, for one server and key."""
 
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
@@ -101,7 +101,7 @@ class Dialect(Protocol):
     def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
         """Return which part of the request a refusal is about, if it can do without it."""
 
-    def read(self, body: bytes) -> Said:
+    def read(self, body: bytes) -> ChatReply:
         """Read a reply. Raises `UnreadableReply` when it is not in this format."""
 
 
@@ -116,7 +116,7 @@ MODEL_ERRORS: Mapping[type[TransportError], type[ModelError]] = {
 }
 """What a failure of the transport is to a caller of a model."""
 
-Clock = Callable[[], float]
+Stopwatch = Callable[[], float]
 
 
 class Remote:
@@ -128,7 +128,11 @@ class Remote:
     """
 
     def __init__(
-        self, provider: str, dialect: Dialect, transport: Transport, clock: Clock = perf_counter
+        self,
+        provider: str,
+        dialect: WireFormat,
+        transport: Transport,
+        clock: Stopwatch = perf_counter,
     ) -> None:
         self._provider = provider
         self._dialect = dialect
@@ -140,7 +144,7 @@ class Remote:
         """Answer a call; `usage` of a reply and of an error counts every request made for it."""
         started = self._clock()
         step = self._transport.step(call.key)
-        said: Said | None = None
+        said: ChatReply | None = None
         try:
             said = self._dialect.read(await self._ask(call, step))
             if said.flaw:
@@ -153,7 +157,7 @@ class Remote:
         answered = f"{self._provider}:{said.model or call.model}"
         return ModelReply(said.text, answered, usage)
 
-    async def _ask(self, call: ModelCall, step: Step) -> bytes:
+    async def _ask(self, call: ModelCall, step: RequestAttempts) -> bytes:
         known = unwanted = self._unwanted.get(call.model, frozenset())
         while True:
             request = self._dialect.request(call, unwanted)
@@ -170,7 +174,9 @@ class Remote:
                 self._unwanted[call.model] = self._unwanted.get(call.model, known) | unwanted
             return body
 
-    def _usage(self, call: ModelCall, step: Step, said: Said | None, seconds: float) -> Usage:
+    def _usage(
+        self, call: ModelCall, step: RequestAttempts, said: ChatReply | None, seconds: float
+    ) -> Usage:
         if said is None:
             cost = None if step.may_have_cost else 0.0
             return Usage(calls=step.calls, cost_usd=cost, seconds=seconds)

@@ -19,7 +19,7 @@ from aiohttp.abc import AbstractResolver
 from aiohttp.connector import SocketFactoryType
 
 from workers.outbound.addresses import public_socket
-from workers.outbound.transport import FIELDS, Patience, Request, Transport, TransportError
+from workers.outbound.transport import FIELDS, Request, RetryPolicy, Transport, TransportError
 
 MAX_REPLY = 256 * 1024
 PREFIX = "whsec_"
@@ -33,13 +33,13 @@ class EndpointUnavailable(Exception):
         self.detail = detail
 
 
-class Poster(Protocol):
-    """The way to callers' endpoints: `Endpoints`, or a function in the place of all of them."""
+class EndpointClient(Protocol):
+    """The way to callers' endpoints: `GuardedClient`, or a function in the place of all of them."""
 
     async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes: ...
 
 
-class Endpoints:
+class GuardedClient:
     """Posts JSON, several tries within the time of a call, each with the same id and key."""
 
     def __init__(
@@ -54,10 +54,10 @@ class Endpoints:
 
         `key` is the same whenever the same step is taken again.
         """
-        patience = Patience(total_s=timeout_s, connect_s=min(5.0, timeout_s))
+        retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s))
         request = Request(url, signed(self._key, body, key, int(self._clock())), body)
         try:
-            return await Transport(self._session, patience, MAX_REPLY).step(key).post(request)
+            return await Transport(self._session, retry_policy, MAX_REPLY).step(key).post(request)
         except TransportError as error:
             raise EndpointUnavailable(error.detail) from None
 
@@ -69,7 +69,7 @@ async def open_endpoints(
     socket_factory: SocketFactoryType = public_socket,
     resolver: AbstractResolver | None = None,
     clock: Callable[[], float] = time.time,
-) -> AsyncIterator[Endpoints]:
+) -> AsyncIterator[GuardedClient]:
     """Keep the way to endpoints open. Every socket comes from `socket_factory`, which may refuse.
 
     No connection is kept: an endpoint's next address is looked at again.
@@ -84,7 +84,7 @@ async def open_endpoints(
         headers=FIELDS,
     )
     async with session:
-        yield Endpoints(session, secret_key, clock)
+        yield GuardedClient(session, secret_key, clock)
 
 
 def signing_key(secret_key: str) -> bytes:

@@ -29,7 +29,7 @@ PASSING = frozenset({408, 409, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """Bounds on one step: seconds to connect, to the first byte, and in all; `tries` in all.
 
     Between tries it waits a random time up to `backoff_s`, twice that, and so on, never more than
@@ -154,32 +154,34 @@ class Transport:
     """Shared by all adapters: connections without a limit, kept alive, DNS cached, no cookies."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, patience: Patience, max_reply_bytes: int
+        self, session: aiohttp.ClientSession, retry_policy: RetryPolicy, max_reply_bytes: int
     ) -> None:
         self.session = session
-        self.patience = patience
+        self.retry_policy = retry_policy
         self.max_reply_bytes = max_reply_bytes
 
-    def step(self, key: str) -> "Step":
+    def step(self, key: str) -> "RequestAttempts":
         """Begin a step, whose time runs from now; its requests carry `key` as `Idempotency-Key`."""
-        return Step(self, key)
+        return RequestAttempts(self, key)
 
 
 @asynccontextmanager
-async def open_transport(patience: Patience, max_reply_bytes: int) -> AsyncIterator[Transport]:
+async def open_transport(
+    retry_policy: RetryPolicy, max_reply_bytes: int
+) -> AsyncIterator[Transport]:
     """Keep a transport open for as long as the context lasts."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=DNS_CACHE_S),
-        timeout=aiohttp.ClientTimeout(connect=patience.connect_s),
+        timeout=aiohttp.ClientTimeout(connect=retry_policy.connect_s),
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         headers=FIELDS,
     )
     async with session:
-        yield Transport(session, patience, max_reply_bytes)
+        yield Transport(session, retry_policy, max_reply_bytes)
 
 
-class Step:
+class RequestAttempts:
     """The calls of one step, which share one deadline and one number of tries.
 
     `calls` counts requests; `may_have_cost` is true when one got lost after it was sent.
@@ -189,10 +191,10 @@ class Step:
         self.calls = 0
         self.may_have_cost = False
         self._transport = transport
-        self._patience = transport.patience
+        self._retry_policy = transport.retry_policy
         self._key = quote(key, safe="/:;=+.-_")
         self._clock = asyncio.get_running_loop().time
-        self._deadline = self._clock() + self._patience.total_s
+        self._deadline = self._clock() + self._retry_policy.total_s
         self._failures = 0
 
     async def post(self, request: Request, variant: str = "") -> bytes:
@@ -205,9 +207,9 @@ class Step:
                 await self._wait(failure)
 
     async def _wait(self, failure: _TemporaryFailure) -> None:
-        if self._failures >= self._patience.tries:
+        if self._failures >= self._retry_policy.tries:
             raise RequestUnanswered(f"{failure}, at the last of {self._failures} tries") from None
-        wait_s = self._patience.wait_s(self._failures, failure.after_s)
+        wait_s = self._retry_policy.wait_s(self._failures, failure.after_s)
         if self._clock() + wait_s >= self._deadline:
             raise RequestUnanswered(f"{failure}; no time is left to try again") from None
         await asyncio.sleep(wait_s)
@@ -217,8 +219,8 @@ class Step:
         self.calls += 1
         headers = request.headers | {"Idempotency-Key": self._key + variant}
         try:
-            async with asyncio.timeout_at(self._first_byte_due()) as patience:
-                return await self._exchange(request, headers, patience)
+            async with asyncio.timeout_at(self._first_byte_due()) as retry_policy:
+                return await self._exchange(request, headers, retry_policy)
         except aiohttp.ConnectionTimeoutError:
             raise _TemporaryFailure(f"{request.host} cannot be reached in time") from None
         except aiohttp.ClientConnectorCertificateError:
@@ -238,19 +240,19 @@ class Step:
             raise UnusableResponse(f"{request.host} does not answer in HTTP") from None
 
     def _first_byte_due(self) -> float:
-        first_byte_s = self._patience.first_byte_s
+        first_byte_s = self._retry_policy.first_byte_s
         if first_byte_s is None:
             return self._deadline
         return min(self._deadline, self._clock() + first_byte_s)
 
     async def _exchange(
-        self, request: Request, headers: dict[str, str], patience: asyncio.Timeout
+        self, request: Request, headers: dict[str, str], retry_policy: asyncio.Timeout
     ) -> bytes:
         async with self._transport.session.post(
             request.url, data=request.body, headers=headers, allow_redirects=False
         ) as reply:
-            if self._patience.first_byte_s is not None:
-                patience.reschedule(self._deadline)
+            if self._retry_policy.first_byte_s is not None:
+                retry_policy.reschedule(self._deadline)
             if not 200 <= reply.status < 300:
                 raise await _refusal(request, reply)
             self.may_have_cost = True

@@ -13,7 +13,7 @@ from workers.engine.moves import Ask
 from workers.engine.prompt_requests import Derive
 
 
-class Purse:
+class BudgetGuard:
     """Says whether a call can be paid for, with enough left to judge one draft.
 
     A call that prepares one leaves enough to write and judge it.
@@ -62,7 +62,7 @@ class Purse:
         if ask.prepares:
             asked = len((ask.prompt.system + ask.prompt.user).encode())
             return (call, *to_write(self._request, self._models, asked))
-        writes_a_draft = ask.role == "generator" and not isinstance(ask.brief, Derive)
+        writes_a_draft = ask.role == "generator" and not isinstance(ask.prompt_request, Derive)
         return (call, *self._judging) if writes_a_draft else (call,)
 
     def _at_most(self, ask: Ask) -> Estimate:

@@ -11,14 +11,25 @@ from app.contract.limits import Limits
 from app.contract.status import Status, StopReason
 from app.store import Fenced, Journal, StaleLimits, State, Submitted
 from workers.engine import moves
-from workers.engine.moves import Ask, Call, Check, Deed, Judged, Move, Play, Review, Stop, Together
+from workers.engine.moves import (
+    Ask,
+    Call,
+    Check,
+    Judged,
+    Move,
+    MoveCoroutine,
+    Review,
+    StepMove,
+    Stopped,
+    Together,
+)
 from workers.engine.search import Outcome
 from workers.play import endings
-from workers.play.budget_guard import Purse
-from workers.play.endings import Canceled, Ending, Leaving, Waiting
-from workers.play.executor import Performer
-from workers.play.journal_writer import Judging, Pen
-from workers.play.replay import Recorded, Step, refused, spared
+from workers.play.budget_guard import BudgetGuard
+from workers.play.endings import AwaitingReview, Canceled, Ending, WorkerLeaving
+from workers.play.executor import StepExecutor
+from workers.play.journal_writer import JournalWriter, JudgedDraft
+from workers.play.replay import RecordedStep, Replay, refused, spared
 
 
 class Deadline:
@@ -52,13 +63,13 @@ class Deadline:
 class InFlight:
     """Performs steps, each in a task of its own."""
 
-    def __init__(self, performer: Performer) -> None:
-        self._performer = performer
-        self._tasks: dict[asyncio.Task[StepCompleted | StepFailed], Deed] = {}
+    def __init__(self, executor: StepExecutor) -> None:
+        self._executor = executor
+        self._tasks: dict[asyncio.Task[StepCompleted | StepFailed], StepMove] = {}
 
-    async def perform(self, move: Deed) -> StepCompleted | StepFailed | None:
+    async def perform(self, move: StepMove) -> StepCompleted | StepFailed | None:
         """Return what goes into the journal, or None when the step was aborted."""
-        task = asyncio.get_running_loop().create_task(self._performer.perform(move))
+        task = asyncio.get_running_loop().create_task(self._executor.perform(move))
         self._tasks[task] = move
         try:
             return await task
@@ -70,7 +81,7 @@ class InFlight:
         finally:
             del self._tasks[task]
 
-    def abort(self, is_refused: Callable[[Deed], bool]) -> None:
+    def abort(self, is_refused: Callable[[StepMove], bool]) -> None:
         """Abort every step that is refused now."""
         for task, move in self._tasks.items():
             if is_refused(move):
@@ -79,7 +90,7 @@ class InFlight:
 
 log = logging.getLogger(__name__)
 
-REFUSALS = (Stop, moves.StepFailed)
+REFUSALS = (Stopped, moves.StepError)
 
 
 class Driver:
@@ -87,39 +98,39 @@ class Driver:
 
     def __init__(
         self,
-        strategy: Callable[[], Play[Outcome]],
+        strategy: Callable[[], MoveCoroutine[Outcome]],
         submitted: Submitted,
-        recorded: Recorded,
-        performer: Performer,
+        recorded: Replay,
+        executor: StepExecutor,
         journal: Journal,
         state: State,
         elapsed_s: float,
     ) -> None:
         self._strategy = strategy
-        self._recorded = recorded
+        self._replay = recorded
         self._journal = journal
-        self._pen = Pen(journal, recorded, state)
+        self._writer = JournalWriter(journal, recorded, state)
         self._plan = submitted.request.review
-        self._purse = Purse(submitted.request, submitted.models)
+        self._budget_guard = BudgetGuard(submitted.request, submitted.models)
         self._deadline = Deadline(elapsed_s)
-        self._in_flight = InFlight(performer)
+        self._in_flight = InFlight(executor)
         self._is_leaving = False
         self.is_pausing = False  # whether another claim may have it already
 
     async def play(self) -> None:
         """Play until the refinement has ended.
 
-        Raises `Waiting` when a reviewer was asked, `Leaving` after `leave`, and `Fenced` when it is
-        no longer this worker's. When cancelled, what is journaled stands and the rest is performed
-        by another claim.
+        Raises `AwaitingReview` when a reviewer was asked, `WorkerLeaving` after `leave`, and
+        `Fenced` when it is no longer this worker's. When cancelled, what is journaled stands and
+        another claim performs the rest.
         """
-        self._heed(self._pen.state)
+        self._heed(self._writer.state)
         try:
             while True:
                 try:
-                    await self._pen.write(await self._ending())
+                    await self._writer.write(await self._ending())
                 except StaleLimits as stale:
-                    self._pen.start_over(stale.state)
+                    self._writer.start_over(stale.state)
                 else:
                     return
         finally:
@@ -128,8 +139,8 @@ class Driver:
     async def look(self) -> None:
         """Heed a command: cancel and finish abort the calls in flight."""
         state = await self._journal.look()
-        if state.last_event >= self._pen.state.last_event:
-            self._pen.state = state
+        if state.last_event >= self._writer.state.last_event:
+            self._writer.state = state
             self._heed(state)
 
     def leave(self) -> None:
@@ -139,20 +150,20 @@ class Driver:
     async def _ending(self) -> Ending:
         try:
             outcome = await self._play(self._strategy())
-            return endings.succeeded(outcome, self._recorded.stopping)
+            return endings.succeeded(outcome, self._replay.stopping)
         except Canceled:
             return endings.canceled()
-        except Stop:
-            return endings.nothing_judged(self._recorded.stopping)
-        except moves.StepFailed as failure:
+        except Stopped:
+            return endings.nothing_judged(self._replay.stopping)
+        except moves.StepError as failure:
             return endings.failed(failure.code, failure.detail)
-        except (Leaving, Waiting, Fenced, StaleLimits):
+        except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits):
             raise
         except Exception:
             log.exception("%s: the strategy could not be played", self._journal.id)
             return endings.failed("internal_error", "an error in this server; its log says more")
 
-    async def _play(self, part: Play[Any]) -> Any:
+    async def _play(self, part: MoveCoroutine[Any]) -> Any:
         """Play a strategy, or a part of one, and return what it returned."""
         answer: Any = part.send
         value: Any = None
@@ -188,59 +199,59 @@ class Driver:
             raise error
         return tuple(done)
 
-    async def _play_part(self, part: Play[Any]) -> Any:
+    async def _play_part(self, part: MoveCoroutine[Any]) -> Any:
         """Play a part; its last reply is durable however long the other parts take."""
         try:
             return await self._play(part)
         except REFUSALS as refusal:
             return refusal
         finally:
-            self._heed(await self._pen.write())
+            self._heed(await self._writer.write())
 
     async def _judged(self, move: Judged) -> Limits:
-        recorded = self._recorded.limits.get((move.path, move.judgement.scored.score_from))
+        recorded = self._replay.limits.get((move.path, move.judgement.scored.score_from))
         if recorded is not None:
             return recorded
-        state = self._pen.state
-        self._pen.add(Judging.of(move, state.limits, state.limits_seq))
+        state = self._writer.state
+        self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq))
         return state.limits
 
-    async def _review(self, move: Review) -> moves.Word:
-        word = self._recorded.words.get(move.path)
+    async def _review(self, move: Review) -> moves.ReviewerReply:
+        word = self._replay.words.get(move.path)
         if word is not None:
-            return replace(word, limits=self._pen.state.limits)
+            return replace(word, limits=self._writer.state.limits)
         self._admit(move)
         assert self._plan is not None  # else nobody asks
         self.is_pausing = True
-        state = await self._pen.write(endings.paused(move, self._plan))
+        state = await self._writer.write(endings.paused(move, self._plan))
         if state.status not in (Status.RUNNING, Status.CANCELING):
-            raise Waiting
+            raise AwaitingReview
         self.is_pausing = False
         self._heed(state)
         self._admit(move)
-        raise Stop  # what does not pause ends without a word
+        raise Stopped  # what does not pause ends without a word
 
-    async def _step(self, move: moves.Deed) -> Any:
-        step = self._recorded.steps.get(move.path)
+    async def _step(self, move: moves.StepMove) -> Any:
+        step = self._replay.steps.get(move.path)
         if step is None:
-            step = Step(await self._perform(move))
-            self._recorded.add(step)
+            step = RecordedStep(await self._perform(move))
+            self._replay.add(step)
         if not step.is_journaled:
-            self._pen.add(step)
+            self._writer.add(step)
         return step.reply()
 
-    async def _perform(self, move: moves.Deed) -> StepCompleted | StepFailed:
-        limits, spent = self._pen.state.limits, self._recorded.usage
-        if isinstance(move, Ask) and not self._purse.reserve(move, spent, limits):
-            if move.prepares or self._purse.waits_for_others(move):
+    async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
+        limits, spent = self._writer.state.limits, self._replay.usage
+        if isinstance(move, Ask) and not self._budget_guard.reserve(move, spent, limits):
+            if move.prepares or self._budget_guard.waits_for_others(move):
                 return refused(move.path)
-            self._pen.stop(StopReason.BUDGET_EXHAUSTED)
+            self._writer.stop(StopReason.BUDGET_EXHAUSTED)
         self._admit(move)
-        self._pen.under_way[move.path] = None
+        self._writer.under_way[move.path] = None
         try:
-            self._heed(await self._pen.write())
+            self._heed(await self._writer.write())
             if self._is_leaving:
-                raise Leaving
+                raise WorkerLeaving
             self._admit(move)
             if self._is_spared(move):
                 return spared(move.path)
@@ -249,38 +260,38 @@ class Driver:
                 self._admit(move)
             return done or spared(move.path)
         finally:
-            self._pen.under_way.pop(move.path, None)
-            self._purse.settle(move.path)
+            self._writer.under_way.pop(move.path, None)
+            self._budget_guard.settle(move.path)
 
-    def _admit(self, move: moves.Deed | Review) -> None:
+    def _admit(self, move: moves.StepMove | Review) -> None:
         """Raise what forbids a step to start."""
-        if self._pen.state.status is Status.CANCELING:
+        if self._writer.state.status is Status.CANCELING:
             raise Canceled
-        if self._recorded.stopping and not isinstance(move, Check):
-            raise Stop
+        if self._replay.stopping and not isinstance(move, Check):
+            raise Stopped
 
     def _heed(self, state: State) -> None:
         """Act on what the API has decided meanwhile."""
-        self._recorded.stopping = self._recorded.stopping or state.stopping
-        if state.finish_requested and self._recorded.best:
-            self._pen.stop(StopReason.FINISHED_EARLY)
+        self._replay.stopping = self._replay.stopping or state.stopping
+        if state.finish_requested and self._replay.best:
+            self._writer.stop(StopReason.FINISHED_EARLY)
         self._deadline.set(state.limits.max_seconds, self._overdue)
         self._abort()
 
     def _overdue(self) -> None:
-        self._pen.stop(StopReason.DEADLINE)
+        self._writer.stop(StopReason.DEADLINE)
         self._abort()
 
     def _abort(self) -> None:
-        canceling = self._pen.state.status is Status.CANCELING
-        stopping = self._recorded.stopping is not None
+        canceling = self._writer.state.status is Status.CANCELING
+        stopping = self._replay.stopping is not None
 
-        def is_refused(move: moves.Deed) -> bool:
+        def is_refused(move: moves.StepMove) -> bool:
             is_stopped = stopping and not isinstance(move, Check)
             return canceling or is_stopped or self._is_spared(move)
 
         self._in_flight.abort(is_refused)
 
-    def _is_spared(self, move: moves.Deed) -> bool:
+    def _is_spared(self, move: moves.StepMove) -> bool:
         """Return whether a finish that waits for the first draft does without a step."""
-        return self._pen.state.finish_requested and not self._recorded.best and move.prepares
+        return self._writer.state.finish_requested and not self._replay.best and move.prepares

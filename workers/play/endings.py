@@ -15,11 +15,11 @@ class Canceled(Exception):
     """A cancel was accepted: the strategy is closed where it stands."""
 
 
-class Waiting(Exception):
+class AwaitingReview(Exception):
     """A reviewer is asked: the claim is given up, and another one goes on after their word."""
 
 
-class Leaving(Exception):
+class WorkerLeaving(Exception):
     """This worker is shutting down: the next step is somebody else's."""
 
 

@@ -17,7 +17,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Finding, Usage
 from app.contract.requests import ModelChoice
-from workers.engine.moves import Ask, Call, Check, Deed
+from workers.engine.moves import Ask, Call, Check, StepMove
 from workers.engine.prompt_requests import Prompt
 from workers.models.port import ModelCall, ModelError, ModelReply
 from workers.play.tools import NO_TOOLS, Tools
@@ -71,29 +71,29 @@ def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> Mod
     return last
 
 
-class Models(Protocol):
+class ModelCaller(Protocol):
     """Every model by its name, as `provider:name`. Raises `ModelError`."""
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply: ...
 
 
-class Checks(Protocol):
+class DraftChecks(Protocol):
     """The validators of one request."""
 
     async def run(self, draft: str, key: str) -> tuple[Finding, ...]: ...
 
 
 @dataclass(frozen=True)
-class Performer:
+class StepExecutor:
     """Performs the steps of one refinement and says what goes into its journal."""
 
     refinement_id: str
-    models: Models
+    models: ModelCaller
     choices: Mapping[str, ModelChoice]
-    checks: Checks
+    checks: DraftChecks
     tools: Tools = NO_TOOLS
 
-    async def perform(self, move: Deed) -> StepCompleted | StepFailed:
+    async def perform(self, move: StepMove) -> StepCompleted | StepFailed:
         """Do one step; the failure of a model or a validator is an entry like any other."""
         clock = get_running_loop().time
         started = clock()
@@ -117,7 +117,7 @@ class Performer:
             return entry.model_copy(update={"usage": usage})
         return entry.model_copy(update={"usage": usage, "seconds": seconds})
 
-    async def _done(self, move: Deed) -> StepCompleted:
+    async def _done(self, move: StepMove) -> StepCompleted:
         match move:
             case Ask():
                 return await self._ask(move)
@@ -150,7 +150,7 @@ class Performer:
         call = ModelCall(
             model=choice.model,
             prompt=move.prompt,
-            brief=move.brief,
+            prompt_request=move.prompt_request,
             key=f"{self.refinement_id}/{move.path}",
             temperature=choice.temperature,
             max_output_tokens=choice.max_output_tokens,

@@ -19,7 +19,7 @@ from app.contract.status import Status, StopReason
 from app.store import Entry, Fields, Journal, State
 from workers.engine.moves import Judged, Judgement
 from workers.play.endings import Ending, best_of, result_of
-from workers.play.replay import Recorded, Step, score_of
+from workers.play.replay import RecordedStep, Replay, score_of
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ LAST_TYPE = {
 
 
 @dataclass(frozen=True)
-class Judging:
+class JudgedDraft:
     """News of a judged draft; `result` stands when another draft is the best from now on."""
 
     entry: IterationCompleted
@@ -87,33 +87,33 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
     )
 
 
-Pending = Step | Judging | Stopping
+Pending = RecordedStep | JudgedDraft | Stopping
 
 
-class Pen:
+class JournalWriter:
     """Collects what is to be journaled and writes it in one append.
 
     Entries stay until an append has taken them: while Redis is away nothing that was paid for is
     lost. `Fenced` and `StaleLimits` reach the caller of `write`.
     """
 
-    def __init__(self, journal: Journal, recorded: Recorded, state: State) -> None:
+    def __init__(self, journal: Journal, recorded: Replay, state: State) -> None:
         self.state = state
         self.under_way: dict[str, None] = {}
         self._journal = journal
-        self._recorded = recorded
+        self._replay = recorded
         self._pending: list[Pending] = []
         self._announced: tuple[str, ...] = ()
         self._lock = asyncio.Lock()
 
-    def add(self, done: Step | Judging) -> None:
+    def add(self, done: RecordedStep | JudgedDraft) -> None:
         """Have a step or a judged draft journaled with the next append."""
         self._pending.append(done)
 
     def stop(self, reason: StopReason) -> None:
         """Have it journaled, once, that nothing new is started any more."""
-        if self._recorded.stopping is None:
-            self._recorded.stopping = reason
+        if self._replay.stopping is None:
+            self._replay.stopping = reason
             self._pending.append(Stopping.model_validate({"reason": reason}))
 
     def start_over(self, state: State) -> None:
@@ -128,7 +128,7 @@ class Pen:
             pending, under_way = tuple(self._pending), tuple(self.under_way)
             if ending is None and not pending and under_way == self._announced:
                 return self.state
-            judgings = [it for it in pending if isinstance(it, Judging)]
+            judgings = [it for it in pending if isinstance(it, JudgedDraft)]
             self.state = await self._append(
                 _entries(pending, under_way, ending),
                 self._fields(judgings, under_way, ending),
@@ -139,17 +139,17 @@ class Pen:
             return self.state
 
     def _fields(
-        self, judgings: Sequence[Judging], under_way: tuple[str, ...], ending: Ending | None
+        self, judgings: Sequence[JudgedDraft], under_way: tuple[str, ...], ending: Ending | None
     ) -> Fields:
         """Return what the append changes in the summary; what the ending says goes before."""
-        fields = Fields(phase=under_way, usage=self._recorded.usage)
+        fields = Fields(phase=under_way, usage=self._replay.usage)
         for judging in judgings:
             fields = replace(fields, best=judging.entry.best, iteration=judging.entry.iteration)
             if judging.result:
                 fields = replace(fields, result=judging.result, best_passed=judging.best_passed)
         if judgings:
             told = {judging.entry.path: score_of(judging.entry) for judging in judgings}
-            scores = self._recorded.scores | told
+            scores = self._replay.scores | told
             fields = replace(fields, scores=tuple(scores.values()))
         if (number := _iteration(under_way)) is not None:
             fields = replace(fields, iteration=number)
@@ -175,10 +175,10 @@ class Pen:
         del self._pending[: len(pending)]
         self._announced = under_way
         for done in pending:
-            if isinstance(done, Step):
+            if isinstance(done, RecordedStep):
                 done.is_journaled = True
-            elif isinstance(done, Judging):
-                self._recorded.judged(done.entry)
+            elif isinstance(done, JudgedDraft):
+                self._replay.judged(done.entry)
 
 
 def _entries(
@@ -196,9 +196,9 @@ def _entry(done: Pending, under_way: tuple[str, ...]) -> Entry:
     match done:
         case Stopping():
             return Entry(EventType.STOPPING, done)
-        case Judging():
+        case JudgedDraft():
             return Entry(EventType.ITERATION_COMPLETED, done.entry)
-        case Step():
+        case RecordedStep():
             completed = isinstance(done.entry, StepCompleted)
             kind = EventType.STEP_COMPLETED if completed else EventType.STEP_FAILED
             return Entry(kind, done.entry.model_copy(update={"next": under_way}))

@@ -9,17 +9,17 @@ from app.contract.errors import RefinementNotFound
 from app.store import Claimed, Fenced, WorkerStore
 from workers.engine.strategies import strategy_for
 from workers.play.driver import Driver
-from workers.play.endings import Leaving, Waiting
-from workers.play.executor import Models, Performer
+from workers.play.endings import AwaitingReview, WorkerLeaving
+from workers.play.executor import ModelCaller, StepExecutor
 from workers.play.replay import read
 from workers.play.tools import Tools
-from workers.validators import NOTHING, Outside, compile_validators
+from workers.validators import NO_RESOURCES, ServerResources, compile_validators
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldRefinement:
     """A refinement that this worker has claimed and is playing."""
 
     token: int
@@ -38,13 +38,17 @@ class Refinements:
     """The refinements in this worker's hands."""
 
     def __init__(
-        self, store: WorkerStore, models: Models, nonce: str, outside: Outside = NOTHING
+        self,
+        store: WorkerStore,
+        models: ModelCaller,
+        nonce: str,
+        resources: ServerResources = NO_RESOURCES,
     ) -> None:
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldRefinement] = {}
         self._store = store
         self._models = models
         self._nonce = nonce
-        self._outside = outside
+        self._resources = resources
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
@@ -63,9 +67,9 @@ class Refinements:
             await self._play(claimed)
         except (Fenced, RefinementNotFound):
             log.info("%s is no longer this worker's", refinement_id)
-        except Waiting:
+        except AwaitingReview:
             log.debug("%s waits for a reviewer", refinement_id)
-        except Leaving:
+        except WorkerLeaving:
             await self._store.hand_back(refinement_id, claimed.token)
         except asyncio.CancelledError:
             await self._store.hand_back(refinement_id, claimed.token)
@@ -91,7 +95,7 @@ class Refinements:
         if self._is_leaving:
             driver.leave()
         playing = asyncio.ensure_future(driver.play())
-        self.held[claimed.id] = Held(claimed.token, driver, playing)
+        self.held[claimed.id] = HeldRefinement(claimed.token, driver, playing)
         try:
             await playing
         except asyncio.CancelledError:
@@ -106,16 +110,16 @@ class Refinements:
         submitted, events = await self._store.load(claimed.id)
         request = submitted.request
         checks = compile_validators(
-            request.validators, context=request.context, outside=self._outside
+            request.validators, context=request.context, resources=self._resources
         )
-        tools = Tools(request.tools, self._outside.endpoints)
-        performer = Performer(claimed.id, self._models, submitted.models, checks, tools)
+        tools = Tools(request.tools, self._resources.endpoints)
+        executor = StepExecutor(claimed.id, self._models, submitted.models, checks, tools)
         journal = self._store.journal(claimed)
         return Driver(
             partial(strategy_for, submitted.request),
             submitted,
             read(events),
-            performer,
+            executor,
             journal,
             claimed.state,
             claimed.elapsed_s,

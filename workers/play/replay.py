@@ -30,7 +30,7 @@ SPARED = "finished_early"
 
 
 @dataclass
-class Step:
+class RecordedStep:
     """One step that was done or could not be done, and whether that is durable."""
 
     entry: StepCompleted | StepFailed
@@ -40,27 +40,27 @@ class Step:
         """Return what the strategy gets. Raises the failure of a step that could not be done."""
         if isinstance(self.entry, StepFailed):
             if self.entry.code in {REFUSED, SPARED}:
-                raise moves.Stop
-            raise moves.StepFailed(self.entry.code, self.entry.detail)
+                raise moves.Stopped
+            raise moves.StepError(self.entry.code, self.entry.detail)
         return _value(self.entry.reply)
 
 
 @dataclass
-class Recorded:
+class Replay:
     """Steps and words by key, limits and scores by path of iteration, and the sums over them.
 
     What a reviewer rated was judged twice: the limits go by what the score is from, too.
     """
 
-    steps: dict[str, Step] = field(default_factory=dict)
-    words: dict[str, moves.Word] = field(default_factory=dict)
+    steps: dict[str, RecordedStep] = field(default_factory=dict)
+    words: dict[str, moves.ReviewerReply] = field(default_factory=dict)
     limits: dict[tuple[str, ScoreFrom], Limits] = field(default_factory=dict)
     scores: dict[str, IterationScore] = field(default_factory=dict)
     best: Best | None = None
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     stopping: StopReason | None = None
 
-    def add(self, step: Step) -> None:
+    def add(self, step: RecordedStep) -> None:
         """Remember a step and what it consumed."""
         self.steps[step.entry.key] = step
         self.usage += step.entry.usage
@@ -72,13 +72,13 @@ class Recorded:
         self.best = iteration.best
 
 
-def read(events: Iterable[Event]) -> Recorded:
+def read(events: Iterable[Event]) -> Replay:
     """Return what a journal says was done."""
-    recorded = Recorded()
+    recorded = Replay()
     for event in events:
         match event.data:
             case StepCompleted() | StepFailed():
-                recorded.add(Step(event.data, is_journaled=True))
+                recorded.add(RecordedStep(event.data, is_journaled=True))
             case IterationCompleted():
                 recorded.judged(event.data)
             case Reviewed():
@@ -105,8 +105,8 @@ def score_of(entry: IterationCompleted) -> IterationScore:
     return IterationScore(iteration=entry.iteration, path=entry.path, score=entry.score)
 
 
-def _word(said: Reviewed) -> moves.Word:
-    return moves.Word(said.action, said.feedback, said.draft, said.score)
+def _word(said: Reviewed) -> moves.ReviewerReply:
+    return moves.ReviewerReply(said.action, said.feedback, said.draft, said.score)
 
 
 def _value(reply: AnyReply) -> Any:

@@ -9,8 +9,8 @@ from app.contract.judgement import Finding
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators import JsonSchemaValidator
 from workers.engine.moves import ToolResult
-from workers.outbound.guarded_client import EndpointUnavailable, Poster
-from workers.validators.check_process import Aside, shared
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
+from workers.validators.check_process import CheckProcess, shared
 
 MOST_FLAWS = 5
 NO_KEY = "calls cannot be signed: HONE_SECRET_KEY is not set"
@@ -20,11 +20,14 @@ class Tools:
     """The tools of one request. A schema is applied in the process that validators share."""
 
     def __init__(
-        self, tools: Sequence[Tool], endpoints: Poster | None = None, aside: Aside | None = None
+        self,
+        tools: Sequence[Tool],
+        endpoints: EndpointClient | None = None,
+        check_process: CheckProcess | None = None,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._endpoints = endpoints
-        self._aside = aside
+        self._check_process = check_process
 
     async def check(self, calls: str) -> tuple[Finding, ...]:
         """Return what is wrong with planned calls, a JSON array, in order.
@@ -65,10 +68,10 @@ class Tools:
 
     async def _flaws(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
-        aside = self._aside or shared()
+        check_process = self._check_process or shared()
         written = json.dumps(arguments, ensure_ascii=False)
         found = await asyncio.get_running_loop().run_in_executor(
-            aside.executor, aside.check, schema, written
+            check_process.executor, check_process.check, schema, written
         )
         return tuple(it.message for it in found)
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from rq import Queue
 
-from workers.rq.registry import HeldJob, Ledger
+from workers.rq.registry import HeldJob, RqRegistry
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ LOOK_EVERY_S = 15.0
 MOST_AT_ONCE = 50
 
 
-class Inbox:
+class Dequeuer:
     """The queue as one worker sees it.
 
     As in RQ a job moves from the queue into an intermediate list, where it stays until it is
@@ -31,7 +31,7 @@ class Inbox:
         self,
         queue: Queue,
         client: Redis,
-        ledger: Ledger,
+        registry: RqRegistry,
         *,
         block_s: int = BLOCK_S,
         look_every_s: float = LOOK_EVERY_S,
@@ -39,7 +39,7 @@ class Inbox:
         self.is_empty = False  # whether nothing waited when it was last looked into
         self._queue = queue
         self._client = client
-        self._ledger = ledger
+        self._registry = registry
         self._block_s = block_s
         self._look_every_s = look_every_s
         self._look_at = 0.0
@@ -114,7 +114,7 @@ class Inbox:
 
     async def _stranded(self) -> list[bytes]:
         there = await self._client.lrange(self._queue.intermediate_queue_key, 0, -1)
-        held = {job_id.encode() for job_id in self._ledger.held}
+        held = {job_id.encode() for job_id in self._registry.held}
         before, self._seen = self._seen, set(cast("list[bytes]", there)) - held
         return [*before & self._seen]
 
@@ -125,7 +125,7 @@ class Inbox:
             job.restore(fields)
         except Exception as error:  # noqa: BLE001 - a job may be garbage in any way
             log.warning("job %r cannot be read and is removed: %r", job_id, error)
-            self._ledger.dropped(job_id)
+            self._registry.dropped(job_id)
             return None
         job.origin = self._queue.name
         return job

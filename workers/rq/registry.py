@@ -64,7 +64,7 @@ STALE_S = 3600  # how long a killed worker's executions are listed; no clock is 
 Note = Callable[[Pipeline], None]
 
 
-class Ledger:
+class RqRegistry:
     """What RQ is told about this worker and the jobs in its hands.
 
     Everything is noted at once and written a moment later, together and in order. While Redis is

@@ -18,8 +18,8 @@ from redis.exceptions import RedisError
 from rq.serializers import JSONSerializer
 from rq.worker.base import BaseWorker
 
-from workers.rq.dequeue import Inbox
-from workers.rq.registry import HeldJob, Ledger
+from workers.rq.dequeue import Dequeuer
+from workers.rq.registry import HeldJob, RqRegistry
 
 AGAIN_S = 0.1
 
@@ -146,8 +146,8 @@ class CoroutineWorker(BaseWorker):
         self._leave = leave
         self._client = persistent_client(redis_url, self.name)
         self._dequeuing = single_try_client(redis_url, self.name)
-        self._ledger = Ledger(self, self._client)
-        self._inbox = Inbox(self.queues[0], self._dequeuing, self._ledger)
+        self._registry = RqRegistry(self, self._client)
+        self._dequeuer = Dequeuer(self.queues[0], self._dequeuing, self._registry)
         self._running: dict[asyncio.Task[None], HeldJob] = {}
         self._room = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -160,7 +160,7 @@ class CoroutineWorker(BaseWorker):
 
     def is_idle(self) -> bool:
         """Whether it would take more jobs and found the queue empty."""
-        return self.free_slots > 0 and self._inbox.is_empty
+        return self.free_slots > 0 and self._dequeuer.is_empty
 
     def stop(self) -> None:
         """Begin to leave, as after SIGTERM."""
@@ -170,7 +170,8 @@ class CoroutineWorker(BaseWorker):
     async def serve(self) -> None:
         """Work until stopped, then leave. Call it once, on the main thread."""
         beside = [
-            asyncio.create_task(each) for each in (self._ledger.keep(), self._beat(), self._part())
+            asyncio.create_task(each)
+            for each in (self._registry.keep(), self._beat(), self._part())
         ]
         with termination_calls(self.stop):
             try:
@@ -192,9 +193,9 @@ class CoroutineWorker(BaseWorker):
             await self._room.wait()
             return
         try:
-            jobs = await self._inbox.take(self.free_slots)
+            jobs = await self._dequeuer.take(self.free_slots)
             if self._stopping.is_set():
-                await self._inbox.put_back(jobs)
+                await self._dequeuer.put_back(jobs)
                 jobs = []
         except (RedisError, OSError) as error:
             await self._pause(error)
@@ -204,7 +205,7 @@ class CoroutineWorker(BaseWorker):
                 self._start(job)
 
     def _start(self, job: HeldJob) -> None:
-        self._ledger.started(job)
+        self._registry.started(job)
         task = asyncio.create_task(self._perform(job))
         self._running[task] = job
         task.add_done_callback(self._ended)
@@ -220,10 +221,10 @@ class CoroutineWorker(BaseWorker):
         self._room.set()
         error = None if task.cancelled() else task.exception()
         if error is None:
-            self._ledger.ended(job)
+            self._registry.ended(job)
         else:
             log.error("job %s failed", job.id, exc_info=error)
-            self._ledger.failed(job, "".join(traceback.format_exception(error)))
+            self._registry.failed(job, "".join(traceback.format_exception(error)))
 
     async def _pause(self, error: Exception) -> None:
         self._failures += 1
@@ -236,14 +237,14 @@ class CoroutineWorker(BaseWorker):
         with suppress(RedisError):  # it may not be allowed to ask
             self.ip_address = str((await self._client.client_info())["addr"])
         while True:
-            self._ledger.beat()
+            self._registry.beat()
             await asyncio.sleep(BEAT_EVERY_S)
 
     async def _part(self) -> None:
         """When it is time to leave, tell the jobs, and the dequeue that waits."""
         await self._stopping.wait()
         self._leave()
-        await self._inbox.interrupt(self._client)
+        await self._dequeuer.interrupt(self._client)
 
     async def _finish(self, seconds: float) -> None:
         if self._running:
@@ -256,10 +257,10 @@ class CoroutineWorker(BaseWorker):
         await self._finish(self._hand_back_s)
         for job in self._running.values():
             log.error("job %s does not end; its lease will", job.id)
-            self._ledger.ended(job)
+            self._registry.ended(job)
 
     async def _settle(self) -> None:
-        self._ledger.died()
-        settling = asyncio.create_task(self._ledger.settle())
+        self._registry.died()
+        settling = asyncio.create_task(self._registry.settle())
         await asyncio.wait([settling], timeout=SETTLE_S)
         await end([settling])

@@ -217,7 +217,7 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-class Kind(StrEnum):
+class IssueKind(StrEnum):
     """The classes of issues; a revision takes whole classes, the worst first."""
 
     SPELLING = "spelling"
@@ -228,14 +228,14 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
+class TextIssue:
     """Characters `start` to `end` (exclusive) and what is wrong with them.
 
     `edit` mends it without changing what the text says; without one a person has to. `cost` is its
     weight among issues of its kind.
     """
 
-    kind: Kind
+    kind: IssueKind
     start: int
     end: int
     message: str

@@ -87,7 +87,7 @@ def _hyphens() -> pyphen.Pyphen:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class TextCounts:
     """What the formulas count; `long_words` have three syllables or more."""
 
     words: int
@@ -97,7 +97,7 @@ class Counts:
     long_words: int
 
     @classmethod
-    def of(cls, sentences: Sequence[Sentence]) -> "Counts":
+    def of(cls, sentences: Sequence[Sentence]) -> "TextCounts":
         """Count the words of the sentences."""
         words = [word for sentence in sentences for word in sentence.words]
         spoken = [syllables(word.lower) for word in words]
@@ -115,7 +115,7 @@ class Counts:
         return self.words / self.sentences
 
 
-def flesch_reading_ease(counts: Counts) -> float:
+def flesch_reading_ease(counts: TextCounts) -> float:
     """Return Flesch Reading Ease: 60 to 70 is plain English, below 30 very hard.
 
     R. Flesch, A new readability yardstick, Journal of Applied Psychology 32 (1948).
@@ -124,7 +124,7 @@ def flesch_reading_ease(counts: Counts) -> float:
     return 206.835 - 1.015 * counts.words_per_sentence - 84.6 * per_word
 
 
-def flesch_kincaid_grade(counts: Counts) -> float:
+def flesch_kincaid_grade(counts: TextCounts) -> float:
     """Return the US school year that understands the text.
 
     J. P. Kincaid et al., Research Branch Report 8-75, Naval Technical Training Command (1975).
@@ -132,7 +132,7 @@ def flesch_kincaid_grade(counts: Counts) -> float:
     return 0.39 * counts.words_per_sentence + 11.8 * counts.syllables / counts.words - 15.59
 
 
-def gunning_fog(counts: Counts) -> float:
+def gunning_fog(counts: TextCounts) -> float:
     """Return the years of schooling that the text asks for.
 
     R. Gunning, The technique of clear writing (1952). Words of three syllables count as hard
@@ -141,7 +141,7 @@ def gunning_fog(counts: Counts) -> float:
     return 0.4 * (counts.words_per_sentence + 100 * counts.long_words / counts.words)
 
 
-def smog(counts: Counts) -> float:
+def smog(counts: TextCounts) -> float:
     """Return the SMOG grade, scaled to 30 sentences.
 
     G. H. McLaughlin, SMOG grading: a new readability formula, Journal of Reading 12 (1969).
@@ -149,7 +149,7 @@ def smog(counts: Counts) -> float:
     return 1.0430 * sqrt(counts.long_words * 30 / counts.sentences) + 3.1291
 
 
-def automated_readability_index(counts: Counts) -> float:
+def automated_readability_index(counts: TextCounts) -> float:
     """Return the ARI grade.
 
     E. A. Smith and R. J. Senter, Automated readability index, AMRL-TR-66-220 (1967).
@@ -157,7 +157,7 @@ def automated_readability_index(counts: Counts) -> float:
     return 4.71 * counts.letters / counts.words + 0.5 * counts.words_per_sentence - 21.43
 
 
-def grade(counts: Counts) -> float:
+def grade(counts: TextCounts) -> float:
     """Return the mean of the four grades: a single formula is easily off by two years."""
     grades = (flesch_kincaid_grade, gunning_fog, smog, automated_readability_index)
     return sum(formula(counts) for formula in grades) / len(grades)

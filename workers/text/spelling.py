@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from workers.text.document import Document, Word
-from workers.text.edits import Edit, Issue, Kind, article_for, checked, substitute
+from workers.text.edits import Edit, IssueKind, TextIssue, article_for, checked, substitute
 from workers.text.tables import alternatives, corrections, listed
 
 _MODAL_OF = re.compile(r"\b(could|should|would|must|might)\s+(of)\s+(?!course\b)(?=[a-z])")
@@ -16,7 +16,7 @@ _CLUSTER = re.compile(r"[fhlmnrsx][aeiouy]|s[chklmnpqtw]|f[lr]|rh|[^fhlmnrsx]")
 """How a word begins whose first letter is not read by its name, as it is in "an html page"."""
 
 
-def spelling(document: Document) -> Iterator[Issue]:
+def spelling(document: Document) -> Iterator[TextIssue]:
     """Report words that codespell's dictionary corrects, wrong articles, "could of" and "i"."""
     table = corrections()
     for word in document.words:
@@ -34,7 +34,7 @@ def spelling(document: Document) -> Iterator[Issue]:
         yield _misspelled(*match.span(), "i", "I", edit)
 
 
-def repetitions(document: Document) -> Iterator[Issue]:
+def repetitions(document: Document) -> Iterator[TextIssue]:
     """Report words written twice in a row, such as "the the"."""
     for first, second in zip(document.words, document.words[1:], strict=False):
         if first.lower != second.lower or not (first.is_free and second.is_free):
@@ -47,8 +47,8 @@ def repetitions(document: Document) -> Iterator[Issue]:
             continue
         if first.lower in listed("may repeat") and not _is_that_that(document, second):
             continue
-        yield Issue(
-            Kind.SPELLING,
+        yield TextIssue(
+            IssueKind.SPELLING,
             first.start,
             second.end,
             f'"{first.text}" is written twice.',
@@ -74,7 +74,7 @@ def _may_be_misspelled(document: Document, word: Word) -> bool:
     return not re.search(r"[\d_/\\@#&.:|<~[-]", before) and not re.search(r"[\d_/\\@&[-]", after)
 
 
-def _articles(document: Document) -> Iterator[Issue]:
+def _articles(document: Document) -> Iterator[TextIssue]:
     for first, second in zip(document.words, document.words[1:], strict=False):
         if first.lower not in {"a", "an"} or not second.text.islower() or not first.is_free:
             continue
@@ -86,7 +86,7 @@ def _articles(document: Document) -> Iterator[Issue]:
             yield _misspelled(first.start, first.end, first.text, right, edit)
 
 
-def _misspelled(start: int, end: int, wrong: str, right: str, edit: Edit | None) -> Issue:
-    return Issue(
-        Kind.SPELLING, start, end, f'"{wrong}" should be "{right}".', f'Write "{right}".', edit
+def _misspelled(start: int, end: int, wrong: str, right: str, edit: Edit | None) -> TextIssue:
+    return TextIssue(
+        IssueKind.SPELLING, start, end, f'"{wrong}" should be "{right}".', f'Write "{right}".', edit
     )

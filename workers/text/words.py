@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import re2
 
-Place = tuple[int, int]
+TextRange = tuple[int, int]
 
 # Ideographs and kana; numbers; everything else, inner apostrophes, hyphens and dots included.
 WORD = re2.compile(
@@ -31,7 +31,7 @@ NEVER_LAST = frozenset(
 BEFORE_NUMBERS = frozenset(("art", "ch", "no", "nos", "p", "pp", "sec", "vol"))
 
 
-def words(text: str) -> Iterator[Place]:
+def words(text: str) -> Iterator[TextRange]:
     """Yield each word: letters, digits and marks, held together by apostrophes, hyphens and dots.
 
     A comma holds digits together. An ideograph or kana is a word of its own.
@@ -39,7 +39,7 @@ def words(text: str) -> Iterator[Place]:
     return (found.span() for found in WORD.finditer(text))
 
 
-def sentences(text: str) -> Iterator[Place]:
+def sentences(text: str) -> Iterator[TextRange]:
     """Yield each sentence: up to `.`, `!`, `?` or `…` before white space, or up to an empty line.
 
     An abbreviation, an initial, the number of a list item and a full stop before a lower-case
@@ -53,7 +53,7 @@ def sentences(text: str) -> Iterator[Place]:
     yield from _trimmed(text, start, len(text))
 
 
-def _trimmed(text: str, start: int, end: int) -> Iterator[Place]:
+def _trimmed(text: str, start: int, end: int) -> Iterator[TextRange]:
     held = text[start:end]
     if WORD.search(held):
         left = len(held) - len(held.lstrip())

@@ -27,7 +27,7 @@ WALL_S = 20.0
 ROOT = Path(__file__).parent.parent.parent
 
 
-class Aside:
+class CheckProcess:
     """Runs one check at a time; its process starts with the first, and again after a death."""
 
     def __init__(self) -> None:
@@ -122,11 +122,11 @@ def _read(reply: bytes) -> tuple[Violation, ...]:
 
 
 @cache
-def shared() -> Aside:
+def shared() -> CheckProcess:
     """Return the one of this process; it ends with it."""
-    aside = Aside()
-    atexit.register(aside.close)
-    return aside
+    check_process = CheckProcess()
+    atexit.register(check_process.close)
+    return check_process
 
 
 def _started() -> subprocess.Popen[bytes]:

@@ -21,7 +21,7 @@ def words_of(text: str) -> list[str]:
     return WORD.findall(normalize("NFKC", text).casefold().replace("\u2019", "").replace("'", ""))
 
 
-class Words:
+class QuotedWords:
     """Documents as words; each is read when it is first wanted."""
 
     def __init__(self, documents: Mapping[str, str]) -> None:
@@ -89,7 +89,7 @@ def check_citations(
     """Yield the first citations that name nothing and quotations that are in none of theirs."""
     text = NOT_PROSE.sub(lambda found: re.sub(r"[^\n]", "\0", found[0]), draft)
     named = {document.name.strip().casefold(): document for document in documents}
-    sources = Words({name: document.text for name, document in named.items()})
+    sources = QuotedWords({name: document.text for name, document in named.items()})
     if validator.required and not any(_known(each["name"], named) for each in _markers(text)):
         yield Violation(
             "the draft cites no document of the context",
@@ -109,7 +109,7 @@ def _flaws(
     paragraph: re.Match[str],
     draft: str,
     named: Mapping[str, ContextDocument],
-    sources: Words,
+    sources: QuotedWords,
     min_quote_words: int,
 ) -> Iterator[Violation]:
     start, body = paragraph.start(), paragraph[0]

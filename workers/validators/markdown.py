@@ -14,14 +14,14 @@ from markdown_it.token import Token
 from app.contract.validators import MarkdownValidator
 from workers.validators.violation import Violation, shortened, violation_at
 
-Flaw = tuple[int, str, str]
+MarkdownFlaw = tuple[int, str, str]
 """Line (from 0), message, fix."""
 
 PIPE = re.compile(r"(?<!\\)\|")
 DASHES = re.compile(r"(?=[^|]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*+(?:[ \t]*:?-+:?[ \t]*)?")
 
 
-def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Flaw]:
+def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[MarkdownFlaw]:
     """Yield every row whose cells are not as many as those of its header."""
     width = 0
     for token in tokens:
@@ -39,7 +39,7 @@ def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Itera
                 )
 
 
-def tables_that_are_none(tokens: Sequence[Token]) -> Iterator[Flaw]:
+def tables_that_are_none(tokens: Sequence[Token]) -> Iterator[MarkdownFlaw]:
     """Yield every paragraph that was meant to be a table."""
     for token in tokens:
         if token.type != "inline" or not token.map or "|" not in token.content:

@@ -27,11 +27,11 @@ CPU_S = 1
 WALL_S = 10.0
 SYNTAX = "invalid-syntax"
 
-Place = tuple[int, int]
+LineColumn = tuple[int, int]
 """Line and column, from 1."""
 
 
-class Refused(Exception):
+class RuffFailed(Exception):
     """ruff cannot read this code, or needs too much for it; the text says which."""
 
 
@@ -42,14 +42,14 @@ class Remark:
     code: str | None
     message: str
     fix: str | None
-    start: Place
-    end: Place
+    start: LineColumn
+    end: LineColumn
 
 
 def remarks(code: str, version: str, rules: Sequence[str]) -> tuple[Remark, ...]:
     """Return what ruff says about code for a version such as `3.11`, in order.
 
-    Comments that silence it are ignored. Raises `Refused`, and `ValidatorUnavailable` for a rule
+    Comments that silence it are ignored. Raises `RuffFailed`, and `ValidatorUnavailable` for a rule
     that ruff does not know.
     """
     try:
@@ -64,12 +64,12 @@ def remarks(code: str, version: str, rules: Sequence[str]) -> tuple[Remark, ...]
             preexec_fn=_limit,
         )
     except subprocess.TimeoutExpired:
-        raise Refused("ruff needs too long for it") from None
+        raise RuffFailed("ruff needs too long for it") from None
     if ran.returncode == 2:
         said = " ".join(ran.stderr.decode(errors="replace").split())
         raise ValidatorUnavailable(f"ruff cannot be run as the validator asks: {said[:300]}")
     if ran.returncode:
-        raise Refused("it is nested too deeply, or too long")
+        raise RuffFailed("it is nested too deeply, or too long")
     return tuple(_remark(each) for each in json.loads(ran.stdout))
 
 
@@ -123,7 +123,7 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
     body, offset = body_of(draft)
     try:
         found = remarks(body, validator.version, (*COMPILES, *validator.ruff))
-    except Refused as reason:
+    except RuffFailed as reason:
         yield Violation(f"the draft could not be checked: {reason}", "simplify the draft")
         return
     fix = FIX.format(validator.version)

@@ -19,7 +19,7 @@ MAX_DEPTH = 20
 Columns = frozenset[str] | None
 """The columns of a source; `None` when nobody can tell."""
 
-Flaw = tuple[exp.Expr, str, str]
+SqlFlaw = tuple[exp.Expr, str, str]
 """The name, what is wrong with it, and how to mend it."""
 
 
@@ -49,7 +49,7 @@ class Tables:
         return _closest(name, self._columns)
 
 
-def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[Flaw]:
+def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
     """Yield every name in a statement that stands for nothing; learn of a table it creates."""
     created = _created(statement)
     temporary = {cte.alias.lower() for cte in statement.find_all(exp.CTE)}
@@ -66,7 +66,7 @@ def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[Flaw]:
         tables.add(_full_name(created), _defined(statement))
 
 
-def _unknown_columns(scope: Scope, tables: Tables) -> Iterator[Flaw]:
+def _unknown_columns(scope: Scope, tables: Tables) -> Iterator[SqlFlaw]:
     selects = getattr(scope.expression, "selects", ())
     aliases = {each.alias.lower() for each in selects if isinstance(each, exp.Alias)}
     for column in scope.columns:
@@ -81,7 +81,7 @@ def _unknown_columns(scope: Scope, tables: Tables) -> Iterator[Flaw]:
         yield from _lookup(column, sources, aliases)
 
 
-def _unknown_in_change(statement: exp.Expr, tables: Tables) -> Iterator[Flaw]:
+def _unknown_in_change(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
     """Look up what stands in INSERT, UPDATE, DELETE or MERGE itself, not in a query inside."""
     target = statement.this
     if isinstance(target, exp.Schema) and isinstance(target.this, exp.Table):
@@ -107,7 +107,7 @@ def _unknown_in_change(statement: exp.Expr, tables: Tables) -> Iterator[Flaw]:
 
 def _lookup(
     column: exp.Column, sources: Mapping[str, Columns], aliases: set[str]
-) -> Iterator[Flaw]:
+) -> Iterator[SqlFlaw]:
     name, table = column.name.lower(), column.table.lower()
     if not isinstance(column.this, exp.Identifier):
         return

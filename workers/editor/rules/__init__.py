@@ -6,12 +6,12 @@ from workers.editor.rules.lint import linted
 from workers.editor.rules.sentences import long_sentences, passives, punctuation
 from workers.editor.rules.wordiness import wordiness
 from workers.text.document import Document
-from workers.text.edits import Issue, Kind
+from workers.text.edits import IssueKind, TextIssue
 from workers.text.spelling import repetitions, spelling
 
-Rule = Callable[[Document], Iterator[Issue]]
+Rule = Callable[[Document], Iterator[TextIssue]]
 
-_SPANNING = frozenset({Kind.SENTENCES, Kind.VOICE})
+_SPANNING = frozenset({IssueKind.SENTENCES, IssueKind.VOICE})
 """Kinds that concern a whole sentence, so that other issues may lie inside."""
 
 RULES: tuple[Rule, ...] = (
@@ -25,9 +25,9 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def issues(document: Document) -> tuple[Issue, ...]:
+def issues(document: Document) -> tuple[TextIssue, ...]:
     """Return every issue in the order of the text; in one place the earlier rule's stays."""
-    taken: list[Issue] = []
+    taken: list[TextIssue] = []
     marked: set[int] = set()
     for rule in RULES:
         for issue in rule(document):

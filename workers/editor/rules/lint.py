@@ -10,23 +10,23 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from workers.text.document import Document
-from workers.text.edits import Issue, Kind
+from workers.text.edits import IssueKind, TextIssue
 
 _KINDS = {
-    "archaism": Kind.JARGON,
-    "cliches": Kind.JARGON,
-    "hedging": Kind.WORDINESS,
-    "industrial_language": Kind.JARGON,
-    "malapropisms": Kind.SPELLING,
-    "misc.illogic": Kind.JARGON,
-    "misc.latin": Kind.JARGON,
-    "misc.pretension": Kind.JARGON,
-    "misc.tense_present": Kind.JARGON,
-    "mixed_metaphors": Kind.JARGON,
-    "mondegreens": Kind.SPELLING,
-    "nonwords": Kind.SPELLING,
-    "oxymorons": Kind.JARGON,
-    "redundancy": Kind.WORDINESS,
+    "archaism": IssueKind.JARGON,
+    "cliches": IssueKind.JARGON,
+    "hedging": IssueKind.WORDINESS,
+    "industrial_language": IssueKind.JARGON,
+    "malapropisms": IssueKind.SPELLING,
+    "misc.illogic": IssueKind.JARGON,
+    "misc.latin": IssueKind.JARGON,
+    "misc.pretension": IssueKind.JARGON,
+    "misc.tense_present": IssueKind.JARGON,
+    "mixed_metaphors": IssueKind.JARGON,
+    "mondegreens": IssueKind.SPELLING,
+    "nonwords": IssueKind.SPELLING,
+    "oxymorons": IssueKind.JARGON,
+    "redundancy": IssueKind.WORDINESS,
 }
 """Checks in use, by the beginning of their path.
 
@@ -41,7 +41,7 @@ class _Result(Protocol):
     replacements: str | None
 
 
-def linted(document: Document) -> Iterator[Issue]:
+def linted(document: Document) -> Iterator[TextIssue]:
     """Report what the chosen checks of proselint find outside protected spans."""
     text = f"\n{document.masked}\n"
     for kind, check in _checks():
@@ -49,25 +49,25 @@ def linted(document: Document) -> Iterator[Issue]:
             yield from _issue(document, kind, result)
 
 
-def _issue(document: Document, kind: Kind, result: _Result) -> Iterator[Issue]:
+def _issue(document: Document, kind: IssueKind, result: _Result) -> Iterator[TextIssue]:
     start, end = result.span[0] - 1, result.span[1] - 1
     quote = document.text[start:end] if start >= 0 else ""
     if quote.strip() and document.is_free(start, end) and not quote[:1].isspace():
         new = (result.replacements or "").replace("\\", "")
         fix = f'Write "{new}".' if new else "Say it in plain words, or leave it out."
         message = f'"{" ".join(quote.split())}" is {_WHAT[kind]}.'
-        yield Issue(kind, start, end, message, fix, cost=0.7)
+        yield TextIssue(kind, start, end, message, fix, cost=0.7)
 
 
 _WHAT = {
-    Kind.JARGON: "jargon or a cliché",
-    Kind.WORDINESS: "redundant or hedging",
-    Kind.SPELLING: "not a word, or not the word that was meant",
+    IssueKind.JARGON: "jargon or a cliché",
+    IssueKind.WORDINESS: "redundant or hedging",
+    IssueKind.SPELLING: "not a word, or not the word that was meant",
 }
 
 
 @cache
-def _checks() -> tuple[tuple[Kind, Any], ...]:
+def _checks() -> tuple[tuple[IssueKind, Any], ...]:
     """Return the checks in use; importing them takes 0.2 s, once."""
     register = import_module("proselint.checks").__register__
     return tuple(

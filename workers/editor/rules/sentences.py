@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from workers.editor.rules.wordiness import BE
 from workers.text.document import ABBREVIATIONS, Document, Sentence, Word
-from workers.text.edits import Edit, Issue, Kind, checked
+from workers.text.edits import Edit, IssueKind, TextIssue, checked
 from workers.text.tables import Verb, alternatives, listed, participles, verbs_by_participle
 
 LONG = 25
@@ -50,14 +50,14 @@ _HOLDS_ON = re.compile(rf"\b(?:{alternatives('holds on')})\b", re.IGNORECASE)
 _SUBORDINATE = re.compile(rf"\b(?:{alternatives('subordinate')})\b", re.IGNORECASE)
 
 
-def long_sentences(document: Document) -> Iterator[Issue]:
+def long_sentences(document: Document) -> Iterator[TextIssue]:
     """Report sentences of more than `LONG` words, divided where an independent clause begins."""
     for sentence in document.sentences:
         count = len(sentence.words)
         if count > LONG:
             edit = _division(document, sentence)
-            yield Issue(
-                Kind.SENTENCES,
+            yield TextIssue(
+                IssueKind.SENTENCES,
                 sentence.start,
                 sentence.end,
                 f"This sentence has {count} words; {LONG} are a good limit.",
@@ -137,7 +137,7 @@ _ACTIVE = re.compile(
 )
 
 
-def passives(document: Document) -> Iterator[Issue]:
+def passives(document: Document) -> Iterator[TextIssue]:
     """Report each sentence with a passive; one of subject, verb and agent alone has an edit."""
     for sentence in document.sentences:
         found = _passive(sentence.words)
@@ -146,8 +146,8 @@ def passives(document: Document) -> Iterator[Issue]:
         first, last = found
         edit = _turned(document, sentence)
         quote = document.text[first.start : last.end]
-        yield Issue(
-            Kind.VOICE,
+        yield TextIssue(
+            IssueKind.VOICE,
             first.start,
             last.end,
             f'"{" ".join(quote.split())}" is passive.',
@@ -233,7 +233,7 @@ _SMALL_START = re.compile(r"[.?!](?<=[^\W\d_]{3}.) +(?P<small>[a-z])")
 _STARTER = re.compile(rf"(?:{alternatives('starters')})\b")
 
 
-def punctuation(document: Document) -> Iterator[Issue]:
+def punctuation(document: Document) -> Iterator[TextIssue]:
     """Report stray spaces, doubled signs and sentences that start small."""
     for pattern, new, what in _SLIPS:
         for match in pattern.finditer(document.masked):
@@ -250,5 +250,7 @@ def punctuation(document: Document) -> Iterator[Issue]:
         yield _slip(at, at + 1, "a sentence that starts with a small letter", edit)
 
 
-def _slip(start: int, end: int, what: str, edit: Edit | None) -> Issue:
-    return Issue(Kind.SPELLING, start, end, f"There is {what}.", "Mend it.", edit, cost=0.5)
+def _slip(start: int, end: int, what: str, edit: Edit | None) -> TextIssue:
+    return TextIssue(
+        IssueKind.SPELLING, start, end, f"There is {what}.", "Mend it.", edit, cost=0.5
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from workers.text.document import Document, Word
-from workers.text.edits import NEGATIONS, Edit, Issue, Kind, cut, substitute
+from workers.text.edits import NEGATIONS, Edit, IssueKind, TextIssue, cut, substitute
 from workers.text.tables import lines, verb
 
 BE = ("is", "are", "am", "was", "were", "be", "been", "being")
@@ -165,7 +165,7 @@ def _plural(word: str, before: frozenset[str]) -> bool:
 
 
 _CLAUSE_START = re.compile(r"(?:[;:—\u2013(]|,\s+(?:and|but|so))\s*\Z")
-_KIND = {"plain": Kind.JARGON}
+_KIND = {"plain": IssueKind.JARGON}
 _COST = {"wordy": 1.0, "verb": 1.0, "redundant": 0.8, "filler": 0.8, "plain": 0.6}
 _SAY = {
     "wordy": '"{old}" says no more than "{new}".',
@@ -176,7 +176,7 @@ _SAY = {
 }
 
 
-def wordiness(document: Document) -> Iterator[Issue]:
+def wordiness(document: Document) -> Iterator[TextIssue]:
     """Report the phrases of `phrases.txt`, the longest that fits at each word."""
     reached = 0
     for word, following in zip(document.words, [*document.words[1:], None], strict=False):
@@ -232,11 +232,11 @@ def _edit(document: Document, phrase: Phrase, match: re.Match[str]) -> Edit | No
     return substitute(document, *match.span(), match.expand(phrase.replacement))
 
 
-def _issue(document: Document, phrase: Phrase, match: re.Match[str], edit: Edit) -> Issue:
+def _issue(document: Document, phrase: Phrase, match: re.Match[str], edit: Edit) -> TextIssue:
     new = match.expand(phrase.replacement)
     old = " ".join(match[0].split())
-    return Issue(
-        _KIND.get(phrase.section, Kind.WORDINESS),
+    return TextIssue(
+        _KIND.get(phrase.section, IssueKind.WORDINESS),
         *match.span(),
         _SAY[phrase.section].format(old=old, new=new),
         f'Write "{new}".' if new else f'Cut "{old}".',

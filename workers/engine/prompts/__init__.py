@@ -6,7 +6,6 @@ from typing import Any
 from workers.engine.prompt_requests import (
     Amend,
     Answer,
-    Brief,
     CheckSteps,
     Compare,
     Contradict,
@@ -16,6 +15,7 @@ from workers.engine.prompt_requests import (
     ListCriteria,
     Plan,
     Prompt,
+    PromptRequest,
     Question,
     Reason,
     Redo,
@@ -26,7 +26,7 @@ from workers.engine.prompt_requests import (
 )
 from workers.engine.prompts import drafting, judging, planning, verification
 
-RENDERERS: Mapping[type[Brief], Callable[[Any], Prompt]] = {
+RENDERERS: Mapping[type[PromptRequest], Callable[[Any], Prompt]] = {
     Write: drafting.render_write,
     Judge: judging.render_critique,
     ListCriteria: judging.render_checklist,
@@ -47,6 +47,6 @@ RENDERERS: Mapping[type[Brief], Callable[[Any], Prompt]] = {
 }
 
 
-def render(brief: Brief) -> Prompt:
+def render(prompt_request: PromptRequest) -> Prompt:
     """Put a brief into words for a language model."""
-    return RENDERERS[type(brief)](brief)
+    return RENDERERS[type(prompt_request)](prompt_request)

@@ -19,9 +19,9 @@ Answer with the text alone: no preamble, no comment, no code fence around it.
 {DATA_RULE}"""
 
 
-def render_write(brief: Write) -> Prompt:
+def render_write(prompt_request: Write) -> Prompt:
     """Ask for a draft where there is none."""
-    return Prompt("write", WRITE_VERSION, WRITE_SYSTEM, "\n\n".join(described(brief.task)))
+    return Prompt("write", WRITE_VERSION, WRITE_SYSTEM, "\n\n".join(described(prompt_request.task)))
 
 
 REVISE_VERSION = 3
@@ -35,31 +35,31 @@ Answer with the whole revised text alone: no preamble, no comment, no code fence
 {DATA_RULE}"""
 
 
-def render_revise(brief: Revise) -> Prompt:
+def render_revise(prompt_request: Revise) -> Prompt:
     """Ask for a better version of a judged draft."""
-    return Prompt("revise", REVISE_VERSION, REVISE_SYSTEM, material(brief))
+    return Prompt("revise", REVISE_VERSION, REVISE_SYSTEM, material(prompt_request))
 
 
-def material(brief: Revise) -> str:
+def material(prompt_request: Revise) -> str:
     """Return what a reviser works on: task, draft, what of it is locked, and the review."""
-    locked = [it for it in brief.task.locked if it in brief.draft]
+    locked = [it for it in prompt_request.task.locked if it in prompt_request.draft]
     parts = [
-        *described(brief.task),
-        fenced("Draft", brief.draft),
+        *described(prompt_request.task),
+        fenced("Draft", prompt_request.draft),
         *[fenced("Locked text, to be kept character for character", it) for it in locked],
-        fenced("Review", review(brief)),
+        fenced("Review", review(prompt_request)),
     ]
     return "\n\n".join(parts)
 
 
-def review(brief: Revise) -> str:
+def review(prompt_request: Revise) -> str:
     """Return the feedback as text: what failed first, then what to keep."""
-    critique = brief.critique
+    critique = prompt_request.critique
     sections = [
-        ("Must be mended", brief.failing),
+        ("Must be mended", prompt_request.failing),
         ("Weaknesses", critique.weaknesses),
         ("Suggestions", critique.suggestions),
-        ("Mended by earlier revisions, and not to be undone", brief.mended),
+        ("Mended by earlier revisions, and not to be undone", prompt_request.mended),
         ("Keep", critique.strengths),
     ]
     return "\n\n".join(
@@ -83,10 +83,10 @@ Answer with one JSON object and nothing else: {{"edits": [{{"search": "...", "re
 {DATA_RULE}"""
 
 
-def render_amend(brief: Amend) -> Prompt:
+def render_amend(prompt_request: Amend) -> Prompt:
     """Ask for edits that make a judged draft better."""
     schema = listed("edits", closed({"search": TEXT, "replace": TEXT}))
-    return Prompt("amend", AMEND_VERSION, AMEND_SYSTEM, material(brief.revision), schema)
+    return Prompt("amend", AMEND_VERSION, AMEND_SYSTEM, material(prompt_request.revision), schema)
 
 
 DERIVE_VERSION = 1
@@ -100,11 +100,11 @@ Answer with the further text alone: no preamble, no comment, no code fence aroun
 The order too says what is to be achieved."""
 
 
-def render_derive(brief: Derive) -> Prompt:
+def render_derive(prompt_request: Derive) -> Prompt:
     """Ask for a text that is made of another."""
-    task = brief.task
+    task = prompt_request.task
     given = [fenced("Task", task.instruction)] if task.instruction else []
-    texts = [fenced("Finished text", brief.draft), fenced("Order", brief.order)]
+    texts = [fenced("Finished text", prompt_request.draft), fenced("Order", prompt_request.order)]
     return Prompt(
         "derive", DERIVE_VERSION, DERIVE_SYSTEM, "\n\n".join([*given, *documents(task), *texts])
     )
@@ -122,9 +122,11 @@ Answer with the steps alone: no comment, no code fence around them.
 {DATA_RULE}"""
 
 
-def render_reason(brief: Reason) -> Prompt:
+def render_reason(prompt_request: Reason) -> Prompt:
     """Ask for a chain of steps where there is none."""
-    return Prompt("reason", REASON_VERSION, REASON_SYSTEM, "\n\n".join(described(brief.task)))
+    return Prompt(
+        "reason", REASON_VERSION, REASON_SYSTEM, "\n\n".join(described(prompt_request.task))
+    )
 
 
 REDO_VERSION = 1
@@ -139,16 +141,16 @@ Answer with the new steps alone: no comment, no code fence around them.
 {DATA_RULE}"""
 
 
-def render_redo(brief: Redo) -> Prompt:
+def render_redo(prompt_request: Redo) -> Prompt:
     """Ask for the rest of a chain."""
-    critique = brief.critique
-    review = [*brief.failing, *critique.weaknesses, *critique.suggestions]
-    stays = [fenced("Steps that stay", brief.kept)] if brief.kept.strip() else []
+    critique = prompt_request.critique
+    review = [*prompt_request.failing, *critique.weaknesses, *critique.suggestions]
+    stays = [fenced("Steps that stay", prompt_request.kept)] if prompt_request.kept.strip() else []
     parts = [
-        *described(brief.task),
+        *described(prompt_request.task),
         *stays,
-        fenced("Steps to do anew", brief.rest),
+        fenced("Steps to do anew", prompt_request.rest),
         fenced("Review", "\n".join(f"- {line}" for line in review)),
-        f"Begin with step {brief.first}.",
+        f"Begin with step {prompt_request.first}.",
     ]
     return Prompt("redo", REDO_VERSION, REDO_SYSTEM, "\n\n".join(parts))

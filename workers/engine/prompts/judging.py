@@ -35,24 +35,24 @@ You judge with the eyes of the reader described under Perspective: what counts f
 criteria and the scale stay as they are."""
 
 
-def render_critique(brief: Judge) -> Prompt:
+def render_critique(prompt_request: Judge) -> Prompt:
     """Ask for a verdict on one draft, of a panel's critic in the part that was given to it."""
-    system, parts = CRITIQUE_SYSTEM, described(brief.task)
-    if brief.member and brief.member.adversarial:
+    system, parts = CRITIQUE_SYSTEM, described(prompt_request.task)
+    if prompt_request.member and prompt_request.member.adversarial:
         system += ADVERSARIAL
-    if brief.member and brief.member.perspective:
+    if prompt_request.member and prompt_request.member.perspective:
         system += PERSPECTIVE
-        parts.append(fenced("Perspective", brief.member.perspective))
-    user = "\n\n".join([*parts, fenced("Draft", brief.draft)])
-    return Prompt("critique", CRITIQUE_VERSION, system, user, schema_for(brief))
+        parts.append(fenced("Perspective", prompt_request.member.perspective))
+    user = "\n\n".join([*parts, fenced("Draft", prompt_request.draft)])
+    return Prompt("critique", CRITIQUE_VERSION, system, user, schema_for(prompt_request))
 
 
-def schema_for(brief: Judge) -> dict[str, object]:
+def schema_for(prompt_request: Judge) -> dict[str, object]:
     """Return the JSON Schema of the reply, in the subset that structured output accepts."""
     text: dict[str, object] = {"type": "string"}
     criterion: dict[str, object] = {
         "type": "string",
-        "enum": [it.name for it in brief.task.criteria],
+        "enum": [it.name for it in prompt_request.task.criteria],
     }
     score: dict[str, object] = {
         "criterion": criterion,
@@ -104,14 +104,14 @@ Answer with one JSON object and nothing else: {{"reason": "<why>", "better": "A"
 COMPARE_SCHEMA = closed({"reason": TEXT, "better": {"type": "string", "enum": ["A", "B", "tie"]}})
 
 
-def render_compare(brief: Compare) -> Prompt:
+def render_compare(prompt_request: Compare) -> Prompt:
     """Ask which of two texts is better."""
-    texts = [fenced("Text A", brief.a), fenced("Text B", brief.b)]
+    texts = [fenced("Text A", prompt_request.a), fenced("Text B", prompt_request.b)]
     return Prompt(
         "compare",
         COMPARE_VERSION,
         COMPARE_SYSTEM,
-        "\n\n".join([*described(brief.task), *texts]),
+        "\n\n".join([*described(prompt_request.task), *texts]),
         COMPARE_SCHEMA,
     )
 
@@ -133,11 +133,11 @@ Answer with one JSON object and nothing else:
 {DATA_RULE}"""
 
 
-def render_checklist(brief: ListCriteria) -> Prompt:
+def render_checklist(prompt_request: ListCriteria) -> Prompt:
     """Ask for the criteria; a draft is shown only when there is no task."""
-    parts = described(brief.task)
-    if brief.task.instruction is None and brief.task.draft is not None:
-        parts.append(fenced("Draft", brief.task.draft))
+    parts = described(prompt_request.task)
+    if prompt_request.task.instruction is None and prompt_request.task.draft is not None:
+        parts.append(fenced("Draft", prompt_request.task.draft))
     return Prompt(
         "checklist", CHECKLIST_VERSION, CHECKLIST_SYSTEM, "\n\n".join(parts), CHECKLIST_SCHEMA
     )

@@ -40,9 +40,12 @@ STEPS: dict[str, object] = {
 }
 
 
-def render_plan(brief: Plan) -> Prompt:
+def render_plan(prompt_request: Plan) -> Prompt:
     """Ask for the steps."""
-    parts = [*material(brief.task), f"At most {brief.most} steps are carried out."]
+    parts = [
+        *material(prompt_request.task),
+        f"At most {prompt_request.most} steps are carried out.",
+    ]
     return Prompt("plan", PLAN_VERSION, PLAN_SYSTEM, "\n\n".join(parts), closed({"steps": STEPS}))
 
 
@@ -82,15 +85,15 @@ Answer with one JSON object and nothing else:
 {DATA_RULE}"""
 
 
-def render_replan(brief: Replan) -> Prompt:
+def render_replan(prompt_request: Replan) -> Prompt:
     """Ask for the verdict on the goal and the steps that remain."""
-    remaining = [written(step) for step in brief.remaining] or ["no step"]
+    remaining = [written(step) for step in prompt_request.remaining] or ["no step"]
     parts = [
-        *material(brief.task),
-        *map(observed, brief.observations),
+        *material(prompt_request.task),
+        *map(observed, prompt_request.observations),
         fenced("Remaining plan so far", "\n\n".join(remaining)),
-        _what_happened(brief.observations[-1]),
-        f"At most {brief.most} more steps are carried out.",
+        _what_happened(prompt_request.observations[-1]),
+        f"At most {prompt_request.most} more steps are carried out.",
     ]
     return Prompt("replan", REPLAN_VERSION, REPLAN_SYSTEM, "\n\n".join(parts), _schema())
 
@@ -126,11 +129,11 @@ Answer with the result of the step alone: no preamble, no comment.
 {DATA_RULE}"""
 
 
-def render_do(brief: Do) -> Prompt:
+def render_do(prompt_request: Do) -> Prompt:
     """Ask for the result of one step."""
-    parts = described(brief.task)
-    if brief.task.draft is not None:
-        parts.append(fenced("Draft to be improved", brief.task.draft))
-    parts += map(observed, brief.observations)
-    parts.append(fenced("The step to carry out", written(brief.step)))
+    parts = described(prompt_request.task)
+    if prompt_request.task.draft is not None:
+        parts.append(fenced("Draft to be improved", prompt_request.task.draft))
+    parts += map(observed, prompt_request.observations)
+    parts.append(fenced("The step to carry out", written(prompt_request.step)))
     return Prompt("do", DO_VERSION, DO_SYSTEM, "\n\n".join(parts))

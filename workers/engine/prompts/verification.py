@@ -29,12 +29,12 @@ Answer with one JSON object and nothing else:
 QUESTIONS_SCHEMA = listed("questions", closed({"claim": TEXT, "question": TEXT}))
 
 
-def render_questions(brief: Question) -> Prompt:
+def render_questions(prompt_request: Question) -> Prompt:
     """Ask for open questions about a draft."""
     parts = [
-        *described(brief.task),
-        fenced("Draft", brief.draft),
-        f"Ask at most {brief.most}, the most important first.",
+        *described(prompt_request.task),
+        fenced("Draft", prompt_request.draft),
+        f"Ask at most {prompt_request.most}, the most important first.",
     ]
     return Prompt(
         "questions", QUESTIONS_VERSION, QUESTIONS_SYSTEM, "\n\n".join(parts), QUESTIONS_SCHEMA
@@ -49,11 +49,11 @@ itself. If you do not know for certain, answer with the one word: unknown
 {DATA_RULE}"""
 
 
-def render_answer(brief: Answer) -> Prompt:
+def render_answer(prompt_request: Answer) -> Prompt:
     """Ask one question of somebody who has not seen the draft."""
-    task = brief.task
+    task = prompt_request.task
     given = [fenced("Task", task.instruction)] if task.instruction else []
-    parts = [*given, *documents(task), fenced("Question", brief.question)]
+    parts = [*given, *documents(task), fenced("Question", prompt_request.question)]
     return Prompt("answer", ANSWER_VERSION, ANSWER_SYSTEM, "\n\n".join(parts))
 
 
@@ -76,13 +76,13 @@ CONTRADICTIONS_SCHEMA = listed(
 )
 
 
-def render_contradictions(brief: Contradict) -> Prompt:
+def render_contradictions(prompt_request: Contradict) -> Prompt:
     """Ask for the contradictions between a draft and independent answers."""
     answers = [
         fenced(f"Question and answer {number}", f"{asked}\n\n{answer}")
-        for number, (asked, answer) in enumerate(brief.answered, 1)
+        for number, (asked, answer) in enumerate(prompt_request.answered, 1)
     ]
-    parts = [*described(brief.task), fenced("Draft", brief.draft), *answers]
+    parts = [*described(prompt_request.task), fenced("Draft", prompt_request.draft), *answers]
     return Prompt(
         "contradictions",
         CONTRADICTIONS_VERSION,
@@ -110,11 +110,11 @@ STEPS_SCHEMA = listed(
 )
 
 
-def render_steps(brief: CheckSteps) -> Prompt:
+def render_steps(prompt_request: CheckSteps) -> Prompt:
     """Ask for the first faulty step of a chain."""
-    task = brief.task
+    task = prompt_request.task
     given = [fenced("Task", task.instruction)] if task.instruction else []
-    parts = [*given, *documents(task), fenced("Steps", brief.draft)]
+    parts = [*given, *documents(task), fenced("Steps", prompt_request.draft)]
     return Prompt("steps", STEPS_VERSION, STEPS_SYSTEM, "\n\n".join(parts), STEPS_SCHEMA)
 
 
@@ -132,10 +132,12 @@ _GROUP = {"type": "array", "items": {"type": "integer"}}
 VOTE_SCHEMA = closed({"groups": {"type": "array", "items": _GROUP}})
 
 
-def render_vote(brief: Vote) -> Prompt:
+def render_vote(prompt_request: Vote) -> Prompt:
     """Ask which answers say the same."""
-    task = brief.task
+    task = prompt_request.task
     given = [fenced("Task", task.instruction)] if task.instruction else []
-    answers = [fenced(f"Answer {number}", text) for number, text in enumerate(brief.answers, 1)]
+    answers = [
+        fenced(f"Answer {number}", text) for number, text in enumerate(prompt_request.answers, 1)
+    ]
     parts = [*given, *documents(task), *answers]
     return Prompt("vote", VOTE_VERSION, VOTE_SYSTEM, "\n\n".join(parts), VOTE_SCHEMA)

@@ -4,8 +4,8 @@ from app.contract.drafts import in_order
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.validators import JsonSchemaValidator
-from workers.engine.moves import Play
-from workers.engine.pipeline import Strategy, whole
+from workers.engine.moves import MoveCoroutine
+from workers.engine.pipeline import StrategyFunction, whole
 from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome
 from workers.engine.strategies.best_of_n import best_of_n
@@ -20,7 +20,7 @@ from workers.engine.strategies.self_consistency import self_consistency
 from workers.engine.strategies.self_correction import self_correction
 from workers.engine.strategies.stepwise import stepwise
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES: dict[str, StrategyFunction] = {
     "iterative": iterative,
     "critique": critique,
     "self_correction": self_correction,
@@ -36,7 +36,7 @@ STRATEGIES: dict[str, Strategy] = {
 """Each is given the task, the limits at the start and its own parameters from the contract."""
 
 
-def strategy_for(request: RefinementRequest) -> Play[Outcome]:
+def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
     """Return a fresh play of the strategy that the request names, under the limits it asks for."""
     task = Task(
         instruction=request.task,

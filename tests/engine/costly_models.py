@@ -8,14 +8,14 @@ from typing import Any
 
 from app.contract.chains import chain_of
 from app.contract.requests import RefinementRequest
-from tests.engine.player import Player, Refusal, verdict
-from tests.engine.saying import checklist, questions, revised, said, steps
+from tests.engine.engine_driver import EngineDriver, Refusal, verdict
+from tests.engine.scripted_replies import checklist, questions, revised, said, steps
 from workers.engine.moves import Ask
 from workers.engine.prompt_requests import (
-    Brief,
     CheckSteps,
     Judge,
     ListCriteria,
+    PromptRequest,
     Question,
     Reason,
     Redo,
@@ -83,18 +83,18 @@ NEVER = {"patience": 50, "min_improvement": 0, "max_similarity": 1}
 
 
 @dataclass
-class Spender(Player):
+class Spender(EngineDriver):
     """Says something that can be read and leads on; `spoiled` may take it back."""
 
     score: Callable[[str], float] = field(kw_only=True)
     spoiled: Callable[[Ask, str], str | Refusal] = field(kw_only=True)
 
     def _asked(self, move: Ask) -> Any:
-        return self.spoiled(move, self._said(move.path, move.brief))
+        return self.spoiled(move, self._said(move.path, move.prompt_request))
 
-    def _said(self, path: str, brief: Brief) -> str:
-        reply = said(brief) or f"{TEXT} {len(self.moves)}"
-        match brief:
+    def _said(self, path: str, prompt_request: PromptRequest) -> str:
+        reply = said(prompt_request) or f"{TEXT} {len(self.moves)}"
+        match prompt_request:
             case Judge(task=task):
                 names = [it.name for it in task.criteria]
                 reply = verdict(*[self.score(path)] * len(names), names=names)

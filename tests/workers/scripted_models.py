@@ -2,8 +2,16 @@
 
 import json
 
-from tests.engine.saying import contradictions, plan, preference, questions, revised, step, steps
-from tests.workers.stage import Answers, verdict
+from tests.engine.scripted_replies import (
+    contradictions,
+    plan,
+    preference,
+    questions,
+    revised,
+    step,
+    steps,
+)
+from tests.workers.refinement_harness import ScriptedAnswers, verdict
 from workers.engine.prompt_requests import (
     Answer,
     CheckSteps,
@@ -17,38 +25,38 @@ from workers.engine.prompt_requests import (
 )
 from workers.models.port import ModelCall, ModelRefused
 from workers.outbound.guarded_client import EndpointUnavailable
-from workers.validators import Outside
+from workers.validators import ServerResources
 
 
-def improving(first: float, step: float) -> Answers:
+def improving(first: float, step: float) -> ScriptedAnswers:
     """A critic whose score rises with the number of the iteration, and a writer."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        if isinstance(call.brief, Judge):
+        if isinstance(call.prompt_request, Judge):
             number = int(key.rpartition("iterations/")[2].split("/")[0])
             return verdict(round(min(1.0, first + step * number), 3), call)
         if key.startswith("stages/outline"):
             return "- What is refunded\n- When\n- How"
         return f"Text of {key}. " * 3
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-def writing(*drafts: str) -> Answers:
+def writing(*drafts: str) -> ScriptedAnswers:
     """A writer with these drafts for iteration 1, 2, 3 ..., and no critic."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        assert not isinstance(call.brief, Judge)
+        assert not isinstance(call.prompt_request, Judge)
         return drafts[int(key.split("/")[1]) - 1]
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-def verifying() -> Answers:
+def verifying() -> ScriptedAnswers:
     """A critic whose third draft is the first that no answer contradicts; one answer fails."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        match call.brief:
+        match call.prompt_request:
             case Judge():
                 return verdict(0.9, call)
             case Question(draft=draft):
@@ -63,7 +71,7 @@ def verifying() -> Answers:
                 return contradictions(*[(draft.split()[0], 1)] * has_fault)
         return f"Text of {key}. " * 3
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
 LOOK_UP = {
@@ -94,50 +102,50 @@ class Policies:
         return b"Refunds take 14 days."
 
 
-def planning() -> Answers:
+def planning() -> ScriptedAnswers:
     """A planner whose first plan breaks a schema and whose first tool call fails."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        if isinstance(call.brief, Judge):
+        if isinstance(call.prompt_request, Judge):
             return verdict(0.5 if key.startswith("iterations/1") else 0.9, call)
         return PLANNED[key]
 
-    return Answers(answer, outside=Outside(endpoints=Policies()))
+    return ScriptedAnswers(answer, outside=ServerResources(endpoints=Policies()))
 
 
-def sampling() -> Answers:
+def sampling() -> ScriptedAnswers:
     """Four samples, one of which cannot be had, and a critic that groups the others."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        if isinstance(call.brief, Vote):
+        if isinstance(call.prompt_request, Vote):
             return '{"groups": [[1], [2, 3]]}'
         if key == "iterations/2/draft":
             raise ModelRefused("no")
         return f"Text of {key}."
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-def followed_up(models: Answers) -> Answers:
+def followed_up(models: ScriptedAnswers) -> ScriptedAnswers:
     """The same models, asked for more than drafts and verdicts."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        if isinstance(call.brief, Compare):
+        if isinstance(call.prompt_request, Compare):
             return preference("B" if key == "compare/1" else "A")
         if key == "outputs/summary":
             raise ModelRefused("no")
-        if isinstance(call.brief, Derive):
+        if isinstance(call.prompt_request, Derive):
             return f"Text of {key}."
         return await models.answer(key, call)
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-def reasoning() -> Answers:
+def reasoning() -> ScriptedAnswers:
     """A chain whose second step is faulty until it is done anew twice; one reply miscounts."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        match call.brief:
+        match call.prompt_request:
             case Judge():
                 return verdict(0.9, call)
             case CheckSteps():
@@ -148,4 +156,4 @@ def reasoning() -> Answers:
                 return f"2. Text of {key}."
         return f"1. It begins.\n2. Text of {key}."
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)

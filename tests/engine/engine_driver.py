@@ -8,27 +8,27 @@ from typing import Any
 from app.contract.judgement import Finding
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
-from tests.engine.saying import said
+from tests.engine.scripted_replies import said
 from workers.engine.moves import (
     Ask,
     Call,
     Check,
     Judged,
     Move,
-    Play,
+    MoveCoroutine,
     Reply,
     Review,
-    StepFailed,
-    Stop,
+    ReviewerReply,
+    StepError,
+    Stopped,
     Together,
     ToolResult,
-    Word,
 )
 from workers.engine.prompt_requests import Plan, Replan
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 
-Refusal = Stop | StepFailed
+Refusal = Stopped | StepError
 
 
 def verdict(*scores: float | None, names: Iterable[str] = ("quality",), **more: object) -> str:
@@ -40,14 +40,14 @@ def verdict(*scores: float | None, names: Iterable[str] = ("quality",), **more: 
 
 
 @dataclass
-class Player:
+class EngineDriver:
     """Answers moves from scripts; an exception among the answers is thrown in instead."""
 
     critic: Iterator[str | Refusal]
     writer: Iterator[str | Refusal]
     check: Callable[[str], tuple[Finding, ...]] = lambda draft: ()
     change: Callable[[Judged, Limits], Limits] = lambda judged, limits: limits
-    reviewer: Iterator[Word | Refusal] = field(default_factory=lambda: iter(()))
+    reviewer: Iterator[ReviewerReply | Refusal] = field(default_factory=lambda: iter(()))
     planner: Iterator[str | Refusal] | None = None
     fits: Callable[[str], tuple[Finding, ...]] = lambda calls: ()
     tool: Callable[[Call], ToolResult | Refusal] = lambda call: ToolResult(True, "")
@@ -63,7 +63,7 @@ class Player:
     def play(self, request: RefinementRequest) -> Outcome:
         return self.run(strategy_for(request), request.limits())
 
-    def run(self, strategy: Play[Reply], limits: Limits) -> Reply:
+    def run(self, strategy: MoveCoroutine[Reply], limits: Limits) -> Reply:
         """Play to the end; strategies side by side are played one after another."""
         send = self._answered(strategy, None)
         while True:
@@ -97,23 +97,23 @@ class Player:
     def _asked(self, move: Ask) -> Any:
         if move.role == "critic":
             return next(self.critic)
-        if isinstance(move.brief, Plan | Replan):
-            return said(move.brief) if self.planner is None else next(self.planner)
+        if isinstance(move.prompt_request, Plan | Replan):
+            return said(move.prompt_request) if self.planner is None else next(self.planner)
         return next(self.writer)
 
-    def _together(self, parts: tuple[Play[Any], ...], limits: Limits) -> Any:
+    def _together(self, parts: tuple[MoveCoroutine[Any], ...], limits: Limits) -> Any:
         done = [self._part(part, limits) for part in parts]
-        return next((it for it in done if isinstance(it, (Stop, StepFailed))), tuple(done))
+        return next((it for it in done if isinstance(it, (Stopped, StepError))), tuple(done))
 
-    def _part(self, part: Play[Any], limits: Limits) -> Any:
+    def _part(self, part: MoveCoroutine[Any], limits: Limits) -> Any:
         try:
             return self.run(part, limits)
-        except (Stop, StepFailed) as refusal:
+        except (Stopped, StepError) as refusal:
             return refusal
 
     @staticmethod
-    def _answered(strategy: Play[Any], answer: Any) -> Callable[[], Move[Any]]:
-        if isinstance(answer, (Stop, StepFailed)):
+    def _answered(strategy: MoveCoroutine[Any], answer: Any) -> Callable[[], Move[Any]]:
+        if isinstance(answer, (Stopped, StepError)):
             return lambda: strategy.throw(answer)
         return lambda: strategy.send(answer)
 
@@ -126,17 +126,19 @@ def drafts() -> Iterator[str]:
         yield " ".join(f"word{number}.{place}" for place in range(12))
 
 
-def player(*scores: float | str | Refusal, writer: Iterable[str | Refusal] | None = None) -> Player:
+def player(
+    *scores: float | str | Refusal, writer: Iterable[str | Refusal] | None = None
+) -> EngineDriver:
     """A critic that gives these scores in turn, and a writer whose drafts are all different."""
     critic = (verdict(it) if isinstance(it, float) else it for it in scores)
-    return Player(critic, iter(writer) if writer is not None else drafts())
+    return EngineDriver(critic, iter(writer) if writer is not None else drafts())
 
 
 def judged_by(
     score: Callable[[str, str], float],
     writer: Iterable[str | Refusal],
     finds_fault: Callable[[], bool] = lambda: False,
-) -> Player:
+) -> EngineDriver:
     """A critic that scores by the path of its step and the name of the criterion.
 
     To whatever else it is asked it says something that can be read, with a fault or without.
@@ -146,13 +148,13 @@ def judged_by(
         while True:
             question = model.moves[-1]
             assert isinstance(question, Ask)
-            if reply := said(question.brief, finds_fault=finds_fault()):
+            if reply := said(question.prompt_request, finds_fault=finds_fault()):
                 yield reply
                 continue
-            names = [it.name for it in question.brief.task.criteria]
+            names = [it.name for it in question.prompt_request.task.criteria]
             yield verdict(*(score(question.path, name) for name in names), names=names)
 
-    model = Player(critic(), iter(writer))
+    model = EngineDriver(critic(), iter(writer))
     return model
 
 

@@ -4,17 +4,25 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks.model_replies import HANG, Asked, Behaviour, Reply, chat, critique, improving
+from benchmarks.model_replies import (
+    HANG,
+    AskedPrompt,
+    Behaviour,
+    ModelServerReply,
+    chat,
+    critique,
+    improving,
+)
 
 DRAFT = re.compile(rb"Draft number (\d+)")
 
 
-def key_of(asked: Asked) -> str:
+def key_of(asked: AskedPrompt) -> str:
     """Return the step's key, without the refinement's id."""
     return (asked.header("Idempotency-Key") or "").partition("/")[2]
 
 
-def answering(change: Callable[[str, Asked], Reply | None]) -> Behaviour:
+def answering(change: Callable[[str, AskedPrompt], ModelServerReply | None]) -> Behaviour:
     """Return the improving model, except where `change` answers for the step's key."""
     return lambda asked: change(key_of(asked), asked) or improving(asked)
 
@@ -34,7 +42,7 @@ def slow_at(key: str, delay_s: float) -> Behaviour:
 def scoring(*scores: float) -> Behaviour:
     """Return a critic that gives drafts 1, 2, 3 ... these scores, and the usual writer."""
 
-    def judge(key: str, asked: Asked) -> Reply | None:
+    def judge(key: str, asked: AskedPrompt) -> ModelServerReply | None:
         if not key.endswith("/critique"):
             return None
         number = int(key.split("/")[1])

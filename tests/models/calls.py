@@ -6,24 +6,26 @@ from dataclasses import replace
 from typing import Any
 
 from app.contract.requests import QUALITY
-from benchmarks.model_replies import Asked, Behaviour, Reply
-from benchmarks.model_server import ModelServer
-from workers.engine.prompt_requests import Brief, Judge, Task, Write
+from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply
+from benchmarks.model_server import ScriptedModelServer
+from workers.engine.prompt_requests import Judge, PromptRequest, Task, Write
 from workers.engine.prompts import render
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
-from workers.models.remote import Dialect, Remote
-from workers.outbound.transport import Patience, Transport, open_transport
+from workers.models.remote import Remote, WireFormat
+from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
 TASK = Task("Explain the refund policy.", None, (QUALITY,))
-PATIENCE = Patience(total_s=20.0, backoff_s=0.01)
+PATIENCE = RetryPolicy(total_s=20.0, backoff_s=0.01)
 REPLY_BYTES = 256 * 1024
 
 
-def call(brief: Brief | None = None, **changes: Any) -> ModelCall:
+def call(prompt_request: PromptRequest | None = None, **changes: Any) -> ModelCall:
     """A call for a first draft, unless another brief is given."""
-    brief = brief or Write(TASK)
-    question = ModelCall("gpt-x", render(brief), brief, "ref_1/iterations/1/draft")
+    prompt_request = prompt_request or Write(TASK)
+    question = ModelCall(
+        "gpt-x", render(prompt_request), prompt_request, "ref_1/iterations/1/draft"
+    )
     return replace(question, **changes)
 
 
@@ -36,23 +38,23 @@ def critique(**changes: Any) -> ModelCall:
 async def serving(
     behaviour: Behaviour,
     *,
-    patience: Patience = PATIENCE,
+    patience: RetryPolicy = PATIENCE,
     provider: str = "local",
-    speaking: Callable[[str], Dialect] = OpenAI,
-) -> AsyncIterator[tuple[Remote, ModelServer]]:
+    speaking: Callable[[str], WireFormat] = OpenAI,
+) -> AsyncIterator[tuple[Remote, ScriptedModelServer]]:
     """A model server and the adapter that reaches it."""
-    async with ModelServer(behaviour) as server, transport(patience) as wire:
+    async with ScriptedModelServer(behaviour) as server, transport(patience) as wire:
         yield Remote(provider, speaking(server.url), wire), server
 
 
 @asynccontextmanager
-async def transport(patience: Patience = PATIENCE) -> AsyncIterator[Transport]:
+async def transport(patience: RetryPolicy = PATIENCE) -> AsyncIterator[Transport]:
     """A transport that reads at most REPLY_BYTES."""
     async with open_transport(patience, REPLY_BYTES) as wire:
         yield wire
 
 
-def in_turn(*replies: Reply) -> Behaviour:
+def in_turn(*replies: ModelServerReply) -> Behaviour:
     """Answer the n-th call with the n-th reply, and with the last one from then on."""
     return lambda asked: replies[min(asked.number, len(replies)) - 1]
 
@@ -61,9 +63,9 @@ class Remembering:
     """A behaviour that keeps what it was asked."""
 
     def __init__(self, behaviour: Behaviour) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[AskedPrompt] = []
         self._behaviour = behaviour
 
-    def __call__(self, asked: Asked) -> Reply:
+    def __call__(self, asked: AskedPrompt) -> ModelServerReply:
         self.asked.append(asked)
         return self._behaviour(asked)

@@ -1,38 +1,38 @@
 """Scenes with other judges, with other revisers, and with a reviewer."""
 
-from tests.engine.saying import checklist
-from tests.workers.casts import improving
-from tests.workers.scenes import CLEAR, SCENES, Scene
-from tests.workers.stage import Answers, scores, verdict
+from tests.engine.scripted_replies import checklist
+from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
+from tests.workers.replay_cases import CLEAR, SCENES, ReplayCase
+from tests.workers.scripted_models import improving
 from workers.engine.prompt_requests import Judge, ListCriteria
 from workers.models.port import ModelCall, ModelUnavailable
 
 PANEL = [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]
 
 
-def panelled() -> Answers:
+def panelled() -> ScriptedAnswers:
     """Critics who differ; one of their samples cannot be had."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        if isinstance(call.brief, ListCriteria):
+        if isinstance(call.prompt_request, ListCriteria):
             return checklist()
-        if not isinstance(call.brief, Judge):
+        if not isinstance(call.prompt_request, Judge):
             return f"Text of {key}. " * 3
         if key.endswith("lawyer/2"):
             raise ModelUnavailable("gone")
         return verdict(0.9 if key.endswith("reader") else 0.2 * int(key.split("/")[1]), call)
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-JUDGED: dict[str, Scene] = {
-    "a panel with samples": Scene(
+JUDGED: dict[str, ReplayCase] = {
+    "a panel with samples": ReplayCase(
         {"strategy": {"kind": "iterative"}, "critics": {"samples": 2, "panel": PANEL}}, panelled
     ),
-    "criteria listed first": Scene(
+    "criteria listed first": ReplayCase(
         {"strategy": {"kind": "iterative"}, "criteria": "auto"}, panelled
     ),
-    "both, in parts": Scene(
+    "both, in parts": ReplayCase(
         {
             "strategy": {"kind": "best_of_n", "n": 2, "refine": True},
             "criteria": "auto",
@@ -44,7 +44,7 @@ JUDGED: dict[str, Scene] = {
 """Scenes with other judges than one critic on given criteria."""
 
 
-def amending() -> Answers:
+def amending() -> ScriptedAnswers:
     """A reviser whose edits fit, fail once, and fail twice; the critic's score rises."""
     replies = {
         "iterations/1/revise": '{"edits": [{"search": "refund", "replace": "pay back"}]}',
@@ -56,15 +56,15 @@ def amending() -> Answers:
     }
 
     async def answer(key: str, call: ModelCall) -> str:
-        if isinstance(call.brief, Judge):
+        if isinstance(call.prompt_request, Judge):
             return verdict(round(0.2 + 0.1 * int(key.split("/")[1]), 3), call)
         return replies[key]
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-REVISED: dict[str, Scene] = {
-    "edits": Scene(
+REVISED: dict[str, ReplayCase] = {
+    "edits": ReplayCase(
         {
             "draft": "We refund you. Soon.",
             "strategy": {"kind": "iterative"},
@@ -80,8 +80,8 @@ MORE = {"action": "revise", "feedback": "Name the deadline."}
 OURS = {"action": "replace", "draft": "We refund within 14 days."}
 EACH, BEFORE = ({"when": "each_iteration"}, {"when": "before_completion"})
 
-REVIEWED: dict[str, Scene] = {
-    "iterative, each draft": Scene(
+REVIEWED: dict[str, ReplayCase] = {
+    "iterative, each draft": ReplayCase(
         {"strategy": {"kind": "iterative"}, "review": EACH},
         lambda: scores(0.4, 0.9, 0.6, 0.7, 0.8),
         {
@@ -92,12 +92,12 @@ REVIEWED: dict[str, Scene] = {
             "iterations/5/review": {"action": "approve"},
         },
     ),
-    "best_of_n, each round": Scene(
+    "best_of_n, each round": ReplayCase(
         {"strategy": {"kind": "best_of_n", "n": 3}, "review": EACH},
         lambda: scores(0.4, 0.6, 0.5, 0.3),
         {"iterations/2/review": MORE, "iterations/4/review": {"action": "reject"}},
     ),
-    "nested, each draft of the whole": Scene(
+    "nested, each draft of the whole": ReplayCase(
         {
             "draft": "# When\n\nWe refund.\n\n# How\n\nBy card.",
             "strategy": {"kind": "nested", "max_iterations": 2},
@@ -114,7 +114,7 @@ REVIEWED: dict[str, Scene] = {
             "iterations/3/review": {"action": "approve"},
         },
     ),
-    "multi_pass, before completion": Scene(
+    "multi_pass, before completion": ReplayCase(
         {
             "draft": "We refund.",
             "strategy": {"kind": "multi_pass", "passes": [{"focus": "style", "criteria": CLEAR}]},
@@ -130,5 +130,5 @@ REVIEWED: dict[str, Scene] = {
 }
 """Scenes with a reviewer who says one word at each pause."""
 
-EVERY: dict[str, Scene] = {**SCENES, **REVIEWED, **REVISED, **JUDGED}
+EVERY: dict[str, ReplayCase] = {**SCENES, **REVIEWED, **REVISED, **JUDGED}
 """All scenes there are, by name; what is played is the kind that the name or the request says."""

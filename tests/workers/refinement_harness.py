@@ -14,7 +14,7 @@ from redis.client import Pipeline
 from app.contract.events import Draw, Event, Queued
 from app.contract.judgement import Usage
 from app.contract.requests import ModelChoice, RefinementRequest
-from app.contract.reviews import Review
+from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
 from app.settings import Settings
 from app.store import (
@@ -30,12 +30,12 @@ from app.store import (
 from workers.engine.prompt_requests import Judge
 from workers.models.port import ModelCall, ModelReply
 from workers.play.refinements import Refinements
-from workers.validators import NOTHING, Outside
+from workers.validators import NO_RESOURCES, ServerResources
 
 TENANT = "default"
-Words = Mapping[str, Mapping[str, Any]]
+ReviewScript = Mapping[str, Mapping[str, Any]]
 """What a reviewer says, by the key of the review."""
-NOBODY: Words = {}
+NOBODY: ReviewScript = {}
 TOKENS = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.0)
 TEST_MODEL = ModelChoice(model="scripted:test", max_output_tokens=100)
 
@@ -51,14 +51,14 @@ class NoQueue:
 
 
 @dataclass
-class Answers:
+class ScriptedAnswers:
     """Models by a function from the step's key; counts every call, and says when one begins."""
 
     answer: Callable[[str, ModelCall], Awaitable[str]]
     calls: Counter[str] = field(default_factory=Counter)
     aborted: list[str] = field(default_factory=list)
     usage: Usage = TOKENS
-    outside: Outside = NOTHING
+    outside: ServerResources = NO_RESOURCES
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
         key = call.key.partition("/")[2]
@@ -73,24 +73,26 @@ class Answers:
 
 def verdict(score: float, call: ModelCall) -> str:
     """Write a critic's reply that gives every criterion the same score."""
-    assert isinstance(call.brief, Judge)
-    names = [criterion.name for criterion in call.brief.task.criteria]
+    assert isinstance(call.prompt_request, Judge)
+    names = [criterion.name for criterion in call.prompt_request.task.criteria]
     return json.dumps({"scores": [{"criterion": n, "score": score, "reason": "so"} for n in names]})
 
 
-def scores(*given: float) -> Answers:
+def scores(*given: float) -> ScriptedAnswers:
     """A critic that scores iteration 1, 2, 3 ... so, and a writer whose drafts share no words."""
 
     async def answer(key: str, call: ModelCall) -> str:
         number = int(key.split("/")[1])
-        if isinstance(call.brief, Judge):
+        if isinstance(call.prompt_request, Judge):
             return verdict(given[number - 1], call)
         return " ".join(f"word{number}.{place}" for place in range(12))
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-def pausing_at(key: str, models: Answers) -> tuple[Answers, asyncio.Event, asyncio.Event]:
+def pausing_at(
+    key: str, models: ScriptedAnswers
+) -> tuple[ScriptedAnswers, asyncio.Event, asyncio.Event]:
     """Return the same models with one call that answers only when told to.
 
     The first event is set when the call has begun; setting the second lets it answer.
@@ -103,11 +105,11 @@ def pausing_at(key: str, models: Answers) -> tuple[Answers, asyncio.Event, async
             await go_on.wait()
         return await models.answer(asked, call)
 
-    return Answers(answer), begun, go_on
+    return ScriptedAnswers(answer), begun, go_on
 
 
 @dataclass
-class Stage:
+class RefinementHarness:
     """The two sides of one store, and workers that can come and go."""
 
     store: Store
@@ -138,7 +140,7 @@ class Stage:
         return (await self.store.create(new, None)).id
 
     def worker(
-        self, models: Answers, nonce: str = "first", store: WorkerStore | None = None
+        self, models: ScriptedAnswers, nonce: str = "first", store: WorkerStore | None = None
     ) -> Refinements:
         """Return a worker's hands; every nonce is another process."""
         return Refinements(store or self.worker_store, models, nonce, models.outside)
@@ -146,9 +148,9 @@ class Stage:
     async def play_and_die(
         self,
         refinement_id: str,
-        models: Answers,
+        models: ScriptedAnswers,
         dies_at: int,
-        words: Words = NOBODY,
+        words: ReviewScript = NOBODY,
         *,
         after: bool,
     ) -> bool:
@@ -162,7 +164,9 @@ class Stage:
             return True
         return False
 
-    async def play_on(self, worker: Refinements, refinement_id: str, words: Words = NOBODY) -> None:
+    async def play_on(
+        self, worker: Refinements, refinement_id: str, words: ReviewScript = NOBODY
+    ) -> None:
         """Deliver jobs to a worker, and say the reviewer's word at every pause, until it ends."""
         await self.deliver(worker, refinement_id)
         while review := (await self.snapshot(refinement_id)).review:
@@ -171,9 +175,11 @@ class Stage:
 
     async def say(self, refinement_id: str, **word: Any) -> Snapshot:
         """Say a reviewer's word about the draft under review."""
-        return await self.store.review(TENANT, refinement_id, Review.model_validate(word))
+        return await self.store.review(TENANT, refinement_id, ReviewDecision.model_validate(word))
 
-    async def play(self, refinement_id: str, models: Answers, nonce: str = "first") -> Snapshot:
+    async def play(
+        self, refinement_id: str, models: ScriptedAnswers, nonce: str = "first"
+    ) -> Snapshot:
         """Deliver one job to a worker and return how the refinement stands after it."""
         await self.deliver(self.worker(models, nonce), refinement_id)
         return await self.snapshot(refinement_id)
@@ -191,7 +197,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(redis_url: str, lease_s: float = 5) -> AsyncIterator[Stage]:
+async def open_stage(redis_url: str, lease_s: float = 5) -> AsyncIterator[RefinementHarness]:
     """Connect both sides of the store."""
     settings = Settings(redis_url=redis_url, lease_s=lease_s)
     async with AsyncExitStack() as stack:
@@ -199,7 +205,7 @@ async def open_stage(redis_url: str, lease_s: float = 5) -> AsyncIterator[Stage]
         worker_store = await stack.enter_async_context(
             open_worker_store(settings, NoQueue(), "test")
         )
-        yield Stage(store, worker_store)
+        yield RefinementHarness(store, worker_store)
 
 
 class Killed(BaseException):

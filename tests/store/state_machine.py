@@ -10,12 +10,12 @@ from redis.exceptions import ResponseError
 
 from app.contract.errors import Conflict, RefinementNotFound
 from app.contract.limits import LimitsChange
-from app.contract.reviews import OnTimeout, Review
+from app.contract.reviews import OnTimeout, ReviewDecision
 from app.contract.status import Status
 from app.store import Entry, Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
 from app.store.committer import Committer
-from app.store.scripts import Script
-from tests.store.stage import (
+from app.store.scripts import LuaScript
+from tests.store.store_harness import (
     BROKEN,
     CANCELED,
     COMPLETED,
@@ -23,7 +23,7 @@ from tests.store.stage import (
     JUDGED,
     SUCCEEDED,
     TENANT,
-    Held,
+    HeldClaim,
     ListQueue,
     asking,
     doubt,
@@ -46,7 +46,7 @@ class Lossy(Committer):
         super().__init__(client)
         self._answers_given = 0
 
-    async def run(self, script: Script, *args: str | bytes | int) -> object:
+    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
         answer = await super().run(script, *args)
         self._answers_given += 1
         if self._answers_given % 2:
@@ -55,14 +55,14 @@ class Lossy(Committer):
 
 
 @dataclass
-class World:
+class StateMachine:
     """A few refinements, and every claim that was ever made of them, forgotten ones included."""
 
     store: Store
     worker: WorkerStore
     redis: Redis
     ids: list[str] = field(default_factory=list)
-    claims: list[Held] = field(default_factory=list)
+    claims: list[HeldClaim] = field(default_factory=list)
     steps: int = 0
 
     async def act(self, action: str, n: int) -> None:
@@ -85,7 +85,7 @@ class World:
             claimed = await self.worker.claim(job.rpartition("-")[0], job, "nonce")
             if claimed:
                 journal = Journal(claimed, Lossy(self.redis))
-                self.claims.append(Held(claimed.id, claimed, journal))
+                self.claims.append(HeldClaim(claimed.id, claimed, journal))
 
     async def lose_job(self) -> None:
         await self.pop()
@@ -94,7 +94,7 @@ class World:
         job = await self.redis.lpop(ListQueue.KEY)
         return job.decode() if isinstance(job, bytes) else None
 
-    async def append(self, held: Held, action: str) -> None:
+    async def append(self, held: HeldClaim, action: str) -> None:
         self.steps += 1
         entries, fields, to = APPENDS[action](held, self.steps)
         for _ in range(2):  # as a worker does while Redis is away
@@ -123,7 +123,7 @@ class World:
 
     async def review(self, refinement_id: str) -> None:
         self.steps += 1
-        await self.store.review(TENANT, refinement_id, Review(action="rate", score=0.5))
+        await self.store.review(TENANT, refinement_id, ReviewDecision(action="rate", score=0.5))
 
     async def change(self, refinement_id: str) -> None:
         await self.store.change(TENANT, refinement_id, LimitsChange(threshold=0.5))
@@ -164,7 +164,7 @@ class World:
 
 PLANS: tuple[OnTimeout, ...] = ("approve", "reject", "finish")
 Append = tuple[list[Entry], Fields, Status | None]
-APPENDS: dict[str, Callable[[Held, int], Append]] = {
+APPENDS: dict[str, Callable[[HeldClaim, int], Append]] = {
     "step": lambda held, n: ([step(f"s/{n}")], Fields(phase=(f"s/{n}",)), None),
     "judge": lambda held, n: ([step(f"s/{n}"), iteration(held)], JUDGED, None),
     "ask": lambda held, n: (

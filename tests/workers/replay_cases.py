@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.workers.casts import (
+from tests.workers.refinement_harness import ReviewScript, ScriptedAnswers, scores
+from tests.workers.scripted_models import (
     LOOK_UP,
     followed_up,
     improving,
@@ -17,16 +18,15 @@ from tests.workers.casts import (
     verifying,
     writing,
 )
-from tests.workers.stage import Answers, Words, scores
 
 
 @dataclass(frozen=True)
-class Scene:
+class ReplayCase:
     """What is asked for, and who answers; every worker gets models of its own."""
 
     request: Mapping[str, Any]
-    models: Callable[[], Answers]
-    words: Words = field(default_factory=dict)
+    models: Callable[[], ScriptedAnswers]
+    words: ReviewScript = field(default_factory=dict)
 
 
 SCHEMA = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
@@ -43,28 +43,28 @@ ORDERED = [
     {"name": "summary", "instructions": "One sentence."},
 ]
 
-SCENES: dict[str, Scene] = {
-    "plan_execute": Scene({"tools": [LOOK_UP]}, planning),
-    "iterative": Scene(
+SCENES: dict[str, ReplayCase] = {
+    "plan_execute": ReplayCase({"tools": [LOOK_UP]}, planning),
+    "iterative": ReplayCase(
         {"compare": True, "outputs": ORDERED}, lambda: followed_up(scores(0.4, 0.7, 0.6))
     ),
-    "critique": Scene({"draft": "We refund."}, lambda: scores(0.4)),
-    "best_of_n": Scene(
+    "critique": ReplayCase({"draft": "We refund."}, lambda: scores(0.4)),
+    "best_of_n": ReplayCase(
         {"strategy": {"n": 3, "refine": True}, "max_iterations": 5},
         lambda: scores(0.4, 0.6, 0.5, 0.7, 0.65),
     ),
-    "multi_pass": Scene(
+    "multi_pass": ReplayCase(
         {
             "draft": "We refund.",
             "strategy": {"passes": [{"focus": "structure"}, {"focus": "style", "criteria": CLEAR}]},
         },
         lambda: improving(0.3, 0.05),
     ),
-    "stepwise": Scene(
+    "stepwise": ReplayCase(
         {"strategy": {"stages": STAGES}, "threshold": 0.8},
         lambda: improving(0.6, 0.1),
     ),
-    "nested": Scene(
+    "nested": ReplayCase(
         {
             "threshold": 0.75,
             "validators": [{"kind": "length", "max_words": 500}],
@@ -78,12 +78,12 @@ SCENES: dict[str, Scene] = {
         },
         lambda: improving(0.5, 0.1),
     ),
-    "reasoning_revision": Scene({}, reasoning),
-    "self_consistency": Scene(
+    "reasoning_revision": ReplayCase({}, reasoning),
+    "self_consistency": ReplayCase(
         {"strategy": {"n": 4, "vote": "judge"}, "max_iterations": 4}, sampling
     ),
-    "chain_of_verification": Scene({"strategy": {"max_questions": 2}}, verifying),
-    "self_correction": Scene(
+    "chain_of_verification": ReplayCase({"strategy": {"max_questions": 2}}, verifying),
+    "self_correction": ReplayCase(
         {"validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}]},
         lambda: writing('{"days": ', '{"days": "14"}', '{"days": 14}'),
     ),

@@ -8,25 +8,25 @@ from aiohttp.connector import SocketFactoryType
 
 from app.settings import Settings
 from workers.outbound.addresses import public_socket
-from workers.outbound.guarded_client import Poster, open_endpoints
+from workers.outbound.guarded_client import EndpointClient, open_endpoints
 from workers.validators.sandbox import Sandbox, open_sandbox
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class ServerResources:
     """What this worker has; a validator that needs what is not there cannot be run."""
 
     sandbox: Sandbox | None = None
-    endpoints: Poster | None = None
+    endpoints: EndpointClient | None = None
 
 
-NOTHING = Outside()
+NO_RESOURCES = ServerResources()
 
 
 @asynccontextmanager
-async def open_outside(
+async def open_server_resources(
     settings: Settings, socket_factory: SocketFactoryType = public_socket
-) -> AsyncIterator[Outside]:
+) -> AsyncIterator[ServerResources]:
     """Keep open what the settings allow. Raises `RunsAsRoot`.
 
     Sockets to endpoints come from `socket_factory`.
@@ -34,7 +34,7 @@ async def open_outside(
     sandbox = open_sandbox(allowed=settings.python_tests)
     key = settings.secret_key.get_secret_value() if settings.secret_key else ""
     if not key:
-        yield Outside(sandbox)
+        yield ServerResources(sandbox)
         return
     async with open_endpoints(key, socket_factory=socket_factory) as endpoints:
-        yield Outside(sandbox, endpoints)
+        yield ServerResources(sandbox, endpoints)

@@ -38,7 +38,7 @@ class ServerSent:
     event: dict[str, Any]
 
 
-class Hand:
+class WorkerByHand:
     """A worker that does what a test tells it."""
 
     def __init__(self, journal: Journal, state: State) -> None:
@@ -160,7 +160,7 @@ async def submitted(api: httpx.AsyncClient, **fields: Any) -> str:
 async def ended(api: httpx.AsyncClient, worker: WorkerStore, drafts: int = 2) -> str:
     """Submit and let a worker judge that many drafts and succeed; return the id."""
     refinement_id = await submitted(api)
-    hand = await Hand.claim(worker, refinement_id)
+    hand = await WorkerByHand.claim(worker, refinement_id)
     for number in range(drafts):
         await hand.judge(number, DRAFT if number == 0 else f"Draft {number}.", number / 10)
     await hand.complete()
@@ -170,7 +170,7 @@ async def ended(api: httpx.AsyncClient, worker: WorkerStore, drafts: int = 2) ->
 async def paused(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> str:
     """Submit, let a worker judge the draft and ask a reviewer about it; return the id."""
     refinement_id = await submitted(api, **fields)
-    hand = await Hand.claim(worker, refinement_id)
+    hand = await WorkerByHand.claim(worker, refinement_id)
     await hand.judge(0, DRAFT, 0.4)
     await hand.pause()
     return refinement_id

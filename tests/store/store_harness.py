@@ -75,7 +75,7 @@ def new(tenant: str = TENANT, body: str = BODY, **metadata: str) -> NewRefinemen
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldClaim:
     """A refinement in a worker's hands."""
 
     id: str
@@ -91,13 +91,13 @@ async def submit(store: Store, tenant: str = TENANT, **metadata: str) -> str:
     return (await store.create(new(tenant, **metadata), None)).id
 
 
-async def claim(worker: WorkerStore, refinement_id: str, job: int = 1) -> Held:
+async def claim(worker: WorkerStore, refinement_id: str, job: int = 1) -> HeldClaim:
     claimed = await worker.claim(refinement_id, f"{refinement_id}-{job}", "nonce")
     assert claimed is not None
-    return Held(refinement_id, claimed, worker.journal(claimed))
+    return HeldClaim(refinement_id, claimed, worker.journal(claimed))
 
 
-async def started(store: Store, worker: WorkerStore) -> Held:
+async def started(store: Store, worker: WorkerStore) -> HeldClaim:
     return await claim(worker, await submit(store))
 
 
@@ -141,7 +141,7 @@ BROKEN = Fields(
 )
 
 
-def iteration(held: Held) -> Entry:
+def iteration(held: HeldClaim) -> Entry:
     completed = IterationCompleted(
         iteration=1,
         path="iterations/1",
@@ -179,7 +179,7 @@ def asking(
 
 
 async def pause(
-    held: Held,
+    held: HeldClaim,
     *entries: Entry,
     key: str = "iterations/1/review",
     timeout_s: float = 60,
@@ -195,7 +195,7 @@ async def pause(
 
 async def paused(
     store: Store, worker: WorkerStore, timeout_s: float = 60, on_timeout: OnTimeout = "finish"
-) -> Held:
+) -> HeldClaim:
     held = await started(store, worker)
     await pause(held, timeout_s=timeout_s, on_timeout=on_timeout)
     return held

@@ -18,19 +18,19 @@ from app.cli.processes import environment_of, free_port, url_of
 from app.local.embedded import EmbeddedRedis
 from app.settings import Settings
 from benchmarks.model_replies import Behaviour, improving
-from benchmarks.model_server import ModelServer
+from benchmarks.model_server import ScriptedModelServer
 
 PATIENCE_S = 60.0
 TERMINAL = {"succeeded", "failed", "canceled"}
 
 
 @dataclass
-class Town:
+class RunningService:
     """A running service, and what a test may do to it."""
 
     settings: Settings
     client: httpx.AsyncClient
-    models: ModelServer
+    models: ScriptedModelServer
     redis: EmbeddedRedis
     logs: Path
     worker_module: str = "workers"
@@ -92,17 +92,17 @@ class Town:
 
 
 @asynccontextmanager
-async def open_town(
+async def running_service(
     path: Path,
     behaviour: Behaviour = improving,
     *,
     workers: int = 1,
     worker_module: str = "workers",
     **settings: Any,
-) -> AsyncIterator[Town]:
+) -> AsyncIterator[RunningService]:
     """Start everything, and leave nothing running."""
     with EmbeddedRedis.start(path / "data") as redis:
-        async with ModelServer(behaviour) as models:
+        async with ScriptedModelServer(behaviour) as models:
             made = Settings(
                 redis_url=redis.url,
                 port=free_port("127.0.0.1"),
@@ -111,35 +111,35 @@ async def open_town(
                 **{"lease_s": 1, "grace_s": 5, **settings},
             )
             async with httpx.AsyncClient(base_url=url_of(made), timeout=PATIENCE_S) as client:
-                town = Town(made, client, models, redis, path, worker_module)
+                service = RunningService(made, client, models, redis, path, worker_module)
                 try:
-                    town.start("app.cli", "api")
+                    service.start("app.cli", "api")
                     for _ in range(workers):
-                        town.worker()
-                    await _is_ready(town, workers)
-                    yield town
+                        service.worker()
+                    await _is_ready(service, workers)
+                    yield service
                 finally:
-                    _end(town)
+                    _end(service)
 
 
-async def _is_ready(town: Town, workers: int) -> None:
+async def _is_ready(service: RunningService, workers: int) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
-                ready = (await town.client.get("/readyz")).json()
+                ready = (await service.client.get("/readyz")).json()
                 if ready["workers"] >= workers:
                     return
             except httpx.TransportError:
                 pass
-            assert all(process.poll() is None for process in town.processes), _logs(town)
+            assert all(process.poll() is None for process in service.processes), _logs(service)
             await asyncio.sleep(0.1)
 
 
-def _end(town: Town) -> None:
-    for process in town.processes:
+def _end(service: RunningService) -> None:
+    for process in service.processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-    for process in town.processes:
+    for process in service.processes:
         try:
             process.wait(15)
         except subprocess.TimeoutExpired:
@@ -147,5 +147,5 @@ def _end(town: Town) -> None:
             process.wait()
 
 
-def _logs(town: Town) -> str:
-    return "\n".join(log.read_text() for log in sorted(town.logs.glob("*.log")))
+def _logs(service: RunningService) -> str:
+    return "\n".join(log.read_text() for log in sorted(service.logs.glob("*.log")))

@@ -4,11 +4,11 @@ import json
 
 from workers.engine.prompt_requests import (
     Answer,
-    Brief,
     CheckSteps,
     Compare,
     Contradict,
     Plan,
+    PromptRequest,
     Question,
     Replan,
     Vote,
@@ -70,16 +70,16 @@ def steps(*correct: bool) -> str:
     return json.dumps({"steps": said})
 
 
-def said(brief: Brief, *, finds_fault: bool = False) -> str | None:
+def said(prompt_request: PromptRequest, *, finds_fault: bool = False) -> str | None:
     """Return a reply that can be read, or None when a text or a verdict is asked for."""
     reply: str | None = None
-    match brief:
+    match prompt_request:
         case Question():
-            reply = questions((brief.draft.split()[0], "What is it?"))
+            reply = questions((prompt_request.draft.split()[0], "What is it?"))
         case Answer():
             reply = "Something else."
         case Contradict():
-            reply = contradictions(*[(brief.draft.split()[0], 1)] * finds_fault)
+            reply = contradictions(*[(prompt_request.draft.split()[0], 1)] * finds_fault)
         case Compare():
             reply = preference("B")
         case Plan():
@@ -90,6 +90,6 @@ def said(brief: Brief, *, finds_fault: bool = False) -> str | None:
             return steps(True, not finds_fault)
         case Vote():
             reply = json.dumps(
-                {"groups": [[number] for number in range(1, len(brief.answers) + 1)]}
+                {"groups": [[number] for number in range(1, len(prompt_request.answers) + 1)]}
             )
     return reply

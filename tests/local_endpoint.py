@@ -10,10 +10,10 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 
-from workers.outbound.guarded_client import Endpoints, open_endpoints
+from workers.outbound.guarded_client import GuardedClient, open_endpoints
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+EndpointAnswer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def any_socket(target: Any) -> socket.socket:
@@ -41,7 +41,9 @@ class Pointing(AbstractResolver):
 
 
 @asynccontextmanager
-async def endpoint(answer: Answer) -> AsyncIterator[tuple[str, list[web.Request], Endpoints]]:
+async def endpoint(
+    answer: EndpointAnswer,
+) -> AsyncIterator[tuple[str, list[web.Request], GuardedClient]]:
     """A server on this machine, what it was asked, and a way to it that no guard stands in."""
     asked: list[web.Request] = []
 
@@ -57,7 +59,7 @@ async def endpoint(answer: Answer) -> AsyncIterator[tuple[str, list[web.Request]
         yield str(server.make_url("/check")), asked, endpoints
 
 
-def saying(body: Any, status: int = 200) -> Answer:
+def saying(body: Any, status: int = 200) -> EndpointAnswer:
     async def answer(_request: web.Request) -> web.StreamResponse:
         text = body if isinstance(body, str) else json.dumps(body)
         return web.Response(text=text, status=status, headers={"Location": "/elsewhere"})

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @dataclass(frozen=True)
-class Answer:
+class CannedResponse:
     """One response; with `hangs` its body is followed by silence instead of the end."""
 
     body: str = ""
@@ -19,7 +19,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     """One request that came in."""
 
     route: str
@@ -28,17 +28,17 @@ class Asked:
 
 
 @dataclass
-class Scripted:
+class ScriptedApi:
     """The answers by route, such as `GET /readyz`; the last answer of a route is repeated."""
 
     url: str
-    answers: dict[str, list[Answer]] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    answers: dict[str, list[CannedResponse]] = field(default_factory=dict)
+    asked: list[ReceivedRequest] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
 
-    def answer_to(self, asked: Asked) -> Answer:
+    def answer_to(self, asked: ReceivedRequest) -> CannedResponse:
         self.asked.append(asked)
-        answers = self.answers.get(asked.route, [Answer("{}", 404)])
+        answers = self.answers.get(asked.route, [CannedResponse("{}", 404)])
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
@@ -48,8 +48,8 @@ class ScriptedServer(ThreadingHTTPServer):
     daemon_threads = True
 
     @cached_property
-    def script(self) -> Scripted:
-        return Scripted(f"http://127.0.0.1:{self.server_port}")
+    def script(self) -> ScriptedApi:
+        return ScriptedApi(f"http://127.0.0.1:{self.server_port}")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -66,7 +66,9 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         route = f"{self.command} {self.path}"
-        answer = self.server.script.answer_to(Asked(route, body, self.headers.get("Last-Event-ID")))
+        answer = self.server.script.answer_to(
+            ReceivedRequest(route, body, self.headers.get("Last-Event-ID"))
+        )
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.media_type)
         self.end_headers()
@@ -80,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def scripted_server() -> Iterator[Scripted]:
+def scripted_server() -> Iterator[ScriptedApi]:
     """Run one on a free port of this machine."""
     with ScriptedServer(("127.0.0.1", 0), Handler) as server:
         script = server.script
