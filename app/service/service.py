@@ -295,7 +295,6 @@ class Service:
 
     async def readiness(self) -> Readiness:
         """Return how ready it is; Unavailable when Redis cannot be reached."""
-        await self._store.ping()
         workers = await self._store.workers()
         return Readiness(workers=workers, warnings=() if workers else (NO_WORKER,))
 

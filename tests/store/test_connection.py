@@ -28,7 +28,7 @@ async def test_a_redis_that_evicts_keys_is_refused(
 
 
 async def test_ping_answers(store: Store) -> None:
-    await store.ping()
+    await store.workers()
 
 
 async def test_a_redis_that_accepts_and_never_answers_is_unavailable(
