@@ -19,8 +19,7 @@ from app.contract.snapshot import Diff, Iteration, Snapshot
 from app.contract.status import TERMINAL, Status
 from app.contract.strategies import IterativeStrategy
 from app.service.admission import Admission
-from app.service.diffs import diff_of
-from app.service.iterations import iterations_of, numbered, within
+from app.service.iterations import diff_of, iterations_of, numbered, within
 from app.service.model_roles import Selection, playing
 from app.service.report import ReportFormat, report_of, story_of
 from app.service.watching import Watching
