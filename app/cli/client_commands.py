@@ -1,4 +1,4 @@
-"""The request that `hone submit` makes of its arguments."""
+"""The commands that talk to a server: submit, watch, get, review, report and the like."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Settings as environment variables: for another process to read, and for a person."""
+"""The processes of a service: their settings as environment variables, their start, their end."""
 
 import contextlib
 import os
