@@ -1,4 +1,4 @@
-"""Reading plans and carrying them out. Fail closed: an unplayable plan is returned with the error."""
+"""Reading plans and carrying them out; an unplayable plan is returned with the error."""
 
 import json
 from collections.abc import Callable, Collection, Sequence

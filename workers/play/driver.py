@@ -31,11 +31,21 @@ from workers.engine.moves import (
 )
 from workers.engine.prompt_requests import Derive
 from workers.engine.search import Outcome
-from workers.play import endings
-from workers.play.endings import AwaitingReview, Canceled, Ending, WorkerLeaving
 from workers.play.executor import StepExecutor
-from workers.play.journal_writer import JournalWriter, JudgedDraft
+from workers.play.journal_writer import Ending, JournalWriter, JudgedDraft
 from workers.play.replay import RecordedStep, Replay, refused, spared
+
+
+class Canceled(Exception):
+    """A cancel was accepted: the strategy is closed where it stands."""
+
+
+class AwaitingReview(Exception):
+    """A reviewer is asked: the claim is given up, and another one goes on after their word."""
+
+
+class WorkerLeaving(Exception):
+    """This worker is shutting down: the next step is somebody else's."""
 
 
 class Deadline:
@@ -221,18 +231,18 @@ class Driver:
     async def _ending(self) -> Ending:
         try:
             outcome = await self._play(self._strategy())
-            return endings.succeeded(outcome, self._replay.stopping)
+            return Ending.succeeded(outcome, self._replay.stopping)
         except Canceled:
-            return endings.canceled()
+            return Ending.canceled()
         except Stopped:
-            return endings.nothing_judged(self._replay.stopping)
+            return Ending.nothing_judged(self._replay.stopping)
         except moves.StepError as failure:
-            return endings.failed(failure.code, failure.detail)
+            return Ending.failed(failure.code, failure.detail)
         except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits):
             raise
         except Exception:
             log.exception("%s: the strategy could not be played", self._journal.id)
-            return endings.failed("internal_error", "an error in this server; its log says more")
+            return Ending.failed("internal_error", "an error in this server; its log says more")
 
     async def _play(self, part: MoveCoroutine[Any]) -> Any:
         """Play a strategy, or a part of one, and return what it returned."""
@@ -294,7 +304,7 @@ class Driver:
         self._admit(move)
         assert self._plan is not None  # else nobody asks
         self.is_pausing = True
-        state = await self._writer.write(endings.paused(move, self._plan))
+        state = await self._writer.write(Ending.paused(move, self._plan))
         if state.status not in (Status.RUNNING, Status.CANCELING):
             raise AwaitingReview
         self.is_pausing = False
