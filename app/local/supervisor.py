@@ -216,17 +216,15 @@ class Supervisor:
         grace_s: float = 25.0,
         in_a_hurry: Callable[[], bool] = lambda: False,
         backoff: Backoff = Backoff(),
-        clock: Clock = time.monotonic,
     ) -> None:
         self.children = tuple(Child(program, emit) for program in programs)
         self._emit = emit
         self._redis = redis
         self._grace_s = grace_s
         self._in_a_hurry = in_a_hurry
-        self._clock = clock
         kept: dict[str, Restartable] = {} if redis is None else {"redis": redis}
         kept |= {child.name: child for child in self.children}
-        self.keepers = tuple(Keeper(*item, emit, backoff, clock) for item in kept.items())
+        self.keepers = tuple(Keeper(*item, emit, backoff, time.monotonic) for item in kept.items())
 
     def tick(self) -> None:
         """Start what is not running and due. Call it several times a second in the main thread."""
@@ -243,9 +241,9 @@ class Supervisor:
         """End everything; programs get the grace period, unless somebody is in a hurry."""
         for child in self.children:
             child.terminate()
-        give_up = self._clock() + self._grace_s
+        give_up = time.monotonic() + self._grace_s
         while any(child.is_running for child in self.children):
-            if self._clock() > give_up or self._in_a_hurry():
+            if time.monotonic() > give_up or self._in_a_hurry():
                 break
             time.sleep(0.02)
         for child in self.children:

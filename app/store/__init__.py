@@ -17,7 +17,6 @@ from app.store.enqueue import Enqueuer, Queue
 from app.store.scripts import Committer
 from app.store.state import (
     Claimed,
-    Created,
     Entry,
     Fenced,
     Fields,
@@ -36,14 +35,12 @@ __all__ = [
     "Achieved",
     "ChangeSignal",
     "Claimed",
-    "Created",
     "Entry",
     "Fenced",
     "Fields",
     "Job",
     "Journal",
     "NewRefinement",
-    "Queue",
     "StaleLimits",
     "State",
     "Store",

@@ -211,14 +211,12 @@ class Store:
         return await self._entries(tenant, refinement_id, after, limit, decoded_event)
 
     @refusals()
-    async def cancel(
-        self, tenant: str, refinement_id: str, command_id: str | None = None
-    ) -> Snapshot:
+    async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
         """Cancel it: at once while no worker works on it, else it is `canceling`.
 
         Raises RefinementNotFound, and Conflict when it has succeeded or failed.
         """
-        await self._give(CANCEL, tenant, refinement_id, command_id or uuid4().hex)
+        await self._give(CANCEL, tenant, refinement_id, uuid4().hex)
         return await self._snapshot(tenant, refinement_id)
 
     @refusals()

@@ -15,7 +15,7 @@ import hashlib
 import hmac
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, Protocol
@@ -97,12 +97,9 @@ class EndpointClient(Protocol):
 class GuardedClient:
     """Posts JSON, several tries within the time of a call, each with the same id and key."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, secret_key: str, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, session: aiohttp.ClientSession, secret_key: str) -> None:
         self._session = session
         self._key = signing_key(secret_key)
-        self._clock = clock
 
     async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
         """Return the body of a 2xx reply, at most `MAX_REPLY` bytes. Raises `EndpointUnavailable`.
@@ -110,7 +107,7 @@ class GuardedClient:
         `key` is the same whenever the same step is taken again.
         """
         retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s))
-        request = Request(url, signed(self._key, body, key, int(self._clock())), body)
+        request = Request(url, signed(self._key, body, key, int(time.time())), body)
         try:
             return await Transport(self._session, retry_policy, MAX_REPLY).step(key).post(request)
         except TransportError as error:
@@ -123,7 +120,6 @@ async def open_endpoints(
     *,
     socket_factory: SocketFactoryType = public_socket,
     resolver: AbstractResolver | None = None,
-    clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[GuardedClient]:
     """Keep the way to endpoints open. Every socket comes from `socket_factory`, which may refuse.
 
@@ -139,7 +135,7 @@ async def open_endpoints(
         headers=FIELDS,
     )
     async with session:
-        yield GuardedClient(session, secret_key, clock)
+        yield GuardedClient(session, secret_key)
 
 
 def signing_key(secret_key: str) -> bytes:

@@ -25,7 +25,7 @@ from workers.engine.prompt_requests import Prompt
 from workers.models.port import ModelCall, ModelError, ModelReply
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
 from workers.validators import ValidatorUnavailable
-from workers.validators.check_process import CheckProcess, shared
+from workers.validators.check_process import shared
 
 Complete = Callable[[str, ModelCall], Awaitable[ModelReply]]
 """Has the model of a name answer a call. Raises `ModelError`."""
@@ -87,11 +87,9 @@ class Tools:
         self,
         tools: Sequence[Tool],
         endpoints: EndpointClient | None = None,
-        check_process: CheckProcess | None = None,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._endpoints = endpoints
-        self._check_process = check_process
 
     async def check(self, calls: str) -> tuple[Finding, ...]:
         """Return what is wrong with planned calls, a JSON array, in order.
@@ -132,7 +130,7 @@ class Tools:
 
     async def _flaws(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
-        check_process = self._check_process or shared()
+        check_process = shared()
         written = json.dumps(arguments, ensure_ascii=False)
         found = await get_running_loop().run_in_executor(
             check_process.executor, check_process.check, schema, written
