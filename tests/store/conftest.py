@@ -5,9 +5,23 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
+from app.redis_binary import find_redis
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
+from tests.servers import oldest_server
 from tests.store.stage import ListQueue
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what needs a server twice: on the one that Hone chooses and on the oldest supported."""
+    if "redis_server" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "redis_server",
+            [find_redis, oldest_server],
+            ids=["chosen", "oldest"],
+            indirect=True,
+            scope="session",
+        )
 
 
 @pytest.fixture
