@@ -8,19 +8,17 @@ from redis.asyncio import Redis
 from app.redis_binary import find_redis
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
-from tests.servers import oldest_server
+from tests.servers import find_oldest
 from tests.store.stage import ListQueue
+
+SERVERS = {"chosen": find_redis} | ({"oldest": find_oldest} if find_oldest() else {})
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what needs a server twice: on the one that Hone chooses and on the oldest supported."""
+    """Run what needs a server on the one that Hone chooses, and on the oldest supported if here."""
     if "redis_server" in metafunc.fixturenames:
         metafunc.parametrize(
-            "redis_server",
-            [find_redis, oldest_server],
-            ids=["chosen", "oldest"],
-            indirect=True,
-            scope="session",
+            "redis_server", SERVERS.values(), ids=SERVERS, indirect=True, scope="session"
         )
 
 
