@@ -6,7 +6,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-PACKAGES := app workers tests
+PACKAGES := app workers tests benchmarks
 
 # The first one that is new enough. Up to 3.12 comes first: for it a wheel brings a Redis along.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3 python3.13 python3.14; do \
