@@ -12,24 +12,12 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 
-from app.api import (
-    continuations,
-    docs,
-    health,
-    journal,
-    offers,
-    problems,
-    refinements,
-    reports,
-    reviews,
-)
-from app.api.body_limit import BodyLimit
-from app.api.openapi import document
-from app.api.server import Server, configured
+from app.api import journal, offers, openapi, problems, refinements
+from app.api.server import ApiServer, BodyLimit, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
-from app.service import Admission, Casting, Doors, Selection, Service, Watching
-from app.service.switches import switched_off
+from app.service import Admission, ModelRoles, Selection, Service, Shutdown, Watching
+from app.service.admission import switched_off
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_wakeups
 
@@ -48,17 +36,17 @@ class Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, made once."""
         if self.openapi_schema is None:
-            self.openapi_schema = document(self)
+            self.openapi_schema = openapi.document(self)
         return self.openapi_schema
 
 
-def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
+def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
     """Return the API, which connects when it starts up; closing `doors` ends streams and waits.
 
     Raises ValueError for settings that contradict each other.
     """
-    doors = doors or Doors()
-    casting, off = Casting(settings), switched_off(settings)
+    shutdown = shutdown or Shutdown()
+    model_roles, off = ModelRoles(settings), switched_off(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Service]]:
@@ -66,15 +54,15 @@ def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
             open_store(settings, RefinementQueue(settings.queue)) as store,
             open_wakeups(settings) as wakeups,
         ):
-            watching = Watching(store, wakeups, doors)
+            watching = Watching(store, wakeups, shutdown)
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
-            yield {"service": Service(store, watching, Admission(casting, off), selection)}
-            doors.close()
+            yield {"service": Service(store, watching, Admission(model_roles, off), selection)}
+            shutdown.close()
 
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     problems.install(app)
-    for module in (refinements, reviews, continuations, journal, reports, offers, health, docs):
+    for module in (refinements, journal, offers, openapi):
         app.include_router(module.router)
     return app
 
@@ -84,9 +72,9 @@ def serve(settings: Settings) -> int:
 
     Waits half a minute for a Redis that cannot be reached; one that would lose records is refused.
     """
-    doors = Doors()
+    shutdown = Shutdown()
     try:
-        server = Server(configured(create_app(settings, doors), settings), doors.close)
+        server = ApiServer(configured(create_app(settings, shutdown), settings), shutdown.close)
         asyncio.run(_reachable(settings))
     except (Unavailable, UnusableRedis, ValueError) as error:
         _log.error("cannot start: %s", error)

@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.contenders import AT_ONCE, CONTENDERS
-from benchmarks.measuring import Run, measure
-from benchmarks.processes import Program, allow_many_files
+from benchmarks.measuring import MeasuredRun, measure
+from benchmarks.processes import ServiceProgram, allow_many_files
 from benchmarks.table import rendered, write
 from benchmarks.transport import run as drive
 
@@ -26,7 +26,7 @@ def ceiling() -> str:
     """Measure the calls per second that the model server alone answers, at no latency."""
     with (
         TemporaryDirectory() as directory,
-        Program(
+        ServiceProgram(
             "model server",
             *("benchmarks.stamped", "--latency-ms", 0),
             log_dir=Path(directory),
@@ -50,7 +50,7 @@ def main() -> None:
     others = f"{os.getloadavg()[0]:.1f} processes ran besides when it began"
     form = f"form: {arguments.form}; medians of {arguments.rounds} interleaved runs; {others}"
     facts = [ceiling(), form]
-    runs: list[Run] = []
+    runs: list[MeasuredRun] = []
     for number in range(arguments.rounds):
         for latency_ms in arguments.latency_ms or LATENCIES_MS:
             for contender in CONTENDERS:

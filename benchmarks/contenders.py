@@ -12,14 +12,14 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from benchmarks.processes import Program
+from benchmarks.processes import ServiceProgram
 
 AT_ONCE = 500
 RQ_REFINEMENTS = 10
 
 
 @dataclass(frozen=True)
-class Stage:
+class Setup:
     """What a run has: a model server, a Redis of its own, a directory for logs, so many to do.
 
     Processes end with `stack`.
@@ -31,9 +31,9 @@ class Stage:
     count: int
     stack: ExitStack
 
-    def program(self, name: str, *command: object, **more: Any) -> Program:
+    def program(self, name: str, *command: object, **more: Any) -> ServiceProgram:
         """Start a process of this run; it speaks unless told otherwise."""
-        program = Program(name, *command, log_dir=self.directory, **more)
+        program = ServiceProgram(name, *command, log_dir=self.directory, **more)
         return self.stack.enter_context(program)
 
 
@@ -41,9 +41,9 @@ class Stage:
 class Cast:
     """The processes of one run: the ones measured, and the one that drives them."""
 
-    tested: tuple[Program, ...]
-    driver: Program
-    reporters: tuple[Program, ...]
+    tested: tuple[ServiceProgram, ...]
+    driver: ServiceProgram
+    reporters: tuple[ServiceProgram, ...]
     """Those that say a line when all is done."""
 
 
@@ -53,12 +53,12 @@ class Contender:
 
     name: str
     keeps: str
-    start: Callable[[Stage], Cast]
+    start: Callable[[Setup], Cast]
     most: int | None = None
     """Refinements it is given at most, because more would take minutes."""
 
 
-def _bare(stage: Stage) -> Cast:
+def _bare(stage: Setup) -> Cast:
     program = stage.program(
         "bare",
         "benchmarks.peers.bare",
@@ -68,7 +68,7 @@ def _bare(stage: Stage) -> Cast:
     return Cast((program,), program, (program,))
 
 
-def _rq(stage: Stage) -> Cast:
+def _rq(stage: Setup) -> Cast:
     module = "benchmarks.peers.rq_forking"
     workers = tuple(
         stage.program(f"rq worker {number}", module, "work", "--redis", stage.redis_url)
@@ -85,7 +85,7 @@ def _rq(stage: Stage) -> Cast:
     return Cast(workers, driver, (driver,))
 
 
-def _saq(stage: Stage) -> Cast:
+def _saq(stage: Setup) -> Cast:
     module = "benchmarks.peers.saq_checkpoints"
     common = ("--redis", stage.redis_url, "--count", stage.count)
     worker = stage.program(
@@ -98,7 +98,7 @@ def _saq(stage: Stage) -> Cast:
     return Cast((worker,), driver, (driver, worker))
 
 
-def _hone(stage: Stage) -> Cast:
+def _hone(stage: Setup) -> Cast:
     port = _free_port()
     env = {
         "HONE_REDIS_URL": stage.redis_url,
@@ -134,7 +134,7 @@ def _free_port() -> int:
         return port
 
 
-def _wait_until_ready(port: int, *programs: Program) -> None:
+def _wait_until_ready(port: int, *programs: ServiceProgram) -> None:
     for _ in range(600):
         for program in programs:
             if not program.is_running:

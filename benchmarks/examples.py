@@ -14,10 +14,10 @@ from typing import Any
 from app.cli.demo import rough_text
 from app.contract.requests import RefinementRequest
 from benchmarks.broken_json import SCHEMA, broken
-from benchmarks.playing import Player
+from benchmarks.playing import StrategyPlayer
 from benchmarks.scripted_examples import SCRIPTED
 from workers.engine.strategies import STRATEGIES
-from workers.models.editor import Editor
+from workers.model_registry import Editor
 
 INTRODUCTION = """# The strategies
 
@@ -73,12 +73,12 @@ def request_for(kind: str) -> RefinementRequest:
     return RefinementRequest.model_validate({**common, **given, "strategy": strategy})
 
 
-def player_of(kind: str) -> Player:
+def player_of(kind: str) -> StrategyPlayer:
     """Return who plays the example of a strategy: the editor, or a script."""
     script = SCRIPTED.get(kind)
     if script is None:
-        return Player(request_for(kind), Editor())
-    return Player(RefinementRequest.model_validate(script.request), script, script)
+        return StrategyPlayer(request_for(kind), Editor())
+    return StrategyPlayer(RefinementRequest.model_validate(script.request), script, script)
 
 
 async def played(kind: str) -> tuple[str, str]:

@@ -16,10 +16,10 @@ from random import Random
 
 from app.contract.requests import RefinementRequest
 from benchmarks.broken_json import SCHEMA, Broken, broken
-from benchmarks.playing import Player
+from benchmarks.playing import StrategyPlayer
 from workers.engine.search import Outcome
-from workers.models.editor import Editor
-from workers.validators.places import body_of
+from workers.model_registry import Editor
+from workers.validators.violation import body_of
 
 SEED, DOCUMENTS = 3, 50
 START, END = "<!-- figures -->", "<!-- end of figures -->"
@@ -56,7 +56,7 @@ async def mended(document: Broken) -> Mended:
             "validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}],
         }
     )
-    return Mended(document, await Player(request, Editor()).play())
+    return Mended(document, await StrategyPlayer(request, Editor()).play())
 
 
 async def all_mended(seed: int, documents: int) -> list[Mended]:

@@ -11,6 +11,7 @@ import re
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import cast
 
 import uvloop
@@ -25,7 +26,7 @@ SUBMITTERS = 16
 
 
 @dataclass
-class Seen:
+class WatchedEvents:
     """What the clients saw; times in seconds."""
 
     submitted: list[float] = field(default_factory=list)
@@ -39,7 +40,7 @@ class Seen:
 class Watcher(asyncio.Protocol):
     """Reads one event stream to its end."""
 
-    def __init__(self, refinement_id: str, seen: Seen, done: asyncio.Future[None]) -> None:
+    def __init__(self, refinement_id: str, seen: WatchedEvents, done: asyncio.Future[None]) -> None:
         self._id = refinement_id
         self._seen = seen
         self._done = done
@@ -93,7 +94,7 @@ class Watcher(asyncio.Protocol):
         self._transport.abort()
 
 
-async def submit(port: int, remaining: "asyncio.Queue[int]", seen: Seen) -> None:
+async def submit(port: int, remaining: "asyncio.Queue[int]", seen: WatchedEvents) -> None:
     """Submit over one connection until nothing remains; watch each refinement to its end."""
     body = request_body()
     head = b"POST /v1/refinements HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
@@ -114,8 +115,8 @@ async def submit(port: int, remaining: "asyncio.Queue[int]", seen: Seen) -> None
             raise RuntimeError(f"not accepted: {answer[:500]!r}")
         done: asyncio.Future[None] = loop.create_future()
         watched.append(done)
-        watcher = Watcher(found[1].decode(), seen, done)
-        await loop.create_connection(lambda it=watcher: it, "127.0.0.1", port)
+        watcher = partial(Watcher, found[1].decode(), seen, done)
+        await loop.create_connection(watcher, "127.0.0.1", port)
     writer.close()
     await asyncio.gather(*watched)
 
@@ -124,7 +125,7 @@ async def run(port: int, count: int) -> None:
     """Submit and watch so many refinements, then tell what was seen."""
     say()
     await told()
-    seen = Seen()
+    seen = WatchedEvents()
     remaining: asyncio.Queue[int] = asyncio.Queue()
     for number in range(count):
         remaining.put_nowait(number)

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.contract.judgement import CriterionScore, Critique
 from app.contract.requests import QUALITY
-from workers.engine.briefs import Brief, Judge, Revise, Task, Write
+from workers.engine.prompt_requests import Judge, PromptRequest, Revise, Task, Write
 from workers.engine.prompts import render
 
 INSTRUCTION = """Explain our refund policy to a customer who bought a pair of running shoes in our
@@ -22,7 +22,7 @@ MAX_ITERATIONS = 4
 CALLS = 8
 
 Talk = Generator[bytes, bytes, float]
-Ask = Callable[[bytes], Awaitable[bytes]]
+AskModel = Callable[[bytes], Awaitable[bytes]]
 Checkpoint = Callable[[int, bytes], Awaitable[object]]
 
 
@@ -45,7 +45,7 @@ def refinement() -> Talk:
     return score
 
 
-async def play(ask: Ask, checkpoint: Checkpoint | None = None) -> None:
+async def play(ask: AskModel, checkpoint: Checkpoint | None = None) -> None:
     """Play one refinement; a checkpoint is made of every reply before anything builds on it."""
     talk, step = refinement(), 0
     body = next(talk)
@@ -78,8 +78,8 @@ def _text(reply: bytes) -> str:
     return text
 
 
-def _worded(brief: Brief) -> tuple[str, str]:
-    prompt = render(brief)
+def _worded(prompt_request: PromptRequest) -> tuple[str, str]:
+    prompt = render(prompt_request)
     return prompt.system, prompt.user
 
 

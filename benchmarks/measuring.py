@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import urlopen
 
-from app.embedded import EmbeddedRedis
-from benchmarks.contenders import Cast, Contender, Stage
+from app.local.embedded import EmbeddedRedis
+from benchmarks.contenders import Cast, Contender, Setup
 from benchmarks.loop import CALLS
-from benchmarks.processes import Program, cpu_s, peak_mb
+from benchmarks.processes import ServiceProgram, cpu_s, peak_mb
 
 
 @dataclass(frozen=True)
-class Run:
+class MeasuredRun:
     """What was measured; names with a slash are those of one process: `cpu_ms/worker`."""
 
     contender: str
@@ -30,16 +30,16 @@ def percentiles(values: list[float]) -> tuple[float, float]:
     return cuts[49], cuts[98]
 
 
-def measure(contender: Contender, latency_ms: int, count: int) -> Run:
+def measure(contender: Contender, latency_ms: int, count: int) -> MeasuredRun:
     """Run a contender once against its own model server and Redis (AOF everysec, noeviction)."""
     count = min(count, contender.most or count)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="hone-bench-")))
         redis = stack.enter_context(EmbeddedRedis.start(directory))
         command = ("benchmarks.stamped", "--latency-ms", latency_ms)
-        model = stack.enter_context(Program("model server", *command, log_dir=directory))
+        model = stack.enter_context(ServiceProgram("model server", *command, log_dir=directory))
         origin = f"http://127.0.0.1:{model.heard()['port']}"
-        cast = contender.start(Stage(f"{origin}/v1", redis.url, directory, count, stack))
+        cast = contender.start(Setup(f"{origin}/v1", redis.url, directory, count, stack))
         pids = {"redis": redis.pid, "model": model.pid, "driver": cast.driver.pid}
         pids |= {program.name: program.pid for program in cast.tested}
         before = {name: cpu_s(pid) for name, pid in pids.items()}
@@ -50,7 +50,9 @@ def measure(contender: Contender, latency_ms: int, count: int) -> Run:
             counted = json.load(reply)
     if counted["calls"] != count * CALLS:
         raise RuntimeError(f"{contender.name}: {counted['calls']} calls instead of {count * CALLS}")
-    return Run(contender.name, latency_ms, figures | {"in_flight": counted["most_in_flight"]})
+    return MeasuredRun(
+        contender.name, latency_ms, figures | {"in_flight": counted["most_in_flight"]}
+    )
 
 
 def _driven(cast: Cast) -> dict[str, Any]:

@@ -18,7 +18,7 @@ DRAFT = re.compile(rb"Draft number (\d+)")
 CRITERIA = re.compile(rb'"enum": ?(\[[^\]]*\])')
 
 
-class Ending(Enum):
+class ReplyEnding(Enum):
     """How a call ends."""
 
     ANSWER = "answer"
@@ -27,7 +27,7 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedPrompt:
     """One call: `number` counts from 1, `head` is the request line and the header fields."""
 
     number: int
@@ -48,7 +48,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Reply:
+class ModelServerReply:
     """What is sent back; `delay_s` None waits as long as the server always does.
 
     With `chunk_bytes` the body goes out in pieces of that size, one every `every_s` seconds.
@@ -58,7 +58,7 @@ class Reply:
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = (("Content-Type", "application/json"),)
     delay_s: float | None = None
-    ending: Ending = Ending.ANSWER
+    ending: ReplyEnding = ReplyEnding.ANSWER
     chunk_bytes: int = 0
     every_s: float = 0.0
 
@@ -70,16 +70,18 @@ class Reply:
         return head.encode() + self.body
 
 
-Behaviour = Callable[[Asked], Reply]
+Behaviour = Callable[[AskedPrompt], ModelServerReply]
 
-RESET = Reply(ending=Ending.RESET)
-HANG = Reply(ending=Ending.NEVER)
-NOT_JSON = Reply(body=b"<html>It works!</html>", headers=(("Content-Type", "text/html"),))
-WRONG_SCHEMA = Reply(body=b'{"choices": [{"message": {"text": 7}}]}')
-EMPTY = Reply(body=b"")
+RESET = ModelServerReply(ending=ReplyEnding.RESET)
+HANG = ModelServerReply(ending=ReplyEnding.NEVER)
+NOT_JSON = ModelServerReply(
+    body=b"<html>It works!</html>", headers=(("Content-Type", "text/html"),)
+)
+WRONG_SCHEMA = ModelServerReply(body=b'{"choices": [{"message": {"text": 7}}]}')
+EMPTY = ModelServerReply(body=b"")
 
 
-def chat(text: str, **changes: Any) -> Reply:
+def chat(text: str, **changes: Any) -> ModelServerReply:
     """Return a chat completion with this text; `changes` replace top-level fields of its JSON."""
     completion = {
         "id": "chatcmpl-0",
@@ -94,26 +96,28 @@ def chat(text: str, **changes: Any) -> Reply:
         ],
         "usage": {"prompt_tokens": 700, "completion_tokens": 300, "total_tokens": 1000},
     }
-    return Reply(body=json.dumps(completion | changes).encode())
+    return ModelServerReply(body=json.dumps(completion | changes).encode())
 
 
-def refusal(status: int, message: str, *headers: tuple[str, str], **details: Any) -> Reply:
+def refusal(
+    status: int, message: str, *headers: tuple[str, str], **details: Any
+) -> ModelServerReply:
     """Return an error in OpenAI's form."""
     body = {"error": {"message": message, "type": "error", "param": None, "code": None} | details}
-    return Reply(status=status, body=json.dumps(body).encode(), headers=headers)
+    return ModelServerReply(status=status, body=json.dumps(body).encode(), headers=headers)
 
 
-def drip(text: str, every_s: float = 1.0) -> Reply:
+def drip(text: str, every_s: float = 1.0) -> ModelServerReply:
     """Return a completion of which one byte arrives at a time."""
-    return Reply(body=chat(text).body, chunk_bytes=1, every_s=every_s)
+    return ModelServerReply(body=chat(text).body, chunk_bytes=1, every_s=every_s)
 
 
-def huge(size: int = 50 * 1024 * 1024) -> Reply:
+def huge(size: int = 50 * 1024 * 1024) -> ModelServerReply:
     """Return a completion of that many bytes, sent no faster than it is read."""
-    return Reply(body=chat("x" * size).body, chunk_bytes=64 * 1024)
+    return ModelServerReply(body=chat("x" * size).body, chunk_bytes=64 * 1024)
 
 
-def improving(asked: Asked) -> Reply:
+def improving(asked: AskedPrompt) -> ModelServerReply:
     """Write draft 1, revise draft n into n + 1, score draft n: eight calls until 0.85 is passed.
 
     It keeps no state: every draft carries its own number.
@@ -127,12 +131,12 @@ def improving(asked: Asked) -> Reply:
 
 
 @cache
-def _drafted(number: int) -> Reply:
+def _drafted(number: int) -> ModelServerReply:
     return chat(draft(number))
 
 
 @cache
-def _judged(number: int, criteria: bytes) -> Reply:
+def _judged(number: int, criteria: bytes) -> ModelServerReply:
     return chat(critique(number, *json.loads(criteria)))
 
 

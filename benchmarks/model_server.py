@@ -20,7 +20,13 @@ from typing import Self, cast
 
 import uvloop
 
-from benchmarks.model_replies import Asked, Behaviour, Ending, Reply, improving
+from benchmarks.model_replies import (
+    AskedPrompt,
+    Behaviour,
+    ModelServerReply,
+    ReplyEnding,
+    improving,
+)
 
 LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 KEY = re.compile(rb"(?i)\r\nidempotency-key: *([^\r]+)")
@@ -28,7 +34,7 @@ MOST_UNSENT = 256 * 1024
 
 
 @dataclass
-class Counts:
+class CallCounts:
     """What was seen since the start or the last reset; `dropped` calls lost their client first."""
 
     calls: int = 0
@@ -50,7 +56,7 @@ class Counts:
         }
 
 
-class ModelServer:
+class ScriptedModelServer:
     """Listens on 127.0.0.1 while its context is open; `port` 0 takes a free one."""
 
     def __init__(
@@ -59,7 +65,7 @@ class ModelServer:
         self.behaviour = behaviour
         self.latency_s = latency_s
         self.port = port
-        self.counts = Counts()
+        self.counts = CallCounts()
         self._connections: set[_Connection] = set()
 
     @property
@@ -83,7 +89,9 @@ class ModelServer:
 
     def reset(self) -> None:
         """Set every counter to zero; calls in flight are counted again when they end."""
-        self.counts = Counts(in_flight=self.counts.in_flight, connections=len(self._connections))
+        self.counts = CallCounts(
+            in_flight=self.counts.in_flight, connections=len(self._connections)
+        )
 
     def opened(self, connection: "_Connection") -> None:
         """Count a connection."""
@@ -100,7 +108,7 @@ class _Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, server: ModelServer, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server: ScriptedModelServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
         self._loop = loop
         self._unread = b""
@@ -156,7 +164,7 @@ class _Connection(asyncio.Protocol):
             self._server.reset()
         counts = self._server.counts
         answer = counts.keys if path == b"/keys" else counts.summary()
-        self.transport.write(Reply(body=json.dumps(answer).encode()).wire)
+        self.transport.write(ModelServerReply(body=json.dumps(answer).encode()).wire)
         self._read()
 
     def _called(self, path: str, head: bytes, body: bytes) -> None:
@@ -167,18 +175,18 @@ class _Connection(asyncio.Protocol):
         counts.most_in_flight = max(counts.most_in_flight, counts.in_flight)
         if key := KEY.search(head):
             counts.keys[key[1].decode()] += 1
-        reply = self._server.behaviour(Asked(counts.calls, path, head, body))
+        reply = self._server.behaviour(AskedPrompt(counts.calls, path, head, body))
         delay_s = self._server.latency_s if reply.delay_s is None else reply.delay_s
-        if reply.ending is Ending.NEVER:
+        if reply.ending is ReplyEnding.NEVER:
             return
         if delay_s:
             self._pending = self._loop.call_later(delay_s, self._answer, reply)
         else:
             self._answer(reply)
 
-    def _answer(self, reply: Reply) -> None:
+    def _answer(self, reply: ModelServerReply) -> None:
         self._pending = None
-        if reply.ending is Ending.RESET:
+        if reply.ending is ReplyEnding.RESET:
             self._ended("answered")
             self.transport.abort()
         elif reply.chunk_bytes:
@@ -187,7 +195,7 @@ class _Connection(asyncio.Protocol):
             self._send(reply.wire)
             self._done()
 
-    async def _paced(self, reply: Reply) -> None:
+    async def _paced(self, reply: ModelServerReply) -> None:
         wire, size = reply.wire, reply.chunk_bytes
         body_at = len(wire) - len(reply.body)
         self._send(wire[:body_at])
@@ -214,7 +222,7 @@ class _Connection(asyncio.Protocol):
 
 
 async def _serve(port: int, latency_s: float) -> None:
-    async with ModelServer(latency_s=latency_s, port=port) as server:
+    async with ScriptedModelServer(latency_s=latency_s, port=port) as server:
         print(server.port, flush=True)
         await asyncio.Event().wait()
 

@@ -5,40 +5,40 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app.contract.requests import RefinementRequest
-from workers.endpoints import Poster
 from workers.engine.moves import (
     Ask,
     Call,
     Check,
     Judged,
     Move,
-    Play,
+    MoveCoroutine,
     Review,
-    StepFailed,
-    Stop,
+    ReviewerReply,
+    StepError,
+    Stopped,
     Together,
-    Word,
 )
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 from workers.models.port import ModelCall, ModelError, ModelReply
-from workers.tools import Tools
+from workers.outbound.guarded_client import EndpointClient
+from workers.play.tools import Tools
 from workers.validators import compile_validators
 
 
-class Model(Protocol):
+class AnsweringModel(Protocol):
     """Whoever plays every role."""
 
     async def complete(self, call: ModelCall) -> ModelReply: ...
 
 
 @dataclass
-class Player:
+class StrategyPlayer:
     """Plays one request; `steps` are the keys of what was done, in the order it began."""
 
     request: RefinementRequest
-    model: Model
-    endpoints: Poster | None = None
+    model: AnsweringModel
+    endpoints: EndpointClient | None = None
     steps: list[str] = field(default_factory=list)
     calls: int = 0
 
@@ -49,7 +49,7 @@ class Player:
         outcome: Outcome = await self._played(strategy_for(self.request))
         return outcome
 
-    async def _played(self, part: Play[Any]) -> Any:
+    async def _played(self, part: MoveCoroutine[Any]) -> Any:
         answer: Any = part.send
         value: Any = None
         try:
@@ -57,7 +57,7 @@ class Player:
                 move = answer(value)
                 try:
                     answer, value = part.send, await self._reply(move)
-                except (Stop, StepFailed) as refusal:
+                except (Stopped, StepError) as refusal:
                     answer, value = part.throw, refusal
         except StopIteration as done:
             return done.value
@@ -72,7 +72,7 @@ class Player:
             case Judged():
                 return self.request.limits()
             case Review():
-                return Word("approve")
+                return ReviewerReply("approve")
         self.steps.append(move.path)
         return await self._done(move)
 
@@ -90,8 +90,8 @@ class Player:
 
     async def _asked(self, move: Ask) -> str:
         self.calls += 1
-        call = ModelCall("offline:editor", move.prompt, move.brief, move.path, None, 4_096)
+        call = ModelCall("offline:editor", move.prompt, move.prompt_request, move.path, None, 4_096)
         try:
             return (await self.model.complete(call)).text
         except ModelError as error:
-            raise StepFailed(error.code, error.detail) from None
+            raise StepError(error.code, error.detail) from None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from app.tether import tethered
+from app.local.parent_death import dying_with_parent
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -35,7 +35,7 @@ def peak_mb(pid: int) -> float:
     raise LookupError(f"no VmHWM for process {pid}")
 
 
-class Program:
+class ServiceProgram:
     """`python -m MODULE ARGUMENTS` that dies with this process; its log goes into a file."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Program:
         self._log = log_dir / f"{name}.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                tethered([sys.executable, "-m", *map(str, command)], signal.SIGKILL),
+                dying_with_parent([sys.executable, "-m", *map(str, command)], signal.SIGKILL),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if speaks else log,
                 stderr=log,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.contract.judgement import Usage
-from workers.endpoints import EndpointUnavailable
 from workers.models.port import ModelCall, ModelReply
+from workers.outbound.guarded_client import EndpointUnavailable
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import time
 
 import uvloop
 
-from benchmarks.model_replies import Asked, Behaviour, Reply, improving
-from benchmarks.model_server import ModelServer
+from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply, improving
+from benchmarks.model_server import ScriptedModelServer
 from benchmarks.peers.telling import say
 
 SAYS = re.compile(rb"(Draft number \d+|Version \d+ of \d+)\.")
@@ -23,16 +23,16 @@ SAYS = re.compile(rb"(Draft number \d+|Version \d+ of \d+)\.")
 def stamped(latency_s: float) -> Behaviour:
     """Return the improving model, with the time of the answer in what it says."""
 
-    def behave(asked: Asked) -> Reply:
+    def behave(asked: AskedPrompt) -> ModelServerReply:
         stamp = rb"\1 (at %.6f)." % (time.time() + latency_s)
-        return Reply(body=SAYS.sub(stamp, improving(asked).body, count=1))
+        return ModelServerReply(body=SAYS.sub(stamp, improving(asked).body, count=1))
 
     return behave
 
 
 async def serve(latency_s: float) -> None:
     """Serve until the process is ended."""
-    async with ModelServer(stamped(latency_s), latency_s) as server:
+    async with ScriptedModelServer(stamped(latency_s), latency_s) as server:
         say(port=server.port)
         await asyncio.Event().wait()
 

@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks.contenders import AT_ONCE, CONTENDERS, HONE, SAQ, Contender
 from benchmarks.loop import CALLS
-from benchmarks.measuring import Run
+from benchmarks.measuring import MeasuredRun
 
 BEGIN, END = "<!-- printed by the benchmark: begin -->", "<!-- printed by the benchmark: end -->"
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 Medians = dict[str, float]
 
 
-def rendered(runs: Sequence[Run], facts: Sequence[str]) -> str:
+def rendered(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
     """Return everything that a benchmark prints: medians of each contender's runs."""
     latencies = sorted({run.latency_ms for run in runs})
     parts = ["\n".join(f"- {fact}" for fact in (_machine(), *facts))]
@@ -33,7 +33,7 @@ def write(text: str) -> None:
     PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
 
 
-def _medians(runs: Sequence[Run], latency_ms: int) -> dict[str, Medians]:
+def _medians(runs: Sequence[MeasuredRun], latency_ms: int) -> dict[str, Medians]:
     """Return the medians by contender, and of `per_s` and `of_saq` the least and the most.
 
     A ratio is taken within a round, where both ran on the same machine in the same mood.
@@ -57,7 +57,7 @@ def _medians(runs: Sequence[Run], latency_ms: int) -> dict[str, Medians]:
     return found
 
 
-def _of(contender: str, latency_ms: int, runs: Sequence[Run]) -> list[dict[str, float]]:
+def _of(contender: str, latency_ms: int, runs: Sequence[MeasuredRun]) -> list[dict[str, float]]:
     return [
         run.figures for run in runs if (run.contender, run.latency_ms) == (contender, latency_ms)
     ]

@@ -26,12 +26,11 @@ import httpx
 import uvloop
 from httpx_aiohttp import AiohttpTransport
 
-from workers.engine.briefs import Prompt, Task, Write
-from workers.models.http import open_transport
+from workers.engine.prompt_requests import Prompt, Task, Write
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote
-from workers.models.retries import Patience
+from workers.outbound.transport import RetryPolicy, open_transport
 
 BODY = json.dumps(
     {
@@ -45,11 +44,11 @@ BODY = json.dumps(
 ).encode()
 HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer key"}
 
-Ask = Callable[[str], Awaitable[int]]
+SendRequest = Callable[[str], Awaitable[int]]
 
 
 @asynccontextmanager
-async def with_aiohttp(_at_once: int) -> AsyncIterator[Ask]:
+async def with_aiohttp(_at_once: int) -> AsyncIterator[SendRequest]:
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(
         connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
@@ -65,7 +64,7 @@ async def with_aiohttp(_at_once: int) -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def with_httpx_on_aiohttp(_at_once: int) -> AsyncIterator[Ask]:
+async def with_httpx_on_aiohttp(_at_once: int) -> AsyncIterator[SendRequest]:
     session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
     transport = AiohttpTransport(client=session)
     async with httpx.AsyncClient(transport=transport, timeout=120) as client:
@@ -77,7 +76,7 @@ async def with_httpx_on_aiohttp(_at_once: int) -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def with_httpx(at_once: int) -> AsyncIterator[Ask]:
+async def with_httpx(at_once: int) -> AsyncIterator[SendRequest]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=at_once)
     async with httpx.AsyncClient(limits=limits, timeout=120) as client:
 
@@ -88,7 +87,7 @@ async def with_httpx(at_once: int) -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def with_bytes(_at_once: int) -> AsyncIterator[Ask]:
+async def with_bytes(_at_once: int) -> AsyncIterator[SendRequest]:
     idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
     request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (
         len(BODY),
@@ -111,12 +110,12 @@ async def with_bytes(_at_once: int) -> AsyncIterator[Ask]:
 
 
 @asynccontextmanager
-async def with_hone(_at_once: int) -> AsyncIterator[Ask]:
+async def with_hone(_at_once: int) -> AsyncIterator[SendRequest]:
     messages = json.loads(BODY)["messages"]
     prompt = Prompt("write", 1, messages[0]["content"], messages[1]["content"])
-    brief = Write(Task(None, None, ()))
-    call = ModelCall("bench", prompt, brief, "ref_1/iterations/1/draft")
-    async with open_transport(Patience(total_s=120), 4 * 1024 * 1024) as transport:
+    prompt_request = Write(Task(None, None, ()))
+    call = ModelCall("bench", prompt, prompt_request, "ref_1/iterations/1/draft")
+    async with open_transport(RetryPolicy(total_s=120), 4 * 1024 * 1024) as transport:
 
         @cache
         def remote(url: str) -> Remote:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from redis import Redis
 
-from app.embedded import EmbeddedRedis
-from app.redis_binary import RedisNotFound, find_redis
+from app.local.embedded import EmbeddedRedis
+from app.local.redis_binary import RedisNotFound, find_redis
 from tests.servers import MISSING, find_oldest
 
 # How fast this machine is today says nothing about the code.

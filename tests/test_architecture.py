@@ -27,12 +27,16 @@ TYPES: dict[str, type[Contract]] = {
 }
 
 CROSSINGS = [
-    ("app-without-workers", "app.service", "workers.driver"),
+    ("app-without-workers", "app.service", "workers.play.driver"),
     ("app-without-workers", "app.cli", "workers"),
-    ("workers", "workers.driver", "app.service"),
+    ("workers", "workers.play.driver", "app.service"),
     ("workers", "workers.models.port", "app.main"),
     ("engine", "workers.engine.moves", "app.settings"),
     ("engine", "workers.engine.moves", "workers.models.port"),
+    ("rooms", "workers.models.remote", "workers.validators"),
+    ("rooms", "workers.validators.length", "workers.editor"),
+    ("rooms", "workers.play.driver", "workers.rq.worker"),
+    ("rooms", "workers.outbound.transport", "workers.models.port"),
     ("pure", "workers.engine.moves", "asyncio"),
     ("pure", "workers.engine.moves", "random"),
     ("pure", "workers.engine.moves", "redis"),
@@ -46,7 +50,7 @@ CROSSINGS = [
     ("routes", "app.api.refinements", "redis"),
     ("rq", "app.service", "rq"),
     ("web", "app.service", "fastapi"),
-    ("web", "workers.driver", "starlette"),
+    ("web", "workers.play.driver", "starlette"),
 ]
 
 THIRD_PARTY = {

@@ -5,12 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from app.contract.comparisons import Comparison
-from app.contract.edits import EditsReport
-from app.contract.issues import Issue, IssueState
+from app.contract.drafts import EditsReport
+from app.contract.judgement import Comparison, Issue, IssueState
 from app.contract.requests import RefinementRequest
-from workers.engine.amending import GOOD, LONG
-from workers.engine.ledger import SAME_MESSAGE, SAME_PLACE
+from workers.engine.drafting import GOOD, LONG
+from workers.engine.issue_tracker import SAME_MESSAGE, SAME_PLACE
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)

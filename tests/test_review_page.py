@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-from app.contract.continuation import Continuation
-from app.contract.requests import RefinementRequest
-from app.contract.reviews import Review
+from app.contract.requests import Continuation, RefinementRequest
+from app.contract.reviews import ReviewDecision
 from app.contract.status import StopReason
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reviews.md").read_text()
@@ -13,8 +12,10 @@ SENT = re.findall(r"curl (\S+).* -d '(.*)'", PAGE)
 
 
 def test_every_action_is_shown_with_a_body_that_is_taken() -> None:
-    words = [Review.model_validate_json(body, strict=True) for to, body in SENT if to == "$R"]
-    actions = Review.model_json_schema()["properties"]["action"]["enum"]
+    words = [
+        ReviewDecision.model_validate_json(body, strict=True) for to, body in SENT if to == "$R"
+    ]
+    actions = ReviewDecision.model_json_schema()["properties"]["action"]["enum"]
     assert [word.action for word in words] == actions
 
 

@@ -8,7 +8,7 @@ from app.contract.requests import RefinementRequest
 from benchmarks.simulation.figures import HELD_OUT, TUNING, Mean, simulated
 from benchmarks.simulation.policies import hone, naive
 from benchmarks.simulation.world import Critic, Reviser, World, quality_of, text_of
-from tests.engine.player import player, verdict
+from tests.engine.engine_driver import player, verdict
 from workers.engine.moves import Judged
 
 STEADY = Reviser("always helps", helps_worst=1, helps_best=1, reach=0.5, harm=0)

@@ -19,12 +19,11 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_worker_store
-from workers.cancelling import end
-from workers.jobs import Refinements
-from workers.models.registry import Models, open_models
-from workers.recovery import heed_commands, keep_leases, recover
-from workers.validators import Outside, RunsAsRoot, open_outside
-from workers.worker import CoroutineWorker
+from workers.model_registry import ModelRegistry, open_models
+from workers.play.recovery import heed_commands, keep_leases, recover
+from workers.play.refinements import Refinements
+from workers.rq.worker import CoroutineWorker, end
+from workers.validators import RunsAsRoot, ServerResources, open_server_resources
 
 log = logging.getLogger(__name__)
 
@@ -32,20 +31,20 @@ log = logging.getLogger(__name__)
 # Python does by default is a quarter of a busy worker's time. Little of ours is cyclic.
 COLLECT_AFTER = (50_000, 20, 100)
 
-Opening = AbstractAsyncContextManager[Outside]
+Opening = AbstractAsyncContextManager[ServerResources]
 
 PATIENCE_S = 30.0
 AGAIN_S = 0.5
 
 
-def main(open_outside: Callable[[Settings], Opening] = open_outside) -> int:
+def main(open_server_resources: Callable[[Settings], Opening] = open_server_resources) -> int:
     """Work until a signal comes; return 0 then, 1 if it could not start. The log says why."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     try:
         settings = Settings()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
-        uvloop.run(_start(settings, open_outside))
+        uvloop.run(_start(settings, open_server_resources))
     except (UnusableRedis, RedisError, RunsAsRoot, ValidationError) as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no trace is wanted
         return 1
@@ -53,10 +52,14 @@ def main(open_outside: Callable[[Settings], Opening] = open_outside) -> int:
 
 
 async def work(
-    settings: Settings, store: WorkerStore, models: Models, outside: Outside, name: str
+    settings: Settings,
+    store: WorkerStore,
+    models: ModelRegistry,
+    resources: ServerResources,
+    name: str,
 ) -> None:
     """Play refinements from the queue until told to stop."""
-    refinements = Refinements(store, models, nonce=name, outside=outside)
+    refinements = Refinements(store, models, nonce=name, resources=resources)
     worker = CoroutineWorker(
         settings.queue,
         settings.redis_url,
@@ -82,18 +85,18 @@ async def work(
         await store.leave()
 
 
-async def _start(settings: Settings, open_outside: Callable[[Settings], Opening]) -> None:
+async def _start(settings: Settings, open_server_resources: Callable[[Settings], Opening]) -> None:
     """Connect, waiting half a minute for a Redis that cannot be reached yet."""
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     give_up = asyncio.get_running_loop().time() + PATIENCE_S
     while True:
         try:
             async with (
-                open_outside(settings) as outside,
+                open_server_resources(settings) as resources,
                 open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
                 open_models(settings) as models,
             ):
-                await work(settings, store, models, outside, name)
+                await work(settings, store, models, resources, name)
                 return
         except (RedisUnreachable, RedisTimedOut):
             if asyncio.get_running_loop().time() > give_up:

@@ -1,17 +1,21 @@
-"""What routes ask for by name.
+"""A request body becomes a contract, or an InvalidRequest that points at what is wrong.
 
-All of it is `async` though nothing waits: the framework would run the rest in threads, at more cost
-than what is done there.
+RFC 8259 in UTF-8 and nothing else: no NaN, no infinity, no lone surrogate, at most 200 levels. Of
+two equal keys the last counts. Types are not converted: "3" is no number.
 """
 
-from collections.abc import Container
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Container, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
+from pydantic import ValidationError
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import ErrorDetails, from_json
 
-from app.api.bodies import Body, body_of
-from app.api.headers import (
+from app.api.problems import NotAcceptable, UnsupportedMediaType
+from app.api.request_headers import (
     MAX_KEY,
     MAX_WAIT_S,
     accepted,
@@ -20,12 +24,91 @@ from app.api.headers import (
     preferred_wait_s,
     seen_events,
 )
-from app.api.refusals import NotAcceptable
-from app.contract.continuation import Continuation
+from app.contract import Contract
+from app.contract.errors import FieldError, InvalidRequest, MalformedHeader
 from app.contract.limits import LimitsChange
-from app.contract.requests import RefinementRequest
-from app.contract.reviews import Review
+from app.contract.requests import Continuation, RefinementRequest
+from app.contract.reviews import ReviewDecision
+from app.contract.status import Status
 from app.service import Service
+
+MAX_ERRORS = 50
+MAX_DETAIL = 500
+
+C = TypeVar("C", bound=Contract)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody(Generic[C]):
+    """A body that was understood, and the SHA-256 (hex) of its bytes."""
+
+    content: C
+    sha256: str
+
+
+def body_of(contract: type[C]) -> Callable[[Request], Awaitable[RequestBody[C]]]:
+    """Return a dependency that reads a body as `contract`."""
+
+    async def read(request: Request) -> RequestBody[C]:
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type != "application/json" and not (
+            media_type.startswith("application/") and media_type.endswith("+json")
+        ):
+            raise UnsupportedMediaType("send the body as Content-Type: application/json")
+        raw = await request.body()
+        return RequestBody(parsed(contract, raw), sha256(raw).hexdigest())
+
+    return read
+
+
+def parsed(contract: type[C], raw: bytes) -> C:
+    """Return the body as `contract`, else raise InvalidRequest."""
+    tree = _json_of(raw)
+    try:
+        return contract.model_validate_json(raw, strict=True)
+    except ValidationError as invalid:
+        told = invalid.errors(include_url=False, include_input=False)
+        wrong = [error for error in told if error["type"] != "default_factory_not_called"]
+        errors = tuple(_field_error(error, tree) for error in wrong[:MAX_ERRORS])
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        where = f"{errors[0].pointer}: " if errors[0].pointer else ""
+        raise InvalidRequest(f"{where}{errors[0].detail}{more}", errors=errors) from None
+
+
+def _json_of(raw: bytes) -> Any:
+    try:
+        return from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        why = str(error) if raw.strip() else "it is empty; send an object, such as {}"
+        detail = f"the body is not JSON: {why}"
+        raise InvalidRequest(detail, errors=(FieldError(pointer="", detail=detail),)) from None
+
+
+def _field_error(error: ErrorDetails, tree: Any) -> FieldError:
+    detail = error["msg"].removeprefix("Value error, ")
+    return FieldError(
+        pointer=_pointer(error["loc"], tree, is_missing=error["type"] == "missing")
+        + getattr(error.get("ctx", {}).get("error"), "pointer", ""),
+        detail=detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]}...",
+    )
+
+
+def _pointer(loc: tuple[int | str, ...], tree: Any, *, is_missing: bool) -> str:
+    """Follow `loc` through the body; parts that name a type and no place are left out."""
+    pointer = ""
+    for depth, part in enumerate(loc, start=1):
+        is_there = part in tree if isinstance(tree, dict) else _is_index(part, tree)
+        if is_there:
+            tree = tree[part]
+        elif not (is_missing and depth == len(loc)):
+            continue
+        pointer += "/" + str(part).replace("~", "~0").replace("/", "~1")
+    return pointer
+
+
+def _is_index(part: int | str, tree: Any) -> bool:
+    return isinstance(tree, list) and isinstance(part, int) and part < len(tree)
+
 
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
@@ -118,13 +201,13 @@ RefinementId = Annotated[
         examples=["ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"],
     ),
 ]
-Submission = Annotated[Body[RefinementRequest], Depends(body_of(RefinementRequest))]
-ReviewBody = Annotated[Body[Review], Depends(body_of(Review))]
-ContinuationBody = Annotated[Body[Continuation], Depends(body_of(Continuation))]
-Change = Annotated[Body[LimitsChange], Depends(body_of(LimitsChange))]
+Submission = Annotated[RequestBody[RefinementRequest], Depends(body_of(RefinementRequest))]
+ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecision))]
+ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]
+Change = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange))]
 IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]
 PreferredWait = Annotated[int | None, Depends(_prefer)]
-Seen = Annotated[Container[int] | None, Depends(_seen)]
+SeenEvents = Annotated[Container[int] | None, Depends(_seen)]
 After = Annotated[int, Depends(_after)]
 EventsAs = Annotated[str, Depends(_events_as)]
 Wait = Annotated[
@@ -143,3 +226,30 @@ SearchPath = Annotated[
         description="An inner search, such as `stages/outline`; bare numbers mean the outermost.",
     ),
 ]
+
+
+PREFIX = "metadata."
+KNOWN = {"status", "limit", "cursor"}
+MAX_PAIRS = 16
+
+
+async def _metadata(request: Request) -> Mapping[str, str]:
+    """A parameter that is not known is refused: what it was to leave out would be listed."""
+    pairs: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name.startswith(PREFIX) and pairs.setdefault(name.removeprefix(PREFIX), value) == value:
+            continue
+        if name not in KNOWN:
+            raise MalformedHeader(f"{name[:100]} is no parameter here, or is given twice")
+    if len(pairs) > MAX_PAIRS:
+        raise MalformedHeader(f"at most {MAX_PAIRS} metadata pairs can be asked for")
+    return pairs
+
+
+Metadata = Annotated[Mapping[str, str], Depends(_metadata)]
+WithStatus = Annotated[Status | Absent, Query(alias="status", description="Only these.")]
+Cursor = Annotated[
+    str | Absent, Query(max_length=500, description="The `next_cursor` of the page before.")
+]
+Limit = Annotated[int, Query(ge=1, le=100, description="Refinements on a page.")]
+EventLimit = Annotated[int, Query(ge=1, le=100, description="Events on a page of JSON.")]

@@ -1,19 +1,151 @@
-"""The OpenAPI document, made from the routes and the contract."""
+"""What the OpenAPI document says about bodies, headers and refusals, which FastAPI cannot know."""
 
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from inspect import cleandoc
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse
 from pydantic.json_schema import models_json_schema
 
-from app.api.documentation import KINDS, promise_of
-from app.contract.continuation import Continuation
-from app.contract.errors import Problem
+from app.api import examples
+from app.api import problems as refusals
+from app.api.problems import MEDIA_TYPE, problem_of
+from app.contract import Contract, errors
+from app.contract.errors import HoneError, NotFound, Problem
+from app.contract.events import EventPage
 from app.contract.limits import LimitsChange
-from app.contract.requests import RefinementRequest
-from app.contract.reviews import Review
+from app.contract.requests import Continuation, RefinementRequest
+from app.contract.reviews import ReviewDecision
+from app.contract.snapshot import Snapshot
 
-UNSEEN = (Problem, RefinementRequest, LimitsChange, Review, Continuation)
+Responses = dict[int | str, dict[str, Any]]
+
+KINDS: tuple[type[HoneError], ...] = (
+    errors.MalformedHeader,
+    errors.NotFound,
+    refusals.MethodNotAllowed,
+    refusals.NotAcceptable,
+    refusals.RequestTimeout,
+    errors.Conflict,
+    errors.BodyTooLarge,
+    refusals.UnsupportedMediaType,
+    errors.InvalidRequest,
+    errors.IdempotencyMismatch,
+    refusals.HeadersTooLarge,
+    refusals.Internal,
+    errors.Overloaded,
+    errors.Unavailable,
+)
+"""Every refusal there is."""
+
+
+def problems(*kinds: type[HoneError]) -> Responses:
+    """Return the refusals of one operation; `unavailable` belongs to all of them."""
+    documented: Responses = {}
+    kind: type[HoneError]
+    for kind in (*kinds, errors.Unavailable):
+        empty = {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
+        response = documented.setdefault(
+            kind.status, {"description": "", "content": {MEDIA_TYPE: empty}}
+        )
+        response["description"] += f"\n\n`{kind.code}`: {promise_of(kind)}"
+        response["content"][MEDIA_TYPE]["examples"][kind.code] = {"value": _example(kind)}
+        if kind.status == 503:
+            response["headers"] = _header("Retry-After", "Seconds to wait.", "integer")
+    for response in documented.values():
+        response["description"] = response["description"].strip()
+    return documented
+
+
+def promise_of(described: type) -> str:
+    """Return the docstring as text."""
+    return cleandoc(described.__doc__ or "")
+
+
+def body(contract: type[Contract], named: Mapping[str, examples.Example]) -> dict[str, Any]:
+    """Return `openapi_extra` for a route whose body is read by `body_of`."""
+    content = {
+        "schema": {"$ref": f"#/components/schemas/{contract.__name__}"},
+        "examples": {name: {"value": value} for name, value in named.items()},
+    }
+    return {"requestBody": {"required": True, "content": {"application/json": content}}}
+
+
+def _example(kind: type[HoneError]) -> dict[str, Any]:
+    error: HoneError
+    if kind is errors.InvalidRequest:
+        wrong = errors.FieldError(pointer="/threshold", detail="Input should be a valid number")
+        error = kind(f"{wrong.pointer}: {wrong.detail}", errors=(wrong,))
+    elif kind is errors.RefinementNotFound:
+        error = errors.RefinementNotFound(examples.REFINEMENT_ID)
+    else:
+        error = kind(promise_of(kind))
+    return problem_of(error, examples.LINKS["self"]).model_dump(exclude_none=True)
+
+
+def _header(name: str, description: str, kind: str = "string") -> dict[str, Any]:
+    return {name: {"description": description, "schema": {"type": kind}}}
+
+
+def _json(example: examples.Example) -> dict[str, Any]:
+    return {"application/json": {"example": example}}
+
+
+_ETAG = _header("ETag", "The number of the last event, quoted.")
+_LINK = _header("Link", 'The next page, with `rel="next"`.')
+LOOKED_AT: Responses = {
+    200: {"headers": _ETAG, "content": _json(examples.SNAPSHOT)},
+    304: {"description": "The snapshot is the one that is known.", "headers": _ETAG},
+}
+LISTED: Responses = {200: {"headers": _LINK}}
+ACCEPTED: Responses = {202: {"content": _json(examples.SNAPSHOT)}}
+_SUBMITTED = {
+    **_header("Location", "Where the refinement is."),
+    **_header("Idempotency-Replayed", "`true` when the key stood for this refinement already."),
+    **_header("Preference-Applied", "The `wait` that was honoured."),
+    **_ETAG,
+}
+SUBMITTED: Responses = {
+    200: {
+        "model": Snapshot,
+        "description": "It ended within the wait that was preferred.",
+        "headers": _SUBMITTED,
+    },
+    202: {
+        "description": "It was accepted and will end, or is still there.",
+        "headers": {**_SUBMITTED, **_header("Retry-After", "Seconds to wait.", "integer")},
+        "content": _json(examples.SNAPSHOT),
+    },
+}
+WATCHED: Responses = {
+    200: {
+        "model": EventPage,
+        "description": "Events from the one after `Last-Event-ID` on.",
+        "headers": _LINK,
+        "content": {
+            "text/event-stream": {"example": examples.EVENT_STREAM},
+            **_json(examples.EVENT_PAGE),
+        },
+    },
+    204: {"description": "Every event up to the terminal one was seen."},
+}
+REPORTED: Responses = {
+    200: {
+        "description": "The report, as Markdown or as a page.",
+        "content": {
+            "text/markdown": {"schema": {"type": "string"}, "example": examples.REPORT},
+            "text/html": {"schema": {"type": "string"}},
+        },
+    },
+}
+
+
+UNSEEN = (Problem, RefinementRequest, LimitsChange, ReviewDecision, Continuation)
 """Schemas that FastAPI does not see: what is read and refused by hand."""
 
 FOREIGN = {"HTTPValidationError", "ValidationError"}
@@ -68,3 +200,39 @@ def _drop_foreign(responses: dict[str, Any]) -> None:
 
 def _row(kind: Any) -> str:
     return f"| {kind.status} | `{kind.code}` | {promise_of(kind).splitlines()[0]} |"
+
+
+OPENAPI = "/openapi.json"
+MEDIA_TYPES = {
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon-32x32.png": "image/png",
+}
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/docs")
+async def docs() -> HTMLResponse:
+    """Return the page."""
+    return get_swagger_ui_html(
+        openapi_url=OPENAPI,
+        title="Hone",
+        swagger_js_url="/docs/swagger-ui-bundle.js",
+        swagger_css_url="/docs/swagger-ui.css",
+        swagger_favicon_url="/docs/favicon-32x32.png",
+    )
+
+
+@router.get("/docs/{name}")
+async def asset(name: str) -> Response:
+    """Return one file of the page; they come in a wheel, so no network is needed."""
+    if name not in MEDIA_TYPES:
+        raise NotFound(f"there is nothing at /docs/{name}")
+    headers = {"Cache-Control": "max-age=86400"}
+    return Response(_asset(name), headers=headers, media_type=MEDIA_TYPES[name])
+
+
+@cache
+def _asset(name: str) -> bytes:
+    return (resources.files("fastapi_swagger.resources") / name).read_bytes()

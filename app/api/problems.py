@@ -1,4 +1,4 @@
-"""Every refusal as `application/problem+json` (RFC 9457), whoever refuses."""
+"""Refusals that only HTTP knows."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,13 +8,44 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from app.api.refusals import Internal, MethodNotAllowed
-from app.contract.errors import (
-    HoneError,
-    MalformedHeader,
-    NotFound,
-    Problem,
-)
+from app.contract.errors import HoneError, MalformedHeader, NotFound, Problem
+
+
+class MethodNotAllowed(HoneError):
+    """The address exists, but not for this method."""
+
+    code, status, title = "method_not_allowed", 405, "The method is not allowed here"
+
+
+class NotAcceptable(HoneError):
+    """Nothing that `Accept` names can be sent."""
+
+    code, status, title = "not_acceptable", 406, "None of the accepted media types is offered"
+
+
+class RequestTimeout(HoneError):
+    """The request did not arrive in time."""
+
+    code, status, title = "request_timeout", 408, "The request took too long to arrive"
+
+
+class UnsupportedMediaType(HoneError):
+    """The body is in a format that this server does not read."""
+
+    code, status, title = "unsupported_media_type", 415, "The body has to be JSON"
+
+
+class Internal(HoneError):
+    """A defect of this server."""
+
+    code, status, title = "internal", 500, "Something went wrong on this server"
+
+
+class HeadersTooLarge(HoneError):
+    """The request line and headers are larger than any honest ones."""
+
+    code, status, title = "headers_too_large", 431, "The headers are too large"
+
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MEDIA_TYPE = "application/problem+json"

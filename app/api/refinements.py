@@ -3,21 +3,26 @@
 from fastapi import APIRouter, Request, Response
 
 from app.api import examples
-from app.api.answers import accepted, listed, shown
 from app.api.dependencies import (
     Change,
+    ContinuationBody,
+    Cursor,
     IdempotencyKey,
+    Limit,
+    Metadata,
     PreferredWait,
     RefinementId,
-    Seen,
+    ReviewBody,
+    SeenEvents,
     Submission,
     Tenant,
     TheService,
     Wait,
+    WithStatus,
 )
-from app.api.documentation import ACCEPTED, LISTED, LOOKED_AT, SUBMITTED, body, problems
-from app.api.queries import Cursor, Limit, Metadata, WithStatus
-from app.api.refusals import UnsupportedMediaType
+from app.api.openapi import ACCEPTED, LISTED, LOOKED_AT, SUBMITTED, body, problems
+from app.api.problems import UnsupportedMediaType
+from app.api.response_headers import accepted, listed, shown
 from app.contract.errors import (
     BodyTooLarge,
     Conflict,
@@ -28,7 +33,8 @@ from app.contract.errors import (
     RefinementNotFound,
 )
 from app.contract.limits import Limits, LimitsChange
-from app.contract.requests import RefinementRequest
+from app.contract.requests import Continuation, RefinementRequest
+from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot, SnapshotPage
 
 router = APIRouter(prefix="/v1/refinements", tags=["refinements"])
@@ -97,7 +103,7 @@ async def get(
     refinement_id: RefinementId,
     tenant: Tenant,
     service: TheService,
-    seen: Seen,
+    seen: SeenEvents,
     response: Response,
     wait: Wait = 0,
 ) -> Snapshot | Response:
@@ -175,3 +181,70 @@ async def request(
 ) -> RefinementRequest:
     """Return what was submitted, with what was left out filled in."""
     return await service.request(tenant, refinement_id)
+
+
+@router.post(
+    "/{refinement_id}/reviews",
+    operation_id="reviewRefinement",
+    status_code=202,
+    responses=ACCEPTED
+    | problems(MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch),
+    openapi_extra=body(ReviewDecision, examples.REVIEWS),
+)
+async def review(
+    refinement_id: RefinementId,
+    said: ReviewBody,
+    key: IdempotencyKey,
+    tenant: Tenant,
+    service: TheService,
+) -> Snapshot:
+    """Say what to do with the draft under review: the refinement goes on with that.
+
+    Possible while it is `paused`: `review` in the snapshot says what is asked and until when, and
+    the draft is the iteration at `review.path`. Give `review.key` as `path` to be sure that it is
+    this review you answer. With an `Idempotency-Key` the same review sent again is answered again.
+    """
+    return await service.review(tenant, refinement_id, said.content, key)
+
+
+@router.post(
+    "/{refinement_id}/continue",
+    operation_id="continueRefinement",
+    status_code=202,
+    response_model=Snapshot,
+    responses=SUBMITTED
+    | problems(
+        MalformedHeader,
+        RefinementNotFound,
+        Conflict,
+        *UNREADABLE,
+        IdempotencyMismatch,
+        Overloaded,
+    ),
+    openapi_extra=body(Continuation, examples.CONTINUATIONS),
+)
+async def continue_(
+    refinement_id: RefinementId,
+    continuation: ContinuationBody,
+    key: IdempotencyKey,
+    wait_s: PreferredWait,
+    tenant: Tenant,
+    service: TheService,
+    response: Response,
+) -> Snapshot:
+    """Start a new refinement from the result of one that has ended.
+
+    It has this one as its `parent` and its best draft as the draft; what the body leaves out is as
+    it was requested then, limits changed by PATCH excepted. A strategy that cannot start from that
+    draft (`nested` with `parts` of its own, `self_consistency`) gives way to `iterative` unless the
+    body names one.
+    """
+    result = await service.continue_(
+        tenant,
+        refinement_id,
+        continuation.content,
+        continuation.sha256,
+        key=key,
+        wait_s=wait_s or 0,
+    )
+    return accepted(response, result, wait_s)

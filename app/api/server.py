@@ -1,20 +1,187 @@
-"""uvicorn as Hone runs it: streams end first, so that leaving takes no longer than it may."""
+"""One client's connection: what uvicorn would leave open for ever is closed here."""
 
 import asyncio
 import math
 import signal
 import socket
+import struct
 from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.api.connection import Connection
+from app.api.problems import MEDIA_TYPE, HeadersTooLarge, RequestTimeout, problem_of, response_of
+from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader
 from app.settings import Settings
 
+MAX_HEAD_BYTES = 64 * 1024
+NOW = struct.pack("ii", 1, 0)  # linger for no second
+LAST_LOOK_S = 1.0
+SLOWEST_SENDER = 50_000  # bytes per second of a body
+SLOWEST_READER = 1_000  # bytes per second of an answer
 
-class Server(uvicorn.Server):
+
+class Connection(HttpToolsProtocol):
+    """Closes itself when a request does not arrive, or an answer is not taken.
+
+    A request has `arrival_s` from its first byte (the first one of a connection: from the start),
+    and a second more for every 50 kB of its body. A client for which an answer waits takes 1 kB of
+    it a second, looked at every `stall_s`, or is cut off.
+    """
+
+    arrival_s = 10.0
+    stall_s = 8.0
+
+    _arriving: asyncio.TimerHandle | None = None
+    _stalling: asyncio.TimerHandle | None = None
+    _credit_s = 0.0
+    _head_bytes: int | None = None  # None when no head is under way
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._arriving, self._stalling):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._arriving is None and self._has_answered():
+            self._expect_request()
+        super().data_received(data)
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(HeadersTooLarge(f"at most {MAX_HEAD_BYTES} bytes of headers are read"))
+
+    def on_message_begin(self) -> None:
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._head_bytes = None
+
+    def on_body(self, body: bytes) -> None:
+        if not self.cycle.response_complete:  # what follows a refusal earns no time
+            self._credit_s += len(body) / SLOWEST_SENDER
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._arriving is not None:
+            self._arriving.cancel()
+            self._arriving = None
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalling = self.loop.call_later(0, self._look_at_reader, None)
+
+    def resume_writing(self) -> None:
+        if self._stalling is not None:
+            self._stalling.cancel()
+            self._stalling = None
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(MalformedHeader(msg))
+
+    def _expect_request(self) -> None:
+        self._credit_s = 0.0
+        self._arriving = self.loop.call_later(self.arrival_s, self._look_at_request)
+
+    def _look_at_request(self, *, is_last_look: bool = False) -> None:
+        if self._credit_s >= LAST_LOOK_S:
+            self._arriving = self.loop.call_later(self._credit_s, self._look_at_request)
+            self._credit_s = 0.0
+        elif not is_last_look:  # a busy server may not have read yet what has arrived
+            look = partial(self._look_at_request, is_last_look=True)
+            self._arriving = self.loop.call_later(LAST_LOOK_S, look)
+        else:
+            self._refuse(
+                RequestTimeout(f"a request has to arrive within {self.arrival_s:.0f} seconds")
+            )
+
+    def _look_at_reader(self, waiting_before: int | None) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        taken = SLOWEST_READER * self.stall_s
+        if waiting_before is not None and waiting > waiting_before - taken:
+            self._reset()
+        else:
+            self._stalling = self.loop.call_later(self.stall_s, self._look_at_reader, waiting)
+
+    def _reset(self) -> None:
+        """Close without waiting for what the kernel still holds: nobody would take it."""
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOW)
+        self.transport.abort()
+
+    def _refuse(self, error: HoneError) -> None:
+        """Close, with a problem where one can still be read; between requests without a word."""
+        if self.transport.is_closing() or self._is_idle() or self._is_answering():
+            self.transport.abort()
+            return
+        body = problem_of(error, "").model_dump_json(exclude_none=True).encode()
+        status = HTTPStatus(error.status)
+        head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _is_idle(self) -> bool:
+        return self._head_bytes is None and self._has_answered()
+
+    def _has_answered(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete
+
+    def _is_answering(self) -> bool:
+        return not self._has_answered() and self.cycle.response_started
+
+
+class BodyLimit:
+    """ASGI middleware: refuses a body as soon as it is known to be too large."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if _announced(scope) > self._max_bytes:
+            await response_of(self._refusal(), scope["path"])(scope, receive, send)
+            return
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._max_bytes:
+                raise self._refusal()
+            return message
+
+        await self._app(scope, counted, send)
+
+    def _refusal(self) -> BodyTooLarge:
+        return BodyTooLarge(f"a body has at most {self._max_bytes} bytes here")
+
+
+def _announced(scope: Scope) -> int:
+    length = Headers(scope=scope).get("content-length", "0")
+    return int(length) if length.isdecimal() and length.isascii() else 0
+
+
+class ApiServer(uvicorn.Server):
     """A server that calls `close_streams` at the first signal, before it waits for connections."""
 
     def __init__(self, config: uvicorn.Config, close_streams: Callable[[], None]) -> None:

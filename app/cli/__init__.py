@@ -1,16 +1,9 @@
 """The command line: `hone`."""
 
-from app.cli import client_commands, report_command, server_commands, steering_commands
+from app.cli import client_commands, server_commands
 from app.cli.root import app
 
-__all__ = [
-    "app",
-    "client_commands",
-    "main",
-    "report_command",
-    "server_commands",
-    "steering_commands",
-]
+__all__ = ["app", "client_commands", "main", "server_commands"]
 
 
 def main() -> None:

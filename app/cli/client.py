@@ -1,8 +1,11 @@
-"""Hone over HTTP, as somebody at a terminal needs it."""
+"""Server-sent events as they arrive (HTML Living Standard, 9.2.6)."""
 
 import ipaddress
+import json
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
@@ -10,12 +13,84 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
-from app.cli.failures import NotHone, Refused, Unreachable
-from app.cli.replies import event_of, problem_of
-from app.cli.sse import Message, messages
-from app.contract.events import Event
-from app.contract.model import Contract
+from app.cli.errors import NotHone, RequestRejected, ServerUnreachable
+from app.contract import Contract
+from app.contract.errors import Problem
+from app.contract.events import DATA_OF, Event, EventType
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
+
+LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a last \r may be the first half of \r\n
+
+
+@dataclass(frozen=True)
+class Message:
+    """One event of a stream: its id and type where it has them, and its data."""
+
+    id: str
+    event: str
+    data: str
+
+
+def messages(chunks: Iterable[bytes]) -> Iterator[Message | None]:
+    """Yield each event, and None for each comment: the server is there and has no news.
+
+    An event that the stream's end cuts off is not yielded.
+    """
+    fields: dict[str, list[str]] = {}
+    for line in _lines(chunks):
+        if line.startswith(":"):
+            yield None
+        elif line:
+            name, _, value = line.partition(":")
+            fields.setdefault(name, []).append(value.removeprefix(" "))
+        else:
+            if "data" in fields:
+                yield Message(
+                    _last(fields, "id"), _last(fields, "event"), "\n".join(fields["data"])
+                )
+            fields = {}
+
+
+def _last(fields: dict[str, list[str]], name: str) -> str:
+    return fields.get(name, [""])[-1]
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Split at the three line ends of the standard only: drafts may hold others, such as U+2028."""
+    pending: list[bytes] = []
+    for chunk in chunks:
+        if not LINE_END.search(chunk) and not chunk.endswith(b"\r"):
+            pending.append(chunk)  # joined once, at the line's end: an event can be megabytes
+            continue
+        *lines, rest = LINE_END.split(b"".join([*pending, chunk]))
+        pending = [rest] if rest else []
+        for line in lines:
+            yield line.decode(errors="replace")
+
+
+def event_of(message: Message) -> Event | None:
+    """Return the event, or None if its type is not known here; ValueError for what is none."""
+    stored = json.loads(message.data)
+    if not isinstance(stored, dict) or stored.get("type") not in set(EventType):
+        return None
+    data = DATA_OF[EventType(stored["type"])].model_validate(stored["data"], extra="ignore")
+    return Event.model_validate({**stored, "data": data}, extra="ignore")
+
+
+def problem_of(response: httpx.Response) -> Problem:
+    """Return the problem, or for an answer that is none what its status says."""
+    try:
+        return Problem.model_validate_json(response.content, extra="ignore")
+    except ValidationError:
+        return Problem(
+            type="about:blank",
+            title=f"{response.status_code} {response.reason_phrase}",
+            status=response.status_code,
+            detail=f"{response.request.url} answered something that is not Hone's",
+            instance=response.request.url.path,
+            code="unknown",
+        )
+
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # by then three of the server's comments should have come
@@ -24,7 +99,7 @@ RECONNECTS = 30  # in a row and a second apart: a server may be started again me
 ReportFormat = Literal["md", "html"]
 MEDIA_TYPES: dict[ReportFormat, str] = {"md": "text/markdown", "html": "text/html"}
 
-Reply = TypeVar("Reply", bound=Contract)
+Parsed = TypeVar("Parsed", bound=Contract)
 
 
 class Client:
@@ -85,7 +160,7 @@ class Client:
         query = {"from": before, "to": after}
         try:
             response = self._send("GET", f"{_path(refinement_id)}/diff", params=query)
-        except Refused as refused:
+        except RequestRejected as refused:
             if refused.problem.status == 404:
                 return None
             raise
@@ -118,7 +193,7 @@ class Client:
             except httpx.TransportError as error:
                 failures += 1
                 if failures > RECONNECTS:
-                    raise Unreachable(self._server, error) from error
+                    raise ServerUnreachable(self._server, error) from error
             except ValueError as error:
                 raise NotHone(self._server) from error
             yield None
@@ -144,19 +219,19 @@ class Client:
                 raise httpx.ReadError(f"answered {response.status_code}", request=response.request)
             if response.is_error:
                 response.read()
-                raise Refused(problem_of(response))
+                raise RequestRejected(problem_of(response))
             yield from messages(response.iter_bytes())
 
     def _send(self, method: str, url: str, **options: Any) -> httpx.Response:
         try:
             response = self._http.request(method, url, **options)
         except httpx.TransportError as error:
-            raise Unreachable(self._server, error) from error
+            raise ServerUnreachable(self._server, error) from error
         if response.is_error:
-            raise Refused(problem_of(response))
+            raise RequestRejected(problem_of(response))
         return response
 
-    def _read(self, model: type[Reply], response: httpx.Response) -> Reply:
+    def _read(self, model: type[Parsed], response: httpx.Response) -> Parsed:
         try:
             return model.model_validate_json(response.content, extra="ignore")
         except ValidationError as error:

@@ -1,29 +1,107 @@
-"""`hone submit | watch | get | cancel`: commands that talk to a running server."""
+"""The request that `hone submit` makes of its arguments."""
 
+import json
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated, Any, get_args
 
 import typer
 
 from app.cli.client import Client
-from app.cli.drafting import Wishes, read_request, read_text, request_of
-from app.cli.options import (
-    Follow,
-    Json,
-    MaxIterations,
-    Model,
-    RefinementId,
-    ReviewWhen,
-    Server,
-    Strategy,
-    Threshold,
-)
+from app.cli.display import watch
+from app.cli.errors import CliError
+from app.cli.formatting import say
 from app.cli.processes import url_of
-from app.cli.root import INTERRUPTED, app, console, read_settings
-from app.cli.watching import watch
-from app.cli.words import say
+from app.cli.root import (
+    INTERRUPTED,
+    JsonOption,
+    MaxIterationsOption,
+    ModelOption,
+    RefinementIdArgument,
+    ReviewWhenOption,
+    ServerOption,
+    StrategyOption,
+    ThresholdOption,
+    WatchOption,
+    app,
+    console,
+    read_settings,
+)
+from app.contract.criteria import AUTO
+from app.contract.reviews import ReviewAction
 from app.contract.status import Status
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """What was asked for on the command line; None is not asked for."""
+
+    task: str | None = None
+    criteria: Sequence[str] = ()
+    threshold: float | None = None
+    max_iterations: int | None = None
+    model: str | None = None
+    strategy: str | None = None
+    review: str | None = None
+
+
+def request_of(
+    draft: str | None, wishes: SubmitOptions, started_from: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the body to submit: `started_from` with everything replaced that was asked for.
+
+    The server says what is wrong with it.
+    """
+    given = wished(wishes) | ({} if draft is None else {"draft": draft})
+    if not (started_from | given).keys() & {"draft", "task"}:
+        raise typer.BadParameter("give a FILE, a --task, or a --json with one of them")
+    return started_from | given
+
+
+def wished(wishes: SubmitOptions) -> dict[str, Any]:
+    """Return what was asked for as the fields of a body."""
+    asked: dict[str, Any] = {
+        "task": wishes.task,
+        "threshold": wishes.threshold,
+        "max_iterations": wishes.max_iterations,
+        "criteria": _criteria(wishes.criteria) or None,
+        "models": {"generator": wishes.model, "critic": wishes.model} if wishes.model else None,
+        "strategy": {"kind": wishes.strategy} if wishes.strategy else None,
+        "review": {"when": wishes.review} if wishes.review else None,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def read_text(path: Path, stdin: IO[bytes]) -> str:
+    """Return the text of a file, or of `stdin` for `-`; BadParameter if it cannot be read."""
+    try:
+        return (stdin.read() if path == Path("-") else path.read_bytes()).decode()
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{path} is not UTF-8 text") from None
+
+
+def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
+    """Return the JSON object in a file; BadParameter if there is none."""
+    try:
+        request = json.loads(read_text(path, stdin))
+    except json.JSONDecodeError as error:
+        raise typer.BadParameter(f"{path} is not JSON: {error}") from None
+    if not isinstance(request, dict):
+        raise typer.BadParameter(f"{path} holds no JSON object")
+    return request
+
+
+def _criteria(texts: Sequence[str]) -> str | list[dict[str, str]]:
+    return AUTO if list(texts) == [AUTO] else [_criterion(text) for text in texts]
+
+
+def _criterion(text: str) -> dict[str, str]:
+    name, separator, description = text.partition("=")
+    return {"name": name, "description": description} if separator else {"name": name}
 
 
 @app.command()
@@ -40,14 +118,14 @@ def submit(
             help="What it is judged on; repeatable. auto: a critic lists it.",
         ),
     ] = None,
-    threshold: Threshold = None,
-    max_iterations: MaxIterations = None,
-    model: Model = None,
-    strategy: Strategy = None,
-    review: ReviewWhen = None,
-    json: Json = None,
-    follow: Follow = False,
-    server: Server = None,
+    threshold: ThresholdOption = None,
+    max_iterations: MaxIterationsOption = None,
+    model: ModelOption = None,
+    strategy: StrategyOption = None,
+    review: ReviewWhenOption = None,
+    json: JsonOption = None,
+    follow: WatchOption = False,
+    server: ServerOption = None,
 ) -> None:
     """Submit a text to be improved, and print the id of its refinement.
 
@@ -55,7 +133,9 @@ def submit(
     """
     started_from = read_request(json, sys.stdin.buffer) if json else {}
     draft = read_text(file, sys.stdin.buffer) if file else None
-    wishes = Wishes(task, criterion or (), threshold, max_iterations, model, strategy, review)
+    wishes = SubmitOptions(
+        task, criterion or (), threshold, max_iterations, model, strategy, review
+    )
     with connected(server) as client:
         submitted = client.submit(request_of(draft, wishes, started_from))
         say(console(), submitted.id)
@@ -64,7 +144,7 @@ def submit(
 
 
 @app.command(name="watch")
-def watch_command(refinement_id: RefinementId, server: Server = None) -> None:
+def watch_command(refinement_id: RefinementIdArgument, server: ServerOption = None) -> None:
     """Show a refinement until it has ended. Exit code: 0; 1 if it failed or was canceled."""
     with connected(server) as client:
         watch_to_the_end(client, refinement_id)
@@ -72,9 +152,9 @@ def watch_command(refinement_id: RefinementId, server: Server = None) -> None:
 
 @app.command()
 def get(
-    refinement_id: RefinementId,
+    refinement_id: RefinementIdArgument,
     draft: Annotated[bool, typer.Option("--draft", help="Only the text of the result.")] = False,
-    server: Server = None,
+    server: ServerOption = None,
 ) -> None:
     """Print a refinement as JSON."""
     with connected(server) as client:
@@ -89,7 +169,7 @@ def get(
 
 
 @app.command()
-def cancel(refinement_id: RefinementId, server: Server = None) -> None:
+def cancel(refinement_id: RefinementIdArgument, server: ServerOption = None) -> None:
     """Cancel a refinement, and print its status."""
     with connected(server) as client:
         say(console(), client.cancel(refinement_id).status)
@@ -110,3 +190,109 @@ def watch_to_the_end(client: Client, refinement_id: str) -> None:
         say(console(), f"  hone cancel {refinement_id}   ends it")
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(0 if ended.status is Status.SUCCEEDED else 1)
+
+
+ACTIONS = get_args(get_args(ReviewAction)[0])
+
+
+@app.command()
+def finish(refinement_id: RefinementIdArgument, server: ServerOption = None) -> None:
+    """Let a refinement end with its best draft so far, and print its status."""
+    with connected(server) as client:
+        say(console(), client.finish(refinement_id).status)
+
+
+@app.command()
+def review(
+    refinement_id: RefinementIdArgument,
+    action: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[" + "|".join(ACTIONS) + "]",
+            help="What to do with the draft; without one it is shown.",
+        ),
+    ] = None,
+    *,
+    feedback: Annotated[str | None, typer.Option(help="What to change, or why.")] = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The text that replaces it; - reads standard input."),
+    ] = None,
+    score: Annotated[float | None, typer.Option(help="Your score for it, 0 to 1.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Key of the review that is meant, to be sure.")
+    ] = None,
+    server: ServerOption = None,
+) -> None:
+    """Answer a paused refinement, and print its status; without an ACTION show what is asked."""
+    text = read_text(draft, sys.stdin.buffer) if draft else None
+    said = {"action": action, "feedback": feedback, "draft": text, "score": score, "path": key}
+    given = {name: value for name, value in said.items() if value is not None}
+    if action is None and given:
+        raise typer.BadParameter(f"say what to do: {', '.join(ACTIONS)}")
+    with connected(server) as client:
+        if action is None:
+            _show_pending(client, refinement_id)
+        else:
+            say(console(), client.review(refinement_id, given).status)
+
+
+@app.command(name="continue")
+def continue_(
+    refinement_id: RefinementIdArgument,
+    *,
+    threshold: ThresholdOption = None,
+    max_iterations: MaxIterationsOption = None,
+    model: ModelOption = None,
+    strategy: StrategyOption = None,
+    review: ReviewWhenOption = None,
+    json: JsonOption = None,
+    follow: WatchOption = False,
+    server: ServerOption = None,
+) -> None:
+    """Start a new refinement from the result of one that has ended, and print its id.
+
+    Exit code: 0; with --watch 1 if it failed or was canceled.
+    """
+    different: dict[str, Any] = read_request(json, sys.stdin.buffer) if json else {}
+    wishes = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
+    different |= wished(wishes)
+    with connected(server) as client:
+        child = client.continue_(refinement_id, different)
+        say(console(), child.id)
+        if follow:
+            watch_to_the_end(client, child.id)
+
+
+def _show_pending(client: Client, refinement_id: str) -> None:
+    asked = client.get(refinement_id).review
+    if asked is None:
+        raise CliError(f"{refinement_id} is not waiting for a review")
+    shown = next(it for it in client.iterations(refinement_id) if it.path == asked.path)
+    say(console(), asked.question, "bold")
+    say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
+    say(console(), shown.draft)
+
+
+@app.command()
+def report(
+    refinement_id: RefinementIdArgument,
+    *,
+    html: Annotated[
+        bool, typer.Option("--html", help="As a page that stands alone, not as Markdown.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write it, not to the terminal.")
+    ] = None,
+    server: ServerOption = None,
+) -> None:
+    """Tell what was asked, what happened and what came of it, as Markdown."""
+    with connected(server) as client:
+        text = client.report(refinement_id, "html" if html else "md")
+    if output is None:
+        say(console(), text.removesuffix("\n"))
+        return
+    try:
+        output.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise CliError(f"cannot write {output}: {error.strerror}") from error

@@ -8,12 +8,11 @@ from typing import Any
 from rich.console import Console
 
 from app.cli.client import Client
-from app.cli.processes import free_port, url_of
-from app.cli.service import Vigil, service, wait_until_ready
-from app.cli.watching import watch
-from app.cli.words import say
+from app.cli.display import watch
+from app.cli.formatting import say
+from app.cli.processes import CrashWatch, free_port, service, url_of, wait_until_ready
 from app.contract.snapshot import Snapshot
-from app.interrupts import Interrupts
+from app.local.interrupts import Interrupts
 from app.settings import Settings
 
 MODEL = "offline:editor"
@@ -22,7 +21,7 @@ HOST = "127.0.0.1"
 
 def demo(settings: Settings, console: Console) -> Snapshot:
     """Run a service of one's own in a temporary directory, refine the rough text, end it all."""
-    vigil = Vigil()
+    vigil = CrashWatch()
     with Interrupts() as interrupts, tempfile.TemporaryDirectory(prefix="hone-demo-") as directory:
         own = settings.model_copy(update=_apart(Path(directory)))
         with (

@@ -1,5 +1,11 @@
-"""Showing a refinement while it goes on: a table that changes on a terminal, lines elsewhere."""
+"""How far a refinement is, as its events tell it."""
 
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from difflib import SequenceMatcher
+from itertools import groupby
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -8,8 +14,216 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.progress import Progress, Row
-from app.cli.words import bar, criteria_text, plain, say, score_text, usage_text
+from app.cli.client import Client
+from app.cli.errors import NotHone
+from app.cli.formatting import bar, criteria_text, plain, say, score_text, usage_text
+from app.contract.events import (
+    Changed,
+    Event,
+    EventType,
+    IterationCompleted,
+    Queued,
+    StepCompleted,
+    StepFailed,
+    StepStarted,
+    Stopping,
+)
+from app.contract.judgement import CriterionScore, Usage
+from app.contract.reviews import Paused, Reviewed
+from app.contract.snapshot import Result, Snapshot
+from app.contract.status import Status
+
+NOTHING = Usage()
+OF_ITERATION = re.compile(r"iterations/(\d+)(?:/|\Z)")
+
+STATUS_AFTER: Mapping[EventType, Status] = {
+    EventType.QUEUED: Status.QUEUED,
+    EventType.STARTED: Status.RUNNING,
+    EventType.RESUMED: Status.RUNNING,
+    EventType.PAUSED: Status.PAUSED,
+    EventType.REVIEWED: Status.QUEUED,
+    EventType.CANCELING: Status.CANCELING,
+    EventType.COMPLETED: Status.SUCCEEDED,
+    EventType.FAILED: Status.FAILED,
+    EventType.CANCELED: Status.CANCELED,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One iteration: what it consumed and, once judged, its scores."""
+
+    usage: Usage = NOTHING
+    score: float | None = None
+    scores: tuple[CriterionScore, ...] = ()
+    passed: bool | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether its critique is in."""
+        return self.passed is not None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is known after some events; `final` is the last snapshot once it has ended."""
+
+    status: Status = Status.QUEUED
+    strategy: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
+    threshold: float = 1.0
+    max_iterations: int = 1
+    phase: tuple[str, ...] = ()
+    stopping: str = ""
+    asked: Paused | None = None
+    asked_until: datetime | None = None
+    rows: Mapping[int, Row] = field(default_factory=dict)
+    usage: Usage = NOTHING
+    final: Snapshot | None = None
+
+    def after(self, event: Event) -> "Progress":
+        """What is known once `event` is known too; the events come in order."""
+        data = event.data
+        now = replace(self, status=STATUS_AFTER.get(event.type, self.status))
+        if isinstance(data, Snapshot):
+            return replace(now, final=data, phase=(), usage=data.usage, asked=None)
+        if isinstance(data, Paused):
+            until = event.at + timedelta(seconds=data.timeout_s)
+            now = replace(now, asked=data, asked_until=until, phase=())
+        if isinstance(data, Queued):
+            now = replace(now, strategy=data.strategy, models=data.models)
+        if isinstance(data, Queued | Changed | IterationCompleted):
+            limits = data.limits
+            now = replace(now, threshold=limits.threshold, max_iterations=limits.max_iterations)
+        if isinstance(data, StepStarted | StepCompleted | StepFailed):
+            now = replace(now, phase=data.next).with_rows(*data.next)
+        if isinstance(data, StepCompleted | StepFailed):
+            now = now.having_used(data.key, data.usage)
+        if isinstance(data, Stopping):
+            status = Status.QUEUED if now.status is Status.PAUSED else now.status
+            now = replace(now, stopping=data.reason, status=status)
+        if isinstance(data, Reviewed | Stopping):
+            now = replace(now, asked=None)
+        return now.judged(data) if isinstance(data, IterationCompleted) else now
+
+    def with_rows(self, *keys: str) -> "Progress":
+        """With a row for each iteration that one of the steps belongs to."""
+        found = [int(match[1]) for key in keys if (match := OF_ITERATION.match(key))]
+        return replace(self, rows={number: Row() for number in found} | dict(self.rows))
+
+    def having_used(self, key: str, usage: Usage) -> "Progress":
+        """With a step's usage added, to its iteration's and to the whole."""
+        whole = replace(self, usage=self.usage + usage)
+        if (match := OF_ITERATION.match(key)) is None:
+            return whole
+        number = int(match[1])
+        row = self.rows.get(number, Row())
+        return whole.with_row(number, replace(row, usage=row.usage + usage))
+
+    def judged(self, data: IterationCompleted) -> "Progress":
+        """With an iteration's scores; those of an inner search are not shown."""
+        if data.path != f"iterations/{data.iteration}":
+            return self
+        row = replace(
+            self.rows.get(data.iteration, Row()),
+            score=data.score,
+            scores=data.scores,
+            passed=data.passed,
+        )
+        return self.with_row(data.iteration, row)
+
+    def with_row(self, number: int, row: Row) -> "Progress":
+        """With one iteration's row replaced."""
+        return replace(self, rows=dict(self.rows) | {number: row})
+
+
+WORD = re.compile(r"\s+|\S+")
+MAX_PAIRS = 4_000_000
+"""Pairs of words that are compared; above it, changed lines are coloured as a whole."""
+
+HEADER = re.compile(r"(---|\+\+\+|@@) ")
+
+
+def coloured(unified: str) -> Iterator[Text]:
+    """Yield the lines: removed ones red, added ones green; the characters are the diff's own."""
+    blocks = [(sign, list(block)) for sign, block in groupby(_lines(unified), _sign)]
+    for position, (sign, block) in enumerate(blocks):
+        before = blocks[position - 1] if position else ("", [])
+        after = blocks[position + 1] if position + 1 < len(blocks) else ("", [])
+        if sign == "-":
+            yield from _changed("-", block, after[1] if after[0] == "+" else [], "red")
+        elif sign == "+":
+            yield from _changed("+", block, before[1] if before[0] == "-" else [], "green")
+        else:
+            yield from (plain(line, "cyan" if sign == "@" else "") for line in block)
+
+
+def _lines(unified: str) -> list[str]:
+    return unified.removesuffix("\n").split("\n")
+
+
+def _sign(line: str) -> str:
+    return "@" if HEADER.match(line) else line[:1] if line[:1] in "-+" else " "
+
+
+def _changed(sign: str, block: list[str], other: list[str], colour: str) -> Iterator[Text]:
+    """The lines of one side, what the other side has not standing out."""
+    words, others = (WORD.findall("\n".join(line[1:] for line in side)) for side in (block, other))
+    text = Text(style=colour)
+    if not others or len(words) * len(others) > MAX_PAIRS:
+        text.append_text(plain("".join(words)))
+    else:
+        matcher = SequenceMatcher(None, words, others, autojunk=False)
+        for tag, start, end, _, _ in matcher.get_opcodes():
+            style = "" if tag == "equal" else f"bold reverse {colour}"
+            text.append_text(plain("".join(words[start:end]), style))
+    yield from (Text.assemble((sign, colour), line) for line in text.split("\n", allow_blank=True))
+
+
+def show_ending(client: Client, ended: Snapshot, console: Console) -> None:
+    """Print the difference between the client's draft and the result, then the result."""
+    if ended.error:
+        say(console, f"\nIt failed: {ended.error.code}: {ended.error.detail}", "red")
+    if ended.result is None:
+        say(console, "\nNo draft was judged, so there is no result.")
+        return
+    _show_difference(client, ended.id, ended.result.iteration, console)
+    say(console, f"\nResult: {_headline(ended, ended.result)}\n", "bold")
+    say(console, ended.result.draft)
+    show_follow_ups(ended.result, console)
+
+
+def show_follow_ups(result: Result, console: Console) -> None:
+    """Print what was made of the result, and how it compares with the draft before it."""
+    for name, text in result.outputs.items():
+        say(console, f"\n{name}:\n", "bold")
+        say(console, text)
+    for path in result.missing:
+        say(console, f"\n{path} could not be made.", "yellow")
+    if compared := result.comparison:
+        verdict = f"\nCompared with {compared.against} in both orders: {compared.verdict}."
+        say(console, verdict, "bold")
+
+
+def _show_difference(client: Client, refinement_id: str, to: int, console: Console) -> None:
+    if to == 0:
+        say(console, "\nThe draft as it was submitted is the best one.")
+        return
+    difference = client.diff(refinement_id, 0, to)
+    if difference is None:  # there was no draft to begin with
+        return
+    say(console, f"\nWhat changed from the draft to iteration {to}:\n", "bold")
+    for line in coloured(difference.unified):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _headline(ended: Snapshot, result: Result) -> str:
+    verdict = "passed" if ended.passed else "did not pass"
+    reason = f" ({ended.stop_reason})" if ended.stop_reason else ""
+    return (
+        f"{ended.status}{reason}: iteration {result.iteration} with score"
+        f" {score_text(result.score)}, threshold {score_text(ended.threshold)}, {verdict}"
+    )
 
 
 class Display(Protocol):
@@ -32,7 +246,7 @@ def display_on(console: Console, refinement_id: str) -> Display:
     """What suits the console."""
     if console.is_terminal:
         return LiveTable(console, refinement_id)
-    return Lines(console, refinement_id)
+    return LineDisplay(console, refinement_id)
 
 
 class LiveTable:
@@ -58,7 +272,7 @@ class LiveTable:
         self._live.__exit__(kind, error, trace)
 
 
-class Lines:
+class LineDisplay:
     """A line for everything new, for logs and pipes."""
 
     def __init__(self, console: Console, refinement_id: str) -> None:
@@ -169,3 +383,27 @@ def _summary(progress: Progress) -> str:
     elif progress.stopping:
         status = f"{status}, stopping: {progress.stopping}"
     return f"{status}; {usage_text(progress.usage)}"
+
+
+def watch(
+    client: Client,
+    refinement_id: str,
+    console: Console,
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Snapshot:
+    """Show a refinement until it has ended and what came of it; return its final snapshot.
+
+    `meanwhile` is called with every event, and now and then when there is none.
+    """
+    progress = Progress()
+    with display_on(console, refinement_id) as display:
+        for event in client.follow(refinement_id):
+            meanwhile()
+            if event:
+                progress = progress.after(event)
+                display.show(progress)
+    if progress.final is None:
+        raise NotHone("the server")
+    show_ending(client, progress.final, console)
+    return progress.final

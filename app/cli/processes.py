@@ -1,14 +1,50 @@
-"""The processes a whole service is made of, and what they are told."""
+"""Settings as environment variables: for another process to read, and for a person."""
 
+import contextlib
 import os
 import socket
 import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from app.child import Program
-from app.cli.environment import environment_of
-from app.cli.failures import ServiceFailed
-from app.settings import Settings
+from pydantic import SecretStr
+
+from app.cli.client import Client
+from app.cli.errors import ServiceFailed
+from app.local.embedded import EmbeddedRedis
+from app.local.interrupts import Interrupts
+from app.local.supervisor import Emit, Program, Supervisor
+from app.settings import ModelServer, Settings
+
+SERVER = "HONE_PROVIDER_{}_{}"
+
+
+def environment_of(settings: Settings) -> Mapping[str, str]:
+    """The variables from which another process reads the same settings, secrets included."""
+    return {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        for name, value in variables_of(settings)
+        if value is not None
+    }
+
+
+def variables_of(settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Every variable with its value; None where it is not set."""
+    for name in Settings.model_fields:
+        if name == "providers":
+            yield from servers_of(settings.providers)
+        else:
+            yield f"HONE_{name.upper()}", getattr(settings, name)
+
+
+def servers_of(servers: Mapping[str, ModelServer]) -> Iterator[tuple[str, str | SecretStr | None]]:
+    """The pair of variables that names each server."""
+    for name, server in servers.items():
+        yield SERVER.format(name.upper(), "BASE_URL"), server.base_url
+        yield SERVER.format(name.upper(), "API_KEY"), server.api_key
 
 
 def programs(settings: Settings) -> tuple[Program, Program]:
@@ -56,3 +92,51 @@ def url_of(settings: Settings) -> str:
 
 def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+MARGIN_S = 5.0  # what a process needs to end after its own grace period
+
+
+@contextlib.contextmanager
+def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[Supervisor]:
+    """Run an API and a worker, and a Redis unless the settings name one; end them on leaving.
+
+    Raises ServiceFailed if the port is taken, and what EmbeddedRedis.start raises.
+    """
+    check_port(settings.host, settings.port)
+    redis = None if settings.redis_url else EmbeddedRedis.start(settings.data_dir)
+    with redis or contextlib.nullcontext():
+        url = redis.url if redis else settings.redis_url
+        with Supervisor(
+            programs(settings.model_copy(update={"redis_url": url})),
+            emit,
+            redis=redis,
+            grace_s=settings.grace_s + MARGIN_S,
+            in_a_hurry=lambda: interrupts.in_a_hurry,
+        ) as supervisor:
+            yield supervisor
+
+
+def wait_until_ready(client: Client, meanwhile: Callable[[], None]) -> None:
+    """Return once the API answers; `meanwhile` is called in between and may raise."""
+    while not client.is_ready():
+        meanwhile()
+        time.sleep(0.1)
+
+
+class CrashWatch:
+    """Watches over a service that nobody else looks after: a crash in it is the end."""
+
+    def __init__(self) -> None:
+        self._log: deque[str] = deque(maxlen=30)
+
+    def emit(self, name: str, line: str) -> None:
+        """Keep a line of output for the case that it explains something."""
+        self._log.append(f"{name}: {line}")
+
+    def look(self, supervisor: Supervisor) -> None:
+        """Raise ServiceFailed, with the last lines of output, if a process has crashed."""
+        supervisor.tick()
+        for keeper in supervisor.keepers:
+            if keeper.crashes:
+                raise ServiceFailed("\n".join([f"{keeper.name} has crashed:", *self._log]))

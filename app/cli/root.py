@@ -1,17 +1,18 @@
 """The command line itself: what every command shares."""
 
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
 from typer.core import TyperGroup
 
-from app.cli.failures import CliError
-from app.cli.words import say
-from app.redis_binary import RedisNotFound
-from app.redis_home import EmbeddedRedisError
+from app.cli.errors import CliError
+from app.cli.formatting import say
+from app.local.redis_binary import RedisNotFound
+from app.local.redis_home import EmbeddedRedisError
 from app.settings import Settings
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -49,3 +50,25 @@ def read_settings() -> Settings:
 def console() -> Console:
     """Where results go."""
     return Console(file=sys.stdout)
+
+
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="HONE_SERVER", help="Address of the API.  [default: by HONE_HOST and HONE_PORT]"
+    ),
+]
+RefinementIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The refinement.")]
+
+ThresholdOption = Annotated[float | None, typer.Option(help="Score that is good enough.")]
+MaxIterationsOption = Annotated[int | None, typer.Option(help="Drafts written at most.")]
+ModelOption = Annotated[str | None, typer.Option(help="Plays every role: provider:name.")]
+StrategyOption = Annotated[str | None, typer.Option(help="Shape of the loop.")]
+ReviewWhenOption = Annotated[
+    str | None,
+    typer.Option(metavar="WHEN", help="Ask a person: each_iteration or before_completion."),
+]
+JsonOption = Annotated[
+    Path | None, typer.Option(help="The request, or what is different, as JSON.")
+]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Show it until it has ended.")]

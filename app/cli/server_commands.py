@@ -1,21 +1,134 @@
-"""`hone serve | api | worker | demo | config | openapi`: commands that run Hone or describe it."""
+"""`hone serve`: the whole service in one terminal."""
 
+import contextlib
 import json
 import logging
 import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+from rich.console import Console
+from rich.table import Table
 
+from app.cli.client import Client
 from app.cli.demo import demo
-from app.cli.failures import ServiceFailed
-from app.cli.processes import python
+from app.cli.errors import ServiceFailed
+from app.cli.formatting import plain, say
+from app.cli.processes import (
+    SERVER,
+    free_port,
+    python,
+    servers_of,
+    service,
+    url_of,
+    wait_until_ready,
+)
 from app.cli.root import INTERRUPTED, app, console, read_settings
-from app.cli.serving import serve
-from app.cli.settings_shown import show_settings
-from app.cli.words import say
 from app.contract.status import Status
+from app.local.interrupts import Interrupts
+from app.settings import Settings
+
+
+def serve(settings: Settings, console: Console) -> None:
+    """Run until interrupted: one Ctrl-C ends everything, a second one at once.
+
+    With port 0 it listens on a free one.
+    """
+    if settings.port == 0:
+        settings = settings.model_copy(update={"port": free_port(settings.host)})
+    log = PrefixedLog(console)
+    url = url_of(settings)
+    redis = settings.data_dir.expanduser() if not settings.redis_url else "HONE_REDIS_URL"
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        Interrupts() as interrupts,
+        service(settings, log, interrupts) as supervisor,
+        Client(url) as client,
+    ):
+        wait_until_ready(client, supervisor.tick)
+        say(
+            console, f"Hone is ready: {url}  documentation: {url}/docs  data: {redis}", "bold green"
+        )
+        say(console, "Ctrl-C ends it.")
+        supervisor.run()
+    say(console, "Hone has ended.")
+
+
+class PrefixedLog:
+    """Prints what the processes write, each line with the name of its writer."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str, line: str) -> None:
+        # A terminal that was closed must not keep the service from ending in order.
+        with self._lock, contextlib.suppress(OSError):
+            say(self._console, f"{name:<6} | {line}")
+            sys.stdout.flush()
+
+
+MASK = "********"
+PASSWORD_IN_URL = re.compile(r"(?<=://)([^/@:]*):([^/@]*)@")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One variable as it is shown; what is secret is masked already."""
+
+    variable: str
+    value: str
+    default: str
+    meaning: str
+
+
+def shown(settings: Settings) -> Iterator[Setting]:
+    """Yield every setting."""
+    for name, field in Settings.model_fields.items():
+        meaning = field.description or ""
+        if name == "providers":
+            named = dict(servers_of(settings.providers)) or {
+                SERVER.format("NAME", "BASE_URL"): None
+            }
+            for variable, value in named.items():
+                yield Setting(variable, _masked(value), "", meaning)
+        else:
+            value, default = _masked(getattr(settings, name)), _masked(field.default)
+            yield Setting(_variable(name, field), value, default, meaning)
+
+
+def show_settings(settings: Settings, console: Console) -> None:
+    """Print them: a table on a terminal, the lines of a `.env` file elsewhere."""
+    if not console.is_terminal:
+        for setting in shown(settings):
+            say(console, f"# {setting.meaning} Default: {setting.default or 'none'}")
+            say(console, f"{setting.variable}={setting.value}\n")
+        return
+    table = Table("variable", "value", "default", "meaning")
+    for setting in shown(settings):
+        cells = (setting.variable, setting.value, setting.default, setting.meaning)
+        table.add_row(*(plain(cell) for cell in cells))
+    console.print(table)
+
+
+def _variable(name: str, field: FieldInfo) -> str:
+    """The name in api.md: the last of several, else the setting's own with the prefix."""
+    choices = getattr(field.validation_alias, "choices", [])
+    return str(choices[-1]) if choices else f"HONE_{name.upper()}"
+
+
+def _masked(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return MASK if value.get_secret_value() else ""
+    return "" if value is None else PASSWORD_IN_URL.sub(rf"\1:{MASK}@", str(value))
 
 
 @app.command(name="serve")

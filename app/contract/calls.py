@@ -9,6 +9,7 @@ change of the limits allows.
 from dataclasses import dataclass, replace
 
 from app.contract.criteria import AUTO
+from app.contract.drafts import MOST_SECTIONS, sections_of
 from app.contract.parted_strategies import MultiPassStrategy, Stage, StepwiseStrategy
 from app.contract.planning import PlanExecuteStrategy
 from app.contract.reasoning_strategies import (
@@ -17,7 +18,6 @@ from app.contract.reasoning_strategies import (
     SelfConsistencyStrategy,
 )
 from app.contract.requests import RefinementRequest
-from app.contract.sections import MOST_SECTIONS, sections_of
 from app.contract.strategies import (
     AnyStrategy,
     BestOfNStrategy,

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from app.contract.model import Contract
+from app.contract import Contract
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 

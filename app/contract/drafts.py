@@ -2,6 +2,13 @@
 
 import hashlib
 import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.contract import Contract
+from app.contract.judgement import Span
 
 MAX_TEXT = 200_000
 """Characters of a draft at most."""
@@ -23,3 +30,83 @@ def draft_of(reply: str) -> str:
     if fenced and "```" not in fenced["body"]:
         return fenced["body"].strip("\n")
     return reply.strip()
+
+
+EditMode = Literal["full", "delta", "auto"]
+Edits = Annotated[
+    EditMode,
+    Field(
+        description="`full`: the reviser writes the whole text anew; `delta`: it answers with exact"
+        " search/replace edits, and writes the whole text only if they cannot be applied; `auto`:"
+        " edits for a draft that is long, and good enough that most of it stays."
+    ),
+]
+LockedText = Annotated[str, Field(min_length=1, max_length=20_000)]
+
+
+class EditsMade(Contract):
+    """What edits made of the draft that they were given."""
+
+    applied: int = Field(ge=1)
+    untouched: float = Field(
+        ge=0, le=1, description="Share of that draft's characters left as they were."
+    )
+
+
+class EditsReport(EditsMade):
+    """The same, with what was saved by not writing the whole text anew."""
+
+    output_tokens_saved: int | None = Field(
+        description="Tokens that the whole text would have cost at this reply's ratio of tokens to"
+        " bytes, less those spent; below 0 when edits cost more, null when usage is unknown."
+    )
+
+
+def lacking(text: str, locked: Sequence[str]) -> tuple[str, ...]:
+    """Return the locked texts that do not stand in a text, character for character and in order.
+
+    `locked` is in the order of the draft that it was taken from, as `in_order` gives it.
+    """
+    gone, at = [], 0
+    for it in locked:
+        found = text.find(it, at)
+        at = max(at, found)
+        if found < 0:
+            gone.append(it)
+    return tuple(gone)
+
+
+def in_order(draft: str | None, locked: Sequence[str]) -> tuple[str, ...]:
+    """Return locked texts in the order in which they stand in the draft."""
+    return tuple(sorted(locked, key=(draft or "").find))
+
+
+def locked_spans(text: str, locked: Sequence[str]) -> tuple[Span, ...]:
+    """Return where locked texts stand in a text, in order; those that overlap are one."""
+    found = sorted((text.find(it), text.find(it) + len(it)) for it in locked if it in text)
+    spans: list[Span] = []
+    for start, end in found:
+        if spans and start < spans[-1].end:
+            spans[-1] = Span(start=spans[-1].start, end=max(spans[-1].end, end))
+        else:
+            spans.append(Span(start=start, end=end))
+    return tuple(spans)
+
+
+HEADING = re.compile(r"(?m)^(?=#{1,6} )")
+ITEM = re.compile(r"(?m)^(?=(?:[-*+]|\d{1,3}[.)]) )")
+PARAGRAPH = re.compile(r"\n\s*\n")
+MOST_SECTIONS = 30
+
+
+def sections_of(text: str) -> tuple[str, ...]:
+    """Return the sections of a text in their order: by headings, top-level items or paragraphs.
+
+    The first way that gives at least two counts. More than `MOST_SECTIONS` are too small to be
+    written by themselves: the text is then one section.
+    """
+    for boundary in (HEADING, ITEM, PARAGRAPH):
+        found = tuple(part.strip() for part in boundary.split(text) if part.strip())
+        if 2 <= len(found) <= MOST_SECTIONS:
+            return found
+    return (text,)

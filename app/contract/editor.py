@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from app.contract.model import Contract
+from app.contract import Contract
 from app.contract.requests import QUALITY, Criterion
 
 EDITOR = "offline:editor"

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from app.contract.model import Contract
+from app.contract import Contract
 
 
 class FieldError(Contract):
@@ -107,3 +107,11 @@ class Unavailable(HoneError):
     """Redis cannot be reached."""
 
     code, status, title = "unavailable", 503, "The service is unavailable"
+
+
+class FieldConflict(ValueError):
+    """What does not fit; `pointer` (RFC 6901, from where it is raised) says what to change."""
+
+    def __init__(self, pointer: str, message: str) -> None:
+        super().__init__(message)
+        self.pointer = pointer

@@ -1,7 +1,4 @@
-"""The events of a journal: what each type carries.
-
-An event's name is past tense. The terminal ones carry the final snapshot, whole.
-"""
+"""How a model was drawn from several: what each had achieved, and what chance made of it."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -9,15 +6,34 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.contract.edits import EditsMade
-from app.contract.issues import IssueNote
-from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
+from app.contract import Contract
+from app.contract.drafts import EditsMade
+from app.contract.judgement import CriterionScore, Finding, IssueNote, Score, ScoreFrom, Usage
 from app.contract.limits import Limits
-from app.contract.model import Contract
 from app.contract.reviews import Paused, Reviewed
-from app.contract.selection import Draw
 from app.contract.snapshot import Best, Snapshot
 from app.contract.status import StopReason
+
+
+class Drawn(Contract):
+    """One candidate. The highest `sampled / mean_cost_usd` was picked."""
+
+    model: str
+    passed: int = Field(ge=0, description="Refinements that it was drawn for and that passed.")
+    ended: int = Field(ge=0, description="Those that succeeded or failed.")
+    mean_cost_usd: float = Field(
+        gt=0, description="Expected per refinement: what was observed, else by the price list."
+    )
+    sampled: float = Field(
+        ge=0, le=1, description="A share of passes, drawn from Beta(1 + passed, 1 + not passed)."
+    )
+
+
+class Draw(Contract):
+    """A draw by Thompson sampling (Thompson 1933, Biometrika 25; arXiv 1707.02038)."""
+
+    candidates: tuple[Drawn, ...]
+    picked: str
 
 
 class EventType(StrEnum):

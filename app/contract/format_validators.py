@@ -6,7 +6,7 @@ from pydantic import Field
 
 from app.contract.validator import Validator
 
-Dialect = Literal[
+SqlDialect = Literal[
     "athena", "bigquery", "clickhouse", "databricks", "doris", "drill", "druid", "duckdb", "hive",
     "materialize", "mysql", "oracle", "postgres", "presto", "redshift", "risingwave", "snowflake",
     "spark", "sqlite", "starrocks", "teradata", "trino", "tsql",
@@ -87,7 +87,7 @@ class SqlValidator(Validator):
     """
 
     kind: Literal["sql"]
-    dialect: Dialect = "postgres"
+    dialect: SqlDialect = "postgres"
     tables: dict[SqlName, Annotated[tuple[SqlName, ...], Field(max_length=1_000)]] | None = Field(
         None,
         max_length=500,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.contract.model import Contract
+from app.contract import Contract
 
 Score = Annotated[float, Field(ge=0, le=1)]
 ScoreFrom = Annotated[
@@ -101,3 +101,74 @@ class Usage(Contract):
             cost_usd=round((self.cost_usd or 0) + (other.cost_usd or 0), 9) if known else None,
             seconds=round(self.seconds + other.seconds, 6),
         )
+
+
+Side = Literal["earlier", "result"]
+Verdict = Literal["better", "worse", "tie", "undecided"]
+
+
+class Order(Contract):
+    """What was said when this text stood first, as A, and the other second, as B."""
+
+    first: Side
+    better: Side | Literal["tie"]
+    reason: str
+
+
+class Comparison(Contract):
+    """The result against an earlier draft. Judges favour a position (arXiv 2306.05685, 2305.17926):
+    a verdict counts only if it is the same when the texts change places.
+    """
+
+    against: str = Field(description="Path of the earlier draft.")
+    verdict: Annotated[
+        Verdict,
+        Field(
+            description="Of the result; `undecided` when the two orders disagree. A result that is"
+            " the earlier draft itself is a `tie`, and nobody is asked."
+        ),
+    ]
+    orders: tuple[Order, ...] = Field(description="Both orders; empty when nobody was asked.")
+
+
+class IssueState(StrEnum):
+    """An issue of a draft or of its parent; the line is that of parents, not of time."""
+
+    NEW = "new"
+    CARRIED = "carried"
+    RESOLVED = "resolved"
+    RETURNED = "returned"
+
+    @property
+    def is_open(self) -> bool:
+        """False when the draft does not have it any more."""
+        return self is not IssueState.RESOLVED
+
+
+class IssueNote(Contract):
+    """An issue as the journal has it: its words stand in the findings, once."""
+
+    id: str = Field(
+        description="`iterations/1#2`: found first in `iterations/1`, as the second finding there."
+    )
+    state: IssueState
+    finding: int | None = Field(
+        ge=0, description="Which of this iteration's findings it is, from 0; null when resolved."
+    )
+
+
+class Issue(Contract):
+    """Something wrong with a draft, or with its parent and mended since."""
+
+    id: str = Field(description="The same in every iteration of a line of revisions.")
+    state: IssueState = Field(
+        description="`new`; `carried`: the parent has it too; `resolved`: the parent has it and"
+        " this draft does not; `returned`: resolved earlier in this line, and there again."
+    )
+    kind: str
+    source: str
+    message: str
+    fix: str | None
+    quote: str | None
+    span: Span | None = Field(description="Where it is in this draft; null when resolved.")
+    since: str = Field(description="Path of the iteration where it was found first.")

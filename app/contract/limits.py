@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.contract.model import Contract
+from app.contract import Contract
 
 Threshold = Annotated[
     float, Field(ge=0, le=1, description="Score from which a draft is good enough.")

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from app.contract.model import Contract
+from app.contract import Contract
 
 ModelName = Annotated[
     str,
@@ -45,7 +45,7 @@ def _form(given: Any) -> str:
     return "choice" if isinstance(given, dict | ModelChoice) else "name"
 
 
-Role = Annotated[
+ModelSpec = Annotated[
     Annotated[ModelName, Tag("name")] | Annotated[ModelChoice, Tag("choice")], Discriminator(_form)
 ]
 """A model by its name, or with how to call it: what is wrong is said of the form that was given."""
@@ -54,8 +54,8 @@ Role = Annotated[
 class Models(Contract):
     """Which model plays which role; a role left out uses the server's default model."""
 
-    generator: Role | None = None
-    critic: Role | None = None
+    generator: ModelSpec | None = None
+    critic: ModelSpec | None = None
     select: Literal["auto"] | None = Field(
         None,
         description="`auto`: the generator is drawn among `candidates`, by what each has achieved"

@@ -1,10 +1,10 @@
 """What a server offers: strategies, validators and models, each with its JSON Schema."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
-from app.contract.model import Contract
+from app.contract import Contract
 from app.contract.providers import Band
 
 
@@ -48,3 +48,17 @@ class ModelList(Contract):
 
     default: str
     data: tuple[ModelOffer, ...]
+
+
+class Health(Contract):
+    """The process is up."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(Contract):
+    """Redis answers. A warning is no failure: what is submitted waits."""
+
+    status: Literal["ready"] = "ready"
+    workers: int = Field(ge=0, description="Workers that gave a sign of life lately.")
+    warnings: tuple[str, ...]

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.contract.endpoints import TimeoutS, Url
+from app.contract.tools import TimeoutS, Url
 from app.contract.validator import Validator
 
 

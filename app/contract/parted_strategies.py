@@ -5,9 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from app.contract import Contract
 from app.contract.criteria import Criterion
 from app.contract.limits import Threshold
-from app.contract.model import Contract
 
 Focus = Literal["structure", "content", "style", "facts", "format"]
 PartName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-z0-9][a-z0-9_-]*$")]

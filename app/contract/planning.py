@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.contract.model import Contract
+from app.contract import Contract
 
 
 class PlanExecuteStrategy(Contract):

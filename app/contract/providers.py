@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.contract.model import Contract
+from app.contract import Contract
 
 DATED = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 """The end of a snapshot's name, such as `gpt-5-mini-2025-08-07`; it costs what its model costs."""

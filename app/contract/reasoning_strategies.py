@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from app.contract import Contract
 from app.contract.answers import compile_answer
-from app.contract.model import Contract
 
 
 class ChainOfVerificationStrategy(Contract):

@@ -1,24 +1,31 @@
-"""What a client submits."""
+"""Further texts that are made of the result."""
 
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from app.contract import Contract
 from app.contract.chains import NotAChain, chain_of
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Name
-from app.contract.drafts import MAX_TEXT
-from app.contract.edits import Edits, LockedText
+from app.contract.critics import Critics
+from app.contract.drafts import MAX_TEXT, Edits, LockedText
+from app.contract.errors import FieldConflict
 from app.contract.judgement import OnFail
-from app.contract.judging import Critics
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
-from app.contract.misfit import Misfit
-from app.contract.model import Contract
 from app.contract.models import ModelChoice, ModelName, Models
-from app.contract.outputs import Output
+from app.contract.parted_strategies import Instructions, PartName
 from app.contract.reviews import ReviewPlan
 from app.contract.strategies import SIMPLE, AnyStrategy, IterativeStrategy
 from app.contract.tools import Tool
 from app.contract.validators import AnyValidator
+
+
+class Output(Contract):
+    """A text that is written from the final draft, such as the subject line of an e-mail."""
+
+    name: PartName
+    instructions: Annotated[Instructions, Field(min_length=1)]
+
 
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 MetadataValue = Annotated[str, Field(max_length=256)]
@@ -101,11 +108,13 @@ class RefinementRequest(Contract):
         if self.task is None and self.draft is None:
             raise ValueError("give a task, a draft, or both")
         if self.draft is None and self.strategy.kind == "critique":
-            raise Misfit("/draft", "the critique strategy judges a draft: give one in `draft`")
+            raise FieldConflict(
+                "/draft", "the critique strategy judges a draft: give one in `draft`"
+            )
         if self.draft is None and _starts_from_a_draft(self.strategy):
-            raise Misfit("/draft", "the first stage revises a draft: give one in `draft`")
+            raise FieldConflict("/draft", "the first stage revises a draft: give one in `draft`")
         if self.strategy.kind == "nested" and bool(self.strategy.parts) == bool(self.draft):
-            raise Misfit(
+            raise FieldConflict(
                 "/strategy/parts",
                 "nested refines either the sections of a `draft` or the given `parts`",
             )
@@ -115,42 +124,46 @@ class RefinementRequest(Contract):
     def _can_be_validated(self) -> Self:
         if self.strategy.kind == "self_correction":
             if all(it.on_fail is OnFail.WARN for it in self.validators):
-                raise Misfit(
+                raise FieldConflict(
                     "/validators",
                     "self_correction is driven by validators: give one that does not only warn",
                 )
             if self.criteria:
-                raise Misfit(
+                raise FieldConflict(
                     "/criteria",
                     "self_correction asks no critic: state in `task` what no validator can check",
                 )
             if self.critics != Critics():
-                raise Misfit("/critics", "self_correction asks no critic: leave `critics` out")
+                raise FieldConflict(
+                    "/critics", "self_correction asks no critic: leave `critics` out"
+                )
         return self
 
     @model_validator(mode="after")
     def _can_be_planned(self) -> Self:
         is_planned = self.strategy.kind == "plan_execute"
         if is_planned and self.task is None:
-            raise Misfit("/task", "plan_execute pursues a goal: state it in `task`")
+            raise FieldConflict("/task", "plan_execute pursues a goal: state it in `task`")
         if self.tools and not is_planned:
-            raise Misfit("/tools", "only the strategy plan_execute calls `tools`")
+            raise FieldConflict("/tools", "only the strategy plan_execute calls `tools`")
         return self
 
     @model_validator(mode="after")
     def _can_be_sampled(self) -> Self:
         if self.strategy.kind == "self_consistency":
             if self.draft is not None:
-                raise Misfit(
+                raise FieldConflict(
                     "/draft", "self_consistency answers a `task`: a draft is no sample of it"
                 )
             if self.criteria:
-                raise Misfit(
+                raise FieldConflict(
                     "/criteria",
                     "self_consistency counts answers and judges none: leave the criteria out",
                 )
             if self.critics != Critics():
-                raise Misfit("/critics", "self_consistency judges no answer: leave `critics` out")
+                raise FieldConflict(
+                    "/critics", "self_consistency judges no answer: leave `critics` out"
+                )
         return self
 
     @model_validator(mode="after")
@@ -159,7 +172,7 @@ class RefinementRequest(Contract):
             try:
                 chain_of(self.draft)
             except NotAChain as error:
-                raise Misfit(
+                raise FieldConflict(
                     "/draft", f"reasoning_revision revises numbered steps: {error}"
                 ) from None
         return self
@@ -168,7 +181,7 @@ class RefinementRequest(Contract):
     def _has_iterations_enough(self) -> Self:
         needed = _drawn_at_least(self.strategy)
         if self.max_iterations < needed:
-            raise Misfit(
+            raise FieldConflict(
                 "/max_iterations",
                 f"max_iterations counts every draft: {self.strategy.kind} needs at least {needed}"
                 " here",
@@ -178,11 +191,11 @@ class RefinementRequest(Contract):
     @model_validator(mode="after")
     def _locked_text_stands_in_the_draft(self) -> Self:
         if self.locked and self.draft is None:
-            raise Misfit("/draft", "`locked` names texts of a draft: give one in `draft`")
+            raise FieldConflict("/draft", "`locked` names texts of a draft: give one in `draft`")
         for index, text in enumerate(self.locked):
             found = (self.draft or "").count(text)
             if found != 1:
-                raise Misfit(
+                raise FieldConflict(
                     f"/locked/{index}",
                     f"this text stands in the draft {found} times: give words that stand in it"
                     " exactly once, character for character",
@@ -193,7 +206,7 @@ class RefinementRequest(Contract):
     def _context_fits(self) -> Self:
         total = sum(len(document.text) for document in self.context)
         if total > MAX_CONTEXT:
-            raise Misfit(
+            raise FieldConflict(
                 "/context", f"context has {total} characters; at most {MAX_CONTEXT} are allowed"
             )
         return self
@@ -207,7 +220,7 @@ class RefinementRequest(Contract):
             ("outputs", [output.name for output in self.outputs]),
         ):
             if len(set(names)) < len(names):
-                raise Misfit(f"/{field.split()[0]}", f"two {field} have the same name")
+                raise FieldConflict(f"/{field.split()[0]}", f"two {field} have the same name")
         return self
 
     def judged_on(self) -> tuple[Criterion, ...]:
@@ -238,3 +251,22 @@ class RefinementRequest(Contract):
 def _starts_from_a_draft(strategy: AnyStrategy) -> bool:
     body = strategy.body if strategy.kind == "nested" else strategy
     return body.kind == "stepwise" and body.stages[0].mode == "revise"
+
+
+class Continuation(Contract):
+    """What is different from the request of the refinement that is continued; the rest is kept."""
+
+    threshold: Threshold | None = None
+    max_iterations: MaxIterations | None = None
+    stop: Stop | None = None
+    metadata: dict[MetadataKey, MetadataValue] | None = Field(
+        None, max_length=16, json_schema_extra={"additionalProperties": False}
+    )
+    strategy: AnyStrategy | None = None
+    models: Models | None = None
+    review: ReviewPlan | None = Field(None, description="An explicit `null` asks for no review.")
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields of a request that it replaces, by name."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return {name: it for name, it in given.items() if it is not None or name == "review"}

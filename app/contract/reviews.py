@@ -8,9 +8,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from app.contract import Contract
 from app.contract.drafts import MAX_TEXT
 from app.contract.judgement import Score
-from app.contract.model import Contract
 
 ReviewWhen = Literal["each_iteration", "before_completion"]
 OnTimeout = Literal["approve", "reject", "finish"]
@@ -42,7 +42,7 @@ class ReviewPlan(Contract):
     )
 
 
-class Review(Contract):
+class ReviewDecision(Contract):
     """A person's word about the draft under review."""
 
     action: ReviewAction

@@ -5,11 +5,17 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from app.contract.comparisons import Comparison
-from app.contract.edits import EditsReport
-from app.contract.issues import Issue
-from app.contract.judgement import CriterionScore, Finding, Score, ScoreFrom, Usage
-from app.contract.model import Contract
+from app.contract import Contract
+from app.contract.drafts import EditsReport
+from app.contract.judgement import (
+    Comparison,
+    CriterionScore,
+    Finding,
+    Issue,
+    Score,
+    ScoreFrom,
+    Usage,
+)
 from app.contract.reviews import PendingReview
 from app.contract.status import Status, StopReason
 

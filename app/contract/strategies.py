@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from app.contract import Contract
 from app.contract.criteria import Criterion
-from app.contract.model import Contract
 from app.contract.parted_strategies import (
     PARTED,
     Instructions,

@@ -9,11 +9,11 @@ from app.contract.validator import Validator
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Unit = Literal["characters", "words", "sentences"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
-Measure = Literal["reading_ease", "grade", "sentence_words"]
-MEASURES: tuple[Measure, ...] = get_args(Measure)
+ReadabilityMeasure = Literal["reading_ease", "grade", "sentence_words"]
+MEASURES: tuple[ReadabilityMeasure, ...] = get_args(ReadabilityMeasure)
 Ease = Annotated[float, Field(ge=-500, le=130)]
 Grade = Annotated[float, Field(ge=-5, le=100)]
-Mean = Annotated[float, Field(gt=0, le=1_000)]
+MeanWords = Annotated[float, Field(gt=0, le=1_000)]
 Texts = tuple[Annotated[str, Field(min_length=1, max_length=2_000)], ...]
 
 
@@ -89,8 +89,8 @@ class ReadabilityValidator(Validator):
     max_reading_ease: Ease | None = None
     min_grade: Grade | None = None
     max_grade: Grade | None = None
-    min_sentence_words: Mean | None = None
-    max_sentence_words: Mean | None = None
+    min_sentence_words: MeanWords | None = None
+    max_sentence_words: MeanWords | None = None
 
     @model_validator(mode="after")
     def _bounds_can_be_met(self) -> Self:
@@ -102,7 +102,7 @@ class ReadabilityValidator(Validator):
                 raise ValueError(f"min_{measure} is greater than max_{measure}")
         return self
 
-    def bounds(self, measure: Measure) -> tuple[float | None, float | None]:
+    def bounds(self, measure: ReadabilityMeasure) -> tuple[float | None, float | None]:
         """Return the least and the most of a measure that are allowed; `None` is no bound."""
         return getattr(self, f"min_{measure}"), getattr(self, f"max_{measure}")
 

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
+from app.contract import Contract
 from app.contract.judgement import OnFail
-from app.contract.model import Contract
 
 
 class Validator(Contract):

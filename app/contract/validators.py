@@ -14,20 +14,15 @@ from app.contract.format_validators import (
     XmlValidator,
     YamlValidator,
 )
-from app.contract.outside_validators import (
-    HttpValidator,
-    PythonTestsValidator,
-)
-from app.contract.source_validators import (
-    CitationsValidator,
-)
+from app.contract.outside_validators import HttpValidator, PythonTestsValidator
+from app.contract.source_validators import CitationsValidator
 from app.contract.text_validators import (
     MEASURES,
     UNITS,
     ContainsValidator,
     ExcludesValidator,
     LengthValidator,
-    Measure,
+    ReadabilityMeasure,
     ReadabilityValidator,
     RegexValidator,
     SpellingValidator,
@@ -68,9 +63,9 @@ __all__ = [
     "JsonValidator",
     "LengthValidator",
     "MarkdownValidator",
-    "Measure",
     "PythonTestsValidator",
     "PythonValidator",
+    "ReadabilityMeasure",
     "ReadabilityValidator",
     "RegexValidator",
     "SpellingValidator",

@@ -1,20 +1,91 @@
-"""What is decided before a refinement is stored.
-
-A request that could not end well is refused while its client is still there to change it.
-"""
+"""Where in a request the model of a role, or of a panel's critic, was named."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
 from app.contract.budget import first_judgement, least_tokens
-from app.contract.editor import EDITOR
+from app.contract.criteria import AUTO
+from app.contract.critics import CRITIC, PanelMember
+from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.patterns import check_validators
 from app.contract.providers import cost_usd
-from app.contract.requests import ModelChoice, RefinementRequest
-from app.service.casting import NEEDING_LANGUAGE, ROLES, Casting, Choices, playing
-from app.service.judges import unfit_for_a_checklist, unfit_judges
-from app.service.pointers import pointer_of, pointer_of_fallback
+from app.contract.requests import ModelChoice, ModelName, RefinementRequest
+from app.service.model_roles import NEEDING_LANGUAGE, ROLES, Choices, ModelRoles, playing
+from app.settings import Settings
+
+
+def pointer_of(request: RefinementRequest, seat: str) -> str:
+    """Return the JSON Pointer of the model's name; `/models` when the server's default plays."""
+    at, named = _named_at(request, seat)
+    if named is None:
+        return "/models"
+    return f"{at}/model" if isinstance(named, ModelChoice) else at
+
+
+def pointer_of_fallback(request: RefinementRequest, seat: str, index: int) -> str:
+    """Return the JSON Pointer of the name of a model that stands in."""
+    at, _ = _named_at(request, seat)
+    return f"{at}/fallbacks/{index}"
+
+
+def _named_at(request: RefinementRequest, seat: str) -> tuple[str, ModelName | ModelChoice | None]:
+    """Return where a choice stands, and the choice; a critic that names none has the role's."""
+    member = _member(request, seat)
+    if member is not None and member[1].model is not None:
+        return f"/critics/panel/{member[0]}/model", member[1].model
+    role = CRITIC if member is not None else seat
+    return f"/models/{role}", getattr(request.models, role)
+
+
+def _member(request: RefinementRequest, seat: str) -> tuple[int, PanelMember] | None:
+    panel = enumerate(request.critics.panel)
+    return next((it for it in panel if it[1].seat == seat), None)
+
+
+def unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Iterator[FieldError]:
+    """Give what is wrong where the editor is a critic; `models` is who plays, by role."""
+    judging = [key for key in request.critics.seats() if models.get(key) == EDITOR]
+    if judging and not all(any(map(measure_for, rubric)) for rubric in request.rubrics()):
+        yield FieldError(
+            pointer="/criteria",
+            detail=f"{EDITOR} can measure none of these criteria: ask for clarity, conciseness,"
+            " spelling or the like, or name a language model as critic, in models.critic or in"
+            " critics.panel",
+        )
+    for index, member in enumerate(request.critics.panel):
+        if member.seat in judging and (member.perspective or member.adversarial):
+            yield FieldError(
+                pointer=f"/critics/panel/{index}",
+                detail=f"{EDITOR} counts words and plays no part: leave out perspective and"
+                " adversarial, or name a language model in `model`",
+            )
+
+
+def unfit_for_a_checklist(
+    request: RefinementRequest, choices: Mapping[str, ModelChoice]
+) -> Iterator[FieldError]:
+    """Give what is wrong where the editor would judge on criteria that another model lists."""
+    if request.criteria != AUTO or set(choices[CRITIC].names()) == {EDITOR}:
+        return
+    for seat in dict.fromkeys((CRITIC, *request.critics.seats())):
+        if EDITOR in choices[seat].names():
+            yield FieldError(
+                pointer=pointer_of(request, seat),
+                detail=f"{EDITOR} may be unable to measure what a language model puts on the"
+                " checklist: let it play all critics or none, or give the criteria yourself",
+            )
+
+
+def switched_off(settings: Settings) -> Mapping[str, str]:
+    """Return the kinds that a request cannot name here, each with what would have to be set."""
+    reasons = {}
+    if not settings.python_tests:
+        reasons["python_tests"] = "this server runs no tests: its HONE_PYTHON_TESTS is off"
+    if not settings.secret_key:
+        reasons["http"] = "this server calls no endpoints: its HONE_SECRET_KEY is not set"
+    return reasons
+
 
 COMPILE_S = 2.0
 """Seconds that the patterns and schemas of one request may take to compile."""
@@ -23,13 +94,13 @@ COMPILE_S = 2.0
 class Admission:
     """Admits what the models of a cast can do; validators that are `off` have a reason each."""
 
-    def __init__(self, casting: Casting, off: Mapping[str, str]) -> None:
-        self.casting = casting
+    def __init__(self, model_roles: ModelRoles, off: Mapping[str, str]) -> None:
+        self.model_roles = model_roles
         self._off = off
 
     async def admit(self, request: RefinementRequest) -> Choices:
         """Return the model of every role, or raise InvalidRequest with all that is wrong."""
-        choices = self.casting.choices(request)
+        choices = self.model_roles.choices(request)
         errors = tuple(dict.fromkeys(self._errors(request, choices))) or await _compiled(request)
         if errors:
             raise InvalidRequest(errors[0].detail, errors=errors)
@@ -62,10 +133,10 @@ class Admission:
 
     def _uncallable(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
         for role, choice in _named(request, choices).items():
-            if why_not := self.casting.why_not(choice.model):
+            if why_not := self.model_roles.why_not(choice.model):
                 yield FieldError(pointer=pointer_of(request, role), detail=why_not)
         for pointer, _, stand_in in _stand_ins(request, choices):
-            if why_not := self.casting.why_not(stand_in.model):
+            if why_not := self.model_roles.why_not(stand_in.model):
                 yield FieldError(pointer=pointer, detail=why_not)
 
 

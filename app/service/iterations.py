@@ -1,15 +1,49 @@
-"""Iterations as a view of the journal: what was judged, with the text that was judged."""
+"""Issues as a view of the journal, which has their words once, in the findings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from app.contract.drafts import draft_of, sha256_of
-from app.contract.edits import EditsReport
+from app.contract.drafts import EditsReport, draft_of, sha256_of
 from app.contract.errors import NotFound
 from app.contract.events import Event, IterationCompleted, StepCompleted, StepFailed, TextReply
-from app.contract.judgement import Usage
+from app.contract.judgement import Finding, Issue, IssueNote, Usage
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Iteration
-from app.service.issues import Words, issues_of, words_of
+
+IssueWording = Mapping[tuple[str | None, str], Finding]
+"""By the path of an iteration and the id of an issue."""
+
+
+def words_of(judged: Sequence[IterationCompleted]) -> IssueWording:
+    """Return how every iteration words the issues that it has."""
+    return {
+        (one.path, note.id): one.findings[note.finding]
+        for one in judged
+        for note in one.issues
+        if note.finding is not None
+    }
+
+
+def issues_of(judged: IterationCompleted, words: IssueWording) -> tuple[Issue, ...]:
+    """Return the issues of an iteration; what it resolved is in the words of its parent."""
+    return tuple(
+        _issue(note, words[judged.path if note.state.is_open else judged.parent, note.id])
+        for note in judged.issues
+    )
+
+
+def _issue(note: IssueNote, found: Finding) -> Issue:
+    return Issue(
+        id=note.id,
+        state=note.state,
+        kind=found.kind,
+        source=found.source,
+        message=found.message,
+        fix=found.fix,
+        quote=found.quote,
+        span=found.span if note.state.is_open else None,
+        since=note.id.rpartition("#")[0],
+    )
+
 
 WRITERS = ("draft", "revise")
 """Steps whose reply is the draft of their iteration."""
@@ -52,7 +86,7 @@ def _iteration(
     judged: IterationCompleted,
     steps: Sequence[StepCompleted | StepFailed],
     request: RefinementRequest,
-    words: Words,
+    words: IssueWording,
 ) -> Iteration:
     own = [step for step in steps if step.key.startswith(f"{judged.path}/")]
     writing = [step for step in own if _writes(judged.path, step)]

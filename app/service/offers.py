@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from inspect import cleandoc
 from typing import Any, get_args
 
-from app.contract.model import Contract
+from app.contract import Contract
 from app.contract.offers import ModelList, ModelOffer, Offer, OfferList, PricedModel
 from app.contract.providers import Provider, price_list
 from app.contract.requests import ModelChoice
 from app.contract.strategies import AnyStrategy
 from app.contract.validators import AnyValidator
-from app.service.casting import Casting
+from app.service.model_roles import ModelRoles
 
 
 def strategies() -> OfferList:
@@ -23,14 +23,14 @@ def validators() -> OfferList:
     return OfferList(data=tuple(map(_offer, _members(AnyValidator))))
 
 
-def models(casting: Casting) -> ModelList:
+def models(model_roles: ModelRoles) -> ModelList:
     """Return every provider, what it lacks, and the models whose price is known."""
-    offers = tuple(_models_of(provider, casting) for provider in casting.providers())
-    return ModelList(default=casting.default.model, data=offers)
+    offers = tuple(_models_of(provider, model_roles) for provider in model_roles.providers())
+    return ModelList(default=model_roles.default.model, data=offers)
 
 
-def _models_of(provider: Provider, casting: Casting) -> ModelOffer:
-    missing = casting.missing(provider)
+def _models_of(provider: Provider, model_roles: ModelRoles) -> ModelOffer:
+    missing = model_roles.missing(provider)
     priced = (
         PricedModel(model=model, bands=price.bands)
         for model, price in price_list().models.items()

@@ -1,31 +1,95 @@
-"""What the API can do, without HTTP."""
+"""What a reviewer cannot ask of a refinement, however it stands."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Container, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
+from typing import Any
 
-from app.contract.continuation import Continuation
+from pydantic import ValidationError
+
+from app.contract.drafts import in_order, lacking
+from app.contract.editor import EDITOR
+from app.contract.errors import Conflict, FieldError, InvalidRequest
 from app.contract.events import Event, Queued
 from app.contract.limits import Limits, LimitsChange
-from app.contract.offers import ModelList
-from app.contract.readiness import Readiness
-from app.contract.requests import RefinementRequest
-from app.contract.reviews import Review
+from app.contract.offers import ModelList, Readiness
+from app.contract.requests import Continuation, RefinementRequest
+from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, Snapshot, SnapshotPage
 from app.contract.status import TERMINAL, Status
+from app.contract.strategies import IterativeStrategy
 from app.service import offers
 from app.service.admission import Admission
-from app.service.casting import playing
-from app.service.continuing import continued
 from app.service.diffs import diff_of
 from app.service.iterations import iterations_of, numbered, within
+from app.service.model_roles import playing
 from app.service.report import ReportFormat, report_of, story_of
-from app.service.reviewing import require_heeded, require_locked
-from app.service.selecting import Selection
+from app.service.selection import Selection
 from app.service.watching import Events, News, Watching
 from app.store import NewRefinement, Store, StoredEvent
+
+
+def require_heeded(review: ReviewDecision, queued: Queued) -> None:
+    """Return when somebody can do what is asked, else raise InvalidRequest."""
+    is_asked = review.action == "revise" and review.feedback is not None
+    if is_asked and queued.models.get("generator") == EDITOR:
+        detail = (
+            f"{EDITOR} knows its rules and follows no words: let it revise without feedback,"
+            " or replace the draft with your own"
+        )
+        raise InvalidRequest(detail, errors=(FieldError(pointer="/feedback", detail=detail),))
+
+
+def require_locked(review: ReviewDecision, request: RefinementRequest) -> None:
+    """Return when a reviewer's own draft keeps every locked text, else raise InvalidRequest."""
+    if gone := lacking(review.draft or "", in_order(request.draft, request.locked)):
+        detail = f"locked text may not be changed, and is not in its place here: {gone[0][:200]}"
+        raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))
+
+
+ITERATIVE = IterativeStrategy(kind="iterative")
+
+
+def continued(
+    request: RefinementRequest, parent: Snapshot, continuation: Continuation
+) -> RefinementRequest:
+    """Return the request of `parent` with its best draft as the draft, and what was replaced.
+
+    A strategy that cannot start from that draft gives way to `iterative` unless one is named, and
+    only `plan_execute` takes `tools` along. Raises Conflict when there is no result yet, and
+    InvalidRequest for what does not go together.
+    """
+    if not parent.status.is_terminal:
+        raise Conflict(f"{parent.id} has not ended: PATCH changes its limits while it goes on")
+    if parent.result is None:
+        raise Conflict(f"{parent.id} has no result to start from")
+    changes = {"draft": parent.result.draft, **continuation.changes()}
+    if continuation.strategy is None and not _can_start_from(parent.result.draft, request):
+        changes["strategy"] = ITERATIVE
+    if changes.get("strategy", request.strategy).kind != "plan_execute":
+        changes["tools"] = ()
+    try:
+        return _changed(request, changes)
+    except ValidationError as invalid:
+        detail = invalid.errors()[0]["msg"].removeprefix("Value error, ")
+        raise InvalidRequest(detail, errors=(FieldError(pointer="", detail=detail),)) from None
+
+
+def _can_start_from(draft: str, request: RefinementRequest) -> bool:
+    try:
+        _changed(request, {"draft": draft})
+    except ValidationError:
+        return False
+    return True
+
+
+def _changed(request: RefinementRequest, changes: dict[str, Any]) -> RefinementRequest:
+    """Return a copy that is checked like a request that comes in."""
+    wanted = request.model_copy(update=changes)
+    return RefinementRequest.model_validate_json(wanted.model_dump_json(by_alias=True))
+
 
 PAGE = 1_000
 STANDING = TERMINAL | {Status.PAUSED}
@@ -201,7 +265,7 @@ class Service:
         return await self._store.finish(tenant, refinement_id)
 
     async def review(
-        self, tenant: str, refinement_id: str, review: Review, key: str | None
+        self, tenant: str, refinement_id: str, review: ReviewDecision, key: str | None
     ) -> Snapshot:
         """Let it go on with a reviewer's word; Conflict unless this review is pending.
 
@@ -227,7 +291,7 @@ class Service:
 
     def models(self) -> ModelList:
         """Return the providers of models, and what each lacks."""
-        return offers.models(self._admission.casting)
+        return offers.models(self._admission.model_roles)
 
     async def readiness(self) -> Readiness:
         """Return how ready it is; Unavailable when Redis cannot be reached."""

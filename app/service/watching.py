@@ -1,13 +1,46 @@
-"""Following a refinement: until something changes, until it has ended, or event by event."""
+"""Whether this process still serves, and waiting that ends when it no longer does."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Container
 from dataclasses import dataclass
 
 from app.contract.errors import MalformedHeader, RefinementNotFound, Unavailable
 from app.contract.snapshot import Snapshot
-from app.service.doors import Doors
-from app.store import Store, StoredEvent, Wakeups
+from app.store import ChangeSignal, Store, StoredEvent, Wakeups
+
+
+class Shutdown:
+    """Open until `close`; whoever waits for news of a refinement stops waiting then."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Timeout] = set()
+        self._open = True
+
+    @property
+    def are_open(self) -> bool:
+        return self._open
+
+    def close(self) -> None:
+        """Serve nobody longer than needed. To be called on the event loop; again is harmless."""
+        self._open = False
+        for scope in self._waiting:
+            scope.reschedule(0)  # long past: at once
+
+    async def news(self, changed: ChangeSignal, timeout_s: float) -> bool:
+        """Return True when something changed, False after `timeout_s` or when the doors close."""
+        if not self._open or timeout_s <= 0:
+            return False
+        scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                self._waiting.add(scope)
+                return await changed.wait(timeout_s)
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(scope)
+
 
 LOOK_S = 15.0
 """Seconds after which a watcher looks by itself: a wake-up can be missed."""
@@ -29,10 +62,10 @@ class News:
 class Watching:
     """Watches on behalf of clients. A watcher holds no connection to Redis."""
 
-    def __init__(self, store: Store, wakeups: Wakeups, doors: Doors) -> None:
+    def __init__(self, store: Store, wakeups: Wakeups, shutdown: Shutdown) -> None:
         self._store = store
         self._wakeups = wakeups
-        self._doors = doors
+        self._shutdown = shutdown
 
     async def until(
         self, tenant: str, refinement_id: str, done: Callable[[Snapshot], bool], wait_s: float
@@ -45,9 +78,9 @@ class Watching:
             while True:
                 snapshot = await self._store.snapshot(tenant, refinement_id)
                 left_s = deadline - time.monotonic()
-                if done(snapshot) or left_s <= 0 or not self._doors.are_open:
+                if done(snapshot) or left_s <= 0 or not self._shutdown.are_open:
                     return snapshot
-                await self._doors.news(changed, min(left_s, LOOK_S))
+                await self._shutdown.news(changed, min(left_s, LOOK_S))
 
     async def news(
         self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
@@ -98,9 +131,9 @@ class Watching:
                     if more[-1].type.is_terminal:
                         return
                     after = more[-1].number
-                if len(more) < BATCH and not await self._doors.news(changed, LOOK_S):
+                if len(more) < BATCH and not await self._shutdown.news(changed, LOOK_S):
                     yield ()
-                if not self._doors.are_open:
+                if not self._shutdown.are_open:
                     return
                 more = await self._more(tenant, refinement_id, after)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
-from app.store.scripts import Script
+from app.store.scripts import LuaScript
 
 # Requests in one pipeline at most. Those of a large batch all wait for the last of them: with 500
 # refinements in flight batches of 512 made waves, and every step wait 70 ms longer than with 64.
@@ -20,7 +20,7 @@ BATCH = 64
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    script: Script
+    script: LuaScript
     args: tuple[str | bytes | int, ...]
     answer: asyncio.Future[object]
 
@@ -33,7 +33,7 @@ class Committer:
         self._waiting: deque[_Request] = deque()
         self._sender: asyncio.Task[None] | None = None
 
-    async def run(self, script: Script, *args: str | bytes | int) -> object:
+    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
         """Return the script's answer, or raise what Redis or the connection answered.
 
         After a connection error, and after a cancellation, the script may or may not have run.
@@ -85,6 +85,6 @@ class Committer:
             answers: list[object] = await pipeline.execute(raise_on_error=False)
             return answers
 
-    async def _load(self, scripts: set[Script]) -> None:
+    async def _load(self, scripts: set[LuaScript]) -> None:
         for script in scripts:
             await self._client.script_load(script.text)

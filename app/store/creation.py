@@ -13,7 +13,7 @@ from ulid import ULID
 from app.contract.errors import IdempotencyMismatch, Overloaded
 from app.store import keys
 from app.store.codec import encode_limits, encode_metadata, encode_queued, encode_submitted
-from app.store.posting import Queue
+from app.store.enqueue import Queue
 from app.store.scripts import CREATE
 from app.store.state import Created, NewRefinement, Submitted
 
@@ -22,7 +22,7 @@ FULL = 0.8  # the share of maxmemory from which new work is refused
 RETRY_AFTER_S = 5
 MEASURED_FOR_S = 1.0  # how old a measurement of the memory may be
 
-Args = tuple[str | bytes | int, ...]
+ScriptArguments = tuple[str | bytes | int, ...]
 
 
 class Creation:
@@ -72,7 +72,7 @@ class Creation:
         refinement_id: str,
         new: NewRefinement,
         record: str | None,
-        args: Args,
+        args: ScriptArguments,
     ) -> Created:
         if record is not None:
             pipeline.watch(record)  # type: ignore[no-untyped-call]
@@ -99,12 +99,12 @@ class Creation:
                 retry_after_s=RETRY_AFTER_S,
             )
 
-    def _args(self, refinement_id: str, new: NewRefinement, record: str | None) -> Args:
+    def _args(self, refinement_id: str, new: NewRefinement, record: str | None) -> ScriptArguments:
         request, models = encode_submitted(Submitted(new.request, new.models))
-        remembered: Args = ("", 0)
+        remembered: ScriptArguments = ("", 0)
         if record is not None:
             remembered = (f"{new.body_sha256} {refinement_id}", REMEMBERED_S)
-        fields: Args = (
+        fields: ScriptArguments = (
             "strategy",
             new.request.strategy.kind,
             "limits",

@@ -15,7 +15,7 @@ from app.contract.errors import MalformedHeader
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.store import keys
-from app.store.rendering import snapshot_json
+from app.store.codec import snapshot_json
 
 CHUNK = 500  # ids looked at in one round trip
 CHUNKS = 40  # round trips for one page at most; after that a page may be shorter than asked for

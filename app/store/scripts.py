@@ -23,7 +23,7 @@ END = {
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class LuaScript:
     """One script and the SHA-1 by which Redis knows it."""
 
     name: str
@@ -48,9 +48,9 @@ def _tables() -> Iterable[str]:
 _HEAD = "\n".join([*_tables(), (DIRECTORY / "prelude.lua").read_text()])
 
 
-def _load(name: str) -> Script:
+def _load(name: str) -> LuaScript:
     text = _HEAD + (DIRECTORY / f"{name}.lua").read_text()
-    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return LuaScript(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 SCRIPTS = {
@@ -78,7 +78,7 @@ TAKE_DUE = SCRIPTS["take_due"]
 WORKERS = SCRIPTS["workers"]
 
 
-async def run(client: Redis, script: Script, *args: str | bytes | int) -> Any:
+async def run(client: Redis, script: LuaScript, *args: str | bytes | int) -> Any:
     """Return the answer of a script, giving Redis its text when it does not have it."""
     try:
         return await client.evalsha(script.sha, 0, *args)

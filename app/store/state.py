@@ -7,10 +7,10 @@ StaleLimits   an append relied on limits that a PATCH has replaced; nothing was 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.contract import Contract
 from app.contract.events import EventType, Queued
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
-from app.contract.model import Contract
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason

@@ -1,17 +1,41 @@
-"""One pub/sub connection per API process wakes whoever watches a refinement that changed."""
+"""Listening to a channel for ever."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Self
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from app.store import keys
-from app.store.channel import messages
+
+AGAIN_S = 0.5  # pause between two attempts to connect
+
+_log = logging.getLogger(__name__)
 
 
-class Changed:
+async def messages(client: Redis, channel: str) -> AsyncIterator[str | None]:
+    """Yield every message, and None after each time that messages may have been missed.
+
+    The first None comes once the subscription stands. Connects again for as long as it takes.
+    """
+    while True:
+        try:
+            async with client.pubsub() as pubsub:
+                await pubsub.subscribe(channel)
+                async for message in pubsub.listen():
+                    if message["type"] == "subscribe":  # again after each reconnection
+                        yield None
+                    elif message["type"] == "message":
+                        yield message["data"].decode()
+        except (RedisError, OSError) as error:
+            _log.warning("listening to %s again: %s", channel, error)
+        await asyncio.sleep(AGAIN_S)
+
+
+class ChangeSignal:
     """Whether something happened since the last `wait`."""
 
     def __init__(self) -> None:
@@ -40,7 +64,7 @@ class Wakeups:
 
     def __init__(self, listener: Redis) -> None:
         self._listener = listener
-        self._watchers: dict[str, set[Changed]] = {}
+        self._watchers: dict[str, set[ChangeSignal]] = {}
         self._listening: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -55,9 +79,9 @@ class Wakeups:
         await asyncio.wait([self._listening])
 
     @asynccontextmanager
-    async def watch(self, refinement_id: str) -> AsyncIterator[Changed]:
+    async def watch(self, refinement_id: str) -> AsyncIterator[ChangeSignal]:
         """Tell the caller when the refinement changes, for as long as the context is open."""
-        changed = Changed()
+        changed = ChangeSignal()
         self._watchers.setdefault(refinement_id, set()).add(changed)
         try:
             yield changed
@@ -76,6 +100,6 @@ class Wakeups:
                 _wake(self._watchers.get(refinement_id, ()))
 
 
-def _wake(watchers: Iterable[Changed]) -> None:
+def _wake(watchers: Iterable[ChangeSignal]) -> None:
     for changed in watchers:
         changed.set()

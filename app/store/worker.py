@@ -8,14 +8,20 @@ from redis.asyncio import Redis
 from app.contract.errors import RefinementNotFound
 from app.contract.events import Event
 from app.store import keys
-from app.store.appending import Journal
-from app.store.channel import messages
-from app.store.codec import decode_models, decode_request, decode_state
+from app.store.codec import (
+    decode_models,
+    decode_request,
+    decode_state,
+    decoded_event,
+    has_ended,
+    paired,
+)
 from app.store.committer import Committer
-from app.store.posting import Postman
-from app.store.rendering import decoded_event, has_ended, paired
+from app.store.enqueue import Enqueuer
+from app.store.journal import Journal
 from app.store.scripts import CLAIM, HAND_BACK, LOAD, RENEW, TAKE_DUE, run
 from app.store.state import Claimed, Fenced, Job, Submitted
+from app.store.wakeups import messages
 
 ATTEMPTS = 3
 TAKEN = 100  # what one run of the script looks at
@@ -25,11 +31,11 @@ class WorkerStore:
     """What a worker may do. Redis errors reach the caller as redis-py raises them."""
 
     def __init__(
-        self, client: Redis, listener: Redis, postman: Postman, *, name: str, lease_ms: int
+        self, client: Redis, listener: Redis, enqueuer: Enqueuer, *, name: str, lease_ms: int
     ) -> None:
         self._client = client
         self._listener = listener
-        self._postman = postman
+        self._enqueuer = enqueuer
         self._name = name
         self._lease_ms = lease_ms
         self._committer = Committer(client)
@@ -120,7 +126,7 @@ class WorkerStore:
 
     async def post(self, jobs: Sequence[Job]) -> None:
         """Put jobs into the RQ queue; one that is posted twice does no harm."""
-        await self._postman.post(jobs)
+        await self._enqueuer.post(jobs)
 
     async def recover(self, include_queued: bool) -> int:
         """End, sweep or enqueue everything that is due; return how many were enqueued.

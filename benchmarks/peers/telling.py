@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.loop import Ask
+from benchmarks.loop import AskModel
 
 
 def say(**facts: Any) -> None:
@@ -19,11 +19,12 @@ def say(**facts: Any) -> None:
 
 async def told() -> str:
     """Wait for a word of the harness."""
-    return (await asyncio.to_thread(sys.stdin.readline)).strip()
+    line: str = await asyncio.to_thread(sys.stdin.readline)
+    return line.strip()
 
 
 @asynccontextmanager
-async def model_calls(model_url: str) -> AsyncIterator[Ask]:
+async def model_calls(model_url: str) -> AsyncIterator[AskModel]:
     """The fastest reasonable client: aiohttp without limits, cookies and redirects."""
     headers = {"Content-Type": "application/json", "Authorization": "Bearer key"}
     url = f"{model_url}/chat/completions"

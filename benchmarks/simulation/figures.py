@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from app.contract.requests import RefinementRequest
-from benchmarks.simulation.policies import Result, hone, naive
+from benchmarks.simulation.policies import PolicyResult, hone, naive
 from benchmarks.simulation.world import Critic, Reviser, World
 
 TUNING = range(500)
@@ -42,7 +42,7 @@ class Mean:
 class Arm:
     """One policy's results, seed by seed."""
 
-    results: Sequence[Result]
+    results: Sequence[PolicyResult]
 
     @property
     def quality(self) -> float:

@@ -7,14 +7,14 @@ from typing import Any
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from benchmarks.simulation.world import World, quality_of
-from workers.engine.briefs import Judge, Revise, Write
 from workers.engine.moves import Ask, Judged, Move
+from workers.engine.prompt_requests import Judge, Revise, Write
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 
 
 @dataclass(frozen=True)
-class Result:
+class PolicyResult:
     """What a policy returned: the text's true quality, the score it claims, and what was spent."""
 
     quality: float
@@ -23,7 +23,7 @@ class Result:
     judged: int
 
 
-def naive(world: World, threshold: float, cap: int) -> Result:
+def naive(world: World, threshold: float, cap: int) -> PolicyResult:
     """Revise the last draft until a score reaches the threshold; return the last draft.
 
     `cap` drafts are written and judged at most.
@@ -35,10 +35,10 @@ def naive(world: World, threshold: float, cap: int) -> Result:
         number += 1
         text = world.revise(f"iterations/{number}/revise", text)
         score = world.score(f"iterations/{number}/critique", text)
-    return Result(quality_of(text), score, calls=2 * number, judged=number)
+    return PolicyResult(quality_of(text), score, calls=2 * number, judged=number)
 
 
-def hone(world: World, request: RefinementRequest) -> Result:
+def hone(world: World, request: RefinementRequest) -> PolicyResult:
     """Play the strategy that the request names, exactly as shipped."""
     strategy, limits = strategy_for(request), request.limits()
     calls, judged, reply = 0, 0, None
@@ -48,7 +48,7 @@ def hone(world: World, request: RefinementRequest) -> Result:
         except StopIteration as done:
             outcome: Outcome = done.value
             scored = outcome.best.scored
-            return Result(quality_of(scored.draft.text), scored.score or 0.0, calls, judged)
+            return PolicyResult(quality_of(scored.draft.text), scored.score or 0.0, calls, judged)
         calls += isinstance(move, Ask)
         judged += isinstance(move, Judged)
         reply = _answer(move, world, limits)
@@ -56,11 +56,11 @@ def hone(world: World, request: RefinementRequest) -> Result:
 
 def _answer(move: Move[Any], world: World, limits: Limits) -> Any:
     match move:
-        case Ask(path=key, brief=Write()):
+        case Ask(path=key, prompt_request=Write()):
             return world.write(key)
-        case Ask(path=key, brief=Revise(draft=draft)):
+        case Ask(path=key, prompt_request=Revise(draft=draft)):
             return world.revise(key, draft)
-        case Ask(path=key, brief=Judge(draft=draft)):
+        case Ask(path=key, prompt_request=Judge(draft=draft)):
             return _verdict(world.score(key, draft))
         case Judged():
             return limits

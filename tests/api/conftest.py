@@ -8,12 +8,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.api.connection import Connection
-from app.api.server import Server, configured
-from app.embedded import EmbeddedRedis
+from app.api.server import ApiServer, Connection, configured
+from app.local.embedded import EmbeddedRedis
 from app.main import create_app
 from app.queue import RefinementQueue
-from app.service import Doors
+from app.service import Shutdown
 from app.settings import Settings
 from app.store import WorkerStore, open_worker_store
 from tests.waiting import eventually
@@ -24,9 +23,9 @@ def running(
     settings: Settings, app: FastAPI | None = None, connection: type[Connection] = Connection
 ) -> Iterator[str]:
     """Run the API in a thread with an event loop of its own; the address is yielded."""
-    doors = Doors()
-    app = app or create_app(settings, doors)
-    server = Server(configured(app, settings, connection), doors.close)
+    shutdown = Shutdown()
+    app = app or create_app(settings, shutdown)
+    server = ApiServer(configured(app, settings, connection), shutdown.close)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.stage import DRAFT, Hand, ended, problem, submitted, watching
+from tests.api.api_client import DRAFT, WorkerByHand, ended, problem, submitted, watching
 
 
 async def test_cancel_ends_at_once_what_nobody_works_on(api: httpx.AsyncClient) -> None:
@@ -21,7 +21,7 @@ async def test_cancel_is_over_when_work_has_stopped(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     url = f"/v1/refinements/{(refinement_id := await submitted(api))}"
-    hand = await Hand.claim(worker, refinement_id)
+    hand = await WorkerByHand.claim(worker, refinement_id)
     await hand.judge(0, DRAFT, 0.4)
     assert (await api.post(f"{url}/cancel")).json()["status"] == "canceling"
     await hand.stop()
@@ -42,7 +42,7 @@ async def test_finish_is_journaled_once_a_draft_was_judged(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     url = f"/v1/refinements/{(refinement_id := await submitted(api))}"
-    hand = await Hand.claim(worker, refinement_id)
+    hand = await WorkerByHand.claim(worker, refinement_id)
     before = (await api.post(f"{url}/finish")).json()["last_event"]
     assert before == 2
     await hand.judge(0, DRAFT, 0.4)

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from app.api.connection import Connection
+from app.api.server import Connection
 from app.cli.processes import free_port
 from app.settings import Settings
 from app.store import WorkerStore
+from tests.api.api_client import REQUEST, WorkerByHand, submitted
 from tests.api.conftest import running
-from tests.api.stage import REQUEST, Hand, submitted
 from tests.waiting import eventually
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
@@ -95,7 +95,7 @@ def test_a_large_body_has_the_time_it_needs(hasty: str) -> None:
 async def test_a_watcher_that_reads_nothing_is_cut_off(hasty: str, worker: WorkerStore) -> None:
     async with httpx.AsyncClient(base_url=hasty, timeout=60) as api:
         refinement_id = await submitted(api)
-        hand = await Hand.claim(worker, refinement_id)
+        hand = await WorkerByHand.claim(worker, refinement_id)
         for number in range(1, 60):
             await hand.judge(number, "x" * 150_000, 0.5)
         path = f"/v1/refinements/{refinement_id}/events"

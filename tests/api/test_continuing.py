@@ -6,12 +6,11 @@ import httpx
 import pytest
 
 from app.api.examples import SNAPSHOT
-from app.contract.continuation import Continuation
-from app.contract.requests import RefinementRequest
+from app.contract.requests import Continuation, RefinementRequest
 from app.contract.snapshot import Snapshot
-from app.service.continuing import continued as continued_by
+from app.service.service import continued as continued_by
 from app.store import WorkerStore
-from tests.api.stage import REQUEST, Hand, ended, paused, problem, submitted
+from tests.api.api_client import REQUEST, WorkerByHand, ended, paused, problem, submitted
 
 REVIEW = {"when": "each_iteration", "timeout_s": 60, "on_timeout": "reject"}
 
@@ -30,7 +29,7 @@ async def continued(
 async def given(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> str:
     """Submit, and let it end with the result `Better.`; return the id."""
     refinement_id = await submitted(api, **fields)
-    hand = await Hand.claim(worker, refinement_id)
+    hand = await WorkerByHand.claim(worker, refinement_id)
     await hand.judge(1, "Better.", 0.5)
     await hand.complete()
     return refinement_id

@@ -7,10 +7,10 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.stage import (
+from tests.api.api_client import (
     DRAFT,
-    Hand,
     ServerSent,
+    WorkerByHand,
     ended,
     problem,
     server_sent,
@@ -23,7 +23,7 @@ async def test_a_stream_replays_then_goes_on_live_and_ends_with_the_snapshot(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     refinement_id = await submitted(api)
-    hand = await Hand.claim(worker, refinement_id)
+    hand = await WorkerByHand.claim(worker, refinement_id)
     async with watching(api, refinement_id) as events:
         replayed = [await anext(events), await anext(events)]
         await hand.judge(0, DRAFT, 0.9)
@@ -49,7 +49,7 @@ async def test_a_stream_cut_anywhere_and_resumed_has_no_gap_and_no_duplicate(
     chance = random.Random(7)
 
     async def work() -> None:
-        hand = await Hand.claim(worker, refinement_id)
+        hand = await WorkerByHand.claim(worker, refinement_id)
         for number in range(40):
             await hand.judge(number, DRAFT if number == 0 else f"Draft {number}.", 0.5)
             await asyncio.sleep(0.005)

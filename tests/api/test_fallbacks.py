@@ -9,9 +9,9 @@ from pydantic import SecretStr
 from app.contract.editor import EDITOR
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
-from app.service import Admission, Casting
+from app.service import Admission, ModelRoles
 from app.settings import ModelServer, Settings
-from tests.api.stage import REQUEST, problem, submitted
+from tests.api.api_client import REQUEST, problem, submitted
 
 LETTER = [{"name": "warmth", "description": "Sounds like a friend."}]
 WRITER = {"model": "openai:gpt-5-mini"}
@@ -49,7 +49,7 @@ def admission() -> Admission:
     """A server with a key for OpenAI and a server of its own, whose prices nobody knows."""
     local = ModelServer(base_url="http://127.0.0.1:1/v1")
     settings = Settings(openai_api_key=SecretStr("k"), providers={"local": local})
-    return Admission(Casting(settings), {})
+    return Admission(ModelRoles(settings), {})
 
 
 @pytest.mark.parametrize(

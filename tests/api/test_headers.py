@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.headers import accepted, event_number, idempotency_key, preferred_wait_s, seen_events
+from app.api.request_headers import (
+    accepted,
+    event_number,
+    idempotency_key,
+    preferred_wait_s,
+    seen_events,
+)
 from app.contract.errors import MalformedHeader
 
 OFFERED = ("text/event-stream", "application/json")

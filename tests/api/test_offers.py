@@ -11,11 +11,10 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
 from app.api import examples
-from app.contract.continuation import Continuation
 from app.contract.events import Event, EventPage
 from app.contract.limits import LimitsChange
-from app.contract.requests import RefinementRequest
-from app.contract.reviews import Review
+from app.contract.requests import Continuation, RefinementRequest
+from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
 from app.contract.strategies import AnyStrategy
 from app.contract.validators import AnyValidator
@@ -127,7 +126,7 @@ def test_every_example_is_what_its_contract_reads() -> None:
     for request in examples.REQUESTS.values():
         RefinementRequest.model_validate_json(json.dumps(request), strict=True)
     for review in examples.REVIEWS.values():
-        Review.model_validate(review)
+        ReviewDecision.model_validate(review)
     for continuation in examples.CONTINUATIONS.values():
         Continuation.model_validate(continuation)
     for change in examples.CHANGES.values():

@@ -9,11 +9,11 @@ import httpx
 import pytest
 from redis import Redis
 
-from app.embedded import EmbeddedRedis
+from app.local.embedded import EmbeddedRedis
 from app.main import serve
 from app.settings import Settings
+from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
-from tests.api.stage import REQUEST, problem
 from tests.waiting import eventually
 
 BUSY = [("GET", "/v1/refinements"), ("GET", "/readyz"), ("POST", "/v1/refinements")]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from app.main import create_app
 from app.settings import Settings
+from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
-from tests.api.stage import REQUEST, problem
 
 JSON = {"Content-Type": "application/json"}
 VALUES = st.recursive(

@@ -17,19 +17,15 @@ from app.contract.events import (
     ToolReply,
     Tried,
 )
-from app.contract.issues import Issue, IssueState
-from app.contract.judgement import Finding, Usage
+from app.contract.judgement import Finding, Issue, IssueState, Usage
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Failure, Iteration, Snapshot
 from app.contract.status import Status, StopReason
 from app.service.report import Story, markdown_of
-from app.service.report.course import course
-from app.service.report.ending import ending
-from app.service.report.judged import iterations
-from app.service.report.steps import steps
-from app.store.rendering import links
+from app.service.report.sections import course, ending, iterations, steps
+from app.store.codec import links
 
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
 LIMITS = Limits(threshold=0.85, max_iterations=3)

@@ -9,15 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from app.contract.comparisons import Comparison
-from app.contract.issues import IssueState
-from app.contract.judgement import ScoreFrom
+from app.contract.judgement import Comparison, IssueState, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.reviews import OnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
-from app.service.report import figures, words
-from app.service.report.asked import RULES
+from app.service.report import wording
 from app.service.report.markdown import fenced, plain, table
+from app.service.report.sections import RULES
 
 ROOT = Path(__file__).parent.parent.parent
 CODE = re.compile(r"\"((?:unreadable|empty|unusable|model|validator|nothing|internal)_[a-z]+)\"")
@@ -31,24 +29,26 @@ def codes() -> set[str]:
 
 
 def test_every_status_and_every_stop_reason_has_its_words() -> None:
-    assert words.STATUSES.keys() == set(Status)
-    assert words.STOP_REASONS.keys() == set(StopReason)
-    assert all(it.endswith(".") for it in (*words.STATUSES.values(), *words.STOP_REASONS.values()))
+    assert wording.STATUSES.keys() == set(Status)
+    assert wording.STOP_REASONS.keys() == set(StopReason)
+    assert all(
+        it.endswith(".") for it in (*wording.STATUSES.values(), *wording.STOP_REASONS.values())
+    )
 
 
 def test_every_code_that_a_worker_fails_with_has_its_words() -> None:
     assert len(codes()) >= 15
-    assert codes() | {"poisoned", "budget_exhausted", "finished_early"} == words.ERRORS.keys()
-    assert words.error_of("of_a_newer_worker") == "It could not go on."
+    assert codes() | {"poisoned", "budget_exhausted", "finished_early"} == wording.ERRORS.keys()
+    assert wording.error_of("of_a_newer_worker") == "It could not go on."
 
 
 def test_every_other_choice_of_the_contract_has_its_words() -> None:
-    assert words.ISSUES.keys() == set(IssueState)
-    assert words.SCORES_FROM.keys() == set(get_args(get_args(ScoreFrom)[0]))
-    assert words.ACTIONS.keys() == set(get_args(get_args(ReviewAction)[0]))
-    assert words.TIMEOUTS.keys() == set(get_args(OnTimeout))
-    assert words.WHENS.keys() == set(get_args(ReviewWhen))
-    assert words.VERDICTS.keys() == set(get_args(Comparison.model_fields["verdict"].annotation))
+    assert wording.ISSUES.keys() == set(IssueState)
+    assert wording.SCORES_FROM.keys() == set(get_args(get_args(ScoreFrom)[0]))
+    assert wording.ACTIONS.keys() == set(get_args(get_args(ReviewAction)[0]))
+    assert wording.TIMEOUTS.keys() == set(get_args(OnTimeout))
+    assert wording.WHENS.keys() == set(get_args(ReviewWhen))
+    assert wording.VERDICTS.keys() == set(get_args(Comparison.model_fields["verdict"].annotation))
     assert RULES.keys() == set(Limits.model_fields)
 
 
@@ -57,7 +57,7 @@ def test_every_other_choice_of_the_contract_has_its_words() -> None:
     [(None, "not measured"), (0.0, "0.00"), (0.85, "0.85"), (0.84999, "0.8499"), (1 / 3, "0.3333")],
 )
 def test_a_score_is_never_rounded_up(value: float | None, shown: str) -> None:
-    assert figures.score(value) == shown
+    assert wording.score(value) == shown
 
 
 SHAPES = {

@@ -10,12 +10,12 @@ from pydantic import SecretStr
 from app.contract.errors import InvalidRequest
 from app.contract.events import Queued
 from app.contract.requests import RefinementRequest
-from app.service import Admission, Casting
-from app.service.selecting import FLOOR_USD, draw
+from app.service import Admission, ModelRoles
+from app.service.selection import FLOOR_USD, draw
 from app.settings import ModelServer, Settings
 from app.store import Achieved, WorkerStore
+from tests.api.api_client import REQUEST, WorkerByHand, problem, submitted
 from tests.api.conftest import running
-from tests.api.stage import REQUEST, Hand, problem, submitted
 
 EDITOR = "offline:editor"
 CHEAP, STRONG = "openai:gpt-5-mini", "anthropic:claude-sonnet-5"
@@ -78,7 +78,7 @@ async def test_the_draw_is_journaled_and_draws_from_what_the_tenant_has_seen(
                 (EDITOR, 0),
                 (CHEAP, 0),
             ]
-            hand = await Hand.claim(worker, await submitted(api, **auto(EDITOR, CHEAP)))
+            hand = await WorkerByHand.claim(worker, await submitted(api, **auto(EDITOR, CHEAP)))
             await hand.judge(0, REQUEST["draft"], 0.9)
             await hand.complete()
             later = await queued(api, await submitted(api, **auto(CHEAP, EDITOR)))
@@ -115,7 +115,7 @@ async def test_candidates_that_contradict_themselves_are_refused(
 def admission() -> Admission:
     local = ModelServer(base_url="http://127.0.0.1:1/v1")
     return Admission(
-        Casting(Settings(openai_api_key=SecretStr("k"), providers={"local": local})), {}
+        ModelRoles(Settings(openai_api_key=SecretStr("k"), providers={"local": local})), {}
     )
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.stage import REQUEST, Hand, ended, first_listed, problem, submitted
+from tests.api.api_client import REQUEST, WorkerByHand, ended, first_listed, problem, submitted
 
 
 async def test_a_submission_is_accepted_with_where_and_when_to_look(api: httpx.AsyncClient) -> None:
@@ -55,7 +55,7 @@ async def test_a_replay_answers_with_the_refinement_as_it_is_now(
 ) -> None:
     headers = {"Idempotency-Key": "k"}
     first = await api.post("/v1/refinements", json=REQUEST, headers=headers)
-    hand = await Hand.claim(worker, first.json()["id"])
+    hand = await WorkerByHand.claim(worker, first.json()["id"])
     await hand.judge(0, REQUEST["draft"], 0.9)
     await hand.complete()
     again = await api.post("/v1/refinements", json=REQUEST, headers={**headers, "Prefer": "wait=9"})
@@ -70,7 +70,7 @@ async def test_prefer_wait_answers_as_soon_as_it_has_ended(
     waiting = asyncio.create_task(
         api.post("/v1/refinements", json=REQUEST, headers={"Prefer": "wait=30"})
     )
-    hand = await Hand.claim(worker, await first_listed(api))
+    hand = await WorkerByHand.claim(worker, await first_listed(api))
     await hand.judge(0, REQUEST["draft"], 0.9)
     await hand.complete()
     response = await waiting

@@ -6,19 +6,19 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from tests.cli.scripted import Scripted, scripted_server
+from tests.cli.scripted_server import ScriptedApi, scripted_server
 
 Run = Callable[..., Result]
 
 
 @pytest.fixture
-def server() -> Iterator[Scripted]:
+def server() -> Iterator[ScriptedApi]:
     with scripted_server() as script:
         yield script
 
 
 @pytest.fixture
-def hone(server: Scripted) -> Run:
+def hone(server: ScriptedApi) -> Run:
     """Run one command against the scripted server."""
 
     def run(*arguments: str, stdin: str | None = None, **environment: str) -> Result:

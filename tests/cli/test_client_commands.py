@@ -11,8 +11,8 @@ import pytest
 from app.contract.events import EventType
 from app.contract.status import Status, StopReason
 from tests.cli.conftest import Run
-from tests.cli.scripted import Answer, Scripted
-from tests.cli.story import DIFF, EVENTS, ID, ending, snapshot, stream
+from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending, snapshot, stream
+from tests.cli.scripted_server import CannedResponse, ScriptedApi
 
 ROOT = Path(__file__).parent.parent.parent
 SUBMIT = "POST /v1/refinements"
@@ -28,22 +28,26 @@ PROBLEM = {
 }
 
 
-def script(server: Scripted, final: Answer | None = None) -> None:
+def script(server: ScriptedApi, final: CannedResponse | None = None) -> None:
     """Accept a submission, and tell the story to who watches."""
-    server.answers[SUBMIT] = [Answer(snapshot(Status.QUEUED, None, None).model_dump_json(), 202)]
-    whole = Answer(stream(*EVENTS, ending()), media_type="text/event-stream")
+    server.answers[SUBMIT] = [
+        CannedResponse(snapshot(Status.QUEUED, None, None).model_dump_json(), 202)
+    ]
+    whole = CannedResponse(stream(*EVENTS, ending()), media_type="text/event-stream")
     server.answers[WATCH] = [final or whole]
-    server.answers[f"GET /v1/refinements/{ID}/diff?from=0&to=1"] = [Answer(DIFF.model_dump_json())]
+    server.answers[f"GET /v1/refinements/{ID}/diff?from=0&to=1"] = [
+        CannedResponse(DIFF.model_dump_json())
+    ]
 
 
-def test_submit_prints_the_id(server: Scripted, hone: Run) -> None:
+def test_submit_prints_the_id(server: ScriptedApi, hone: Run) -> None:
     script(server)
     done = hone("submit", "-", "--task", "Shorter.", stdin="In order to be short.")
     assert (done.exit_code, done.stdout) == (0, f"{ID}\n")
 
 
 def test_submit_sends_what_was_asked_for_and_nothing_else(
-    server: Scripted, hone: Run, tmp_path: Path
+    server: ScriptedApi, hone: Run, tmp_path: Path
 ) -> None:
     script(server)
     draft = tmp_path / "draft.txt"
@@ -71,14 +75,14 @@ def test_submit_sends_what_was_asked_for_and_nothing_else(
     }
 
 
-def test_criteria_may_be_left_to_a_critic(server: Scripted, hone: Run) -> None:
+def test_criteria_may_be_left_to_a_critic(server: ScriptedApi, hone: Run) -> None:
     script(server)
     hone("submit", "--task", "Write.", "--criterion", "auto")
     assert json.loads(server.asked[0].body) == {"task": "Write.", "criteria": "auto"}
 
 
 def test_options_replace_what_the_request_file_says(
-    server: Scripted, hone: Run, tmp_path: Path
+    server: ScriptedApi, hone: Run, tmp_path: Path
 ) -> None:
     script(server)
     request = tmp_path / "request.json"
@@ -101,7 +105,7 @@ def test_options_replace_what_the_request_file_says(
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_asks_no_server(
-    server: Scripted, hone: Run, arguments: tuple[str, ...], complaint: str
+    server: ScriptedApi, hone: Run, arguments: tuple[str, ...], complaint: str
 ) -> None:
     done = hone("submit", *arguments, stdin="x", TERM="dumb", COLUMNS="200")
     assert done.exit_code == 2
@@ -109,8 +113,8 @@ def test_wrong_usage_is_exit_code_2_and_asks_no_server(
     assert server.asked == []
 
 
-def test_a_refusal_is_shown_with_its_pointers(server: Scripted, hone: Run) -> None:
-    server.answers[SUBMIT] = [Answer(json.dumps(PROBLEM), 422, "application/problem+json")]
+def test_a_refusal_is_shown_with_its_pointers(server: ScriptedApi, hone: Run) -> None:
+    server.answers[SUBMIT] = [CannedResponse(json.dumps(PROBLEM), 422, "application/problem+json")]
     done = hone("submit", "-", "--threshold", "7", stdin="x")
     assert done.exit_code == 1
     assert "The request is invalid: 1 error\n  /threshold  at most 1\n" in done.stderr
@@ -124,7 +128,7 @@ def test_without_a_server_it_says_how_to_start_one(hone: Run) -> None:
 
 
 def test_watching_tells_scores_difference_and_result_in_plain_lines(
-    server: Scripted, hone: Run
+    server: ScriptedApi, hone: Run
 ) -> None:
     script(server)
     done = hone("submit", "-", "--watch", stdin="In order to be short.")
@@ -143,41 +147,43 @@ def test_watching_tells_scores_difference_and_result_in_plain_lines(
 
 
 @pytest.mark.parametrize("kind", [EventType.FAILED, EventType.CANCELED])
-def test_watching_what_fails_is_exit_code_1(server: Scripted, hone: Run, kind: EventType) -> None:
+def test_watching_what_fails_is_exit_code_1(
+    server: ScriptedApi, hone: Run, kind: EventType
+) -> None:
     status = Status.FAILED if kind is EventType.FAILED else Status.CANCELED
     end = ending(kind, snapshot(status, StopReason(status.value.replace("failed", "error")), None))
-    script(server, Answer(stream(*EVENTS, end), media_type="text/event-stream"))
+    script(server, CannedResponse(stream(*EVENTS, end), media_type="text/event-stream"))
     assert hone("watch", ID).exit_code == 1
 
 
-def test_a_draft_cannot_give_orders_to_the_terminal(server: Scripted, hone: Run) -> None:
+def test_a_draft_cannot_give_orders_to_the_terminal(server: ScriptedApi, hone: Run) -> None:
     nasty = ending(final=snapshot(draft="\x1b]0;owned\x07 [bold]x[/bold]"))
-    script(server, Answer(stream(*EVENTS, nasty), media_type="text/event-stream"))
+    script(server, CannedResponse(stream(*EVENTS, nasty), media_type="text/event-stream"))
     done = hone("watch", ID)
     assert (
         "\N{REPLACEMENT CHARACTER}]0;owned\N{REPLACEMENT CHARACTER} [bold]x[/bold]" in done.stdout
     )
 
 
-def test_get_prints_the_snapshot_as_json(server: Scripted, hone: Run) -> None:
-    server.answers[f"GET /v1/refinements/{ID}"] = [Answer(snapshot().model_dump_json())]
+def test_get_prints_the_snapshot_as_json(server: ScriptedApi, hone: Run) -> None:
+    server.answers[f"GET /v1/refinements/{ID}"] = [CannedResponse(snapshot().model_dump_json())]
     assert json.loads(hone("get", ID).stdout) == snapshot().model_dump(mode="json")
 
 
-def test_get_draft_prints_the_text_to_the_letter(server: Scripted, hone: Run) -> None:
+def test_get_draft_prints_the_text_to_the_letter(server: ScriptedApi, hone: Run) -> None:
     kept = snapshot(draft="Tab\there,\x0c no end")
-    server.answers[f"GET /v1/refinements/{ID}"] = [Answer(kept.model_dump_json())]
+    server.answers[f"GET /v1/refinements/{ID}"] = [CannedResponse(kept.model_dump_json())]
     assert hone("get", ID, "--draft").stdout_bytes == b"Tab\there,\x0c no end"
 
 
-def test_cancel_prints_the_status_after_it(server: Scripted, hone: Run) -> None:
+def test_cancel_prints_the_status_after_it(server: ScriptedApi, hone: Run) -> None:
     canceling = snapshot(Status.CANCELING, None, None).model_dump_json()
-    server.answers[f"POST /v1/refinements/{ID}/cancel"] = [Answer(canceling, 202)]
+    server.answers[f"POST /v1/refinements/{ID}/cancel"] = [CannedResponse(canceling, 202)]
     assert hone("cancel", ID).stdout == "canceling\n"
 
 
-def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: Scripted) -> None:
-    script(server, Answer(stream(*EVENTS), media_type="text/event-stream", hangs=True))
+def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: ScriptedApi) -> None:
+    script(server, CannedResponse(stream(*EVENTS), media_type="text/event-stream", hangs=True))
     command = [sys.executable, "-m", "app.cli", "watch", ID, "--server", server.url]
     watching = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     with watching:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.demo import rough_text
-from tests.cli.running import running
+from tests.cli.running_command import running
 from tests.waiting import eventually
 
 NUMBERS = ("14 March", "1,284", "4 May", "06:30", "45", "31 December", "EUR 0.00", "12", "28 April")

@@ -5,14 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
-from app.cli.display import display_on
-from app.cli.ending import show_follow_ups
-from app.cli.progress import Progress
-from app.cli.unified import coloured
-from app.cli.words import bar, score_text
-from app.contract.comparisons import Comparison
+from app.cli.display import Progress, coloured, display_on, show_follow_ups
+from app.cli.formatting import bar, score_text
+from app.contract.judgement import Comparison
 from app.contract.snapshot import Snapshot
-from tests.cli.story import DIFF, EVENTS, ID, ending
+from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending
 
 
 def terminal() -> Console:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.cli.progress import Progress
+from app.cli.display import Progress
 from app.contract.events import Changed, Event, EventType, Stopping
 from app.contract.reviews import Reviewed
 from app.contract.status import Status, StopReason
-from tests.cli.story import AT, CALL, EVENTS, LIMITS, PAUSED, ending, judged, snapshot
+from tests.cli.scripted_refinement import AT, CALL, EVENTS, LIMITS, PAUSED, ending, judged, snapshot
 
 
 def told(*events: Event) -> Progress:

@@ -5,24 +5,24 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.scripted import Answer, Scripted
-from tests.cli.story import ID
+from tests.cli.scripted_refinement import ID
+from tests.cli.scripted_server import CannedResponse, ScriptedApi
 
-MARKDOWN = Answer("# Refinement\n\nA \x1b[31mtext.\n", media_type="text/markdown")
-PAGE = Answer("<!doctype html>\n<p>é</p>\n", media_type="text/html")
+MARKDOWN = CannedResponse("# Refinement\n\nA \x1b[31mtext.\n", media_type="text/markdown")
+PAGE = CannedResponse("<!doctype html>\n<p>é</p>\n", media_type="text/html")
 
 
 def route(format_: str) -> str:
     return f"GET /v1/refinements/{ID}/report?format={format_}"
 
 
-def test_the_report_is_printed_as_markdown_without_escapes(server: Scripted, hone: Run) -> None:
+def test_the_report_is_printed_as_markdown_without_escapes(server: ScriptedApi, hone: Run) -> None:
     server.answers[route("md")] = [MARKDOWN]
     assert hone("report", ID).stdout == "# Refinement\n\nA \ufffd[31mtext.\n"
 
 
 def test_a_page_is_written_to_a_file_as_it_came(
-    server: Scripted, hone: Run, tmp_path: Path
+    server: ScriptedApi, hone: Run, tmp_path: Path
 ) -> None:
     server.answers[route("html")] = [PAGE]
     done = hone("report", ID, "--html", "--output", str(tmp_path / "report.html"))
@@ -31,7 +31,7 @@ def test_a_page_is_written_to_a_file_as_it_came(
 
 
 def test_a_file_that_cannot_be_written_is_said_to_be(
-    server: Scripted, hone: Run, tmp_path: Path
+    server: ScriptedApi, hone: Run, tmp_path: Path
 ) -> None:
     server.answers[route("md")] = [MARKDOWN]
     done = hone("report", ID, "--output", str(tmp_path / "no" / "report.md"))
@@ -39,9 +39,9 @@ def test_a_file_that_cannot_be_written_is_said_to_be(
     assert "No such file or directory" in done.stderr
 
 
-@pytest.mark.parametrize("answer", [Answer("{}"), PAGE])
+@pytest.mark.parametrize("answer", [CannedResponse("{}"), PAGE])
 def test_what_answers_with_something_else_is_not_hone(
-    server: Scripted, hone: Run, answer: Answer
+    server: ScriptedApi, hone: Run, answer: CannedResponse
 ) -> None:
     server.answers[route("md")] = [answer]
     assert hone("report", ID).exit_code == 1

@@ -13,7 +13,7 @@ import pytest
 from app.cli.client import Client
 from app.cli.processes import free_port
 from app.contract.snapshot import Snapshot
-from tests.cli.running import Running, running
+from tests.cli.running_command import Running, running
 from tests.waiting import eventually
 
 REQUEST = {"draft": "In order to utilize the the report, it must be read by you.", "task": "Edit."}

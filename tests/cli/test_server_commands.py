@@ -8,7 +8,7 @@ import pytest
 from app.main import create_app
 from app.settings import Settings
 from tests.cli.conftest import Run
-from tests.cli.running import running
+from tests.cli.running_command import running
 
 
 def test_openapi_is_the_document_of_the_api(hone: Run, tmp_path: Path) -> None:

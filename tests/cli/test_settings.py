@@ -10,8 +10,8 @@ import pytest
 from pydantic import SecretStr
 from rich.console import Console
 
-from app.cli.environment import environment_of
-from app.cli.settings_shown import MASK, show_settings
+from app.cli.processes import environment_of
+from app.cli.server_commands import MASK, show_settings
 from app.settings import ModelServer, Settings
 from tests.cli.conftest import Run
 

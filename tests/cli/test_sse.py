@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.sse import Message, messages
+from app.cli.client import Message, messages
 
 STREAM = b'id: 1\nevent: a\ndata: {"x": "\xe2\x80\xa8"}\n\n: still here\n\nid: 2\r\ndata: y\r\n\r\n'
 SAID = [Message("1", "a", '{"x": "\u2028"}'), None, Message("2", "", "y")]

@@ -9,8 +9,8 @@ from app.contract.reviews import PendingReview
 from app.contract.snapshot import Iteration, IterationList
 from app.contract.status import Status
 from tests.cli.conftest import Run
-from tests.cli.scripted import Answer, Scripted
-from tests.cli.story import AT, EVENTS, ID, PAUSED, ending, judged, snapshot, stream
+from tests.cli.scripted_refinement import AT, EVENTS, ID, PAUSED, ending, judged, snapshot, stream
+from tests.cli.scripted_server import CannedResponse, ScriptedApi
 
 ASKED = PendingReview(
     key="iterations/1/review",
@@ -26,11 +26,11 @@ def at(path: str) -> str:
     return f"/v1/refinements/{ID}{path}"
 
 
-def answered(status: Status) -> list[Answer]:
-    return [Answer(snapshot(status, None, None).model_dump_json(), 202)]
+def answered(status: Status) -> list[CannedResponse]:
+    return [CannedResponse(snapshot(status, None, None).model_dump_json(), 202)]
 
 
-def test_finish_prints_the_status_after_it(server: Scripted, hone: Run) -> None:
+def test_finish_prints_the_status_after_it(server: ScriptedApi, hone: Run) -> None:
     server.answers[f"POST {at('/finish')}"] = answered(Status.RUNNING)
     assert hone("finish", ID).stdout == "running\n"
 
@@ -46,7 +46,7 @@ def test_finish_prints_the_status_after_it(server: Scripted, hone: Run) -> None:
     ],
 )
 def test_review_sends_what_was_said_and_nothing_else(
-    server: Scripted, hone: Run, arguments: tuple[str, ...], body: dict[str, object]
+    server: ScriptedApi, hone: Run, arguments: tuple[str, ...], body: dict[str, object]
 ) -> None:
     server.answers[f"POST {at('/reviews')}"] = answered(Status.QUEUED)
     assert hone("review", ID, *arguments, stdin="Mine.\n").stdout == "queued\n"
@@ -54,7 +54,7 @@ def test_review_sends_what_was_said_and_nothing_else(
 
 
 def test_review_without_an_action_shows_the_draft_that_is_asked_about(
-    server: Scripted, hone: Run
+    server: ScriptedApi, hone: Run
 ) -> None:
     waiting = snapshot(Status.PAUSED, None, None).model_copy(update={"review": ASKED})
     shared = Iteration.model_fields.keys() - {"draft", "usage"}
@@ -66,9 +66,9 @@ def test_review_without_an_action_shows_the_draft_that_is_asked_about(
         )
         for number in (0, 1)
     )
-    server.answers[f"GET {at('')}"] = [Answer(waiting.model_dump_json())]
+    server.answers[f"GET {at('')}"] = [CannedResponse(waiting.model_dump_json())]
     listed = IterationList(data=(first, second)).model_dump_json()
-    server.answers[f"GET {at('/iterations')}"] = [Answer(listed)]
+    server.answers[f"GET {at('/iterations')}"] = [CannedResponse(listed)]
     shown = hone("review", ID).stdout
     assert shown.split("\n") == [
         "Is this draft good enough?",
@@ -80,20 +80,20 @@ def test_review_without_an_action_shows_the_draft_that_is_asked_about(
 
 
 def test_review_without_an_action_of_what_is_not_paused_says_so(
-    server: Scripted, hone: Run
+    server: ScriptedApi, hone: Run
 ) -> None:
-    server.answers[f"GET {at('')}"] = [Answer(snapshot().model_dump_json())]
+    server.answers[f"GET {at('')}"] = [CannedResponse(snapshot().model_dump_json())]
     done = hone("review", ID)
     assert (done.exit_code, "not waiting" in done.stderr) == (1, True)
 
 
-def test_a_word_without_an_action_is_wrong_usage(server: Scripted, hone: Run) -> None:
+def test_a_word_without_an_action_is_wrong_usage(server: ScriptedApi, hone: Run) -> None:
     assert hone("review", ID, "--feedback", "Shorter.").exit_code == 2
     assert server.asked == []
 
 
 def test_continue_prints_the_id_of_the_new_refinement(
-    server: Scripted, hone: Run, tmp_path: Path
+    server: ScriptedApi, hone: Run, tmp_path: Path
 ) -> None:
     server.answers[f"POST {at('/continue')}"] = answered(Status.QUEUED)
     different = tmp_path / "different.json"
@@ -107,10 +107,10 @@ def test_continue_prints_the_id_of_the_new_refinement(
     }
 
 
-def test_watching_says_that_it_is_paused_and_what_to_do(server: Scripted, hone: Run) -> None:
+def test_watching_says_that_it_is_paused_and_what_to_do(server: ScriptedApi, hone: Run) -> None:
     told = stream(*EVENTS, PAUSED, ending().model_copy(update={"event": PAUSED.event + 1}))
-    server.answers[f"GET {at('/events')}"] = [Answer(told, media_type="text/event-stream")]
-    server.answers[f"GET {at('/diff?from=0&to=1')}"] = [Answer("{}", 404)]
+    server.answers[f"GET {at('/events')}"] = [CannedResponse(told, media_type="text/event-stream")]
+    server.answers[f"GET {at('/diff?from=0&to=1')}"] = [CannedResponse("{}", 404)]
     lines = hone("watch", ID).stdout
     assert "paused at iterations/1/review: Is this draft good enough?\n" in lines
     assert "until 2026-05-04 07:30 UTC, then: approve\n" in lines

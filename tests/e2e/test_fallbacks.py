@@ -3,30 +3,32 @@
 from pathlib import Path
 
 from app.settings import ModelServer as Address
-from benchmarks.model_replies import Asked, Reply, draft, refusal
-from benchmarks.model_server import ModelServer
-from tests.e2e.town import open_town
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, draft, refusal
+from benchmarks.model_server import ScriptedModelServer
+from tests.e2e.running_service import running_service
 
 CALLS = 8
 TRIES = 3
 
 
-def broken(asked: Asked) -> Reply:
+def broken(asked: AskedPrompt) -> ModelServerReply:
     """A server that fails every call, and asks for no time between two tries."""
     return refusal(500, "out of order")
 
 
 async def test_a_broken_servers_calls_are_served_by_the_next_one(tmp_path: Path) -> None:
-    async with ModelServer() as second:
+    async with ScriptedModelServer() as second:
         other = {"second": Address(base_url=second.url)}
-        async with open_town(tmp_path, broken, providers=other) as town:
+        async with running_service(tmp_path, broken, providers=other) as service:
             choice = {"model": "openai:test", "fallbacks": ["second:test"]}
-            refinement_id = await town.submit(models={"generator": choice, "critic": "second:test"})
-            ended = await town.ended(refinement_id)
+            refinement_id = await service.submit(
+                models={"generator": choice, "critic": "second:test"}
+            )
+            ended = await service.ended(refinement_id)
             assert (ended["status"], ended["result"]["draft"]) == ("succeeded", draft(4))
-            assert (town.models.counts.calls, second.counts.calls) == (CALLS // 2 * TRIES, CALLS)
+            assert (service.models.counts.calls, second.counts.calls) == (CALLS // 2 * TRIES, CALLS)
             assert ended["usage"]["calls"] == CALLS // 2 * TRIES + CALLS
-            steps = [it["data"] for it in await town.events(refinement_id)]
+            steps = [it["data"] for it in await service.events(refinement_id)]
             written = [it for it in steps if it.get("key", "").endswith(("/draft", "/revise"))]
             assert {it["model"] for it in written} == {"second:bench"}
             assert {it["tried"][0]["code"] for it in written} == {"model_unavailable"}

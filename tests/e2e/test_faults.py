@@ -4,50 +4,50 @@ import signal
 from pathlib import Path
 
 from benchmarks.model_replies import draft
-from tests.e2e.models import hanging_at, slow_at
-from tests.e2e.town import open_town
+from tests.e2e.running_service import running_service
+from tests.e2e.scripted_models import hanging_at, slow_at
 
 CALLS = 8
 
 
 async def test_a_killed_workers_refinement_goes_on_where_it_was(tmp_path: Path) -> None:
-    async with open_town(tmp_path, slow_at("iterations/2/critique", 30)) as town:
-        refinement_id = await town.submit()
-        await town.until(lambda: town.models.counts.calls == 4)
-        killed = town.processes[-1]
+    async with running_service(tmp_path, slow_at("iterations/2/critique", 30)) as service:
+        refinement_id = await service.submit()
+        await service.until(lambda: service.models.counts.calls == 4)
+        killed = service.processes[-1]
         killed.send_signal(signal.SIGKILL)
         killed.wait()
-        town.models.behaviour = slow_at("iterations/2/critique", 0)
-        town.worker()
-        ended = await town.ended(refinement_id)
+        service.models.behaviour = slow_at("iterations/2/critique", 0)
+        service.worker()
+        ended = await service.ended(refinement_id)
         assert (ended["status"], ended["result"]["draft"]) == ("succeeded", draft(4))
-        repeated = [key for key, calls in town.models.counts.keys.items() if calls > 1]
+        repeated = [key for key, calls in service.models.counts.keys.items() if calls > 1]
         assert repeated == [f"{refinement_id}/iterations/2/critique"]
-        assert town.models.counts.calls == CALLS + 1
-        events = await town.events(refinement_id)
+        assert service.models.counts.calls == CALLS + 1
+        events = await service.events(refinement_id)
         assert [event["event"] for event in events] == list(range(1, len(events) + 1))
         assert [event["type"] for event in events].count("refinement.resumed") == 1
 
 
 async def test_a_worker_that_is_told_to_leave_hands_its_refinement_back(tmp_path: Path) -> None:
     slow = slow_at("iterations/2/revise", 1)
-    async with open_town(tmp_path, slow, grace_s=10) as town:
-        refinement_id = await town.submit()
-        await town.until(lambda: town.models.counts.calls == 3)
-        leaving = town.processes[-1]
+    async with running_service(tmp_path, slow, grace_s=10) as service:
+        refinement_id = await service.submit()
+        await service.until(lambda: service.models.counts.calls == 3)
+        leaving = service.processes[-1]
         leaving.send_signal(signal.SIGTERM)
-        await town.until(lambda: leaving.poll() == 0)
-        assert (await town.get(refinement_id))["status"] == "running"
-        town.worker()
-        ended = await town.ended(refinement_id)
-        assert (ended["status"], town.models.counts.calls) == ("succeeded", CALLS)
+        await service.until(lambda: leaving.poll() == 0)
+        assert (await service.get(refinement_id))["status"] == "running"
+        service.worker()
+        ended = await service.ended(refinement_id)
+        assert (ended["status"], service.models.counts.calls) == ("succeeded", CALLS)
 
 
 async def test_an_erased_refinement_is_gone_and_its_call_is_dropped(tmp_path: Path) -> None:
-    async with open_town(tmp_path, hanging_at("iterations/1/draft")) as town:
-        refinement_id = await town.submit()
-        await town.until(lambda: town.models.counts.calls == 1)
+    async with running_service(tmp_path, hanging_at("iterations/1/draft")) as service:
+        refinement_id = await service.submit()
+        await service.until(lambda: service.models.counts.calls == 1)
         path = f"/v1/refinements/{refinement_id}"
-        assert (await town.client.delete(path)).status_code == 204
-        assert (await town.client.get(path)).status_code == 404
-        await town.until(lambda: town.models.counts.dropped == 1)
+        assert (await service.client.delete(path)).status_code == 204
+        assert (await service.client.get(path)).status_code == 404
+        await service.until(lambda: service.models.counts.dropped == 1)

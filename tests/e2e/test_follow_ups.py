@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from benchmarks.model_replies import Asked, Reply, chat, refusal
-from tests.e2e.models import answering
-from tests.e2e.town import open_town
-from tests.engine.saying import preference
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
+from tests.e2e.running_service import running_service
+from tests.e2e.scripted_models import answering
+from tests.engine.scripted_replies import preference
 
 
-def later(key: str, asked: Asked) -> Reply | None:
+def later(key: str, asked: AskedPrompt) -> ModelServerReply | None:
     """Prefer the result wherever it stands, and write all that is ordered but the summary."""
     replies = {
         "compare/1": preference("B"),
@@ -21,11 +21,11 @@ def later(key: str, asked: Asked) -> Reply | None:
 
 
 async def test_the_result_is_compared_and_further_texts_are_made_of_it(tmp_path: Path) -> None:
-    async with open_town(tmp_path, answering(later)) as town:
+    async with running_service(tmp_path, answering(later)) as service:
         names = ("subject", "summary")
         ordered = [{"name": name, "instructions": f"A {name}."} for name in names]
-        refinement_id = await town.submit(compare=True, outputs=ordered)
-        ended = await town.ended(refinement_id)
+        refinement_id = await service.submit(compare=True, outputs=ordered)
+        ended = await service.ended(refinement_id)
         result, told = ended["result"], ended["result"]["comparison"]
         assert (told["against"], told["verdict"]) == ("iterations/1", "better")
         assert [it["first"] for it in told["orders"]] == ["earlier", "result"]
@@ -34,7 +34,7 @@ async def test_the_result_is_compared_and_further_texts_are_made_of_it(tmp_path:
             ["outputs/summary"],
         )
         assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
-        events = await town.events(refinement_id)
+        events = await service.events(refinement_id)
         keys = {event["data"].get("key") for event in events}
         assert keys >= {"compare/1", "compare/2", "outputs/subject", "outputs/summary"}
         assert events[-1]["data"] == ended

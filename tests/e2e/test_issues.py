@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.model_replies import Asked, Reply, chat
-from tests.e2e.models import answering
-from tests.e2e.town import open_town
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat
+from tests.e2e.running_service import running_service
+from tests.e2e.scripted_models import answering
 
 LATE = {"kind": "quality", "message": "Does not state the 30-day limit.", "fix": "State it."}
 LATE_AGAIN = {"kind": "quality", "message": "The 30-day limit is not stated.", "fix": None}
@@ -14,7 +14,7 @@ COLD = {"kind": "quality", "message": "The tone is cold."}
 FOUND: list[list[dict[str, Any]]] = [[LATE, COLD], [LATE_AGAIN], [COLD], [COLD, LATE]]
 
 
-def critic(key: str, asked: Asked) -> Reply | None:
+def critic(key: str, asked: AskedPrompt) -> ModelServerReply | None:
     """Find those issues in draft 1, 2, 3 and 4, each a little better than the one before."""
     if not key.endswith("/critique"):
         return None
@@ -24,10 +24,10 @@ def critic(key: str, asked: Asked) -> Reply | None:
 
 
 async def test_every_iteration_says_what_is_new_carried_resolved_and_back(tmp_path: Path) -> None:
-    async with open_town(tmp_path, answering(critic)) as town:
-        refinement_id = await town.submit(max_iterations=4)
-        await town.ended(refinement_id)
-        judged = (await town.get(refinement_id, "/iterations"))["data"]
+    async with running_service(tmp_path, answering(critic)) as service:
+        refinement_id = await service.submit(max_iterations=4)
+        await service.ended(refinement_id)
+        judged = (await service.get(refinement_id, "/iterations"))["data"]
         assert [{it["message"]: it["state"] for it in one["issues"]} for one in judged] == [
             {LATE["message"]: "new", COLD["message"]: "new"},
             {LATE_AGAIN["message"]: "carried", COLD["message"]: "resolved"},
@@ -39,7 +39,7 @@ async def test_every_iteration_says_what_is_new_carried_resolved_and_back(tmp_pa
         assert {it["since"] for it in late} == {"iterations/1"}
         asked = judged[2]["asked"]
         assert any("(carried since iterations/1: earlier attempts did" in line for line in asked)
-        told = [e["data"] for e in await town.events(refinement_id) if "iteration." in e["type"]]
+        told = [e["data"] for e in await service.events(refinement_id) if "iteration." in e["type"]]
         assert told[1]["issues"] == [
             {"id": "iterations/1#1", "state": "carried", "finding": 0},
             {"id": "iterations/1#2", "state": "resolved", "finding": None},

@@ -5,50 +5,50 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.model_replies import draft
-from tests.e2e.town import PATIENCE_S, Town, open_town
+from tests.e2e.running_service import PATIENCE_S, RunningService, running_service
 
 
-async def paused(town: Town, refinement_id: str) -> Any:
+async def paused(service: RunningService, refinement_id: str) -> Any:
     """Poll, as a client would, until somebody is asked; return the snapshot."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            snapshot = await town.get(refinement_id)
+            snapshot = await service.get(refinement_id)
             if snapshot["status"] == "paused":
                 return snapshot
             await asyncio.sleep(0.05)
 
 
 async def test_what_is_paused_takes_no_slot_of_a_worker(tmp_path: Path) -> None:
-    async with open_town(tmp_path, concurrency=1) as town:
-        waiting = [await town.submit(review={"when": "before_completion"}) for _ in range(5)]
+    async with running_service(tmp_path, concurrency=1) as service:
+        waiting = [await service.submit(review={"when": "before_completion"}) for _ in range(5)]
         for refinement_id in waiting:
-            await paused(town, refinement_id)
-        assert (await town.ended(await town.submit()))["status"] == "succeeded"
+            await paused(service, refinement_id)
+        assert (await service.ended(await service.submit()))["status"] == "succeeded"
         for refinement_id in waiting:
             body = {"action": "approve"}
-            await town.client.post(f"/v1/refinements/{refinement_id}/reviews", json=body)
-        ended = [await town.ended(refinement_id) for refinement_id in waiting]
+            await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=body)
+        ended = [await service.ended(refinement_id) for refinement_id in waiting]
         assert {it["stop_reason"] for it in ended} == {"approved"}
         assert {it["usage"]["calls"] for it in ended} == {8}  # nothing was asked twice
 
 
 async def test_a_finish_ends_what_is_paused_with_its_best_draft(tmp_path: Path) -> None:
-    async with open_town(tmp_path) as town:
-        refinement_id = await town.submit(review={"when": "each_iteration"})
-        await paused(town, refinement_id)
-        await town.client.post(f"/v1/refinements/{refinement_id}/finish")
-        ended = await town.ended(refinement_id)
+    async with running_service(tmp_path) as service:
+        refinement_id = await service.submit(review={"when": "each_iteration"})
+        await paused(service, refinement_id)
+        await service.client.post(f"/v1/refinements/{refinement_id}/finish")
+        ended = await service.ended(refinement_id)
         assert (ended["status"], ended["stop_reason"]) == ("succeeded", "finished_early")
-        assert (ended["result"]["draft"], town.models.counts.calls) == (draft(1), 2)
+        assert (ended["result"]["draft"], service.models.counts.calls) == (draft(1), 2)
 
 
 async def test_a_refinement_goes_on_from_the_result_of_another(tmp_path: Path) -> None:
-    async with open_town(tmp_path) as town:
-        parent = await town.ended(await town.submit(max_iterations=2))
+    async with running_service(tmp_path) as service:
+        parent = await service.ended(await service.submit(max_iterations=2))
         assert (parent["stop_reason"], parent["result"]["score"]) == ("max_iterations", 0.6)
         body = {"max_iterations": 9}
-        answer = await town.client.post(parent["links"]["continue"], json=body)
-        child = await town.ended(answer.json()["id"])
+        answer = await service.client.post(parent["links"]["continue"], json=body)
+        child = await service.ended(answer.json()["id"])
         assert (child["parent"], child["stop_reason"]) == (parent["id"], "threshold_met")
-        assert (await town.get(child["id"], "/iterations/0"))["draft"] == draft(2)
+        assert (await service.get(child["id"], "/iterations/0"))["draft"] == draft(2)
         assert (child["scores"][0]["score"], child["result"]["draft"]) == (0.6, draft(4))

@@ -11,12 +11,12 @@ from aiohttp import web
 from pydantic import SecretStr
 from standardwebhooks import Webhook
 
-from benchmarks.model_replies import Asked, Reply, chat
-from tests.e2e.models import key_of
-from tests.e2e.town import Town, open_town
-from tests.engine.player import verdict
-from tests.engine.saying import plan, revised, step
-from tests.neighbour import SECRET, endpoint
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat
+from tests.e2e.running_service import RunningService, running_service
+from tests.e2e.scripted_models import key_of
+from tests.engine.engine_driver import verdict
+from tests.engine.scripted_replies import plan, revised, step
+from tests.local_endpoint import SECRET, endpoint
 
 SAID = {
     "plan": plan(step("Find the order.", "find_order", order=4712), "Say what it means."),
@@ -27,7 +27,7 @@ SAID = {
 }
 
 
-def answer(asked: Asked) -> Reply:
+def answer(asked: AskedPrompt) -> ModelServerReply:
     """A model that answers by the step's key."""
     text = SAID.get(key_of(asked))
     assert text is not None, key_of(asked)
@@ -43,11 +43,11 @@ async def orders(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def planning_town(path: Path) -> AsyncIterator[Town]:
+async def planning_town(path: Path) -> AsyncIterator[RunningService]:
     """A town whose workers may call this machine."""
-    module, key = "tests.e2e.neighbourly", SecretStr(SECRET)
-    async with open_town(path, answer, worker_module=module, secret_key=key) as town:
-        yield town
+    module, key = "tests.e2e.local_endpoint_worker", SecretStr(SECRET)
+    async with running_service(path, answer, worker_module=module, secret_key=key) as service:
+        yield service
 
 
 def planned(url: str) -> dict[str, Any]:
@@ -62,9 +62,9 @@ def planned(url: str) -> dict[str, Any]:
 
 
 async def test_a_tool_that_fails_once_changes_the_plan(tmp_path: Path) -> None:
-    async with endpoint(orders) as (url, asked, _), planning_town(tmp_path) as town:
-        ended = await town.ended(await town.submit(**planned(url)))
-        events = await town.events(ended["id"])
+    async with endpoint(orders) as (url, asked, _), planning_town(tmp_path) as service:
+        ended = await service.ended(await service.submit(**planned(url)))
+        events = await service.events(ended["id"])
     assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
     assert ended["result"]["draft"] == "Your refund was sent on Monday."
     assert ended["usage"]["calls"] == len(SAID)
@@ -90,12 +90,12 @@ async def test_a_call_that_died_with_its_worker_is_made_again_with_the_same_key(
             await asyncio.Event().wait()
         return await orders(request)
 
-    async with endpoint(once_silent) as (url, asked, _), planning_town(tmp_path) as town:
-        refinement_id = await town.submit(**planned(url))
+    async with endpoint(once_silent) as (url, asked, _), planning_town(tmp_path) as service:
+        refinement_id = await service.submit(**planned(url))
         await asyncio.wait_for(called.wait(), 60)
-        town.processes[-1].kill()
-        town.worker()
-        ended = await town.ended(refinement_id)
+        service.processes[-1].kill()
+        service.worker()
+        ended = await service.ended(refinement_id)
     assert ended["result"]["draft"] == "Your refund was sent on Monday."
     assert ended["usage"]["calls"] == len(SAID)
     keys = [it.headers["Idempotency-Key"].removeprefix(refinement_id) for it in asked]

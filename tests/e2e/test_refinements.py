@@ -4,98 +4,98 @@ import asyncio
 from pathlib import Path
 
 from benchmarks.model_replies import chat, draft
-from tests.e2e.models import answering, hanging_at, scoring, slow_at
-from tests.e2e.town import open_town
+from tests.e2e.running_service import running_service
+from tests.e2e.scripted_models import answering, hanging_at, scoring, slow_at
 
 CALLS = 8
 
 
 async def test_submit_and_poll_to_the_end(tmp_path: Path) -> None:
-    async with open_town(tmp_path) as town:
-        refinement_id = await town.submit()
-        ended = await town.ended(refinement_id)
+    async with running_service(tmp_path) as service:
+        refinement_id = await service.submit()
+        ended = await service.ended(refinement_id)
         assert (ended["status"], ended["stop_reason"]) == ("succeeded", "threshold_met")
         assert (ended["result"]["score"], ended["passed"]) == (0.95, True)
         assert ended["result"]["draft"] == draft(4)
-        assert (ended["usage"]["calls"], town.models.counts.calls) == (CALLS, CALLS)
-        judged = (await town.get(refinement_id, "/iterations"))["data"]
+        assert (ended["usage"]["calls"], service.models.counts.calls) == (CALLS, CALLS)
+        judged = (await service.get(refinement_id, "/iterations"))["data"]
         assert [it["score"] for it in judged] == [0.4, 0.6, 0.8, 0.95]
         assert [it["draft"] for it in judged] == [draft(n) for n in range(1, 5)]
-        diff = await town.get(refinement_id, "/diff?from=1&to=4")
+        diff = await service.get(refinement_id, "/diff?from=1&to=4")
         assert "+Draft number 4." in diff["unified"]
 
 
 async def test_a_stream_from_the_start_and_one_from_the_middle_tell_the_same(
     tmp_path: Path,
 ) -> None:
-    async with open_town(tmp_path, slow_at("iterations/1/draft", 0.5)) as town:
-        refinement_id = await town.submit()
-        events = await town.events(refinement_id)
+    async with running_service(tmp_path, slow_at("iterations/1/draft", 0.5)) as service:
+        refinement_id = await service.submit()
+        events = await service.events(refinement_id)
         assert [event["event"] for event in events] == list(range(1, len(events) + 1))
         assert events[-1]["type"] == "refinement.completed"
-        assert events[-1]["data"] == await town.get(refinement_id)
-        assert await town.events(refinement_id, **{"Last-Event-ID": "7"}) == events[7:]
+        assert events[-1]["data"] == await service.get(refinement_id)
+        assert await service.events(refinement_id, **{"Last-Event-ID": "7"}) == events[7:]
 
 
 async def test_cancel_drops_the_connection_of_the_call_in_flight(tmp_path: Path) -> None:
-    async with open_town(tmp_path, hanging_at("iterations/2/critique")) as town:
-        refinement_id = await town.submit()
-        await town.until(lambda: town.models.counts.calls == 4)
-        assert town.models.counts.dropped == 0
-        response = await town.client.post(f"/v1/refinements/{refinement_id}/cancel")
+    async with running_service(tmp_path, hanging_at("iterations/2/critique")) as service:
+        refinement_id = await service.submit()
+        await service.until(lambda: service.models.counts.calls == 4)
+        assert service.models.counts.dropped == 0
+        response = await service.client.post(f"/v1/refinements/{refinement_id}/cancel")
         assert (response.status_code, response.json()["status"]) == (202, "canceling")
-        await town.until(lambda: town.models.counts.dropped == 1)
-        ended = await town.ended(refinement_id)
+        await service.until(lambda: service.models.counts.dropped == 1)
+        ended = await service.ended(refinement_id)
         assert (ended["status"], ended["stop_reason"]) == ("canceled", "canceled")
         assert ended["result"]["score"] == 0.4
-        assert town.models.counts.calls == 4
+        assert service.models.counts.calls == 4
 
 
 async def test_finish_keeps_the_best_draft_so_far(tmp_path: Path) -> None:
-    async with open_town(tmp_path, hanging_at("iterations/3/revise")) as town:
-        refinement_id = await town.submit()
-        await town.until(lambda: town.models.counts.calls == 5)
-        await town.client.post(f"/v1/refinements/{refinement_id}/finish")
-        ended = await town.ended(refinement_id)
+    async with running_service(tmp_path, hanging_at("iterations/3/revise")) as service:
+        refinement_id = await service.submit()
+        await service.until(lambda: service.models.counts.calls == 5)
+        await service.client.post(f"/v1/refinements/{refinement_id}/finish")
+        ended = await service.ended(refinement_id)
         assert (ended["status"], ended["stop_reason"]) == ("succeeded", "finished_early")
         assert (ended["result"]["score"], ended["passed"]) == (0.6, False)
-        await town.until(lambda: town.models.counts.dropped == 1)
+        await service.until(lambda: service.models.counts.dropped == 1)
 
 
 async def test_returns_the_best_draft_when_a_later_one_is_worse(tmp_path: Path) -> None:
-    async with open_town(tmp_path, scoring(0.4, 0.7, 0.3)) as town:
-        ended = await town.ended(await town.submit(max_iterations=3))
+    async with running_service(tmp_path, scoring(0.4, 0.7, 0.3)) as service:
+        ended = await service.ended(await service.submit(max_iterations=3))
         assert (ended["stop_reason"], ended["result"]["path"]) == ("max_iterations", "iterations/2")
         assert (ended["result"]["draft"], ended["result"]["score"]) == (draft(2), 0.7)
 
 
 async def test_a_critic_that_answers_rubbish_fails_the_refinement(tmp_path: Path) -> None:
     rubbish = answering(lambda key, _: chat("It is fine.") if "/critique" in key else None)
-    async with open_town(tmp_path, rubbish) as town:
-        ended = await town.ended(await town.submit())
+    async with running_service(tmp_path, rubbish) as service:
+        ended = await service.ended(await service.submit())
         assert (ended["status"], ended["stop_reason"]) == ("failed", "error")
         assert ended["error"]["code"] == "unreadable_critique"
         assert ended["result"] is None
-        assert town.models.counts.calls == 4
+        assert service.models.counts.calls == 4
 
 
 async def test_a_critic_that_answers_rubbish_once_is_asked_again(tmp_path: Path) -> None:
     once = answering(lambda key, _: chat("Fine.") if key.endswith("1/critique") else None)
-    async with open_town(tmp_path, once) as town:
-        ended = await town.ended(await town.submit())
+    async with running_service(tmp_path, once) as service:
+        ended = await service.ended(await service.submit())
         assert (ended["status"], ended["usage"]["calls"]) == ("succeeded", CALLS + 1)
 
 
 async def test_twenty_equal_submissions_with_one_key_are_one_refinement(tmp_path: Path) -> None:
-    async with open_town(tmp_path) as town:
+    async with running_service(tmp_path) as service:
         body, headers = {"task": "Explain refunds.", "max_iterations": 9}, {"Idempotency-Key": "k"}
         responses = await asyncio.gather(
-            *(town.client.post("/v1/refinements", json=body, headers=headers) for _ in range(20))
+            *(service.client.post("/v1/refinements", json=body, headers=headers) for _ in range(20))
         )
         assert {response.status_code for response in responses} <= {200, 202}
         ids = {response.json()["id"] for response in responses}
         assert len(ids) == 1
         replayed = [it for it in responses if it.headers.get("Idempotency-Replayed") == "true"]
         assert len(replayed) == 19
-        await town.ended(ids.pop())
-        assert town.models.counts.calls == CALLS
+        await service.ended(ids.pop())
+        assert service.models.counts.calls == CALLS

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from benchmarks.model_replies import Asked, Reply, chat, critique
-from tests.e2e.models import answering
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, critique
+from tests.e2e.running_service import running_service
+from tests.e2e.scripted_models import answering
 from tests.e2e.test_reviews import say, until_asked
-from tests.e2e.town import open_town
-from tests.engine.saying import preference
+from tests.engine.scripted_replies import preference
 
 SCORES = {"critique/reader": "0.9", "critique/lawyer": "0.5"}
 WISHES = {
@@ -18,7 +18,7 @@ WISHES = {
 }
 
 
-def played(key: str, _asked: Asked) -> Reply | None:
+def played(key: str, _asked: AskedPrompt) -> ModelServerReply | None:
     """A panel that disagrees, and a critic who prefers the result wherever it stands."""
     later = {
         "compare/1": preference("B"),
@@ -32,14 +32,14 @@ def played(key: str, _asked: Asked) -> Reply | None:
 
 
 async def test_a_report_tells_of_panel_review_comparison_and_outputs(tmp_path: Path) -> None:
-    async with open_town(tmp_path, answering(played)) as town:
-        refinement_id = await town.submit(**WISHES, draft="Refunds take some time.")
-        await until_asked(town, refinement_id, "reviews/1")
-        await say(town, refinement_id, action="approve", feedback="Good enough.")
-        ended = await town.ended(refinement_id)
+    async with running_service(tmp_path, answering(played)) as service:
+        refinement_id = await service.submit(**WISHES, draft="Refunds take some time.")
+        await until_asked(service, refinement_id, "reviews/1")
+        await say(service, refinement_id, action="approve", feedback="Good enough.")
+        ended = await service.ended(refinement_id)
         url = ended["links"]["report"]
-        markdown = (await town.client.get(url)).text
-        page = (await town.client.get(url, headers={"Accept": "text/html"})).text
+        markdown = (await service.client.get(url)).text
+        page = (await service.client.get(url, headers={"Accept": "text/html"})).text
     assert "A reviewer approved the draft." in markdown.partition("## The result")[0]
     assert "- Critic `lawyer`, adversarial" in markdown
     assert "quality 0.70 (spread 0.40)" in markdown

@@ -5,58 +5,58 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.model_replies import draft
-from tests.e2e.town import PATIENCE_S, TERMINAL, Town, open_town
+from tests.e2e.running_service import PATIENCE_S, TERMINAL, RunningService, running_service
 
 MORE = {"action": "revise", "feedback": "Name the deadline."}
 
 
-async def until_asked(town: Town, refinement_id: str, key: str) -> Any:
+async def until_asked(service: RunningService, refinement_id: str, key: str) -> Any:
     """Poll, as a client would, until this review is asked for; return the snapshot."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            snapshot = await town.get(refinement_id)
+            snapshot = await service.get(refinement_id)
             assert snapshot["status"] not in TERMINAL, snapshot
             if snapshot["review"] and snapshot["review"]["key"] == key:
                 return snapshot
             await asyncio.sleep(0.05)
 
 
-async def say(town: Town, refinement_id: str, **word: Any) -> Any:
+async def say(service: RunningService, refinement_id: str, **word: Any) -> Any:
     """Say a reviewer's word; return the answer, which must be 202."""
-    response = await town.client.post(f"/v1/refinements/{refinement_id}/reviews", json=word)
+    response = await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=word)
     assert response.status_code == 202, response.text
     return response.json()
 
 
 async def test_a_reviewer_sees_every_draft_and_the_last_word_is_theirs(tmp_path: Path) -> None:
-    async with open_town(tmp_path) as town:
-        refinement_id = await town.submit(review={"when": "each_iteration"})
-        asked = await until_asked(town, refinement_id, "iterations/1/review")
+    async with running_service(tmp_path) as service:
+        refinement_id = await service.submit(review={"when": "each_iteration"})
+        asked = await until_asked(service, refinement_id, "iterations/1/review")
         assert (asked["status"], asked["review"]["path"]) == ("paused", "iterations/1")
-        assert (await town.get(refinement_id, "/iterations/1"))["draft"] == draft(1)
-        assert (await say(town, refinement_id, **MORE))["review"] is None
-        await until_asked(town, refinement_id, "iterations/2/review")
-        diff = await town.get(refinement_id, "/diff?from=1&to=2")
+        assert (await service.get(refinement_id, "/iterations/1"))["draft"] == draft(1)
+        assert (await say(service, refinement_id, **MORE))["review"] is None
+        await until_asked(service, refinement_id, "iterations/2/review")
+        diff = await service.get(refinement_id, "/diff?from=1&to=2")
         assert "+Draft number 2." in diff["unified"]
-        second = await town.get(refinement_id, "/iterations/2")
+        second = await service.get(refinement_id, "/iterations/2")
         assert second["asked"][0] == "review: Name the deadline."
-        await say(town, refinement_id, action="replace", draft="Draft number 3, by hand.")
-        third = await until_asked(town, refinement_id, "iterations/3/review")
+        await say(service, refinement_id, action="replace", draft="Draft number 3, by hand.")
+        third = await until_asked(service, refinement_id, "iterations/3/review")
         assert third["scores"][-1]["score"] == 0.8
-        await say(town, refinement_id, action="approve")
-        ended = await town.ended(refinement_id)
+        await say(service, refinement_id, action="approve")
+        ended = await service.ended(refinement_id)
         assert (ended["stop_reason"], ended["passed"]) == ("approved", False)
         assert ended["result"]["draft"] == "Draft number 3, by hand."
-        types = [event["type"] for event in await town.events(refinement_id)]
+        types = [event["type"] for event in await service.events(refinement_id)]
         assert types.count("refinement.paused") == types.count("refinement.reviewed") == 3
-        assert (ended["usage"]["calls"], town.models.counts.calls) == (5, 5)
+        assert (ended["usage"]["calls"], service.models.counts.calls) == (5, 5)
 
 
 async def test_who_waits_for_the_result_is_told_at_once_that_a_reviewer_is_asked(
     tmp_path: Path,
 ) -> None:
-    async with open_town(tmp_path) as town, asyncio.timeout(PATIENCE_S / 2):
-        response = await town.client.post(
+    async with running_service(tmp_path) as service, asyncio.timeout(PATIENCE_S / 2):
+        response = await service.client.post(
             "/v1/refinements",
             json={"task": "Explain refunds.", "review": {"when": "each_iteration"}},
             headers={"Prefer": "wait=60"},
@@ -66,16 +66,16 @@ async def test_who_waits_for_the_result_is_told_at_once_that_a_reviewer_is_asked
 
 
 async def test_before_completion_what_is_asked_for_is_made_and_rated(tmp_path: Path) -> None:
-    async with open_town(tmp_path) as town:
-        refinement_id = await town.submit(review={"when": "before_completion"}, max_iterations=1)
-        asked = await until_asked(town, refinement_id, "reviews/1")
+    async with running_service(tmp_path) as service:
+        refinement_id = await service.submit(review={"when": "before_completion"}, max_iterations=1)
+        asked = await until_asked(service, refinement_id, "reviews/1")
         assert asked["best"]["path"] == "iterations/1"
-        await say(town, refinement_id, **MORE)
-        await until_asked(town, refinement_id, "reviews/2")
-        diff = await town.get(refinement_id, "/diff?from=1&from_path=&to=1&path=reviews/1")
+        await say(service, refinement_id, **MORE)
+        await until_asked(service, refinement_id, "reviews/2")
+        diff = await service.get(refinement_id, "/diff?from=1&from_path=&to=1&path=reviews/1")
         assert diff["unified"].startswith("--- iterations/1\n+++ reviews/1/iterations/1\n")
-        await say(town, refinement_id, action="rate", score=0.99)
-        ended = await town.ended(refinement_id)
+        await say(service, refinement_id, action="rate", score=0.99)
+        ended = await service.ended(refinement_id)
         assert (ended["stop_reason"], ended["passed"]) == ("completed", True)
         result = ended["result"]
         assert (result["path"], result["draft"]) == ("reviews/1/iterations/1", draft(2))
@@ -83,22 +83,22 @@ async def test_before_completion_what_is_asked_for_is_made_and_rated(tmp_path: P
 
 
 async def test_it_waits_while_no_worker_lives_and_goes_on_with_another(tmp_path: Path) -> None:
-    async with open_town(tmp_path) as town:
-        refinement_id = await town.submit(review={"when": "before_completion"})
-        await until_asked(town, refinement_id, "reviews/1")
-        worker = town.processes[-1]
+    async with running_service(tmp_path) as service:
+        refinement_id = await service.submit(review={"when": "before_completion"})
+        await until_asked(service, refinement_id, "reviews/1")
+        worker = service.processes[-1]
         worker.kill()
         worker.wait()
-        await say(town, refinement_id, action="reject", feedback="Not what we promise.")
-        assert (await town.get(refinement_id))["status"] == "queued"
-        town.worker()
-        ended = await town.ended(refinement_id)
+        await say(service, refinement_id, action="reject", feedback="Not what we promise.")
+        assert (await service.get(refinement_id))["status"] == "queued"
+        service.worker()
+        ended = await service.ended(refinement_id)
         assert (ended["stop_reason"], ended["passed"]) == ("rejected", False)
-        assert (ended["result"]["score"], town.models.counts.calls) == (0.95, 8)
+        assert (ended["result"]["score"], service.models.counts.calls) == (0.95, 8)
 
 
 async def test_nobodys_answer_is_what_was_agreed(tmp_path: Path) -> None:
-    async with open_town(tmp_path) as town:
+    async with running_service(tmp_path) as service:
         review = {"when": "each_iteration", "timeout_s": 0.1, "on_timeout": "approve"}
-        ended = await town.ended(await town.submit(review=review))
+        ended = await service.ended(await service.submit(review=review))
         assert (ended["stop_reason"], ended["result"]["path"]) == ("approved", "iterations/1")

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from app.cli.demo import rough_text
-from benchmarks.model_replies import Asked, Reply, chat
-from tests.e2e.models import answering
-from tests.e2e.town import open_town
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat
+from tests.e2e.running_service import running_service
+from tests.e2e.scripted_models import answering
 
 DRAFT = "Draft number 1. We refund within 14 days. Cash is not refunded."
 EDITOR = {"generator": "offline:editor", "critic": "offline:editor"}
@@ -28,15 +28,15 @@ async def test_a_reviser_mends_by_edits_and_is_asked_again_for_one_that_fails(
         "iterations/3/revise/full": "Draft number 4. We refund within 14 days.",
     }
 
-    def revised(key: str, _asked: Asked) -> Reply | None:
+    def revised(key: str, _asked: AskedPrompt) -> ModelServerReply | None:
         return chat(replies[key]) if key in replies else None
 
-    async with open_town(tmp_path, answering(revised)) as town:
-        refinement_id = await town.submit(draft=DRAFT, edits="delta", locked=["14 days"])
-        ended = await town.ended(refinement_id)
+    async with running_service(tmp_path, answering(revised)) as service:
+        refinement_id = await service.submit(draft=DRAFT, edits="delta", locked=["14 days"])
+        ended = await service.ended(refinement_id)
         assert ended["stop_reason"] == "threshold_met"
         assert ended["result"]["draft"] == replies["iterations/3/revise/full"]
-        judged = (await town.get(refinement_id, "/iterations"))["data"]
+        judged = (await service.get(refinement_id, "/iterations"))["data"]
         assert [it["draft"] for it in judged[:3]] == [
             DRAFT,
             DRAFT.replace("number 1", "number 2"),
@@ -59,13 +59,13 @@ async def test_the_editor_mends_by_edits_what_it_mends_as_a_whole(tmp_path: Path
         "threshold": 0.9,
         "locked": [locked],
     }
-    async with open_town(tmp_path) as town:
-        by_edits = await town.submit(**common, edits="delta")
-        as_a_whole = await town.submit(**common)
-        one, other = await town.ended(by_edits), await town.ended(as_a_whole)
+    async with running_service(tmp_path) as service:
+        by_edits = await service.submit(**common, edits="delta")
+        as_a_whole = await service.submit(**common)
+        one, other = await service.ended(by_edits), await service.ended(as_a_whole)
         assert one["result"]["sha256"] == other["result"]["sha256"]
         assert locked in one["result"]["draft"]
         assert one["result"]["draft"] != rough_text()
-        first = await town.get(by_edits, "/iterations/1")
+        first = await service.get(by_edits, "/iterations/1")
         assert first["edits"]["applied"] > 1
         assert 0.3 < first["edits"]["untouched"] < 1

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks.model_replies import Asked, Reply, improving
-from tests.e2e.town import open_town
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, improving
+from tests.e2e.running_service import running_service
 
 CANDIDATES = ["openai:gpt-5-mini", "openai:gpt-6-luna"]
 AUTO = {"select": "auto", "candidates": CANDIDATES, "critic": "openai:judge"}
@@ -12,19 +12,19 @@ AUTO = {"select": "auto", "candidates": CANDIDATES, "critic": "openai:judge"}
 async def test_the_drawn_model_writes_every_draft_and_the_next_draw_knows(tmp_path: Path) -> None:
     writers: list[str] = []
 
-    def remembering(asked: Asked) -> Reply:
+    def remembering(asked: AskedPrompt) -> ModelServerReply:
         if b"judge" not in asked.body:
             writers.append(asked.json["model"])
         return improving(asked)
 
-    async with open_town(tmp_path, remembering) as town:
-        refinement_id = await town.submit(models=AUTO)
-        assert (await town.ended(refinement_id))["passed"]
-        queued = (await town.events(refinement_id))[0]["data"]
+    async with running_service(tmp_path, remembering) as service:
+        refinement_id = await service.submit(models=AUTO)
+        assert (await service.ended(refinement_id))["passed"]
+        queued = (await service.events(refinement_id))[0]["data"]
         picked = queued["draw"]["picked"]
         assert [it["ended"] for it in queued["draw"]["candidates"]] == [0, 0]
         assert queued["models"]["generator"] == picked
         assert writers == [picked.removeprefix("openai:")] * 4
-        later = (await town.events(await town.submit(models=AUTO)))[0]["data"]["draw"]
+        later = (await service.events(await service.submit(models=AUTO)))[0]["data"]["draw"]
         known = {it["model"]: (it["ended"], it["passed"]) for it in later["candidates"]}
         assert known == {model: (1, 1) if model == picked else (0, 0) for model in CANDIDATES}

@@ -5,27 +5,27 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.examples import EXAMPLES, request_for
-from benchmarks.playing import Player
-from tests.e2e.town import Town, open_town
-from workers.models.editor import Editor
+from benchmarks.playing import StrategyPlayer
+from tests.e2e.running_service import RunningService, running_service
+from workers.model_registry import Editor
 
 EDITOR = {"generator": "offline:editor", "critic": "offline:editor"}
 
 
 async def test_every_strategy_ends_as_it_does_when_it_is_merely_played(tmp_path: Path) -> None:
-    async with open_town(tmp_path) as town:
-        ended = await asyncio.gather(*(refined(town, kind) for kind in EXAMPLES))
+    async with running_service(tmp_path) as service:
+        ended = await asyncio.gather(*(refined(service, kind) for kind in EXAMPLES))
         told = dict(zip(EXAMPLES, ended, strict=True))
         assert told == {kind: await played(kind) for kind in EXAMPLES}
-        assert town.models.counts.calls == 0
+        assert service.models.counts.calls == 0
 
 
-async def refined(town: Town, kind: str) -> dict[str, Any]:
+async def refined(service: RunningService, kind: str) -> dict[str, Any]:
     """Submit the example and return what became of it."""
     body = request_for(kind).model_dump(mode="json", by_alias=True) | {"models": EDITOR}
-    refinement_id = await town.submit(**body)
-    snapshot = await town.ended(refinement_id)
-    iterations = (await town.get(refinement_id, "/iterations"))["data"]
+    refinement_id = await service.submit(**body)
+    snapshot = await service.ended(refinement_id)
+    iterations = (await service.get(refinement_id, "/iterations"))["data"]
     assert {it["path"] for it in iterations} == {it["path"] for it in snapshot["scores"]}
     result = snapshot["result"]
     return {
@@ -40,7 +40,7 @@ async def refined(town: Town, kind: str) -> dict[str, Any]:
 
 async def played(kind: str) -> dict[str, Any]:
     """Play the example in this process."""
-    player = Player(request_for(kind), Editor())
+    player = StrategyPlayer(request_for(kind), Editor())
     outcome = await player.play()
     scored = outcome.best.scored
     return {

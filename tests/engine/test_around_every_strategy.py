@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.player import Refusal, drafts, judged_by, request
+from tests.engine.engine_driver import Refusal, drafts, judged_by, request
 from tests.engine.test_every_strategy import JUDGED_BY_A_CRITIC, REQUESTS
-from workers.engine.moves import StepFailed, Stop
+from workers.engine.moves import StepError, Stopped
 from workers.engine.search import Outcome
 
 SUBJECT = {"name": "subject", "instructions": "A subject line."}
@@ -26,7 +26,7 @@ def test_the_draft_and_its_score_are_those_without_it(
     def played(**around: Any) -> Outcome | None:
         def writer() -> Iterator[str | Refusal]:
             for number, text in enumerate(drafts(), 1):
-                yield text if number <= stops_after else Stop()
+                yield text if number <= stops_after else Stopped()
 
         def score(path: str, name: str) -> float:
             return scores[len(path) % 9] / 1000
@@ -36,7 +36,7 @@ def test_the_draft_and_its_score_are_those_without_it(
         asked = request(strategy=strategy, max_iterations=6, **fields)
         try:
             return judged_by(score, writer()).play(asked)
-        except (Stop, StepFailed):
+        except (Stopped, StepError):
             return None
 
     plain, more = played(), played(**AFTERWARDS)

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.player import player, request
-from workers.engine.moves import Judged, StepFailed, Stop
+from tests.engine.engine_driver import player, request
+from workers.engine.moves import Judged, StepError, Stopped
 
-GONE = StepFailed("model_unavailable", "gone")
+GONE = StepError("model_unavailable", "gone")
 
 
 def best_of(n: int, *, refine: bool = False, **fields: object) -> RefinementRequest:
@@ -69,7 +69,7 @@ def test_a_draft_that_cannot_be_made_costs_nothing_but_its_number() -> None:
 
 
 def test_a_draft_that_was_refused_from_outside_leaves_the_reason_to_whoever_refused() -> None:
-    outcome = player(0.4, 0.6, writer=["one", Stop(), "three"]).play(best_of(3))
+    outcome = player(0.4, 0.6, writer=["one", Stopped(), "three"]).play(best_of(3))
     assert (outcome.best.path, outcome.reason) == ("iterations/3", None)
 
 
@@ -79,13 +79,15 @@ def test_a_critique_that_stays_unreadable_costs_that_draft_alone() -> None:
 
 
 def test_without_any_draft_the_first_failure_is_told() -> None:
-    with pytest.raises(StepFailed) as failed:
-        player(writer=[GONE, StepFailed("model_refused", "no")]).play(best_of(2))
+    with pytest.raises(StepError) as failed:
+        player(writer=[GONE, StepError("model_refused", "no")]).play(best_of(2))
     assert failed.value.code == "model_unavailable"
 
 
 def test_stopped_while_writing_it_keeps_what_is_judged() -> None:
-    outcome = player(0.6, writer=["one", Stop(), Stop(), Stop()]).play(best_of(3, refine=True))
+    outcome = player(0.6, writer=["one", Stopped(), Stopped(), Stopped()]).play(
+        best_of(3, refine=True)
+    )
     assert outcome.best.path == "iterations/1"
 
 

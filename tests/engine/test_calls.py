@@ -9,7 +9,7 @@ from app.contract.calls import AGAIN, at_most
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.strategies import NestedStrategy
-from tests.engine.spending import DRAFTS, ITERATION, KINDS, Spender, spent_on
+from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, Spender, spent_on
 from workers.engine.moves import Ask
 
 PANEL = {"samples": 2, "panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}

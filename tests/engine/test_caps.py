@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.calls import AGAIN, at_most
-from tests.engine.player import Refusal
-from tests.engine.spending import DRAFTS, ITERATION, KINDS, Spender, spent_on
-from workers.engine.briefs import Answer, Judge
-from workers.engine.moves import Ask, Judged, StepFailed, Stop, Word
+from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, Spender, spent_on
+from tests.engine.engine_driver import Refusal
+from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
+from workers.engine.prompt_requests import Answer, Judge
 
 CRITICS = [{}, {"samples": 2}, {"samples": 2, "panel": [{"name": "one"}, {"name": "two"}]}]
 REVIEWS = [None, {"when": "each_iteration"}, {"when": "before_completion"}]
@@ -31,8 +31,10 @@ AROUND = st.fixed_dictionaries(
     }
 )
 SAID = st.sampled_from(["read"] * 9 + ["unreadable"] * 3 + ["refused", "stopped"])
-REFUSALS: dict[str, Refusal] = {"refused": StepFailed("model_refused", "no"), "stopped": Stop()}
-WORDS = st.sampled_from([Word("rate", score=it) for it in (0.1, 0.5, 0.9)] + [Word("reject")])
+REFUSALS: dict[str, Refusal] = {"refused": StepError("model_refused", "no"), "stopped": Stopped()}
+WORDS = st.sampled_from(
+    [ReviewerReply("rate", score=it) for it in (0.1, 0.5, 0.9)] + [ReviewerReply("reject")]
+)
 
 
 def cap_of(strategy: Any, most: int, search: Sequence[str]) -> int:
@@ -67,11 +69,11 @@ def numbers(model: Spender) -> Mapping[str, set[int]]:
     return found
 
 
-def asked_of(model: Spender, brief: type) -> Mapping[str, set[str]]:
+def asked_of(model: Spender, prompt_request: type) -> Mapping[str, set[str]]:
     """Return the questions of a kind, re-asks left out, by the iteration that they are about."""
     found: dict[str, set[str]] = defaultdict(set)
     for move in model.moves:
-        if isinstance(move, Ask) and isinstance(move.brief, brief):
+        if isinstance(move, Ask) and isinstance(move.prompt_request, prompt_request):
             at = ITERATION.match(move.path)
             assert at
             found[at[0]].add(move.path.partition("/again/")[0])
@@ -92,7 +94,7 @@ def test_every_cap_holds(
     has_draft: bool,
     said: list[str],
     scores: list[int],
-    words: list[Word],
+    words: list[ReviewerReply],
 ) -> None:
     asked = spent_on(
         kind, has_draft=has_draft if has_draft in DRAFTS[kind] else not has_draft, **around
@@ -110,7 +112,7 @@ def test_every_cap_holds(
         score=lambda _: next(score) / 100,
         spoiled=spoiled,
     )
-    with suppress(Stop, StepFailed):
+    with suppress(Stopped, StepError):
         model.play(asked)
 
     strategy, critics = asked.strategy, asked.critics

@@ -7,30 +7,30 @@ import pytest
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.player import Player, player, request
-from tests.engine.saying import contradictions, questions
-from workers.engine.moves import Judged, Scored, StepFailed, Stop
+from tests.engine.engine_driver import EngineDriver, player, request
+from tests.engine.scripted_replies import contradictions, questions
+from workers.engine.moves import Judged, Scored, StepError, Stopped
 
 WRONG = "Refunds take 30 days. Shops pay cash."
 RIGHT = "Refunds take 14 days. Shops pay cash."
 DAYS = ("take 30 days", "How long does a refund take?")
 CASH = ("pay cash", "How do shops pay?")
 NONE = contradictions()
-GONE = StepFailed("model_unavailable", "gone")
+GONE = StepError("model_unavailable", "gone")
 
 
 def verifying(**fields: object) -> RefinementRequest:
     return request(**{"strategy": {"kind": "chain_of_verification"}, **fields})
 
 
-def caught() -> Player:
+def caught() -> EngineDriver:
     """A wrong draft that the critic likes, and a right one."""
     first = (0.9, questions(DAYS, CASH), "14 days", "unknown", contradictions((DAYS[0], 1)))
     second = (0.9, questions(("take 14 days", DAYS[1])), "14 days", NONE)
     return player(*first, *second, writer=[WRONG, RIGHT])
 
 
-def judged(model: Player) -> list[Scored]:
+def judged(model: EngineDriver) -> list[Scored]:
     return [move.judgement.scored for move in model.moves if isinstance(move, Judged)]
 
 
@@ -91,7 +91,7 @@ def test_a_clients_draft_is_verified_first_and_hidden_as_well() -> None:
     outcome = model.play(verifying(draft=WRONG))
     assert (outcome.best.path, outcome.passed) == ("iterations/0", True)
     (answering,) = [it for it in model.asked("critic") if "/answers/" in it.path]
-    assert WRONG not in answering.prompt.user + repr(answering.brief)
+    assert WRONG not in answering.prompt.user + repr(answering.prompt_request)
 
 
 def test_an_unknown_answer_contradicts_nothing() -> None:
@@ -149,8 +149,8 @@ def test_unusable_contradictions_are_asked_for_again_and_then_fail_closed(bad: s
     fails_closed(player(*asked, bad, bad, bad, writer=[WRONG]))
 
 
-def fails_closed(model: Player) -> None:
-    with pytest.raises(StepFailed) as failed:
+def fails_closed(model: EngineDriver) -> None:
+    with pytest.raises(StepError) as failed:
         model.play(verifying())
     assert failed.value.code == "unreadable_verification"
 
@@ -166,7 +166,7 @@ def test_a_verified_draft_ranks_above_a_contradicted_one_with_a_higher_score() -
 @pytest.mark.parametrize("until", range(3))
 def test_stopped_while_verifying_the_draft_is_kept_and_does_not_pass(until: int) -> None:
     said = [questions(DAYS), "30 days", NONE][:until]
-    model = player(0.9, *said, Stop(), writer=[WRONG, Stop()])
+    model = player(0.9, *said, Stopped(), writer=[WRONG, Stopped()])
     outcome = model.play(verifying())
     assert (outcome.best.scored.score, outcome.passed, outcome.reason) == (0.9, False, None)
     (found,) = outcome.best.scored.findings
@@ -187,5 +187,5 @@ def test_the_number_of_questions_is_bounded(most: int) -> None:
 
 
 def test_a_stop_that_leaves_the_last_draft_unverified_is_why_it_ended() -> None:
-    outcome = player(0.9, Stop(), writer=[WRONG]).play(verifying(max_iterations=1))
+    outcome = player(0.9, Stopped(), writer=[WRONG]).play(verifying(max_iterations=1))
     assert (outcome.reason, outcome.passed) == (None, False)

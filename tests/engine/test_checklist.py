@@ -9,11 +9,11 @@ from app.contract.budget import first_judgement, to_judge
 from app.contract.criteria import Criterion
 from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
-from tests.engine.player import Player, Refusal, drafts, request, verdict
+from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, verdict
 from workers.engine.asking import Unreadable
-from workers.engine.briefs import Judge
-from workers.engine.checklist import criteria_in
-from workers.engine.moves import StepFailed, Stop
+from workers.engine.moves import StepError, Stopped
+from workers.engine.pipeline import criteria_in
+from workers.engine.prompt_requests import Judge
 
 NAMES = ("deadline", "card", "tone")
 LISTED = [{"name": name, "description": f"Is the {name} right?"} for name in NAMES]
@@ -24,7 +24,7 @@ def checklist(*listed: dict[str, Any]) -> str:
     return json.dumps({"criteria": listed})
 
 
-def play(*said: str | Refusal, **fields: Any) -> tuple[Player, Any]:
+def play(*said: str | Refusal, **fields: Any) -> tuple[EngineDriver, Any]:
     """Play with a critic that says this, and then that everything is good."""
 
     def critic() -> Any:
@@ -32,7 +32,7 @@ def play(*said: str | Refusal, **fields: Any) -> tuple[Player, Any]:
         while True:
             yield verdict(0.9, 0.9, 0.9, names=NAMES)
 
-    model = Player(critic(), drafts())
+    model = EngineDriver(critic(), drafts())
     return model, model.play(request(criteria="auto", **fields))
 
 
@@ -48,7 +48,9 @@ def test_the_criteria_are_listed_once_before_the_strategy_and_judged_on() -> Non
         "iterations/2",
     ]
     assert [it.criterion for it in outcome.best.scored.scores] == list(NAMES)
-    judging = [ask.brief for ask in model.asked("critic") if isinstance(ask.brief, Judge)]
+    judging = [
+        ask.prompt_request for ask in model.asked("critic") if isinstance(ask.prompt_request, Judge)
+    ]
     assert {it.task.criteria for it in judging} == {CRITERIA}
     assert all("Is the card right?" in ask.prompt.user for ask in model.asked("generator"))
 
@@ -97,11 +99,11 @@ def test_a_question_may_end_as_other_scripts_end_it() -> None:
 
 
 def test_without_a_checklist_nothing_is_judged() -> None:
-    with pytest.raises(StepFailed) as failed:
+    with pytest.raises(StepError) as failed:
         play("no", "no", "no")
     assert failed.value.code == "unreadable_criteria"
-    with pytest.raises(Stop):
-        play(Stop())
+    with pytest.raises(Stopped):
+        play(Stopped())
 
 
 def test_parts_with_criteria_of_their_own_keep_them() -> None:
@@ -109,7 +111,8 @@ def test_parts_with_criteria_of_their_own_keep_them() -> None:
     said = [checklist(*LISTED), verdict(0.9, names=["complete"])]
     model, _ = play(*said, strategy={"kind": "stepwise", "stages": stages})
     judged = {
-        ask.path: [it.name for it in ask.brief.task.criteria] for ask in model.asked("critic")[1:]
+        ask.path: [it.name for it in ask.prompt_request.task.criteria]
+        for ask in model.asked("critic")[1:]
     }
     assert judged == {
         "stages/outline/iterations/1/critique": ["complete"],

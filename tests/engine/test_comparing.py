@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from app.contract.comparisons import Comparison
-from app.contract.judgement import Finding, OnFail
-from tests.engine.player import Player, drafts, player, request, verdict
-from tests.engine.saying import preference
-from workers.engine.briefs import Compare
-from workers.engine.moves import StepFailed, Stop
+from app.contract.judgement import Comparison, Finding, OnFail
+from tests.engine.engine_driver import EngineDriver, drafts, player, request, verdict
+from tests.engine.scripted_replies import preference
+from workers.engine.moves import StepError, Stopped
+from workers.engine.prompt_requests import Compare
 from workers.engine.search import Outcome
 
 OWN = "We refund."
@@ -17,9 +16,9 @@ OWN = "We refund."
 
 def compared(
     *answers: Any, scores: tuple[float, ...] = (0.4, 0.9), **fields: Any
-) -> tuple[Player, Outcome]:
+) -> tuple[EngineDriver, Outcome]:
     """Play until the last score passes, and answer the comparison so."""
-    model = Player(iter([*map(verdict, scores), *answers]), drafts())
+    model = EngineDriver(iter([*map(verdict, scores), *answers]), drafts())
     return model, model.play(request(**{"draft": OWN, "compare": True, **fields}))
 
 
@@ -49,9 +48,9 @@ def test_the_two_texts_change_places_and_nothing_else_is_told() -> None:
     one, other = [it for it in model.asked("critic") if it.path.startswith("compare")]
     result = outcome.best.scored.draft.text
     assert (one.path, other.path) == ("compare/1", "compare/2")
-    assert (one.brief, other.brief) == (
-        Compare(one.brief.task, OWN, result),
-        Compare(one.brief.task, result, OWN),
+    assert (one.prompt_request, other.prompt_request) == (
+        Compare(one.prompt_request.task, OWN, result),
+        Compare(one.prompt_request.task, result, OWN),
     )
     assert one.prompt.system == other.prompt.system
     assert not any(word in one.prompt.user for word in ["0.4", "0.9", "0.85", "iteration"])
@@ -75,7 +74,7 @@ def test_parts_are_not_what_a_whole_is_compared_with() -> None:
 def test_where_validators_alone_judge_the_critic_is_asked_for_this_alone() -> None:
     fields = {"strategy": {"kind": "self_correction"}, "validators": [{"kind": "json"}]}
     wrong = Finding(source="validators/0", kind="json", message="no", on_fail=OnFail.VETO)
-    model = Player(iter(map(preference, "BA")), iter(['{"days": 14}']))
+    model = EngineDriver(iter(map(preference, "BA")), iter(['{"days": 14}']))
     model.check = lambda draft: () if draft.startswith("{") else (wrong,)
     outcome = model.play(request(draft=OWN, compare=True, **fields))
     assert outcome.comparison is not None
@@ -95,7 +94,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
     assert "compare/1/again/1" in model.paths
 
 
-@pytest.mark.parametrize("refusal", [Stop(), StepFailed("model_unavailable", "down")])
+@pytest.mark.parametrize("refusal", [Stopped(), StepError("model_unavailable", "down")])
 def test_refused_or_failed_there_is_no_comparison_and_it_ends_as_it_would(refusal: Any) -> None:
     plain = player(0.4, 0.9).play(request(draft=OWN))
     assert compared(refusal, preference("A"))[1] == plain

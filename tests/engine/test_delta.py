@@ -5,9 +5,9 @@ import json
 import pytest
 
 from app.contract.status import StopReason
-from tests.engine.player import Player, judged_by, player, request
-from workers.engine.briefs import Amend, Revise
-from workers.engine.moves import StepFailed
+from tests.engine.engine_driver import EngineDriver, judged_by, player, request
+from workers.engine.moves import StepError
+from workers.engine.prompt_requests import Amend, Revise
 
 DRAFT = "We refund within 14 days. We never refund cash."
 FULL = "We refund within two weeks, and never in cash."
@@ -17,7 +17,7 @@ def edits(*pairs: tuple[str, str]) -> str:
     return json.dumps({"edits": [{"search": old, "replace": new} for old, new in pairs]})
 
 
-def amending(*replies: str | StepFailed, **fields: object) -> tuple[Player, str]:
+def amending(*replies: str | StepError, **fields: object) -> tuple[EngineDriver, str]:
     """Play one revision of the draft; return the player and the text it came to."""
     model = player(0.4, 0.6, writer=replies)
     asked = {"draft": DRAFT, "max_iterations": 1, "edits": "delta", **fields}
@@ -54,23 +54,26 @@ def test_edits_that_fail_twice_give_way_to_the_whole_text() -> None:
         "iterations/1/revise/again/1",
         "iterations/1/revise/full",
     ]
-    assert isinstance(model.asked("generator")[2].brief, Revise)
+    assert isinstance(model.asked("generator")[2].prompt_request, Revise)
     assert text == FULL
 
 
 def test_a_model_that_is_away_is_not_asked_for_the_whole_text() -> None:
-    with pytest.raises(StepFailed, match="model_unavailable"):
-        amending(StepFailed("model_unavailable", "away"))
+    with pytest.raises(StepError, match="model_unavailable"):
+        amending(StepError("model_unavailable", "away"))
 
 
 @pytest.mark.parametrize(
-    ("length", "score", "brief"), [(1_500, 0.5, Amend), (1_499, 0.5, Revise), (1_500, 0.49, Revise)]
+    ("length", "score", "prompt_request"),
+    [(1_500, 0.5, Amend), (1_499, 0.5, Revise), (1_500, 0.49, Revise)],
 )
-def test_auto_edits_what_is_long_and_mostly_good(length: int, score: float, brief: type) -> None:
+def test_auto_edits_what_is_long_and_mostly_good(
+    length: int, score: float, prompt_request: type
+) -> None:
     model = player(score, 0.9, writer=[edits(("only", "just")), FULL])
     draft = "The only word. ".ljust(length, "x")
     model.play(request(draft=draft, max_iterations=1, edits="auto"))
-    assert isinstance(model.asked("generator")[0].brief, brief)
+    assert isinstance(model.asked("generator")[0].prompt_request, prompt_request)
 
 
 def test_locked_text_is_put_back_where_the_whole_text_lost_it() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.edits import in_order, lacking
-from workers.engine.edits import CannotApply, Edit, applied, between, restored
+from app.contract.drafts import in_order, lacking
+from workers.engine.edits import CannotApply, SearchReplace, applied, between, restored
 
 TEXT = "We refund within 14 days. We refund cards.\nCash is not refunded.\n"
 WORDS = st.lists(
@@ -14,7 +14,9 @@ WORDS = st.lists(
 
 
 def test_every_edit_is_applied_to_the_draft_as_it_was_given() -> None:
-    edited = applied(TEXT, [Edit("14 days", "30 days"), Edit("Cash", "Money of 14 days")])
+    edited = applied(
+        TEXT, [SearchReplace("14 days", "30 days"), SearchReplace("Cash", "Money of 14 days")]
+    )
     assert (
         edited.text
         == "We refund within 30 days. We refund cards.\nMoney of 14 days is not refunded.\n"
@@ -23,7 +25,7 @@ def test_every_edit_is_applied_to_the_draft_as_it_was_given() -> None:
 
 
 def test_what_an_edit_quotes_and_leaves_as_it_is_counts_as_untouched() -> None:
-    edited = applied("one two three four", [Edit("one two three", "one 2 three")])
+    edited = applied("one two three four", [SearchReplace("one two three", "one 2 three")])
     assert edited.untouched == round(1 - 3 / 18, 6)
 
 
@@ -31,28 +33,30 @@ def test_what_an_edit_quotes_and_leaves_as_it_is_counts_as_untouched() -> None:
     ("edits", "why"),
     [
         ([], "there is no edit"),
-        ([Edit("in 15 days", "x")], "does not stand in the draft"),
-        ([Edit("", "x")], "does not stand in the draft"),
-        ([Edit("We refund", "We pay")], "more than once"),
-        ([Edit("cards", "cards")], "changes nothing"),
-        ([Edit("within 14", "in 3"), Edit("14 days", "a week")], "overlap"),
+        ([SearchReplace("in 15 days", "x")], "does not stand in the draft"),
+        ([SearchReplace("", "x")], "does not stand in the draft"),
+        ([SearchReplace("We refund", "We pay")], "more than once"),
+        ([SearchReplace("cards", "cards")], "changes nothing"),
+        ([SearchReplace("within 14", "in 3"), SearchReplace("14 days", "a week")], "overlap"),
     ],
 )
-def test_an_edit_that_does_not_do_what_it_says_is_refused(edits: list[Edit], why: str) -> None:
+def test_an_edit_that_does_not_do_what_it_says_is_refused(
+    edits: list[SearchReplace], why: str
+) -> None:
     with pytest.raises(CannotApply, match=why):
         applied(TEXT, edits)
 
 
 def test_a_match_that_overlaps_itself_is_found_more_than_once() -> None:
     with pytest.raises(CannotApply, match="more than once"):
-        applied("aaa", [Edit("aa", "b")])
+        applied("aaa", [SearchReplace("aa", "b")])
 
 
 def test_an_edit_that_touches_locked_text_is_refused_and_one_beside_it_is_not() -> None:
     locked = ["14 days"]
     with pytest.raises(CannotApply, match="touches locked text"):
-        applied(TEXT, [Edit("within 14", "in 3")], locked)
-    beside = applied(TEXT, [Edit("within 14 days.", "in 14 days!")], locked)
+        applied(TEXT, [SearchReplace("within 14", "in 3")], locked)
+    beside = applied(TEXT, [SearchReplace("within 14 days.", "in 14 days!")], locked)
     assert beside.text.startswith("We refund in 14 days! We")
 
 
@@ -91,4 +95,4 @@ def test_locked_texts_keep_their_order() -> None:
     assert lacking("First B, and then A. Last C.", ["A", "B"]) == ("B",)
     assert restored(before, "First B, and then A. Last D.", ["A", "B"]).startswith("First A")
     with pytest.raises(CannotApply, match="locked text"):
-        applied(before, [Edit("A, and then B", "B, and then A")], ["A", "B"])
+        applied(before, [SearchReplace("A, and then B", "B, and then A")], ["A", "B"])

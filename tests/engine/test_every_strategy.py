@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
-from tests.engine.player import Refusal, drafts, judged_by, request
-from workers.engine.moves import Judged, StepFailed, Stop
+from tests.engine.engine_driver import Refusal, drafts, judged_by, request
+from workers.engine.moves import Judged, StepError, Stopped
 from workers.engine.strategies import STRATEGIES
 
 PARTS = [
@@ -66,7 +66,7 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
 
     def writer() -> Iterator[str | Refusal]:
         for number, text in enumerate(drafts(), 1):
-            yield f"1. {text}\n2. So be it." if number <= stops_after else Stop()
+            yield f"1. {text}\n2. So be it." if number <= stops_after else Stopped()
 
     fields = {"critics": critics, **REQUESTS.get(kind, {})}
     strategy = {"kind": kind, **fields.pop("strategy", {})}
@@ -75,7 +75,7 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
         outcome = model.play(
             request(strategy=strategy, threshold=THRESHOLD, max_iterations=CAP, **fields)
         )
-    except (Stop, StepFailed):
+    except (Stopped, StepError):
         outcome = None
     assert len(set(model.paths)) == len(model.paths)
     judgements = [it.judgement for it in model.moves if isinstance(it, Judged)]

@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 
 from app.contract.status import StopReason
-from tests.engine.player import Player, drafts, judged_by, request
+from tests.engine.engine_driver import EngineDriver, drafts, judged_by, request
 from tests.engine.test_every_strategy import REQUESTS
-from workers.engine.moves import Draft, Judgement, Review, Word
+from workers.engine.moves import Draft, Judgement, Review, ReviewerReply
 from workers.engine.search import Outcome
 from workers.engine.strategies import STRATEGIES
 
 OURS = "We refund within 14 days."
-APPROVE, REPLACE = Word("approve"), Word("replace", draft=OURS)
-MORE = Word("revise", feedback="Name the deadline.")
+APPROVE, REPLACE = ReviewerReply("approve"), ReviewerReply("replace", draft=OURS)
+MORE = ReviewerReply("revise", feedback="Name the deadline.")
 OUTERMOST = r"iterations/\d+/review|reviews/\d+"
 DRIVEN_BY_VALIDATORS = {"self_correction": {"validators": [{"kind": "json"}]}}
 
 
-def played(kind: str, when: str, *words: Word) -> tuple[Outcome, list[Judgement]]:
+def played(kind: str, when: str, *words: ReviewerReply) -> tuple[Outcome, list[Judgement]]:
     """Play the strategy with a reviewer; return the outcome and what was shown to them."""
     chains = (f"1. {text}\n2. So be it." for text in drafts())
     model = judged_by(lambda path, name: 0.5, chains)
@@ -32,7 +32,7 @@ def played(kind: str, when: str, *words: Word) -> tuple[Outcome, list[Judgement]
     return outcome, shown(model)
 
 
-def shown(model: Player) -> list[Judgement]:
+def shown(model: EngineDriver) -> list[Judgement]:
     """Return every draft that was reviewed; none of them is a part's."""
     reviews = [move for move in model.moves if isinstance(move, Review)]
     assert all(re.fullmatch(OUTERMOST, it.path) for it in reviews)
@@ -80,7 +80,7 @@ def test_a_text_of_the_reviewers_own_is_verified_where_every_draft_is(when: str)
 @pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
 @pytest.mark.parametrize("kind", STRATEGIES)
 def test_a_rating_is_the_score_and_nothing_ranks_by_the_old_one(kind: str, when: str) -> None:
-    outcome, (reviewed,) = played(kind, when, Word("approve", score=0.97))
+    outcome, (reviewed,) = played(kind, when, ReviewerReply("approve", score=0.97))
     rated = outcome.best.scored
     assert (rated.score, rated.score_from) == (0.97, "review")
     assert rated.draft == reviewed.scored.draft

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.requests import QUALITY
-from tests.engine.player import player, request
+from tests.engine.engine_driver import player, request
 from workers.engine.asking import Unreadable
 from workers.engine.evidence import LONGEST, Source
 from workers.engine.moves import Judged

@@ -1,6 +1,6 @@
 """What a reviser is told of earlier attempts, and a critic is not."""
 
-from tests.engine.player import Player, drafts, request, verdict
+from tests.engine.engine_driver import EngineDriver, drafts, request, verdict
 
 LATE = {"kind": "quality", "message": "Does not state the 30-day limit."}
 COLD = {"kind": "quality", "message": "The tone is cold."}
@@ -8,10 +8,10 @@ FOUND = [[LATE, COLD], [LATE], [COLD], []]
 REMEMBERED = ["carried since", "came back", "earlier revisions"]
 
 
-def played() -> Player:
+def played() -> EngineDriver:
     scores = [0.4, 0.5, 0.6, 0.7]
     critic = (verdict(score, findings=it) for score, it in zip(scores, FOUND, strict=True))
-    model = Player(critic, drafts())
+    model = EngineDriver(critic, drafts())
     model.play(request(max_iterations=4))
     return model
 

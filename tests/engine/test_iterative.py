@@ -4,8 +4,8 @@ import pytest
 
 from app.contract.judgement import Finding, OnFail
 from app.contract.status import StopReason
-from tests.engine.player import Player, drafts, player, request, verdict
-from workers.engine.moves import Ask, Judged, StepFailed, Stop
+from tests.engine.engine_driver import EngineDriver, drafts, player, request, verdict
+from workers.engine.moves import Ask, Judged, StepError, Stopped
 
 SLOW = {"stop": {"patience": 50}}
 
@@ -79,7 +79,7 @@ def test_a_floor_that_is_not_met_keeps_a_draft_from_passing() -> None:
     criteria = [{"name": "accuracy", "floor": 0.8}, {"name": "tone", "weight": 9}]
     names = ("accuracy", "tone")
     critic = iter([verdict(0.7, 1.0, names=names), verdict(0.8, 0.9, names=names)])
-    outcome = Player(critic, drafts()).play(request(criteria=criteria, **SLOW))
+    outcome = EngineDriver(critic, drafts()).play(request(criteria=criteria, **SLOW))
     assert outcome.best.iteration == 2
     assert outcome.best.scored.score == pytest.approx(0.89)
 
@@ -87,7 +87,7 @@ def test_a_floor_that_is_not_met_keeps_a_draft_from_passing() -> None:
 def test_an_unmeasured_criterion_counts_nothing_but_its_floor_is_not_met() -> None:
     criteria = [{"name": "accuracy", "floor": 0.1}, {"name": "tone"}]
     critic = iter([verdict(None, 1.0, names=("accuracy", "tone"))])
-    outcome = Player(critic, drafts()).play(request(criteria=criteria, max_iterations=1))
+    outcome = EngineDriver(critic, drafts()).play(request(criteria=criteria, max_iterations=1))
     assert (outcome.best.scored.score, outcome.passed) == (1.0, False)
 
 
@@ -104,7 +104,7 @@ def test_an_unreadable_critique_is_asked_for_again_with_the_error() -> None:
 
 
 def test_a_critique_that_stays_unreadable_fails_the_step() -> None:
-    with pytest.raises(StepFailed) as failed:
+    with pytest.raises(StepError) as failed:
         player("no", "no", "no").play(request())
     assert failed.value.code == "unreadable_critique"
 
@@ -117,13 +117,13 @@ def test_a_changed_threshold_ends_the_search_at_once() -> None:
 
 
 def test_stopped_from_outside_it_keeps_its_best() -> None:
-    outcome = player(0.4, 0.6, Stop()).play(request(**SLOW))
+    outcome = player(0.4, 0.6, Stopped()).play(request(**SLOW))
     assert (outcome.best.scored.score, outcome.reason) == (0.6, None)
 
 
 def test_stopped_before_anything_was_judged_it_has_nothing_to_return() -> None:
-    with pytest.raises(Stop):
-        player(Stop()).play(request())
+    with pytest.raises(Stopped):
+        player(Stopped()).play(request())
 
 
 def test_the_news_names_the_best_so_far() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.contract.judgement import Finding
-from workers.engine.ledger import MOST, NO_ISSUES, Ledger
+from workers.engine.issue_tracker import MOST, NO_ISSUES, IssueTracker
 
 SAME = [
     ("The 30-day limit is not stated.", "Does not state the 30-day limit."),
@@ -28,7 +28,7 @@ def finding(message: str, **more: Any) -> Finding:
     return Finding(**{"source": "critic", "kind": "quality", "message": message, **more})
 
 
-def line(*iterations: list[Finding]) -> list[Ledger]:
+def line(*iterations: list[Finding]) -> list[IssueTracker]:
     """Follow drafts that were each revised from the one before."""
     ledgers = [NO_ISSUES]
     for number, findings in enumerate(iterations, 1):
@@ -36,7 +36,7 @@ def line(*iterations: list[Finding]) -> list[Ledger]:
     return ledgers[1:]
 
 
-def states(ledger: Ledger) -> dict[str, str]:
+def states(ledger: IssueTracker) -> dict[str, str]:
     return {it.id: it.state.value for it in ledger.issues}
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.edits import lacking
-from tests.engine.player import judged_by, request
-from workers.engine.moves import StepFailed, Stop
+from app.contract.drafts import lacking
+from tests.engine.engine_driver import judged_by, request
+from workers.engine.moves import StepError, Stopped
 
 DRAFT = "1. We refund within 14 days.\n2. Cash is never refunded.\n\n3. Cards are."
 LOCKED = ["within 14 days", "Cash is never refunded.\n\n3."]
@@ -51,6 +51,6 @@ def test_locked_text_is_returned_whatever_the_models_say(
     model = judged_by(lambda path, name: next(given_scores) / 1000, cycle(replies))
     try:
         outcome = model.play(request(strategy=strategy, max_iterations=4, **fields))
-    except (Stop, StepFailed):
+    except (Stopped, StepError):
         return
     assert lacking(outcome.best.scored.draft.text, LOCKED) == ()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.contract.criteria import QUALITY, Criterion
 from app.contract.judgement import Critique
-from workers.engine.panel import merged
+from workers.engine.judging import merged
 from workers.engine.verdicts import reader
 
 DRAFT = "We refund within 14 days."

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.player import Player, Refusal, judged_by, request
-from workers.engine.moves import Ask, Judged, StepFailed, Stop
+from tests.engine.engine_driver import EngineDriver, Refusal, judged_by, request
+from workers.engine.moves import Ask, Judged, StepError, Stopped
 
-GONE = StepFailed("model_unavailable", "gone")
+GONE = StepError("model_unavailable", "gone")
 TWO = [{"focus": "structure"}, {"focus": "style"}]
 
 
@@ -26,14 +26,16 @@ def rising(path: str, _: str) -> float:
     return 0.9 if "iterations/1" in path else 0.4
 
 
-def judged(model: Player) -> list[str]:
+def judged(model: EngineDriver) -> list[str]:
     return [move.path for move in model.moves if isinstance(move, Judged)]
 
 
-def critics_of(model: Player) -> dict[str, list[str]]:
+def critics_of(model: EngineDriver) -> dict[str, list[str]]:
     """The names of the criteria by the path of the critique."""
     asked = model.asked("critic")
-    return {it.path: [criterion.name for criterion in it.brief.task.criteria] for it in asked}
+    return {
+        it.path: [criterion.name for criterion in it.prompt_request.task.criteria] for it in asked
+    }
 
 
 def test_passes_go_in_their_order_and_the_result_is_judged_as_a_whole() -> None:
@@ -111,7 +113,7 @@ def test_stopped_in_a_pass_it_returns_what_the_last_judged_pass_came_to() -> Non
     assert (outcome.reason, outcome.passed) == (None, False)
 
 
-def stopping_at(path: str) -> Player:
+def stopping_at(path: str) -> EngineDriver:
     """Models that are refused from a step on."""
     model = judged_by(rising, ["in order", "in style"])
     answer = model.critic
@@ -119,7 +121,7 @@ def stopping_at(path: str) -> Player:
     def critic() -> Iterator[str | Refusal]:
         while True:
             asked = [it.path for it in model.moves if isinstance(it, Ask)]
-            yield Stop() if path in asked else next(answer)
+            yield Stopped() if path in asked else next(answer)
 
     model.critic = critic()
     return model
@@ -140,14 +142,14 @@ def test_a_last_pass_that_fails_leaves_what_the_one_before_came_to() -> None:
 
 
 def test_when_every_pass_fails_the_first_failure_is_told() -> None:
-    later = StepFailed("model_refused", "no")
-    with pytest.raises(StepFailed) as failed:
+    later = StepError("model_refused", "no")
+    with pytest.raises(StepError) as failed:
         judged_by(rising, [GONE, later]).play(passes(draft="rough"))
     assert failed.value.code == "model_unavailable"
 
 
 def test_a_pass_cut_short_leaves_the_reason_to_whoever_did_it() -> None:
-    model = judged_by(rising, [Stop(), "in style"])
+    model = judged_by(rising, [Stopped(), "in style"])
     outcome = model.play(passes(draft="rough"))
     assert (outcome.best.scored.draft.text, outcome.reason) == ("in style", None)
 

@@ -8,13 +8,13 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.player import Player, Refusal, judged_by, request
-from workers.engine.moves import Ask, Judged, StepFailed, Stop, Word
+from tests.engine.engine_driver import EngineDriver, Refusal, judged_by, request
+from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
 
 ONE: dict[str, object] = {"name": "one", "instructions": "The first chapter."}
 TWO: dict[str, object] = {"name": "two", "instructions": "The second chapter."}
 BRIEFLY = {"kind": "nested", "parts": [ONE, TWO], "max_iterations": 1}
-GONE = StepFailed("model_unavailable", "gone")
+GONE = StepError("model_unavailable", "gone")
 CHAPTERS = "# One\n\nShops pay.\n\n# Two\n\nSoon."
 
 
@@ -27,20 +27,20 @@ def good(path: str, _: str) -> float:
     return 0.9
 
 
-def refused_from(path: str, model: Player) -> Player:
+def refused_from(path: str, model: EngineDriver) -> EngineDriver:
     """The same models, refused from a step on."""
     answer = model.critic
 
     def critic() -> Iterator[str | Refusal]:
         while True:
             asked = [it.path for it in model.moves if isinstance(it, Ask)]
-            yield Stop() if path in asked else next(answer)
+            yield Stopped() if path in asked else next(answer)
 
     model.critic = critic()
     return model
 
 
-def judged(model: Player) -> list[str]:
+def judged(model: EngineDriver) -> list[str]:
     return [move.path for move in model.moves if isinstance(move, Judged)]
 
 
@@ -102,12 +102,12 @@ def test_a_part_that_could_not_be_made_is_named_and_nothing_passes_without_it() 
 
 @pytest.mark.parametrize(
     ("refusal", "reason"),
-    [(GONE, StopReason.INCOMPLETE), (Stop(), None)],
+    [(GONE, StopReason.INCOMPLETE), (Stopped(), None)],
     ids=["failed", "stopped"],
 )
 @pytest.mark.parametrize("score", [0.5, 0.9])
 def test_a_whole_with_a_part_that_could_not_be_made_is_not_completed(
-    refusal: Stop | StepFailed, reason: StopReason | None, score: float
+    refusal: Stopped | StepError, reason: StopReason | None, score: float
 ) -> None:
     model = judged_by(lambda path, _: score, ["Chapter one.", refusal])
     outcome = model.play(chapters(strategy=BRIEFLY))
@@ -115,14 +115,14 @@ def test_a_whole_with_a_part_that_could_not_be_made_is_not_completed(
 
 
 def test_a_part_that_was_cut_short_leaves_the_reason_to_whoever_did_it() -> None:
-    model = judged_by(lambda path, _: 0.5, ["One.", Stop(), "Two.", "Two again.", "More."])
+    model = judged_by(lambda path, _: 0.5, ["One.", Stopped(), "Two.", "Two again.", "More."])
     outcome = model.play(chapters())
     assert (outcome.best.scored.draft.text, outcome.reason) == ("One.\n\nTwo.", None)
 
 
 def test_without_any_part_the_first_failure_is_told() -> None:
-    with pytest.raises(StepFailed) as failed:
-        judged_by(good, [GONE, Stop()]).play(chapters())
+    with pytest.raises(StepError) as failed:
+        judged_by(good, [GONE, Stopped()]).play(chapters())
     assert failed.value.code == "model_unavailable"
 
 
@@ -165,7 +165,9 @@ def test_what_cannot_be_nested_is_refused(fields: dict[str, object], why: str) -
 
 def test_no_two_drafts_have_one_path_when_the_joined_one_cannot_be_judged() -> None:
     model = judged_by(lambda path, _: 0.6 if path.endswith("1/critique") else 0.5, ["A.", "B."])
-    model.reviewer = iter([Word("replace", draft=CHAPTERS.upper()), Word("rate", score=0.7)])
+    model.reviewer = iter(
+        [ReviewerReply("replace", draft=CHAPTERS.upper()), ReviewerReply("rate", score=0.7)]
+    )
     refused_from("iterations/2/critique", model)
     fields = {"review": {"when": "each_iteration"}, "draft": CHAPTERS}
     outcome = model.play(request(strategy={"kind": "nested", "max_iterations": 1}, **fields))

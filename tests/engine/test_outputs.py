@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from tests.engine.player import Player, player, request
-from workers.engine.briefs import Derive
-from workers.engine.moves import StepFailed, Stop
-from workers.engine.outcomes import Outcome
+from tests.engine.engine_driver import EngineDriver, player, request
+from workers.engine.moves import StepError, Stopped
+from workers.engine.prompt_requests import Derive
+from workers.engine.search import Outcome
 
 ORDERED = [
     {"name": "subject", "instructions": "A subject line for this e-mail."},
     {"name": "summary", "instructions": "One sentence."},
 ]
-DOWN = StepFailed("model_unavailable", "down")
+DOWN = StepError("model_unavailable", "down")
 
 
-def written(*texts: Any, scores: tuple[float, ...] = (0.9,)) -> tuple[Player, Outcome]:
+def written(*texts: Any, scores: tuple[float, ...] = (0.9,)) -> tuple[EngineDriver, Outcome]:
     """Play an iteration for each score, and then have these texts written."""
     drafts = [f"Draft {number}." for number in range(1, len(scores) + 1)]
     model = player(*scores, writer=[*drafts, *texts])
@@ -26,21 +26,21 @@ def written(*texts: Any, scores: tuple[float, ...] = (0.9,)) -> tuple[Player, Ou
 def test_every_text_is_written_from_the_final_draft_as_ordered() -> None:
     model, outcome = written("Your refund", "We refund.", scores=(0.6, 0.4))
     assert outcome.outputs == {"subject": "Your refund", "summary": "We refund."}
-    asked = [it for it in model.asked("generator") if isinstance(it.brief, Derive)]
+    asked = [it for it in model.asked("generator") if isinstance(it.prompt_request, Derive)]
     assert [it.path for it in asked] == ["outputs/subject", "outputs/summary"]
     assert all("Draft 1." in it.prompt.user for it in asked)
     assert "A subject line for this e-mail." in asked[0].prompt.user
     assert "0.6" not in asked[0].prompt.user
 
 
-@pytest.mark.parametrize("refusal", [Stop(), DOWN])
+@pytest.mark.parametrize("refusal", [Stopped(), DOWN])
 def test_one_that_could_not_be_made_is_missing_and_the_others_stand(refusal: Any) -> None:
     _, outcome = written(refusal, "We refund.")
     assert (outcome.outputs, outcome.missing) == ({"summary": "We refund."}, ("outputs/subject",))
     assert outcome.passed
 
 
-@pytest.mark.parametrize("refusal", [Stop(), DOWN])
+@pytest.mark.parametrize("refusal", [Stopped(), DOWN])
 def test_without_any_of_them_the_draft_is_what_it_was(refusal: Any) -> None:
     _, outcome = written(refusal, refusal)
     assert (outcome.outputs, outcome.missing) == ({}, ("outputs/subject", "outputs/summary"))

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.contract.judging import Critics
-from tests.engine.player import Player, Refusal, drafts, request, verdict
-from workers.engine.moves import Judged, Scored, StepFailed, Stop
+from app.contract.critics import Critics
+from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, verdict
+from workers.engine.moves import Judged, Scored, StepError, Stopped
 from workers.engine.search import Outcome
 
 DRAFT = "We refund within 14 days."
 PANEL: dict[str, Any] = {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
 TWO = [{"name": "clear"}, {"name": "tone"}]
-GONE = StepFailed("model_unavailable", "gone")
+GONE = StepError("model_unavailable", "gone")
 
 
-def judged_by(replies: Mapping[str, Any], **critics: Any) -> tuple[Player, Outcome]:
+def judged_by(replies: Mapping[str, Any], **critics: Any) -> tuple[EngineDriver, Outcome]:
     """Judge DRAFT once; a critic answers by the key of its step, and again with what is left."""
     left = {
         key: list(reply) if isinstance(reply, list) else [reply] for key, reply in replies.items()
@@ -28,7 +28,7 @@ def judged_by(replies: Mapping[str, Any], **critics: Any) -> tuple[Player, Outco
             key = model.moves[-1].path.removeprefix("iterations/0/").split("/again")[0]
             yield left[key].pop(0)
 
-    model = Player(critic(), drafts())
+    model = EngineDriver(critic(), drafts())
     asked = request(draft=DRAFT, strategy={"kind": "critique"}, criteria=TWO, critics=critics)
     return model, model.play(asked)
 
@@ -55,7 +55,7 @@ def both(clear: float | None) -> str:
         ((None, 0.4, 0.8), 0.6, 0.4),
         ((None, 0.4), 0.4, None),
         ((0.5, GONE, 0.9), 0.7, 0.4),
-        ((Stop(), 0.5, StepFailed("x", "y")), 0.5, None),
+        ((Stopped(), 0.5, StepError("x", "y")), 0.5, None),
     ],
 )
 def test_the_median_of_those_who_measured_counts_and_the_spread_is_told(
@@ -91,13 +91,13 @@ def test_a_sample_that_cannot_be_read_is_asked_for_again_by_itself() -> None:
 
 def test_a_critic_of_the_panel_that_has_no_say_fails_the_step() -> None:
     replies = {"critique/reader": both(0.9), "critique/lawyer": ["no", "no", "no"]}
-    with pytest.raises(StepFailed) as failed:
+    with pytest.raises(StepError) as failed:
         judged_by(replies, **PANEL)
     assert failed.value.code == "unreadable_critique"
 
 
 def test_samples_that_all_failed_fail_the_step() -> None:
-    with pytest.raises(StepFailed, match="gone"):
+    with pytest.raises(StepError, match="gone"):
         sampled(GONE, GONE)
 
 
@@ -106,7 +106,7 @@ def test_a_floor_is_held_against_the_median() -> None:
     critic = iter([verdict(0.9), verdict(0.2), verdict(0.5)])
     body = request(draft=DRAFT, strategy={"kind": "critique"}, criteria=criteria)
     body = body.model_copy(update={"critics": Critics(samples=3)})
-    assert not Player(critic, drafts()).play(body).best.scored.floors_met
+    assert not EngineDriver(critic, drafts()).play(body).best.scored.floors_met
 
 
 def test_the_parts_of_a_panel_are_told_and_nothing_else_differs() -> None:
@@ -128,7 +128,7 @@ def test_the_parts_of_a_panel_are_told_and_nothing_else_differs() -> None:
 def test_the_reviser_is_told_what_every_critic_found() -> None:
     found = {"kind": "quality", "message": "Which days?", "quote": "14 days"}
     critic = iter([verdict(0.4), verdict(0.5, findings=[found]), verdict(0.9), verdict(0.9)])
-    model = Player(critic, drafts())
+    model = EngineDriver(critic, drafts())
     model.play(request(draft=DRAFT, critics=PANEL))
     assert 'quality at "14 days": Which days?' in model.asked("generator")[0].prompt.user
     first = next(it.judgement.scored for it in model.moves if isinstance(it, Judged))

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.player import Player, drafts, player, request, verdict
-from tests.engine.saying import plan, revised, step
-from workers.engine.moves import Ask, Call, Check, StepFailed, Stop, ToolResult, Word
+from tests.engine.engine_driver import EngineDriver, drafts, player, request, verdict
+from tests.engine.scripted_replies import plan, revised, step
+from workers.engine.moves import Ask, Call, Check, ReviewerReply, StepError, Stopped, ToolResult
 
 LOOK_UP = {
     "name": "look_up",
@@ -29,7 +29,9 @@ def asked(max_steps: int = 8, **fields: Any) -> RefinementRequest:
     return request(**{"strategy": strategy, "tools": [LOOK_UP], "threshold": 0.8, **fields})
 
 
-def planning(*plans: str | Stop, tool: Callable[[Call], ToolResult] | None = None) -> Player:
+def planning(
+    *plans: str | Stopped, tool: Callable[[Call], ToolResult] | None = None
+) -> EngineDriver:
     """A planner with these answers, a writer whose texts differ, and a critic who likes them."""
     model = player(*[0.9] * 9)
     model.planner = iter(plans)
@@ -42,11 +44,11 @@ def found(_: Call) -> ToolResult:
     return ToolResult(True, FOUND)
 
 
-def calls(model: Player) -> list[tuple[str, Any]]:
+def calls(model: EngineDriver) -> list[tuple[str, Any]]:
     return [(it.path, it.arguments) for it in model.moves if isinstance(it, Call)]
 
 
-def prompts(model: Player, path: str) -> str:
+def prompts(model: EngineDriver, path: str) -> str:
     return next(it.prompt.user for it in model.moves if isinstance(it, Ask) and it.path == path)
 
 
@@ -183,8 +185,8 @@ def test_steps_that_nobody_needs_are_not_checked() -> None:
 def test_a_reviewers_text_is_what_the_plan_starts_from() -> None:
     model = planning(plan("Think."), revised())
     model.critic = iter([verdict(0.3), verdict(0.4), verdict(0.9)])
-    ours = Word("replace", draft="We refund, if asked.")
-    model.reviewer = iter([ours, Word("rate"), Word("approve")])
+    ours = ReviewerReply("replace", draft="We refund, if asked.")
+    model.reviewer = iter([ours, ReviewerReply("rate"), ReviewerReply("approve")])
     model.play(asked(draft="We refund.", review={"when": "each_iteration"}))
     assert "We refund, if asked." in prompts(model, "plan")
 
@@ -216,7 +218,7 @@ def test_a_plan_that_cannot_be_carried_out_is_returned_with_the_error(
 
 
 def test_a_plan_that_is_never_readable_fails_and_calls_nothing() -> None:
-    with pytest.raises(StepFailed, match="unreadable_plan"):
+    with pytest.raises(StepError, match="unreadable_plan"):
         planning("no", "no", "no").play(asked())
 
 
@@ -231,15 +233,15 @@ def test_arguments_may_be_written_as_text_and_are_checked_before_anything_is_cal
 
 
 def test_a_plan_that_may_not_go_on_leaves_a_text_written_from_what_it_saw() -> None:
-    model = planning(plan(step("Look it up.", "look_up", id=7)), Stop(), tool=found)
+    model = planning(plan(step("Look it up.", "look_up", id=7)), Stopped(), tool=found)
     assert model.play(asked()).passed
     assert FOUND in prompts(model, "iterations/1/draft")
 
 
 def test_told_to_stop_before_anything_is_written_it_stops() -> None:
-    stopped = planning(Stop())
-    stopped.writer = iter([Stop()])
-    with pytest.raises(Stop):
+    stopped = planning(Stopped())
+    stopped.writer = iter([Stopped()])
+    with pytest.raises(Stopped):
         stopped.play(asked())
 
 
@@ -260,8 +262,8 @@ def test_a_clients_draft_that_passes_needs_no_plan() -> None:
 
 
 def test_a_clients_draft_is_the_result_when_stopped_in_the_middle_of_the_plan() -> None:
-    model = planning(Stop())
-    model.critic, model.writer = iter([verdict(0.3)]), iter([Stop()])
+    model = planning(Stopped())
+    model.critic, model.writer = iter([verdict(0.3)]), iter([Stopped()])
     outcome = model.play(asked(draft="We refund."))
     assert (outcome.best.path, outcome.passed, outcome.reason) == ("iterations/0", False, None)
 
@@ -310,7 +312,7 @@ def test_what_cannot_be_planned_is_refused(fields: dict[str, Any], why: str) -> 
 
 def test_what_is_made_of_the_draft_afterwards_knows_what_was_observed() -> None:
     model = planning(plan(step("Look it up.", "look_up", id=7)), revised(), tool=found)
-    model.reviewer = iter([Word("revise", feedback="Shorter."), Word("approve")])
+    model.reviewer = iter([ReviewerReply("revise", feedback="Shorter."), ReviewerReply("approve")])
     outputs = [{"name": "subject", "instructions": "A subject line."}]
     outcome = model.play(asked(review={"when": "before_completion"}, outputs=outputs))
     assert FOUND in prompts(model, "reviews/1/iterations/1/revise")

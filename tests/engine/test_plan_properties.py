@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.calls import AGAIN
-from tests.engine.player import Player, drafts, request, verdict
-from tests.engine.saying import plan, revised, step
+from tests.engine.engine_driver import EngineDriver, drafts, request, verdict
+from tests.engine.scripted_replies import plan, revised, step
 from tests.engine.test_plan_execute import LOOK_UP
-from workers.engine.briefs import Plan, Replan
-from workers.engine.moves import Call, StepFailed, ToolResult
+from workers.engine.moves import Call, StepError, ToolResult
+from workers.engine.prompt_requests import Plan, Replan
 
 STEPS = st.lists(
     st.sampled_from(["Think."]) | st.integers(1, 3).map(lambda n: step("Look.", "look_up", id=n)),
@@ -48,15 +48,17 @@ def test_steps_are_bounded_and_no_call_that_failed_is_made_again(
         while True:
             yield plan("Think on.")
 
-    model = Player(iter([verdict(0.9)]), drafts(), planner=endless(), tool=tool)
+    model = EngineDriver(iter([verdict(0.9)]), drafts(), planner=endless(), tool=tool)
     asked = request(
         strategy={"kind": "plan_execute", "max_steps": most}, tools=[LOOK_UP], threshold=0.8
     )
-    with suppress(StepFailed):  # no plan could be read
+    with suppress(StepError):  # no plan could be read
         assert model.play(asked).passed
     done = [path for path in model.paths if path.endswith(("/do", "/call"))]
     assert [path.split("/")[1] for path in done] == [str(n) for n in range(1, len(done) + 1)]
     assert len(done) <= most
-    planned = [it for it in model.asked("generator") if isinstance(it.brief, Plan | Replan)]
+    planned = [
+        it for it in model.asked("generator") if isinstance(it.prompt_request, Plan | Replan)
+    ]
     assert len(planned) <= most * (AGAIN + 1)
     assert all(it.prepares for it in planned)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.saying import revised
+from tests.engine.scripted_replies import revised
 from workers.engine.asking import Unreadable
-from workers.engine.plan_replies import plan_reader, revision_reader
-from workers.engine.plans import Observation, PlannedStep
+from workers.engine.planning import plan_reader, revision_reader
+from workers.engine.prompt_requests import Observation, PlannedStep
 
 TOOLS = ("look_up", "send")
 SEEN = (

@@ -1,23 +1,30 @@
 """Every prompt leaves the client's own texts the room that the budget reckons with."""
 
 from inspect import getmodule
-from types import ModuleType
 from typing import get_args
 
 import pytest
 
 from app.contract.budget import PROMPT_BYTES
-from workers.engine.briefs import Brief
+from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import RENDERERS
 
-MODULES = [module for it in RENDERERS.values() if (module := getmodule(it))]
+INSTRUCTIONS: dict[str, str] = {
+    name: text
+    for it in RENDERERS.values()
+    for name, text in vars(getmodule(it)).items()
+    if name.endswith("_SYSTEM")
+}
 
 
 def test_every_brief_can_be_put_into_words() -> None:
-    assert set(RENDERERS) == set(get_args(Brief))
+    assert set(RENDERERS) == set(get_args(PromptRequest))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda it: it.__name__.rpartition(".")[2])
-def test_the_instructions_are_no_longer_than_is_reserved(module: ModuleType) -> None:
-    system: str = vars(module)["SYSTEM"]
-    assert 200 < len(system.encode()) < PROMPT_BYTES - 500
+def test_every_prompt_has_instructions() -> None:
+    assert len(INSTRUCTIONS) == len(RENDERERS)
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_the_instructions_are_no_longer_than_is_reserved(name: str) -> None:
+    assert 200 < len(INSTRUCTIONS[name].encode()) < PROMPT_BYTES - 500

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from app.contract.calls import AGAIN
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail
-from tests.engine.player import Player, request, verdict
-from workers.engine.moves import Ask, Judged, Judgement, StepFailed, Stop
+from tests.engine.engine_driver import EngineDriver, request, verdict
+from workers.engine.moves import Ask, Judged, Judgement, StepError, Stopped
 
 NAMES = ("accuracy", "tone")
 CRITERIA = [{"name": "accuracy", "floor": 0.5, "weight": 2}, {"name": "tone"}]
@@ -35,8 +35,8 @@ def test_the_outcome_is_the_best_judged_draft_and_caps_hold(
     veto = Finding(source="validators/0", kind="length", message="no", on_fail=OnFail.VETO)
     vetoes = iter([(veto,) if vetoed else () for _, _, vetoed in judgements])
     critic = [verdict(a, b, names=NAMES) for a, b, _ in judgements]
-    model = Player(
-        iter([*critic[:stop_after], *([Stop()] * 60)]), iter(texts), check=lambda _: next(vetoes)
+    model = EngineDriver(
+        iter([*critic[:stop_after], *([Stopped()] * 60)]), iter(texts), check=lambda _: next(vetoes)
     )
     asked = request(
         draft="one two three four" if own_draft else None,
@@ -47,7 +47,7 @@ def test_the_outcome_is_the_best_judged_draft_and_caps_hold(
     )
     try:
         best = model.play(asked).best
-    except (Stop, StepFailed):
+    except (Stopped, StepError):
         best = None
     judged = [move.judgement for move in model.moves if isinstance(move, Judged)]
     if best is not None:

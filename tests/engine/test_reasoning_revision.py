@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.player import Player, Refusal, player, request
-from tests.engine.saying import steps
-from workers.engine.moves import Judged, Scored, StepFailed, Stop, Word
+from tests.engine.engine_driver import EngineDriver, Refusal, player, request
+from tests.engine.scripted_replies import steps
+from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 
 FIRST = "Let us see.\n1. Two and two are four.\n2. Four and one are six.\n3. So it is six."
 REDONE = "2. Four and one are five.\n3. So it is five."
@@ -25,11 +25,11 @@ def reasoning(**fields: object) -> RefinementRequest:
     return request(**{"strategy": {"kind": "reasoning_revision"}, **fields})
 
 
-def model(*critic: float | str | Refusal, writer: list[str | Refusal]) -> Player:
+def model(*critic: float | str | Refusal, writer: list[str | Refusal]) -> EngineDriver:
     return player(*critic, writer=writer)
 
 
-def judged(played: Player) -> list[Scored]:
+def judged(played: EngineDriver) -> list[Scored]:
     return [move.judgement.scored for move in played.moves if isinstance(move, Judged)]
 
 
@@ -155,8 +155,8 @@ def test_a_verdict_that_leaves_a_step_out_is_asked_for_again_and_fails_closed(ba
     fails(model(0.9, bad, bad, bad, writer=[FIRST]), "unreadable_verification")
 
 
-def fails(played: Player, code: str) -> None:
-    with pytest.raises(StepFailed) as failed:
+def fails(played: EngineDriver, code: str) -> None:
+    with pytest.raises(StepError) as failed:
         played.play(reasoning())
     assert failed.value.code == code
 
@@ -181,7 +181,7 @@ def test_a_validator_alone_sends_the_whole_chain_back() -> None:
 
 
 def test_stopped_while_checking_the_chain_is_kept_and_does_not_pass() -> None:
-    outcome = model(0.9, Stop(), writer=[FIRST, Stop()]).play(reasoning())
+    outcome = model(0.9, Stopped(), writer=[FIRST, Stopped()]).play(reasoning())
     assert (outcome.best.scored.score, outcome.passed, outcome.reason) == (0.9, False, None)
 
 
@@ -196,7 +196,9 @@ def test_the_cap_holds_when_every_chain_has_a_fault() -> None:
 @pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
 def test_what_a_reviewer_asks_for_is_done_from_the_faulty_step_on(when: str) -> None:
     played = model(0.5, FAULTY, 0.9, RIGHT, writer=[FIRST, REDONE])
-    played.reviewer = iter([Word("revise", feedback="Count again."), Word("approve")])
+    played.reviewer = iter(
+        [ReviewerReply("revise", feedback="Count again."), ReviewerReply("approve")]
+    )
     outcome = played.play(reasoning(review={"when": when}, max_iterations=1))
     assert (outcome.best.scored.draft.text, outcome.reason) == (MENDED, StopReason.APPROVED)
     assert "Count again." in played.asked("generator")[1].prompt.user
@@ -204,7 +206,11 @@ def test_what_a_reviewer_asks_for_is_done_from_the_faulty_step_on(when: str) -> 
 
 def test_a_reviewers_text_without_steps_does_not_pass_and_is_done_anew_as_a_chain() -> None:
     played = model(0.5, FAULTY, 0.9, 0.9, RIGHT, writer=[FIRST, MENDED])
-    given = [Word("replace", draft="It is five."), Word("rate", score=0.9), Word("approve")]
+    given = [
+        ReviewerReply("replace", draft="It is five."),
+        ReviewerReply("rate", score=0.9),
+        ReviewerReply("approve"),
+    ]
     played.reviewer = iter(given)
     outcome = played.play(reasoning(review={"when": "each_iteration"}))
     given_text = next(it for it in judged(played) if it.draft.text == "It is five.")
@@ -219,5 +225,5 @@ def test_a_changed_threshold_reaches_the_next_chain() -> None:
 
 
 def test_a_stop_that_leaves_the_last_chain_unverified_is_why_it_ended() -> None:
-    outcome = model(0.9, Stop(), writer=[FIRST]).play(reasoning(max_iterations=1))
+    outcome = model(0.9, Stopped(), writer=[FIRST]).play(reasoning(max_iterations=1))
     assert (outcome.reason, outcome.passed) == (None, False)

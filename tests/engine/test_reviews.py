@@ -9,36 +9,44 @@ from hypothesis import strategies as st
 from app.contract.judgement import Finding
 from app.contract.reviews import ReviewAction
 from app.contract.status import StopReason
-from tests.engine.player import Player, Refusal, drafts, judged_by, player, request, verdict
-from workers.engine.briefs import Judge, Revise
-from workers.engine.moves import Judged, Review, Stop, Word
+from tests.engine.engine_driver import (
+    EngineDriver,
+    Refusal,
+    drafts,
+    judged_by,
+    player,
+    request,
+    verdict,
+)
+from workers.engine.moves import Judged, Review, ReviewerReply, Stopped
+from workers.engine.prompt_requests import Judge, Revise
 from workers.engine.reviewing import MOST_ROUNDS
 from workers.engine.search import Outcome
 
-APPROVE, REJECT = Word("approve"), Word("reject")
-MORE = Word("revise", feedback="Name the deadline.")
+APPROVE, REJECT = ReviewerReply("approve"), ReviewerReply("reject")
+MORE = ReviewerReply("revise", feedback="Name the deadline.")
 SLOW = {"patience": 50}
 
 
-def play(when: str, model: Player, *words: Word | Refusal, **fields: Any) -> Outcome:
+def play(when: str, model: EngineDriver, *words: ReviewerReply | Refusal, **fields: Any) -> Outcome:
     """Play a request that is reviewed, by somebody who says these words in turn."""
     model.reviewer = iter(words)
     return model.play(request(**{"review": {"when": when}, "stop": SLOW, **fields}))
 
 
-def each(model: Player, *words: Word | Refusal, **fields: Any) -> Outcome:
+def each(model: EngineDriver, *words: ReviewerReply | Refusal, **fields: Any) -> Outcome:
     return play("each_iteration", model, *words, **fields)
 
 
-def before(model: Player, *words: Word | Refusal, **fields: Any) -> Outcome:
+def before(model: EngineDriver, *words: ReviewerReply | Refusal, **fields: Any) -> Outcome:
     return play("before_completion", model, *words, **fields)
 
 
-def reviews(model: Player) -> list[str]:
+def reviews(model: EngineDriver) -> list[str]:
     return [move.path for move in model.moves if isinstance(move, Review)]
 
 
-def told(model: Player) -> list[tuple[str, float | None, str]]:
+def told(model: EngineDriver) -> list[tuple[str, float | None, str]]:
     """What was told of judged drafts: path, score, and what it is from."""
     judged = [(it.path, it.judgement.scored) for it in model.moves if isinstance(it, Judged)]
     return [(path, scored.score, scored.score_from) for path, scored in judged]
@@ -81,10 +89,10 @@ def test_rejected_it_ends_with_the_best_and_has_not_passed() -> None:
 def test_the_reviewed_draft_is_revised_and_the_feedback_comes_first() -> None:
     model = player(0.7, 0.2, 0.4)
     each(model, MORE, MORE, APPROVE)
-    brief = model.asked("generator")[2].brief
-    assert isinstance(brief, Revise)
-    assert brief.draft.startswith("word2.")
-    assert brief.failing[0] == "review: Name the deadline."
+    prompt_request = model.asked("generator")[2].prompt_request
+    assert isinstance(prompt_request, Revise)
+    assert prompt_request.draft.startswith("word2.")
+    assert prompt_request.failing[0] == "review: Name the deadline."
     *_, last = (it.judgement.scored.draft for it in model.moves if isinstance(it, Judged))
     assert (last.parent, last.asked[0]) == ("iterations/2", "review: Name the deadline.")
 
@@ -120,14 +128,14 @@ def test_a_wish_overrules_the_rule_that_would_have_ended_it(
 
 
 def test_a_wish_buys_one_iteration_and_then_the_rules_hold_again() -> None:
-    rated = Word("rate", score=0.5)
+    rated = ReviewerReply("rate", score=0.5)
     outcome = each(player(0.4, 0.6), MORE, rated, max_iterations=1)
     assert (outcome.reason, outcome.best.path) == (StopReason.MAX_ITERATIONS, "iterations/2")
 
 
 def test_a_text_of_the_reviewers_is_judged_like_any() -> None:
     model = player(0.4, 0.9)
-    own = Word("replace", draft="We refund within 14 days.")
+    own = ReviewerReply("replace", draft="We refund within 14 days.")
     outcome = each(model, own, APPROVE)
     assert "iterations/2/revise" not in model.paths
     draft = outcome.best.scored.draft
@@ -138,7 +146,7 @@ def test_a_text_of_the_reviewers_is_judged_like_any() -> None:
 
 def test_a_rating_takes_the_place_of_the_score_and_the_rules_are_asked_again() -> None:
     model = player(0.4)
-    outcome = each(model, Word("rate", score=0.95))
+    outcome = each(model, ReviewerReply("rate", score=0.95))
     assert told(model) == [("iterations/1", 0.4, "critique"), ("iterations/1", 0.95, "review")]
     assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
     assert (outcome.best.scored.score, outcome.score_from) == (0.95, "review")
@@ -146,7 +154,11 @@ def test_a_rating_takes_the_place_of_the_score_and_the_rules_are_asked_again() -
 
 def test_a_low_rating_sends_it_on_from_the_draft_that_is_best_now() -> None:
     model = player(0.4, 0.9, 0.5)
-    words = [Word("rate", score=0.4), Word("rate", score=0.1), Word("rate", score=0.2)]
+    words = [
+        ReviewerReply("rate", score=0.4),
+        ReviewerReply("rate", score=0.1),
+        ReviewerReply("rate", score=0.2),
+    ]
     outcome = each(model, *words)
     assert reviews(model) == ["iterations/1/review", "iterations/2/review", "iterations/3/review"]
     assert "word1.0" in model.asked("generator")[2].prompt.user
@@ -155,27 +167,31 @@ def test_a_low_rating_sends_it_on_from_the_draft_that_is_best_now() -> None:
 
 def test_a_rating_counts_for_the_plateau_in_the_place_of_the_score() -> None:
     model = player(0.4, 0.4, 0.4)
-    words = [Word("rate", score=0.4), Word("rate", score=0.6), Word("rate", score=0.6)]
+    words = [
+        ReviewerReply("rate", score=0.4),
+        ReviewerReply("rate", score=0.6),
+        ReviewerReply("rate", score=0.6),
+    ]
     outcome = each(model, *words, max_iterations=9, stop={"patience": 1})
     assert (outcome.reason, len(reviews(model))) == (StopReason.PLATEAU, 3)
 
 
 def test_a_score_comes_with_approval_too() -> None:
     model = player(0.9)
-    outcome = each(model, Word("approve", score=0.6))
+    outcome = each(model, ReviewerReply("approve", score=0.6))
     assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, False)
     assert (outcome.best.scored.score, outcome.score_from) == (0.6, "review")
 
 
 def test_nobodys_word_leaves_the_best_and_what_the_rules_said() -> None:
-    outcome = each(player(0.7, 0.2), MORE, Stop())
+    outcome = each(player(0.7, 0.2), MORE, Stopped())
     assert (outcome.reason, outcome.best.path, outcome.passed) == (None, "iterations/1", False)
-    outcome = each(player(0.9), Stop())
+    outcome = each(player(0.9), Stopped())
     assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
 
 
 def test_stopped_before_the_review_no_rule_is_the_reason() -> None:
-    outcome = each(player(0.4), Stop(), max_iterations=1)
+    outcome = each(player(0.4), Stopped(), max_iterations=1)
     assert (outcome.best.path, outcome.reason) == ("iterations/1", None)
 
 
@@ -190,14 +206,14 @@ def test_drafts_side_by_side_are_reviewed_once_and_the_best_of_them_is_shown() -
 PASSES = {"kind": "multi_pass", "passes": [{"focus": "style", "max_iterations": 1}]}
 
 
-def rising() -> Player:
+def rising() -> EngineDriver:
     """A critic that scores 0.4 plus a tenth for every iteration."""
     return judged_by(lambda path, name: 0.4 + int(path.split("/")[-2]) / 10, drafts())
 
 
 def test_inner_searches_are_not_reviewed_and_the_whole_is() -> None:
     model = rising()
-    go_on = Word("rate", score=0.4)
+    go_on = ReviewerReply("rate", score=0.4)
     outcome = each(model, go_on, MORE, APPROVE, strategy=PASSES, draft="We refund.")
     assert reviews(model) == [f"iterations/{n}/review" for n in range(3)]
     assert (outcome.reason, outcome.best.path) == (StopReason.APPROVED, "iterations/2")
@@ -205,11 +221,15 @@ def test_inner_searches_are_not_reviewed_and_the_whole_is() -> None:
 
 def test_a_parted_strategy_goes_on_with_the_reviewers_text() -> None:
     model = rising()
-    words = [Word("replace", draft="Our own words."), Word("rate", score=0.5), APPROVE]
+    words = [
+        ReviewerReply("replace", draft="Our own words."),
+        ReviewerReply("rate", score=0.5),
+        APPROVE,
+    ]
     each(model, *words, strategy=PASSES, draft="We refund.")
     first = next(it for it in model.asked("critic") if it.path.startswith("passes/"))
-    assert isinstance(first.brief, Judge)
-    assert first.brief.draft == "Our own words."
+    assert isinstance(first.prompt_request, Judge)
+    assert first.prompt_request.draft == "Our own words."
 
 
 def test_before_completion_the_outcome_is_reviewed_once_and_approved() -> None:
@@ -241,14 +261,17 @@ def test_before_completion_a_wish_is_made_and_reviewed_again() -> None:
     ]
     assert (outcome.best.path, outcome.best.scored.score) == ("reviews/2/iterations/1", 0.4)
     assert outcome.best.scored.draft.parent == "/reviews/1/iterations/1"
-    brief = model.asked("generator")[1].brief
-    assert isinstance(brief, Revise)
-    assert (brief.draft[:6], brief.failing[0]) == ("word1.", "review: Name the deadline.")
+    prompt_request = model.asked("generator")[1].prompt_request
+    assert isinstance(prompt_request, Revise)
+    assert (prompt_request.draft[:6], prompt_request.failing[0]) == (
+        "word1.",
+        "review: Name the deadline.",
+    )
 
 
 def test_before_completion_a_text_of_the_reviewers_is_judged_and_offered() -> None:
     model = player(0.9, 0.2)
-    outcome = before(model, Word("replace", draft="Ours."), APPROVE)
+    outcome = before(model, ReviewerReply("replace", draft="Ours."), APPROVE)
     assert model.paths[3:] == [
         "reviews/1",
         "reviews/1/iterations/1/critique",
@@ -261,29 +284,29 @@ def test_before_completion_a_text_of_the_reviewers_is_judged_and_offered() -> No
 
 def test_before_completion_a_rating_ends_it_for_its_own_reason() -> None:
     model = player(0.4)
-    outcome = before(model, Word("rate", score=0.9), max_iterations=1)
+    outcome = before(model, ReviewerReply("rate", score=0.9), max_iterations=1)
     assert told(model)[-1] == ("iterations/1", 0.9, "review")
     assert (outcome.reason, outcome.passed) == (StopReason.MAX_ITERATIONS, True)
     assert (outcome.best.scored.score, outcome.score_from) == (0.9, "review")
 
 
 def test_before_completion_a_low_rating_says_no_threshold_was_met() -> None:
-    outcome = before(player(0.9), Word("rate", score=0.3))
+    outcome = before(player(0.9), ReviewerReply("rate", score=0.3))
     assert (outcome.reason, outcome.passed) == (StopReason.COMPLETED, False)
 
 
 def test_before_completion_what_was_asked_for_is_rated_at_its_own_path() -> None:
     model = player(0.9, 0.8)
-    words = [Word("replace", draft="Ours."), Word("rate", score=0.9)]
+    words = [ReviewerReply("replace", draft="Ours."), ReviewerReply("rate", score=0.9)]
     outcome = before(model, *words)
     assert told(model)[-1] == ("reviews/1/iterations/1", 0.9, "review")
     assert (outcome.reason, outcome.passed) == (StopReason.COMPLETED, True)
 
 
 def test_before_completion_nobodys_word_leaves_the_outcome_as_it_is() -> None:
-    outcome = before(player(0.9), Stop())
+    outcome = before(player(0.9), Stopped())
     assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
-    model = player(0.9, writer=["a first draft", Stop()])
+    model = player(0.9, writer=["a first draft", Stopped()])
     outcome = before(model, MORE)
     assert outcome.best.scored.draft.text == "a first draft"
 
@@ -297,7 +320,7 @@ def test_before_completion_it_is_sent_back_so_often_and_no_more() -> None:
 def test_validators_that_judge_alone_judge_what_a_reviewer_asked_for() -> None:
     model = player(writer=['{"a": 1}', '{"a": 2}'])
     fields = {"strategy": {"kind": "self_correction"}, "validators": [{"kind": "json"}]}
-    outcome = before(model, MORE, Word("rate", score=0.2), **fields)
+    outcome = before(model, MORE, ReviewerReply("rate", score=0.2), **fields)
     assert not model.asked("critic")
     assert (outcome.best.scored.draft.text, outcome.passed) == ('{"a": 2}', False)
     assert outcome.reason is StopReason.COMPLETED
@@ -307,21 +330,21 @@ def test_validators_that_judge_alone_judge_what_a_reviewer_asked_for() -> None:
 def test_what_is_approved_passes_under_the_limits_that_are_in_force_by_then(when: str) -> None:
     lower = request(threshold=0.5).limits()
     model = player(0.6)
-    outcome = play(when, model, Word("approve", limits=lower), max_iterations=1)
+    outcome = play(when, model, ReviewerReply("approve", limits=lower), max_iterations=1)
     assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, True)
 
 
 def test_before_completion_a_wish_is_made_under_the_limits_in_force_by_then() -> None:
     model = player(0.6, 0.6)
-    lower = Word("revise", limits=request(threshold=0.5).limits())
-    outcome = before(model, lower, Stop(), max_iterations=1)
+    lower = ReviewerReply("revise", limits=request(threshold=0.5).limits())
+    outcome = before(model, lower, Stopped(), max_iterations=1)
     assert (outcome.best.scored.draft.asked, outcome.passed) == ((), False)
 
 
 def test_before_completion_what_was_not_judged_as_a_whole_does_not_pass() -> None:
-    critic: list[str | Refusal] = [verdict(0.9, names=("style",)), Stop()]
-    approve = Word("approve", limits=request().limits())
-    outcome = before(Player(iter(critic), drafts()), approve, strategy=PASSES)
+    critic: list[str | Refusal] = [verdict(0.9, names=("style",)), Stopped()]
+    approve = ReviewerReply("approve", limits=request().limits())
+    outcome = before(EngineDriver(iter(critic), drafts()), approve, strategy=PASSES)
     assert (outcome.best.path, outcome.passed) == ("passes/style/iterations/1", False)
 
 
@@ -330,17 +353,17 @@ SCORES = st.integers(0, 100).map(lambda it: it / 100)
 
 
 @st.composite
-def words(draw: st.DrawFn) -> Word:
+def words(draw: st.DrawFn) -> ReviewerReply:
     """Anything that a reviewer may say."""
     action = draw(st.sampled_from(SAID))
     score = draw(SCORES if action == "rate" else st.none() | SCORES)
     match action:
         case "replace":
-            return Word("replace", draft=draw(st.sampled_from(["Ours.", "Ours, again."])))
+            return ReviewerReply("replace", draft=draw(st.sampled_from(["Ours.", "Ours, again."])))
         case "revise":
-            return Word("revise", feedback="Shorter.", score=score)
+            return ReviewerReply("revise", feedback="Shorter.", score=score)
         case _:
-            return Word(action, score=score)
+            return ReviewerReply(action, score=score)
 
 
 @pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
@@ -350,10 +373,10 @@ def words(draw: st.DrawFn) -> Word:
     cap=st.integers(1, 4),
 )
 def test_whatever_is_said_the_outcome_is_judged_and_the_last_word_holds(
-    when: str, said: list[Word], scores: list[float], cap: int
+    when: str, said: list[ReviewerReply], scores: list[float], cap: int
 ) -> None:
     model = player(*scores)
-    outcome = play(when, model, *said, *[Stop()] * 60, max_iterations=cap)
+    outcome = play(when, model, *said, *[Stopped()] * 60, max_iterations=cap)
     reviews = [move for move in model.moves if isinstance(move, Review)]
     judged = [it.judgement.scored for it in model.moves if isinstance(it, Judged)]
     assert outcome.best.scored in judged

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.contract.status import StopReason
-from tests.engine.player import player, request
+from tests.engine.engine_driver import player, request
 from workers.engine.similarity import similarity
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away again"

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.player import Player, Refusal, player, request
-from workers.engine.moves import Judged, Scored, StepFailed, Stop, Word
+from tests.engine.engine_driver import EngineDriver, Refusal, player, request
+from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 
-GONE = StepFailed("model_unavailable", "gone")
+GONE = StepError("model_unavailable", "gone")
 ANSWER = r"(?i)answer: (.+)"
 
 
@@ -22,11 +22,11 @@ def consistent(n: int, **fields: object) -> RefinementRequest:
     return request(**{"strategy": strategy, "max_iterations": 20, **fields})
 
 
-def drawing(*samples: str | Refusal, votes: Iterable[str | Refusal] = ()) -> Player:
+def drawing(*samples: str | Refusal, votes: Iterable[str | Refusal] = ()) -> EngineDriver:
     return player(*votes, writer=samples)
 
 
-def judged(model: Player) -> list[Scored]:
+def judged(model: EngineDriver) -> list[Scored]:
     return [move.judgement.scored for move in model.moves if isinstance(move, Judged)]
 
 
@@ -106,19 +106,19 @@ def test_the_share_is_of_the_samples_made_and_those_missing_are_told() -> None:
 
 
 def test_a_sample_alone_has_nobody_to_agree_with() -> None:
-    outcome = drawing("a", Stop(), Stop()).play(consistent(3, threshold=0.0))
+    outcome = drawing("a", Stopped(), Stopped()).play(consistent(3, threshold=0.0))
     assert (outcome.best.scored.score, outcome.passed) == (None, False)
     assert outcome.best.scored.draft.text == "a"
 
 
 def test_a_sample_that_was_refused_from_outside_leaves_the_reason_to_whoever_refused() -> None:
-    outcome = drawing("a", Stop(), "a", "b").play(consistent(4))
+    outcome = drawing("a", Stopped(), "a", "b").play(consistent(4))
     assert (outcome.best.scored.score, outcome.reason) == (0.666667, None)
 
 
 def test_without_any_sample_the_first_failure_is_told() -> None:
-    with pytest.raises(StepFailed) as failed:
-        drawing(GONE, Stop()).play(consistent(2))
+    with pytest.raises(StepError) as failed:
+        drawing(GONE, Stopped()).play(consistent(2))
     assert failed.value.code == "model_unavailable"
 
 
@@ -150,20 +150,20 @@ def test_groups_that_do_not_hold_every_number_once_are_asked_for_again(bad: str)
     model = drawing("a", "b", "c", votes=votes)
     assert model.play(consistent(3, vote="judge")).best.path == "iterations/2"
     assert "vote/again/1" in model.paths
-    with pytest.raises(StepFailed) as failed:
+    with pytest.raises(StepError) as failed:
         drawing("a", "b", "c", votes=[bad] * 3).play(consistent(3, vote="judge"))
     assert failed.value.code == "unreadable_vote"
 
 
 def test_stopped_before_the_vote_the_answers_are_compared_exactly() -> None:
-    outcome = drawing("a", "b", "b", votes=[Stop()]).play(consistent(3, vote="judge"))
+    outcome = drawing("a", "b", "b", votes=[Stopped()]).play(consistent(3, vote="judge"))
     assert (outcome.best.path, outcome.best.scored.score) == ("iterations/2", 0.666667)
 
 
 @pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
 def test_what_a_reviewer_asks_for_is_validated_and_has_no_share(when: str) -> None:
     model = drawing("a", "b", "b", "c")
-    model.reviewer = iter([Word("revise", feedback="Say c."), Word("approve")])
+    model.reviewer = iter([ReviewerReply("revise", feedback="Say c."), ReviewerReply("approve")])
     outcome = model.play(consistent(3, review={"when": when}))
     assert (outcome.best.scored.draft.text, outcome.best.scored.score) == ("c", None)
     assert (outcome.score_from, outcome.reason) == ("agreement", StopReason.APPROVED)

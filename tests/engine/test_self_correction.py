@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.player import Player, drafts, request
-from workers.engine.moves import Judged, Stop
+from tests.engine.engine_driver import EngineDriver, drafts, request
+from workers.engine.moves import Judged, Stopped
 
 KIND = {"kind": "self_correction"}
 JSON = {"kind": "json"}
@@ -28,10 +28,10 @@ def finding(validator: int, on_fail: OnFail = OnFail.VETO) -> Finding:
     )
 
 
-def model(*found: Iterable[Finding], writer: Iterable[str | Stop] | None = None) -> Player:
+def model(*found: Iterable[Finding], writer: Iterable[str | Stopped] | None = None) -> EngineDriver:
     """A writer, and validators that find this in turn; there is no critic to ask."""
     given = iter(found)
-    return Player(
+    return EngineDriver(
         iter(()), iter(writer) if writer else drafts(), check=lambda _: tuple(next(given))
     )
 
@@ -87,7 +87,7 @@ def test_a_writer_that_changes_nothing_is_not_asked_for_ever() -> None:
 
 
 def test_stopped_from_outside_it_keeps_the_best_and_its_share() -> None:
-    outcome = model([finding(0)], writer=["{", Stop()]).play(correcting())
+    outcome = model([finding(0)], writer=["{", Stopped()]).play(correcting())
     assert (outcome.reason, outcome.best.scored.score) == (None, 0.75)
 
 

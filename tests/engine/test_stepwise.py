@@ -5,16 +5,16 @@ from collections.abc import Callable
 import pytest
 from pydantic import ValidationError
 
+from app.contract.drafts import sections_of
 from app.contract.requests import RefinementRequest
-from app.contract.sections import sections_of
 from app.contract.status import StopReason
-from tests.engine.player import Player, judged_by, request
-from workers.engine.moves import Judged, StepFailed, Stop
+from tests.engine.engine_driver import EngineDriver, judged_by, request
+from workers.engine.moves import Judged, StepError, Stopped
 
 OUTLINE: dict[str, object] = {"name": "outline", "criteria": [{"name": "complete"}]}
 DRAFT: dict[str, object] = {"name": "draft", "max_iterations": 1}
 POLISH: dict[str, object] = {"name": "polish", "mode": "revise", "max_iterations": 1}
-GONE = StepFailed("model_unavailable", "gone")
+GONE = StepError("model_unavailable", "gone")
 
 
 def stages(*given: dict[str, object], **fields: object) -> RefinementRequest:
@@ -22,7 +22,7 @@ def stages(*given: dict[str, object], **fields: object) -> RefinementRequest:
     return request(**{"strategy": strategy, "threshold": 0.8, **fields})
 
 
-def judged(model: Player) -> list[str]:
+def judged(model: EngineDriver) -> list[str]:
     return [move.path for move in model.moves if isinstance(move, Judged)]
 
 
@@ -30,7 +30,7 @@ def good(path: str, _: str) -> float:
     return 0.9
 
 
-def below_par(stage: str) -> Player:
+def below_par(stage: str) -> EngineDriver:
     """Everything passes but one stage."""
     return judged_by(
         lambda path, _: 0.5 if path.startswith(f"stages/{stage}") else 0.9,
@@ -62,7 +62,9 @@ def test_a_stage_is_given_what_the_one_before_came_to() -> None:
 def test_each_stage_is_verified_on_its_own_criteria() -> None:
     model = judged_by(good, ["- one\n- two", "the text"])
     model.play(stages())
-    names = [[it.name for it in asked.brief.task.criteria] for asked in model.asked("critic")]
+    names = [
+        [it.name for it in asked.prompt_request.task.criteria] for asked in model.asked("critic")
+    ]
     assert names == [["complete"], ["quality"], ["quality"], ["quality"]]
 
 
@@ -98,7 +100,7 @@ def test_with_an_error_in_a_stage_it_is_not_completed() -> None:
 
 
 def test_a_stage_that_was_refused_from_outside_leaves_the_reason_to_whoever_refused() -> None:
-    outcome = judged_by(below("iterations/1/critique"), ["- one\n- two", Stop()]).play(stages())
+    outcome = judged_by(below("iterations/1/critique"), ["- one\n- two", Stopped()]).play(stages())
     assert outcome.best.scored.draft.text == "- one\n- two"
     assert (outcome.reason, outcome.missing) == (None, ("stages/draft",))
 
@@ -108,7 +110,7 @@ def below(path: str) -> Callable[[str, str], float]:
 
 
 def test_an_error_in_the_first_stage_is_told() -> None:
-    with pytest.raises(StepFailed):
+    with pytest.raises(StepError):
         judged_by(good, [GONE]).play(stages())
 
 

@@ -1,8 +1,8 @@
 """Where scores are noisy a revision may stand for the best though it scores a little less."""
 
 from app.contract.judgement import Finding, OnFail
-from tests.engine.player import player, request
-from workers.engine.briefs import Revise
+from tests.engine.engine_driver import player, request
+from workers.engine.prompt_requests import Revise
 
 
 def tolerant(tolerance: float = 0.1) -> dict[str, object]:
@@ -17,7 +17,7 @@ def test_a_revision_within_tolerance_is_what_is_returned() -> None:
 def test_a_revision_within_tolerance_is_what_is_revised_next() -> None:
     model = player(0.4, 0.7, 0.65, 0.2)
     model.play(request(**tolerant()))
-    last = model.asked("generator")[-1].brief
+    last = model.asked("generator")[-1].prompt_request
     assert isinstance(last, Revise)
     assert last.draft.startswith("word3.")
 

@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from benchmarks.model_replies import Asked, Reply
-from tests.models.asking import Remembering, call, critique, in_turn, serving
+from benchmarks.model_replies import AskedPrompt, ModelServerReply
+from tests.models.calls import Remembering, call, critique, in_turn, serving
 from workers.models.anthropic import Anthropic
 from workers.models.port import ModelRefused, UnreadableReply
 
 
-def message(text: str, **changes: object) -> Reply:
+def message(text: str, **changes: object) -> ModelServerReply:
     answer = {
         "type": "message",
         "model": "claude-x-1",
@@ -21,12 +21,12 @@ def message(text: str, **changes: object) -> Reply:
             "output_tokens": 20,
         },
     }
-    return Reply(body=json.dumps(answer | changes).encode())
+    return ModelServerReply(body=json.dumps(answer | changes).encode())
 
 
-def refusal(text: str) -> Reply:
+def refusal(text: str) -> ModelServerReply:
     error = {"type": "invalid_request_error", "message": text}
-    return Reply(status=400, body=json.dumps({"type": "error", "error": error}).encode())
+    return ModelServerReply(status=400, body=json.dumps({"type": "error", "error": error}).encode())
 
 
 def speaking(base_url: str) -> Anthropic:
@@ -62,7 +62,7 @@ async def test_json_is_asked_for_as_structured_output() -> None:
 
 
 async def test_a_model_without_structured_output_gets_the_schema_in_words() -> None:
-    def older(asked: Asked) -> Reply:
+    def older(asked: AskedPrompt) -> ModelServerReply:
         if "output_config" in asked.json:
             return refusal("output_config: Extra inputs are not permitted")
         return message("{}")
@@ -76,7 +76,7 @@ async def test_a_model_without_structured_output_gets_the_schema_in_words() -> N
 
 
 async def test_a_temperature_that_a_model_refuses_is_left_out() -> None:
-    def newer(asked: Asked) -> Reply:
+    def newer(asked: AskedPrompt) -> ModelServerReply:
         return (
             refusal("temperature: not supported") if "temperature" in asked.json else message("x")
         )
@@ -99,11 +99,11 @@ async def test_a_refusal_that_names_no_part_stays_a_refusal() -> None:
         (message("Dear cust", stop_reason="max_tokens"), UnreadableReply),
         (message("", stop_reason="refusal"), ModelRefused),
         (message("", content=[]), UnreadableReply),
-        (Reply(body=b'{"choices": []}'), UnreadableReply),
+        (ModelServerReply(body=b'{"choices": []}'), UnreadableReply),
     ],
 )
 async def test_a_reply_that_must_not_be_used_is_an_error(
-    reply: Reply, error: type[Exception]
+    reply: ModelServerReply, error: type[Exception]
 ) -> None:
     async with serving(in_turn(reply), speaking=speaking) as (model, _):
         with pytest.raises(error):

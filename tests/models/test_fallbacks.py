@@ -6,8 +6,7 @@ import pytest
 
 from app.contract.events import Tried
 from app.contract.judgement import Usage
-from tests.models.asking import call
-from workers.models.fallbacks import ask_in_turn
+from tests.models.calls import call
 from workers.models.port import (
     ModelCall,
     ModelError,
@@ -16,6 +15,7 @@ from workers.models.port import (
     ModelUnavailable,
     UnreadableReply,
 )
+from workers.play.executor import ask_in_turn
 
 SPENT = Usage(calls=3, input_tokens=7, cost_usd=0.25)
 

@@ -15,22 +15,24 @@ from benchmarks.model_replies import (
     NOT_JSON,
     RESET,
     WRONG_SCHEMA,
-    Asked,
-    Reply,
+    AskedPrompt,
+    ModelServerReply,
     chat,
     drip,
     huge,
     refusal,
 )
-from tests.models.asking import PATIENCE, REPLY_BYTES, call, in_turn, serving
+from tests.models.calls import PATIENCE, REPLY_BYTES, call, in_turn, serving
 from workers.models.port import ModelError, ModelRefused, ModelUnavailable, UnreadableReply
-from workers.models.retries import Patience
+from workers.outbound.transport import RetryPolicy
 
 HASTY = replace(PATIENCE, total_s=0.3)
 BUSY = refusal(429, "slow down", ("Retry-After", "0"))
 
 
-async def failure(reply: Reply, patience: Patience = PATIENCE) -> tuple[ModelError, int]:
+async def failure(
+    reply: ModelServerReply, patience: RetryPolicy = PATIENCE
+) -> tuple[ModelError, int]:
     """How a call fails that always gets this reply, and how many requests the server saw."""
     async with serving(in_turn(reply), patience=patience) as (model, server):
         with pytest.raises(ModelError) as caught:
@@ -64,7 +66,7 @@ async def test_a_server_that_says_a_retry_is_useless_is_believed() -> None:
 
 
 @pytest.mark.parametrize("reply", [NOT_JSON, WRONG_SCHEMA, EMPTY, chat(""), chat("  \n")])
-async def test_a_reply_that_cannot_be_read_is_not_asked_again(reply: Reply) -> None:
+async def test_a_reply_that_cannot_be_read_is_not_asked_again(reply: ModelServerReply) -> None:
     error, calls = await failure(reply)
     assert type(error) is UnreadableReply
     assert calls == 1
@@ -101,7 +103,7 @@ async def test_a_server_that_is_not_there_is_tried_three_times() -> None:
 
 
 @pytest.mark.parametrize("reply", [HANG, drip("never whole", every_s=0.05)])
-async def test_a_server_too_slow_for_the_whole_time_is_given_up(reply: Reply) -> None:
+async def test_a_server_too_slow_for_the_whole_time_is_given_up(reply: ModelServerReply) -> None:
     error, calls = await failure(reply, HASTY)
     assert type(error) is ModelUnavailable
     assert "did not answer in time" in error.detail
@@ -125,7 +127,9 @@ async def test_a_reply_of_50_megabytes_is_dropped_soon_after_the_limit() -> None
 
 
 async def test_a_reply_that_grows_when_decompressed_is_held_to_the_same_limit() -> None:
-    bomb = Reply(body=gzip.compress(b"x" * 50_000_000), headers=(("Content-Encoding", "gzip"),))
+    bomb = ModelServerReply(
+        body=gzip.compress(b"x" * 50_000_000), headers=(("Content-Encoding", "gzip"),)
+    )
     tracemalloc.start()
     error, calls = await failure(bomb)
     _, most_memory = tracemalloc.get_traced_memory()
@@ -137,7 +141,9 @@ async def test_a_reply_that_grows_when_decompressed_is_held_to_the_same_limit() 
 
 
 async def test_a_compressed_reply_is_read_though_none_was_asked_for() -> None:
-    packed = Reply(body=gzip.compress(chat("done").body), headers=(("Content-Encoding", "gzip"),))
+    packed = ModelServerReply(
+        body=gzip.compress(chat("done").body), headers=(("Content-Encoding", "gzip"),)
+    )
     async with serving(in_turn(packed)) as (model, _):
         assert (await model.complete(call())).text == "done"
 
@@ -148,19 +154,21 @@ async def test_a_compressed_reply_is_read_though_none_was_asked_for() -> None:
 async def test_a_reply_in_no_known_or_a_broken_encoding_cannot_be_read(
     headers: tuple[tuple[str, str], ...],
 ) -> None:
-    error, _ = await failure(Reply(body=b"not packed", headers=headers))
+    error, _ = await failure(ModelServerReply(body=b"not packed", headers=headers))
     assert type(error) is UnreadableReply
 
 
 async def test_a_redirect_is_not_followed() -> None:
-    error, calls = await failure(Reply(status=307, headers=(("Location", "/elsewhere"),)))
+    error, calls = await failure(
+        ModelServerReply(status=307, headers=(("Location", "/elsewhere"),))
+    )
     assert isinstance(error, ModelRefused)
     assert "redirect" in error.detail
     assert calls == 1
 
 
 @pytest.mark.parametrize("trouble", [BUSY, refusal(500, "oops"), RESET])
-async def test_trouble_that_passes_is_not_noticed_but_counted(trouble: Reply) -> None:
+async def test_trouble_that_passes_is_not_noticed_but_counted(trouble: ModelServerReply) -> None:
     async with serving(in_turn(trouble, trouble, chat("done"))) as (model, _):
         reply = await model.complete(call())
     assert reply.text == "done"
@@ -188,7 +196,7 @@ async def test_a_call_cancelled_in_the_middle_of_its_reply_drops_its_connection(
 
 
 async def test_200_calls_at_once_overlap_and_each_has_its_own_reply() -> None:
-    def echo(asked: Asked) -> Reply:
+    def echo(asked: AskedPrompt) -> ModelServerReply:
         return replace(chat(asked.header("idempotency-key") or ""), delay_s=0.5)
 
     async with serving(echo) as (model, server):

@@ -8,9 +8,9 @@ from urllib.request import Request, urlopen
 
 from app.contract.judgement import Critique
 from benchmarks.model_replies import draft, improving
-from benchmarks.model_server import ModelServer
-from tests.models.asking import TASK, call, serving
-from workers.engine.briefs import Judge, Revise
+from benchmarks.model_server import ScriptedModelServer
+from tests.models.calls import TASK, call, serving
+from workers.engine.prompt_requests import Judge, Revise
 from workers.engine.similarity import similarity
 
 
@@ -85,6 +85,6 @@ def fetched(asked: Request | str) -> Any:
 
 
 async def test_two_servers_do_not_share_their_counters() -> None:
-    async with ModelServer() as one, ModelServer() as other:
+    async with ScriptedModelServer() as one, ScriptedModelServer() as other:
         assert one.port != other.port
         assert one.counts is not other.counts

@@ -1,7 +1,7 @@
 import pytest
 
-from benchmarks.model_replies import Asked, Reply, chat, refusal
-from tests.models.asking import Remembering, call, critique, in_turn, serving
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
+from tests.models.calls import Remembering, call, critique, in_turn, serving
 from workers.models.openai import OpenAI
 from workers.models.port import ModelRefused
 
@@ -43,7 +43,7 @@ async def test_json_is_asked_for_with_its_schema() -> None:
 def accepting(*json_formats: str) -> Remembering:
     """A server that refuses every `response_format` but these."""
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: AskedPrompt) -> ModelServerReply:
         wanted = asked.json.get("response_format", {"type": "none"})["type"]
         if wanted in json_formats:
             return chat("{}")
@@ -118,7 +118,7 @@ async def test_a_key_with_characters_that_no_field_may_have_is_escaped() -> None
         assert list(server.counts.keys) == ["ref_1/stages/%C3%9Cberblick%0D%0AX:%201/draft"]
 
 
-def reasoning_model(asked: Asked) -> Reply:
+def reasoning_model(asked: AskedPrompt) -> ModelServerReply:
     """Refuse what OpenAI's reasoning models refuse, one parameter at a time."""
     if "max_tokens" in asked.json:
         message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
@@ -140,7 +140,7 @@ async def test_parameters_a_model_refuses_are_left_out_from_then_on() -> None:
 
 
 async def test_an_output_limit_refused_under_both_names_is_a_refusal() -> None:
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: AskedPrompt) -> ModelServerReply:
         (name,) = asked.json.keys() & {"max_tokens", "max_completion_tokens"}
         return refusal(400, f"{name} is too large: 200000")
 

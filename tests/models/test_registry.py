@@ -5,11 +5,11 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.settings import ModelServer, Settings
-from benchmarks.model_replies import Asked, Reply, chat, refusal
-from benchmarks.model_server import ModelServer as Server
-from tests.models.asking import Remembering, call, in_turn
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
+from benchmarks.model_server import ScriptedModelServer as Server
+from tests.models.calls import Remembering, call, in_turn
+from workers.model_registry import open_models
 from workers.models.port import ModelError, ModelRefused
-from workers.models.registry import open_models
 from workers.models.scripted import Scripted
 from workers.models.scripted import in_turn as lines
 
@@ -74,7 +74,7 @@ async def test_a_model_may_be_passed_in() -> None:
         assert (await models.complete("scripted:any", call())).text == "said"
 
 
-def parrot(asked: Asked) -> Reply:
+def parrot(asked: AskedPrompt) -> ModelServerReply:
     """A server that repeats the key in its refusal."""
     return refusal(401, f"Incorrect API key provided: {asked.header('authorization')}")
 

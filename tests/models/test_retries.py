@@ -1,6 +1,6 @@
 import pytest
 
-from workers.models.retries import Patience, may_pass, retry_after_s
+from workers.outbound.transport import RetryPolicy, may_pass, retry_after_s
 
 NOON = "Wed, 21 Oct 2026 12:00:00 GMT"
 
@@ -28,14 +28,14 @@ def test_retry_after_is_read_as_seconds_or_a_date(
 
 
 def test_waits_grow_to_a_limit_and_are_random_below_it() -> None:
-    longest = Patience(total_s=60, random=lambda: 1.0)
+    longest = RetryPolicy(total_s=60, random=lambda: 1.0)
     assert [longest.wait_s(n, None) for n in (1, 2, 3, 4, 5, 9)] == [0.5, 1, 2, 4, 8, 8]
-    assert Patience(total_s=60, random=lambda: 0.25).wait_s(2, None) == 0.25
+    assert RetryPolicy(total_s=60, random=lambda: 0.25).wait_s(2, None) == 0.25
 
 
 def test_a_wait_the_server_asks_for_is_never_shortened() -> None:
-    assert Patience(total_s=60, random=lambda: 0.0).wait_s(1, 3.0) == 3.0
-    assert Patience(total_s=60, random=lambda: 1.0).wait_s(1, 3.0) == 3.5
+    assert RetryPolicy(total_s=60, random=lambda: 0.0).wait_s(1, 3.0) == 3.0
+    assert RetryPolicy(total_s=60, random=lambda: 1.0).wait_s(1, 3.0) == 3.5
 
 
 @pytest.mark.parametrize(

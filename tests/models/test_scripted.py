@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from app.contract.judgement import Usage
-from tests.models.asking import call, critique
+from tests.models.calls import call, critique
 from workers.models.port import ModelCall, ModelRefused, ModelReply, ModelUnavailable
 from workers.models.scripted import Scripted, by_prompt, in_turn
 

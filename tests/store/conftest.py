@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from app.redis_binary import find_redis
+from app.local.redis_binary import find_redis
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from tests.servers import find_oldest
-from tests.store.stage import ListQueue
+from tests.store.store_harness import ListQueue
 
 SERVERS = {"chosen": find_redis} | ({"oldest": find_oldest} if find_oldest() else {})
 

@@ -6,11 +6,11 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from app.contract.events import Draw
 from app.contract.judgement import Usage
-from app.contract.selection import Draw
 from app.contract.status import Status, StopReason
 from app.store import Achieved, Fenced, Fields, Journal, Store, WorkerStore, keys
-from tests.store.stage import (
+from tests.store.store_harness import (
     BROKEN,
     CANCELED,
     COMPLETED,
@@ -18,7 +18,7 @@ from tests.store.stage import (
     JUDGED,
     SUCCEEDED,
     TENANT,
-    Held,
+    HeldClaim,
     claim,
     expire_lease,
     iteration,
@@ -33,7 +33,7 @@ UNKNOWN_COST = replace(JUDGED, usage=Usage(calls=2, cost_usd=None))
 FAR_OFF = replace(JUDGED, best_passed=False)
 
 
-async def drawn(store: Store, worker: WorkerStore, tenant: str = TENANT) -> Held:
+async def drawn(store: Store, worker: WorkerStore, tenant: str = TENANT) -> HeldClaim:
     """Submit with a model that was drawn, and claim it."""
     wanted = new(tenant)
     draw = Draw(candidates=(), picked=MODEL)

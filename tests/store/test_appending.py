@@ -12,8 +12,8 @@ from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
 from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
 from app.store.committer import Committer
-from app.store.scripts import Script
-from tests.store.stage import (
+from app.store.scripts import LuaScript
+from tests.store.store_harness import (
     BEST,
     BROKEN,
     CANCELED,
@@ -202,7 +202,7 @@ class Flaky(Committer):
         super().__init__(client)
         self.lose: list[str] = []
 
-    async def run(self, script: Script, *args: str | bytes | int) -> object:
+    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
         fault = self.lose.pop(0) if self.lose else ""
         if fault == "request":
             raise RedisConnectionError("lost on the way there")

@@ -12,7 +12,7 @@ from app.contract.snapshot import Failure
 from app.contract.status import Status, StopReason
 from app.settings import Settings
 from app.store import Fenced, Fields, Store, WorkerStore, keys, open_worker_store
-from tests.store.stage import (
+from tests.store.store_harness import (
     BROKEN,
     FAILED,
     JUDGED,

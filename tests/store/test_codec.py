@@ -19,8 +19,8 @@ from app.store.codec import (
     encode_metadata,
     encode_submitted,
     moment,
+    snapshot_json,
 )
-from app.store.rendering import snapshot_json
 
 scores = st.none() | st.floats(0, 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]))

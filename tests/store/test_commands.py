@@ -11,7 +11,7 @@ from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
 from app.store import Fenced, Store, WorkerStore, keys
-from tests.store.stage import (
+from tests.store.store_harness import (
     BROKEN,
     CANCELED,
     FAILED,

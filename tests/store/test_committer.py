@@ -12,7 +12,7 @@ from app.store import Store, WorkerStore
 from app.store.committer import BATCH, Committer
 from app.store.connection import worker_client
 from app.store.scripts import APPEND, LOOK
-from tests.store.stage import CANCELED, kinds, recorded, started, step
+from tests.store.store_harness import CANCELED, kinds, recorded, started, step
 
 
 async def commands_processed(redis: Redis, name: str) -> int:

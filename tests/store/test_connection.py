@@ -7,11 +7,11 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.errors import Unavailable
-from app.redis_binary import OLDEST
+from app.local.redis_binary import OLDEST
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_store, open_worker_store
 from tests.servers import oldest_server
-from tests.store.stage import ListQueue
+from tests.store.store_harness import ListQueue
 
 
 async def test_a_redis_that_evicts_keys_is_refused(

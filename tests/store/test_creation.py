@@ -16,7 +16,7 @@ from app.contract.status import Status
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys, open_store
-from tests.store.stage import BODY, DRAFT, TENANT, ListQueue, kinds, new, submit
+from tests.store.store_harness import BODY, DRAFT, TENANT, ListQueue, kinds, new, submit
 
 
 async def jobs(redis: Redis) -> list[str]:

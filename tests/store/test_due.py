@@ -8,7 +8,7 @@ from app.contract.errors import RefinementNotFound
 from app.contract.status import Status, StopReason
 from app.settings import Settings
 from app.store import Job, Store, WorkerStore, keys, open_worker_store
-from tests.store.stage import (
+from tests.store.store_harness import (
     BROKEN,
     FAILED,
     TENANT,

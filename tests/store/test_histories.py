@@ -18,8 +18,8 @@ from app.contract.snapshot import Snapshot
 from app.contract.status import MOVES, Status
 from app.settings import Settings
 from app.store import Store, keys, open_store, open_worker_store
-from tests.store.stage import TENANT, ListQueue
-from tests.store.world import ACTIONS, World
+from tests.store.state_machine import ACTIONS, StateMachine
+from tests.store.store_harness import TENANT, ListQueue
 
 
 @dataclass
@@ -96,7 +96,7 @@ async def test_any_history_leaves_the_record_whole(
         open_store(settings, queue) as store,
         open_worker_store(settings, queue, "worker-1") as worker,
     ):
-        world, auditor = World(store, worker, redis), Auditor(store, redis)
+        world, auditor = StateMachine(store, worker, redis), Auditor(store, redis)
         for action, n in [*((action, 0) for action in beginning), *history]:
             await world.act(action, n)
             await auditor.look_at_all(world.ids)

@@ -10,7 +10,7 @@ from app.contract.errors import MalformedHeader
 from app.contract.status import Status
 from app.store import Store, WorkerStore
 from app.store.listing import CHUNK, decode_cursor, encode_cursor
-from tests.store.stage import TENANT, claim, new, submit
+from tests.store.store_harness import TENANT, claim, new, submit
 
 
 async def ids(

@@ -7,10 +7,10 @@ from redis.asyncio import Redis
 
 from app.contract.errors import Conflict
 from app.contract.limits import LimitsChange
-from app.contract.reviews import Review
+from app.contract.reviews import ReviewDecision
 from app.contract.status import MOVES, Status
 from app.store import Fenced, Store, WorkerStore, keys
-from tests.store.stage import (
+from tests.store.store_harness import (
     BROKEN,
     CANCELED,
     COMPLETED,
@@ -18,7 +18,7 @@ from tests.store.stage import (
     JUDGED,
     SUCCEEDED,
     TENANT,
-    Held,
+    HeldClaim,
     expire_review,
     pause,
     started,
@@ -27,11 +27,11 @@ from tests.store.stage import (
 
 Q, R, P, C = Status.QUEUED, Status.RUNNING, Status.PAUSED, Status.CANCELING
 S, F, X = Status.SUCCEEDED, Status.FAILED, Status.CANCELED
-Outcome = Status | type[Exception]
+MoveOutcome = Status | type[Exception]
 
 # What becomes of a status by: claim, pause, succeed, fail, review, finish, change, cancel, and when
 # its time is up. A queued one has no worker that could append.
-TABLE: Mapping[Status, tuple[Outcome, ...]] = {
+TABLE: Mapping[Status, tuple[MoveOutcome, ...]] = {
     Q: (R, Fenced, Fenced, Fenced, Conflict, Q, Q, X, Q),
     R: (R, P, S, F, Conflict, R, R, C, R),
     P: (P, Fenced, Fenced, Fenced, Q, Q, P, X, Q),
@@ -47,13 +47,13 @@ CASES = [
 ]
 
 
-async def brought_to(status: Status, store: Store, worker: WorkerStore) -> Held:
+async def brought_to(status: Status, store: Store, worker: WorkerStore) -> HeldClaim:
     """Return a refinement in that status, and the claim that it had last."""
     held = await started(store, worker)
     match status:
         case Status.QUEUED:
             await pause(held)
-            await store.review(TENANT, held.id, Review(action="rate", score=0.5))
+            await store.review(TENANT, held.id, ReviewDecision(action="rate", score=0.5))
         case Status.PAUSED:
             await pause(held)
         case Status.CANCELING:
@@ -68,39 +68,39 @@ async def brought_to(status: Status, store: Store, worker: WorkerStore) -> Held:
     return held
 
 
-async def _claim(held: Held, store: Store, worker: WorkerStore, redis: Redis) -> None:
+async def _claim(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     await worker.claim(held.id, f"{held.id}-9", "nonce")
 
 
-async def _pause(held: Held, store: Store, worker: WorkerStore, redis: Redis) -> None:
+async def _pause(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     await pause(held, key="iterations/2/review")
 
 
-async def _succeed(held: Held, store: Store, worker: WorkerStore, redis: Redis) -> None:
+async def _succeed(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
 
 
-async def _fail(held: Held, store: Store, worker: WorkerStore, redis: Redis) -> None:
+async def _fail(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
 
 
-async def _review(held: Held, store: Store, worker: WorkerStore, redis: Redis) -> None:
-    await store.review(TENANT, held.id, Review(action="approve"))
+async def _review(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
+    await store.review(TENANT, held.id, ReviewDecision(action="approve"))
 
 
-async def _finish(held: Held, store: Store, worker: WorkerStore, redis: Redis) -> None:
+async def _finish(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     await store.finish(TENANT, held.id)
 
 
-async def _change(held: Held, store: Store, worker: WorkerStore, redis: Redis) -> None:
+async def _change(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     await store.change(TENANT, held.id, LimitsChange(threshold=0.5))
 
 
-async def _cancel(held: Held, store: Store, worker: WorkerStore, redis: Redis) -> None:
+async def _cancel(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     await store.cancel(TENANT, held.id)
 
 
-async def _be_due(held: Held, store: Store, worker: WorkerStore, redis: Redis) -> None:
+async def _be_due(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     """Let its time be up, unless it has ended: then it would be swept."""
     has_ended = await redis.hexists(keys.SUMMARY + held.id, "ended_at")
     if not has_ended and await redis.zscore(keys.DUE, held.id) is not None:
@@ -108,7 +108,7 @@ async def _be_due(held: Held, store: Store, worker: WorkerStore, redis: Redis) -
     await worker.recover(include_queued=True)
 
 
-Act = Callable[[Held, Store, WorkerStore, Redis], Awaitable[None]]
+Act = Callable[[HeldClaim, Store, WorkerStore, Redis], Awaitable[None]]
 ACTS: tuple[Act, ...] = (
     _claim,
     _pause,
@@ -133,7 +133,7 @@ async def test_a_status_moves_only_where_the_table_says(
     redis: Redis,
     status: Status,
     number: int,
-    outcome: Outcome,
+    outcome: MoveOutcome,
 ) -> None:
     held = await brought_to(status, store, worker)
     before = await store.snapshot(TENANT, held.id)
@@ -157,5 +157,5 @@ def test_every_move_of_the_contract_is_made_by_something() -> None:
 async def test_what_never_ran_has_nothing_to_review(store: Store) -> None:
     refinement_id = await submit(store)
     with pytest.raises(Conflict, match="not waiting"):
-        await store.review(TENANT, refinement_id, Review(action="approve"))
+        await store.review(TENANT, refinement_id, ReviewDecision(action="approve"))
     assert (await store.snapshot(TENANT, refinement_id)).best != JUDGED.best

@@ -11,12 +11,12 @@ from redis.client import Pipeline
 from app.contract.errors import Conflict, IdempotencyMismatch, RefinementNotFound
 from app.contract.events import EventType, Resumed, Stopping
 from app.contract.limits import LimitsChange
-from app.contract.reviews import OnTimeout, Review, Reviewed
+from app.contract.reviews import OnTimeout, ReviewDecision, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status, StopReason
 from app.settings import Settings
 from app.store import Fenced, Store, WorkerStore, keys, open_store
-from tests.store.stage import (
+from tests.store.store_harness import (
     COMPLETED,
     JUDGED,
     RESULT,
@@ -37,7 +37,7 @@ from tests.store.stage import (
     stopping,
 )
 
-APPROVED = Review(action="approve")
+APPROVED = ReviewDecision(action="approve")
 
 
 async def last_job(redis: Redis) -> bytes:
@@ -74,7 +74,7 @@ async def test_a_review_puts_it_back_into_the_queue(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = await paused(store, worker)
-    word = Review(action="revise", feedback='Say "weeks", not „days“: 🙂', score=0.25)
+    word = ReviewDecision(action="revise", feedback='Say "weeks", not „days“: 🙂', score=0.25)
     snapshot = await store.review(TENANT, held.id, word)
     assert (snapshot.status, snapshot.review, snapshot.phase) == (Status.QUEUED, None, ())
     assert await last_job(redis) == f"{held.id}-2".encode()
@@ -97,7 +97,7 @@ async def test_a_text_that_replaces_another_comes_back_as_it_was_sent(
 ) -> None:
     held = await paused(store, worker)
     text = 'Zeile 1\n"quoted" \\ 🙂 \u0000 end'
-    await store.review(TENANT, held.id, Review(action="replace", draft=text))
+    await store.review(TENANT, held.id, ReviewDecision(action="replace", draft=text))
     said = (await recorded(worker, held.id))[-1].data
     assert isinstance(said, Reviewed)
     assert said.draft == text
@@ -168,7 +168,7 @@ async def test_only_the_review_that_is_pending_is_taken(
     store: Store, worker: WorkerStore, is_asked: bool
 ) -> None:
     held = await (paused if is_asked else started)(store, worker)
-    other = Review(action="approve", path="iterations/7/review")
+    other = ReviewDecision(action="approve", path="iterations/7/review")
     with pytest.raises(Conflict, match="iterations/1/review" if is_asked else "not waiting"):
         await store.review(TENANT, held.id, other)
     assert EventType.REVIEWED not in await kinds(store, held.id)
@@ -197,7 +197,10 @@ async def test_a_review_that_is_repeated_with_its_id_is_answered_again(
         assert (await store.review(TENANT, held.id, APPROVED, "r1")).status is Status.QUEUED
     await claim(worker, held.id, job=2)
     assert (await store.review(TENANT, held.id, APPROVED, "r1")).status is Status.RUNNING
-    for other in (Review(action="reject"), Review(action="approve", path="iterations/1/review")):
+    for other in (
+        ReviewDecision(action="reject"),
+        ReviewDecision(action="approve", path="iterations/1/review"),
+    ):
         with pytest.raises(IdempotencyMismatch):
             await store.review(TENANT, held.id, other, "r1")
     with pytest.raises(Conflict):

@@ -7,13 +7,13 @@ from app.contract.events import Event, EventType
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.store import Store, WorkerStore, keys
-from app.store.rendering import snapshot_json
-from tests.store.stage import (
+from app.store.codec import snapshot_json
+from tests.store.store_harness import (
     COMPLETED,
     JUDGED,
     SUCCEEDED,
     TENANT,
-    Held,
+    HeldClaim,
     claim,
     failed_step,
     iteration,
@@ -24,7 +24,7 @@ from tests.store.stage import (
 )
 
 
-async def whole_life(store: Store, worker: WorkerStore) -> Held:
+async def whole_life(store: Store, worker: WorkerStore) -> HeldClaim:
     held = await claim(worker, await submit(store, ticket="4711", name="ä"))
     await held.journal.append([under_way("a", "b")])
     await held.journal.append([step("a"), failed_step("b"), iteration(held)], JUDGED)

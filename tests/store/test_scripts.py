@@ -6,12 +6,12 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.limits import LimitsChange
-from app.contract.reviews import Review
+from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
 from app.store import Store, WorkerStore
 from app.store.codec import encode_entries, encode_limits, encode_said
 from app.store.scripts import SCRIPTS, run
-from tests.store.stage import (
+from tests.store.store_harness import (
     BROKEN,
     FAILED,
     JUDGED,
@@ -29,83 +29,83 @@ from tests.store.stage import (
     submit,
 )
 
-Args = tuple[str | bytes | int, ...]
-Scene = Callable[[Store, WorkerStore, Redis], Awaitable[Args]]
+ScriptArgs = tuple[str | bytes | int, ...]
+ScriptCase = Callable[[Store, WorkerStore, Redis], Awaitable[ScriptArgs]]
 
 LEASE_MS = 5_000
 
 
-async def _append(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _append(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.finish(TENANT, held.id)
     fields = ("phase", '["a"]')
     return (held.id, held.token, 1, 2, "", 1, "", len(fields), *fields, "step.completed", "{}")
 
 
-async def _pause(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     asked = encode_entries([asking()])
     return (held.id, held.token, 1, 2, "", 1, "paused", 0, "iteration.completed", "{}", *asked)
 
 
-async def _end(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     return (held.id, held.token, 1, 2, "", 1, "failed", 0, "refinement.failed", "")
 
 
-async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.cancel(TENANT, held.id)
     return (held.id, held.token, 1, 2, "", 1, "succeeded", 0, "refinement.completed", "")
 
 
-async def _load(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _load(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await started(store, worker)).id,)
 
 
-async def _snapshot(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _snapshot(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await started(store, worker)).id, TENANT)
 
 
-async def _events(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _events(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await started(store, worker)).id, TENANT, 0, 10)
 
 
-async def _look(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.change(TENANT, held.id, LimitsChange(threshold=0.5))
     return (held.id, held.token, 2, 1)
 
 
-async def _claim(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _claim(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     refinement_id = await submit(store)
     return (refinement_id, f"{refinement_id}-1", "nonce", LEASE_MS, 3)
 
 
-async def _claim_again(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+async def _claim_again(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
     return (held.id, f"{held.id}-2", "nonce", LEASE_MS, 3)
 
 
-async def _claim_once_too_often(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+async def _claim_once_too_often(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
     return (held.id, f"{held.id}-2", "nonce", LEASE_MS, 1)
 
 
-async def _hand_back(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _hand_back(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     return (held.id, held.token)
 
 
-async def _renew(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+async def _renew(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     kept, lost = await started(store, worker), await started(store, worker)
     await expire_lease(redis, kept.id)
     return ("worker-1", LEASE_MS, kept.id, kept.token, lost.id, 7)
 
 
-async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     running, canceling, ended = [await started(store, worker) for _ in range(3)]
     await store.cancel(TENANT, canceling.id)
     await ended.journal.append([FAILED], BROKEN, to=Status.FAILED)
@@ -118,75 +118,75 @@ async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> Args:
     return (100, 1, LEASE_MS)
 
 
-async def _posted(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+async def _posted(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
     return (held.id, LEASE_MS)
 
 
-async def _create(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _create(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     limits = encode_limits(new().limits)
-    fields: Args = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
-    record: Args = ("test:record", 60)
+    fields: ScriptArgs = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
+    record: ScriptArgs = ("test:record", 60)
     return ("ref_1", TENANT, LEASE_MS, "{}", "{}", "{}", *record, '{"a":"b"}', *fields, *_KEY)
 
 
-_KEY: Args = ("idempotency", "test:idempotency")
+_KEY: ScriptArgs = ("idempotency", "test:idempotency")
 
 
-async def _cancel_queued(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _cancel_queued(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return (await submit(store), TENANT, "command")
 
 
-async def _cancel_running(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _cancel_running(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await started(store, worker)).id, TENANT, "command")
 
 
-async def _cancel_lost(store: Store, worker: WorkerStore, redis: Redis) -> Args:
+async def _cancel_lost(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
     return (held.id, TENANT, "command")
 
 
-async def _cancel_paused(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _cancel_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await paused(store, worker)).id, TENANT, "command")
 
 
-async def _review(store: Store, worker: WorkerStore, _: Redis) -> Args:
-    said = encode_said(Review(action="revise", feedback="shorter"))
+async def _review(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    said = encode_said(ReviewDecision(action="revise", feedback="shorter"))
     return ((await paused(store, worker)).id, TENANT, "command", "", said, LEASE_MS)
 
 
-async def _finish_paused(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _finish_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await paused(store, worker)).id, TENANT, "command", LEASE_MS)
 
 
-async def _finish(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _finish(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await started(store, worker)).id, TENANT, "command", LEASE_MS)
 
 
-async def _finish_judged(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _finish_judged(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await held.journal.append([iteration(held)], JUDGED)
     return (held.id, TENANT, "command", LEASE_MS)
 
 
-async def _change(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _change(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     return (held.id, TENANT, "command", 1, encode_limits(held.claimed.state.limits))
 
 
-async def _erase(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _erase(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     await store.create(new(ticket="1"), "key")
     return (await submit(store, ticket="1"), TENANT)
 
 
-async def _workers(store: Store, worker: WorkerStore, _: Redis) -> Args:
+async def _workers(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     await worker.renew({})
     return ()
 
 
-SCENES: list[tuple[str, Scene]] = [
+SCENES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
     ("append", _end),
@@ -235,7 +235,7 @@ def test_every_script_is_sent_twice() -> None:
     ("name", "scene"), SCENES, ids=[scene.__name__.strip("_") for _, scene in SCENES]
 )
 async def test_a_script_that_is_sent_twice_changes_nothing_the_second_time(
-    store: Store, worker: WorkerStore, redis: Redis, name: str, scene: Scene
+    store: Store, worker: WorkerStore, redis: Redis, name: str, scene: ScriptCase
 ) -> None:
     args = await scene(store, worker, redis)
     first = await run(redis, SCRIPTS[name], *args)

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from app.contract.reviews import Review
+from app.contract.reviews import ReviewDecision
 from app.settings import Settings
 from app.store import Store, Wakeups, WorkerStore, keys, open_wakeups
-from tests.store.stage import TENANT, expire_review, pause, started, step, submit
+from tests.store.store_harness import TENANT, expire_review, pause, started, step, submit
 
 PATIENCE_S = 30.0
 
@@ -115,7 +115,7 @@ async def test_a_pause_and_its_end_wake(
         await pause(held)
         assert await changed.wait(PATIENCE_S)
         if by == "review":
-            await store.review(TENANT, held.id, Review(action="approve"))
+            await store.review(TENANT, held.id, ReviewDecision(action="approve"))
         elif by == "finish":
             await store.finish(TENANT, held.id)
         elif by == "cancel":

@@ -19,13 +19,13 @@ from app.contract.validators import (
     RegexValidator,
 )
 from workers.validators import compile_validators
-from workers.validators.aside import Aside
+from workers.validators.check_process import CheckProcess
 
 
 @pytest.fixture(scope="module")
-def aside() -> Iterator[Aside]:
-    with Aside() as aside:
-        yield aside
+def check_process() -> Iterator[CheckProcess]:
+    with CheckProcess() as check_process:
+        yield check_process
 
 
 def schema(value: Any, on_fail: OnFail = OnFail.VETO) -> JsonSchemaValidator:
@@ -59,7 +59,7 @@ HOSTILE: dict[str, tuple[AnyValidator, str]] = {
 }
 
 
-async def test_findings_name_their_validator_and_what_it_does(aside: Aside) -> None:
+async def test_findings_name_their_validator_and_what_it_does(check_process: CheckProcess) -> None:
     checks = compile_validators(
         [
             LengthValidator(kind="length", max_words=1),
@@ -67,7 +67,7 @@ async def test_findings_name_their_validator_and_what_it_does(aside: Aside) -> N
             RegexValidator(kind="regex", pattern="two", expect="no_match", on_fail=OnFail.WARN),
             schema({"type": "object"}, OnFail.REVISE),
         ],
-        aside,
+        check_process,
     )
     found = await checks.run("one two")
     assert [(each.source, each.kind, each.on_fail) for each in found] == [
@@ -79,27 +79,29 @@ async def test_findings_name_their_validator_and_what_it_does(aside: Aside) -> N
     assert all(each.fix for each in found)
 
 
-async def test_nothing_is_wrong_when_everything_passes(aside: Aside) -> None:
-    assert await compile_validators([schema({"required": ["a"]})], aside).run('{"a": 1}') == ()
-    assert await compile_validators([], aside).run("anything") == ()
+async def test_nothing_is_wrong_when_everything_passes(check_process: CheckProcess) -> None:
+    assert (
+        await compile_validators([schema({"required": ["a"]})], check_process).run('{"a": 1}') == ()
+    )
+    assert await compile_validators([], check_process).run("anything") == ()
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_validator_is_a_finding(name: str, aside: Aside) -> None:
+async def test_a_hostile_validator_is_a_finding(name: str, check_process: CheckProcess) -> None:
     validator, draft = HOSTILE[name]
-    (finding,) = await compile_validators([validator], aside).run(draft)
+    (finding,) = await compile_validators([validator], check_process).run(draft)
     assert "could not be checked" in finding.message or "without end" in finding.message
 
 
-async def test_a_hostile_pattern_ends(aside: Aside) -> None:
+async def test_a_hostile_pattern_ends(check_process: CheckProcess) -> None:
     validator = RegexValidator(kind="regex", pattern="(x*)*" * 150 + ".{500}y")
-    (finding,) = await compile_validators([validator], aside).run("x" * 200_000)
+    (finding,) = await compile_validators([validator], check_process).run("x" * 200_000)
     assert finding.kind == "regex"
 
 
-async def test_a_hostile_validator_leaves_the_event_loop_free(aside: Aside) -> None:
+async def test_a_hostile_validator_leaves_the_event_loop_free(check_process: CheckProcess) -> None:
     validator, draft = HOSTILE["allOf of references"]
-    running = asyncio.create_task(compile_validators([validator], aside).run(draft))
+    running = asyncio.create_task(compile_validators([validator], check_process).run(draft))
     turns = 0
     while not running.done():
         await asyncio.sleep(0.001)
@@ -107,30 +109,30 @@ async def test_a_hostile_validator_leaves_the_event_loop_free(aside: Aside) -> N
     assert turns > 20
 
 
-async def test_the_next_check_is_right_after_a_hostile_one(aside: Aside) -> None:
+async def test_the_next_check_is_right_after_a_hostile_one(check_process: CheckProcess) -> None:
     validator, draft = HOSTILE["slow states"]
-    await compile_validators([validator], aside).run(draft)
-    (finding,) = await compile_validators([schema({"type": "array"})], aside).run("{}")
+    await compile_validators([validator], check_process).run(draft)
+    (finding,) = await compile_validators([schema({"type": "array"})], check_process).run("{}")
     assert finding.message == 'at the document: {} is not of type "array"'
 
 
-async def test_an_invalid_pattern_is_a_finding(aside: Aside) -> None:
+async def test_an_invalid_pattern_is_a_finding(check_process: CheckProcess) -> None:
     validator = RegexValidator(kind="regex", pattern="(")
-    (finding,) = await compile_validators([validator], aside).run("text")
+    (finding,) = await compile_validators([validator], check_process).run("text")
     assert "RE2" in finding.message
 
 
-def test_a_process_that_was_killed_is_replaced(aside: Aside) -> None:
+def test_a_process_that_was_killed_is_replaced(check_process: CheckProcess) -> None:
     validator = schema({"type": "array"})
-    aside.check(validator, "[]")
-    assert aside._process
-    os.kill(aside._process.pid, signal.SIGKILL)
-    assert aside.check(validator, "[]") == ()
+    check_process.check(validator, "[]")
+    assert check_process._process
+    os.kill(check_process._process.pid, signal.SIGKILL)
+    assert check_process.check(validator, "[]") == ()
 
 
 def test_the_process_ends_with_its_parent() -> None:
     script = (
-        "from workers.validators.aside import shared\n"
+        "from workers.validators.check_process import shared\n"
         "from app.contract.validators import JsonSchemaValidator as V\n"
         "shared().check(V(kind='json_schema', schema=True), '1')\n"
         "print(shared()._process.pid, flush=True)\n"

@@ -10,16 +10,18 @@ from pydantic import ValidationError
 from standardwebhooks import Webhook
 
 from app.contract.validators import HttpValidator
-from tests.neighbour import SECRET, Answer, Pointing, endpoint, saying
-from workers.addresses import is_public, public_socket
-from workers.endpoints import open_endpoints
+from tests.local_endpoint import SECRET, EndpointAnswer, Pointing, endpoint, saying
+from workers.outbound.addresses import is_public, public_socket
+from workers.outbound.guarded_client import open_endpoints
 from workers.validators import ValidatorUnavailable, compile_validators
 from workers.validators.http import MAX_VIOLATIONS, check_http
-from workers.validators.outside import Outside
+from workers.validators.resources import ServerResources
 from workers.validators.violation import Violation
 
 
-async def judged(answer: Answer, draft: str = "a draft", **fields: Any) -> tuple[Violation, ...]:
+async def judged(
+    answer: EndpointAnswer, draft: str = "a draft", **fields: Any
+) -> tuple[Violation, ...]:
     async with endpoint(answer) as (url, _, endpoints):
         validator = HttpValidator(kind="http", url=url, **fields)
         return await check_http(validator, draft, endpoints, "ref_1/iterations/1/check")
@@ -54,7 +56,7 @@ async def test_a_draft_that_fails_without_a_finding_has_one_all_the_same() -> No
 async def test_the_call_is_signed_and_names_its_step() -> None:
     async with endpoint(saying({"passed": True})) as (url, asked, endpoints):
         checks = compile_validators(
-            [HttpValidator(kind="http", url=url)], outside=Outside(endpoints=endpoints)
+            [HttpValidator(kind="http", url=url)], resources=ServerResources(endpoints=endpoints)
         )
         assert await checks.run("ein „Entwurf“", "ref_1/iterations/2/check") == ()
         (request,) = asked
@@ -86,7 +88,7 @@ async def test_a_repeated_step_has_the_same_id() -> None:
         (saying("x" * 300_000), "more than 262144 bytes"),
     ],
 )
-async def test_what_is_no_verdict_fails_the_step(answer: Answer, said: str) -> None:
+async def test_what_is_no_verdict_fails_the_step(answer: EndpointAnswer, said: str) -> None:
     with pytest.raises(ValidatorUnavailable, match=said):
         await judged(answer)
 
@@ -115,7 +117,7 @@ async def test_an_endpoint_that_does_not_answer_fails_the_step() -> None:
 async def test_without_a_secret_nothing_is_called() -> None:
     validator = HttpValidator(kind="http", url="https://example.com")
     with pytest.raises(ValidatorUnavailable, match="HONE_SECRET_KEY"):
-        await compile_validators([validator], outside=Outside()).run("x")
+        await compile_validators([validator], resources=ServerResources()).run("x")
 
 
 @pytest.mark.parametrize(

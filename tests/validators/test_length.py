@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from app.contract.validators import LengthValidator
+from workers.text.words import sentences, words
 from workers.validators.length import check_length
-from workers.validators.words import sentences, words
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 

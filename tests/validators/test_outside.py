@@ -4,7 +4,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.settings import Settings
-from workers.validators import open_outside
+from workers.validators import open_server_resources
 
 
 @pytest.mark.parametrize(("key", "can_call"), [(None, False), ("", False), ("k" * 16, True)])
@@ -12,7 +12,7 @@ async def test_endpoints_are_called_only_with_a_key_to_sign_with(
     key: str | None, can_call: bool
 ) -> None:
     secret = None if key is None else SecretStr(key)
-    async with open_outside(Settings(secret_key=secret)) as outside:
+    async with open_server_resources(Settings(secret_key=secret)) as outside:
         assert (outside.endpoints is not None) is can_call
         assert outside.sandbox is None
 

@@ -3,13 +3,13 @@
 from app.contract.events import FindingsReply, StepCompleted, StepFailed
 from app.contract.validators import AnyValidator, ContainsValidator, HttpValidator
 from workers.engine.moves import Check
-from workers.models.registry import Models
-from workers.performing import Performer
+from workers.model_registry import ModelRegistry
+from workers.play.executor import StepExecutor
 from workers.validators import compile_validators
 
 
 async def performed(*validators: AnyValidator) -> StepCompleted | StepFailed:
-    performer = Performer("ref_1", Models({}), {}, compile_validators(validators))
+    performer = StepExecutor("ref_1", ModelRegistry({}), {}, compile_validators(validators))
     return await performer.perform(Check("iterations/1/check", "a draft"))
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from app.contract.validators import PythonTestsValidator
 from workers.validators import RunsAsRoot, ValidatorUnavailable, compile_validators
-from workers.validators.outside import Outside
 from workers.validators.python_tests import check_python_tests
+from workers.validators.resources import ServerResources
 from workers.validators.sandbox import Interpreter, Sandbox, open_sandbox
 from workers.validators.violation import Violation
 
@@ -158,7 +158,7 @@ async def test_without_leave_of_the_server_nothing_is_run() -> None:
     validator = PythonTestsValidator(kind="python_tests", tests=ADD)
     assert open_sandbox(allowed=False) is None
     with pytest.raises(ValidatorUnavailable, match="HONE_PYTHON_TESTS"):
-        await compile_validators([validator], outside=Outside()).run("x = 1")
+        await compile_validators([validator], resources=ServerResources()).run("x = 1")
 
 
 def test_root_gets_no_sandbox() -> None:

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from sqlglot.dialects import Dialects
 
-from app.contract.format_validators import Dialect
+from app.contract.format_validators import SqlDialect
 from app.contract.validators import SqlValidator
 from workers.validators import compile_validators
 from workers.validators.sql import check_sql
@@ -20,7 +20,7 @@ def found(draft: str, dialect: str = "postgres") -> list[Violation]:
 
 
 def test_every_dialect_is_one_that_the_parser_knows() -> None:
-    assert {*get_args(Dialect)} <= {each.value for each in Dialects}
+    assert {*get_args(SqlDialect)} <= {each.value for each in Dialects}
 
 
 @pytest.mark.parametrize(

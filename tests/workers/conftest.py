@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.workers.stage import Stage, open_stage
+from tests.workers.refinement_harness import RefinementHarness, open_stage
 
 
 @pytest.fixture
-async def stage(redis_url: str) -> AsyncIterator[Stage]:
+async def stage(redis_url: str) -> AsyncIterator[RefinementHarness]:
     """A stage over an empty Redis."""
     async with open_stage(redis_url) as opened:
         yield opened

@@ -11,7 +11,7 @@ from rq.registry import FailedJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
 from app.queue import JOB, RefinementQueue
-from workers.worker import CoroutineWorker, JobFunction
+from workers.rq.worker import CoroutineWorker, JobFunction
 
 NAME = "hone"
 LIST = "rq:queue:hone"
@@ -19,7 +19,7 @@ INTERMEDIATE = "rq:queue:hone:intermediate"
 PATIENCE_S = 60.0
 
 
-class Desk:
+class RqInspector:
     """What a client of RQ sees and does."""
 
     def __init__(self, client: Redis) -> None:
@@ -52,9 +52,9 @@ class Desk:
 
 
 @contextmanager
-def desk_at(url: str) -> Iterator[Desk]:
+def desk_at(url: str) -> Iterator[RqInspector]:
     with Redis.from_url(url) as client:
-        yield Desk(client)
+        yield RqInspector(client)
 
 
 @asynccontextmanager

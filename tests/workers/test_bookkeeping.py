@@ -13,11 +13,9 @@ from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 from rq.worker import Worker
 
-from tests.workers.rq_queue import INTERMEDIATE, NAME, Desk, Jobs, desk_at, until, working
-from workers.bookkeeping import Ledger
-from workers.connections import persistent_client
-from workers.held_job import HeldJob
-from workers.worker import CoroutineWorker
+from tests.workers.rq_queue import INTERMEDIATE, NAME, Jobs, RqInspector, desk_at, until, working
+from workers.rq.registry import HeldJob, RqRegistry
+from workers.rq.worker import CoroutineWorker, persistent_client
 
 
 async def _rq_info(url: str) -> str:
@@ -64,7 +62,7 @@ async def test_a_job_in_flight_is_shown_as_started_by_its_worker(redis_url: str)
 
 
 @pytest.fixture
-async def ledger(redis_url: str) -> AsyncIterator[Ledger]:
+async def ledger(redis_url: str) -> AsyncIterator[RqRegistry]:
     """The ledger of a worker that does not run."""
 
     async def never(job_id: str, refinement_id: str) -> None:
@@ -74,10 +72,10 @@ async def ledger(redis_url: str) -> AsyncIterator[Ledger]:
         NAME, redis_url, {"never": never}, concurrency=1, grace_s=1, name="scribe"
     )
     async with persistent_client(redis_url, "scribe") as client:
-        yield Ledger(worker, client)
+        yield RqRegistry(worker, client)
 
 
-def _held(desk: Desk, refinement_id: str) -> HeldJob:
+def _held(desk: RqInspector, refinement_id: str) -> HeldJob:
     desk.enqueue([refinement_id])
     desk.client.lmove("rq:queue:hone", INTERMEDIATE)
     job = HeldJob(f"{refinement_id}-1", desk.client, JSONSerializer)
@@ -86,7 +84,7 @@ def _held(desk: Desk, refinement_id: str) -> HeldJob:
 
 
 async def test_heartbeats_keep_rq_from_giving_up_on_a_long_job(
-    redis_url: str, ledger: Ledger
+    redis_url: str, ledger: RqRegistry
 ) -> None:
     with desk_at(redis_url) as desk:
         job = _held(desk, "ref_1")
@@ -108,7 +106,9 @@ def _age(client: Redis, job: HeldJob, execution: Execution) -> None:
     client.zadd(job.started_job_registry.key, {execution.composite_key: time.time() - 1})
 
 
-async def test_a_worker_that_redis_forgot_is_shown_again(redis_url: str, ledger: Ledger) -> None:
+async def test_a_worker_that_redis_forgot_is_shown_again(
+    redis_url: str, ledger: RqRegistry
+) -> None:
     with desk_at(redis_url) as desk:
         ledger.beat()
         await ledger.settle()
@@ -119,7 +119,9 @@ async def test_a_worker_that_redis_forgot_is_shown_again(redis_url: str, ledger:
     assert (worker.name, worker.get_state(), worker.queue_names()) == ("scribe", "idle", [NAME])
 
 
-async def test_what_a_killed_worker_held_expires_by_itself(redis_url: str, ledger: Ledger) -> None:
+async def test_what_a_killed_worker_held_expires_by_itself(
+    redis_url: str, ledger: RqRegistry
+) -> None:
     with desk_at(redis_url) as desk:
         ledger.beat()
         ledger.started(_held(desk, "ref_1"))
@@ -131,7 +133,7 @@ async def test_what_a_killed_worker_held_expires_by_itself(redis_url: str, ledge
 
 
 async def test_notes_that_cannot_be_written_do_not_keep_others_from_it(
-    redis_url: str, ledger: Ledger
+    redis_url: str, ledger: RqRegistry
 ) -> None:
     with desk_at(redis_url) as desk:
         odd, job = _held(desk, "ref_odd"), _held(desk, "ref_1")
@@ -143,7 +145,7 @@ async def test_notes_that_cannot_be_written_do_not_keep_others_from_it(
         assert desk.client.lrange(INTERMEDIATE, 0, -1) == [b"ref_odd-1"]
 
 
-async def test_old_failures_are_listed_no_longer(redis_url: str, ledger: Ledger) -> None:
+async def test_old_failures_are_listed_no_longer(redis_url: str, ledger: RqRegistry) -> None:
     with desk_at(redis_url) as desk:
         desk.client.zadd(desk.failed.key, {"ref_old-1": 1, "ref_new-1": 4e9})
         ledger.beat()

@@ -13,10 +13,10 @@ from app.contract.judgement import Usage
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.status import StopReason
-from tests.workers.ends import require_an_honest_end
-from tests.workers.other_scenes import EVERY
-from tests.workers.scenes import Scene
-from tests.workers.stage import TENANT, TEST_MODEL, Answers, Stage
+from tests.workers.honest_endings import require_an_honest_end
+from tests.workers.judging_cases import EVERY
+from tests.workers.refinement_harness import TENANT, TEST_MODEL, RefinementHarness, ScriptedAnswers
+from tests.workers.replay_cases import ReplayCase
 from tests.workers.test_kills import record, submitted
 from workers.models.port import ModelCall, ModelReply
 
@@ -25,7 +25,7 @@ ASKED_AGAIN = {"reasoning_revision", "edits"}
 """Scenes in which a text cannot be used, and no budget may be left to ask for it again."""
 
 
-class Costly(Answers):
+class Costly(ScriptedAnswers):
     """Models whose every call consumes all that can be set aside for it."""
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
@@ -35,26 +35,26 @@ class Costly(Answers):
         return replace(reply, usage=usage)
 
 
-def costly(scene: Scene, max_tokens: int | None = None) -> Scene:
+def costly(scene: ReplayCase, max_tokens: int | None = None) -> ReplayCase:
     """Return the scene with a budget and models like that; whoever is asked else says reject."""
 
-    def models() -> Answers:
+    def models() -> ScriptedAnswers:
         given = scene.models()
         return Costly(given.answer, outside=given.outside)
 
     stop = {"patience": 50, "max_tokens": max_tokens}
     words = defaultdict(lambda: {"action": "reject"}, scene.words)
-    return Scene({**scene.request, "stop": stop}, models, words)
+    return ReplayCase({**scene.request, "stop": stop}, models, words)
 
 
-async def played(stage: Stage, kind: str, scene: Scene) -> str:
+async def played(stage: RefinementHarness, kind: str, scene: ReplayCase) -> str:
     """Play a scene to its end and return its id."""
     refinement_id = await submitted(stage, kind, scene)
     await stage.play_on(stage.worker(scene.models()), refinement_id, scene.words)
     return refinement_id
 
 
-async def killed(stage: Stage, kind: str, scene: Scene, dies_at: int) -> str:
+async def killed(stage: RefinementHarness, kind: str, scene: ReplayCase, dies_at: int) -> str:
     """Play a scene with a worker that is killed right after an append, and another that goes on."""
     models, refinement_id = scene.models(), await submitted(stage, kind, scene)
     await stage.play_and_die(refinement_id, models, dies_at, scene.words, after=True)
@@ -81,7 +81,9 @@ def budgets(least: int, most: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-async def test_a_budget_is_kept_and_what_it_bought_is_told(stage: Stage, kind: str) -> None:
+async def test_a_budget_is_kept_and_what_it_bought_is_told(
+    stage: RefinementHarness, kind: str
+) -> None:
     refinement_id = await played(stage, kind, costly(EVERY[kind]))
     undisturbed = await stage.snapshot(refinement_id)
     least = least_for(await stage.store.request(TENANT, refinement_id))

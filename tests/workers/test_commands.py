@@ -8,12 +8,12 @@ from app.contract.errors import Conflict
 from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
-from tests.workers.stage import TENANT, Stage, pausing_at, scores
-from workers.jobs import Refinements
+from tests.workers.refinement_harness import TENANT, RefinementHarness, pausing_at, scores
+from workers.play.refinements import Refinements
 
 
 async def begun(
-    stage: Stage, worker: Refinements, refinement_id: str, call: asyncio.Event
+    stage: RefinementHarness, worker: Refinements, refinement_id: str, call: asyncio.Event
 ) -> asyncio.Task[None]:
     """Start playing, and return once the awaited call has begun."""
     playing = asyncio.create_task(stage.deliver(worker, refinement_id))
@@ -21,7 +21,9 @@ async def begun(
     return playing
 
 
-async def test_cancel_aborts_the_call_in_flight_and_keeps_what_was_judged(stage: Stage) -> None:
+async def test_cancel_aborts_the_call_in_flight_and_keeps_what_was_judged(
+    stage: RefinementHarness,
+) -> None:
     models, call, _ = pausing_at("iterations/2/critique", scores(0.4, 0.9))
     refinement_id = await stage.submit()
     worker = stage.worker(models)
@@ -36,7 +38,7 @@ async def test_cancel_aborts_the_call_in_flight_and_keeps_what_was_judged(stage:
     assert ended.result.score == 0.4
 
 
-async def test_finish_ends_with_the_best_draft_so_far(stage: Stage) -> None:
+async def test_finish_ends_with_the_best_draft_so_far(stage: RefinementHarness) -> None:
     models, call, _ = pausing_at("iterations/3/revise", scores(0.4, 0.6))
     refinement_id = await stage.submit(max_iterations=9)
     worker = stage.worker(models)
@@ -51,7 +53,9 @@ async def test_finish_ends_with_the_best_draft_so_far(stage: Stage) -> None:
     assert ended.result.path == "iterations/2"
 
 
-async def test_finish_before_anything_was_judged_waits_for_the_first_draft(stage: Stage) -> None:
+async def test_finish_before_anything_was_judged_waits_for_the_first_draft(
+    stage: RefinementHarness,
+) -> None:
     models, call, go_on = pausing_at("iterations/1/critique", scores(0.4, 0.6))
     refinement_id = await stage.submit()
     worker = stage.worker(models)
@@ -68,7 +72,9 @@ async def test_finish_before_anything_was_judged_waits_for_the_first_draft(stage
     assert types.count(EventType.STOPPING) == 1
 
 
-async def test_finish_while_queued_ends_after_the_first_judged_draft(stage: Stage) -> None:
+async def test_finish_while_queued_ends_after_the_first_judged_draft(
+    stage: RefinementHarness,
+) -> None:
     refinement_id = await stage.submit()
     await stage.store.finish(TENANT, refinement_id)
     ended = await stage.play(refinement_id, scores(0.4, 0.6))
@@ -76,7 +82,7 @@ async def test_finish_while_queued_ends_after_the_first_judged_draft(stage: Stag
     assert [it.path for it in ended.scores] == ["iterations/1"]
 
 
-async def test_a_change_is_in_force_from_the_next_judged_draft(stage: Stage) -> None:
+async def test_a_change_is_in_force_from_the_next_judged_draft(stage: RefinementHarness) -> None:
     models, call, go_on = pausing_at("iterations/2/critique", scores(0.4, 0.6))
     refinement_id = await stage.submit()
     playing = await begun(stage, stage.worker(models), refinement_id, call)
@@ -89,7 +95,7 @@ async def test_a_change_is_in_force_from_the_next_judged_draft(stage: Stage) -> 
 
 
 async def test_a_change_that_was_answered_holds_even_when_the_loop_was_about_to_end(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     models, call, go_on = pausing_at("iterations/2/critique", scores(0.4, 0.6, 0.7, 0.9))
     refinement_id = await stage.submit(max_iterations=2)
@@ -102,7 +108,9 @@ async def test_a_change_that_was_answered_holds_even_when_the_loop_was_about_to_
     assert max(models.calls.values()) == 1
 
 
-async def test_a_change_does_not_reach_back_when_another_worker_replays(stage: Stage) -> None:
+async def test_a_change_does_not_reach_back_when_another_worker_replays(
+    stage: RefinementHarness,
+) -> None:
     models, call, go_on = pausing_at("iterations/3/critique", scores(0.4, 0.5, 0.9))
     refinement_id = await stage.submit(max_iterations=5, threshold=0.95)
     playing = await begun(stage, stage.worker(models), refinement_id, call)
@@ -117,7 +125,7 @@ async def test_a_change_does_not_reach_back_when_another_worker_replays(stage: S
     assert models.calls["iterations/3/revise"] == 1
 
 
-async def test_an_ended_refinement_takes_no_command(stage: Stage) -> None:
+async def test_an_ended_refinement_takes_no_command(stage: RefinementHarness) -> None:
     refinement_id = await stage.submit()
     await stage.play(refinement_id, scores(0.9))
     with pytest.raises(Conflict):
@@ -128,7 +136,7 @@ async def test_an_ended_refinement_takes_no_command(stage: Stage) -> None:
         await stage.store.change(TENANT, refinement_id, LimitsChange(threshold=0.1))
 
 
-async def test_an_erased_refinement_drops_its_call(stage: Stage) -> None:
+async def test_an_erased_refinement_drops_its_call(stage: RefinementHarness) -> None:
     models, call, _ = pausing_at("iterations/1/critique", scores(0.4))
     refinement_id = await stage.submit()
     worker = stage.worker(models)
@@ -141,7 +149,7 @@ async def test_an_erased_refinement_drops_its_call(stage: Stage) -> None:
 
 
 async def test_a_worker_that_leaves_journals_what_answers_and_hands_the_rest_back(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     models, call, go_on = pausing_at("iterations/1/draft", scores(0.4, 0.9))
     refinement_id = await stage.submit()
@@ -156,7 +164,7 @@ async def test_a_worker_that_leaves_journals_what_answers_and_hands_the_rest_bac
     assert max(models.calls.values()) == 1
 
 
-async def test_a_worker_that_is_ended_hands_back_at_once(stage: Stage) -> None:
+async def test_a_worker_that_is_ended_hands_back_at_once(stage: RefinementHarness) -> None:
     models, call, go_on = pausing_at("iterations/1/draft", scores(0.9))
     refinement_id = await stage.submit()
     playing = await begun(stage, stage.worker(models), refinement_id, call)

@@ -6,31 +6,33 @@ from typing import Any
 
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed
 from app.contract.status import Status, StopReason
-from tests.workers.stage import Answers, Stage, verdict
-from workers.engine.briefs import Judge
+from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
+from workers.engine.prompt_requests import Judge
 from workers.models.port import ModelCall, ModelUnavailable
 
 PANEL: dict[str, Any] = {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
 ONCE: dict[str, Any] = {"draft": "We refund.", "strategy": {"kind": "critique"}}
 
 
-def by_key(**scores: float) -> Answers:
+def by_key(**scores: float) -> ScriptedAnswers:
     """A critic whose score depends on the last part of its step's key; a writer of any draft."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        if isinstance(call.brief, Judge):
+        if isinstance(call.prompt_request, Judge):
             return verdict(scores[key.rpartition("/")[2]], call)
         return f"the draft of {key}"
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-async def judged(stage: Stage, refinement_id: str) -> list[IterationCompleted]:
+async def judged(stage: RefinementHarness, refinement_id: str) -> list[IterationCompleted]:
     data = [event.data for event in await stage.events(refinement_id)]
     return [it for it in data if isinstance(it, IterationCompleted)]
 
 
-async def test_a_budget_that_allows_part_of_the_samples_is_judged_by_those(stage: Stage) -> None:
+async def test_a_budget_that_allows_part_of_the_samples_is_judged_by_those(
+    stage: RefinementHarness,
+) -> None:
     given = {"critique": 0.4, "2": 0.6, "3": 0.8, "4": 0.9, "5": 0.1}
     models = by_key(**given)
     refinement_id = await stage.submit(**ONCE, critics={"samples": 5}, stop={"max_tokens": 2_800})
@@ -48,7 +50,7 @@ async def test_a_budget_that_allows_part_of_the_samples_is_judged_by_those(stage
 
 
 async def test_a_draft_is_written_only_when_all_samples_of_all_critics_can_be_paid(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     models = by_key(reader=0.4, lawyer=0.5, **{"2": 0.5, "3": 0.5})
     critics = {**PANEL, "samples": 3}
@@ -62,7 +64,7 @@ async def test_a_draft_is_written_only_when_all_samples_of_all_critics_can_be_pa
 
 
 async def test_a_panel_that_the_budget_does_not_allow_beside_itself_judges_nothing(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     models = by_key(reader=0.4, lawyer=0.5)
     refinement_id = await stage.submit(**ONCE, critics=PANEL, stop={"max_tokens": 1_300})
@@ -73,15 +75,15 @@ async def test_a_panel_that_the_budget_does_not_allow_beside_itself_judges_nothi
 
 
 async def test_a_draft_longer_than_reserved_that_a_panel_cannot_judge_leaves_the_best(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     async def answer(key: str, call: ModelCall) -> str:
-        return verdict(0.4, call) if isinstance(call.brief, Judge) else "word " * 1_900
+        return verdict(0.4, call) if isinstance(call.prompt_request, Judge) else "word " * 1_900
 
     refinement_id = await stage.submit(
         draft="We refund.", critics=PANEL, stop={"max_tokens": 5_500}
     )
-    ended = await stage.play(refinement_id, Answers(answer))
+    ended = await stage.play(refinement_id, ScriptedAnswers(answer))
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.BUDGET_EXHAUSTED)
     assert [it.path for it in await judged(stage, refinement_id)] == ["iterations/0"]
     failed = [it.data for it in await stage.events(refinement_id)]
@@ -91,25 +93,25 @@ async def test_a_draft_longer_than_reserved_that_a_panel_cannot_judge_leaves_the
 
 
 async def test_a_critic_that_cannot_be_reached_fails_what_its_panel_was_asked(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     async def answer(key: str, call: ModelCall) -> str:
         if key.endswith("lawyer"):
             raise ModelUnavailable("gone")
         return verdict(0.9, call)
 
-    ended = await stage.play(await stage.submit(**ONCE, critics=PANEL), Answers(answer))
+    ended = await stage.play(await stage.submit(**ONCE, critics=PANEL), ScriptedAnswers(answer))
     assert ended.error is not None
     assert (ended.error.code, ended.usage.calls) == ("model_unavailable", 1)
 
 
-async def test_who_found_what_is_in_the_journal(stage: Stage) -> None:
+async def test_who_found_what_is_in_the_journal(stage: RefinementHarness) -> None:
     async def answer(key: str, call: ModelCall) -> str:
         found = {"kind": "quality", "message": f"said at {key}", "quote": "refund"}
         return json.dumps({**json.loads(verdict(0.9, call)), "findings": [found]})
 
     refinement_id = await stage.submit(**ONCE, critics=PANEL)
-    await stage.play(refinement_id, Answers(answer))
+    await stage.play(refinement_id, ScriptedAnswers(answer))
     (only,) = await judged(stage, refinement_id)
     assert [it.source for it in only.findings] == ["critic/reader"]
     steps = [event.data for event in await stage.events(refinement_id)]

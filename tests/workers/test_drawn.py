@@ -2,15 +2,17 @@
 
 import pytest
 
-from app.contract.selection import Draw
+from app.contract.events import Draw
 from app.store import Achieved
-from tests.workers.stage import TENANT, TEST_MODEL, Stage, scores
+from tests.workers.refinement_harness import TENANT, TEST_MODEL, RefinementHarness, scores
 
 DRAW = Draw(candidates=(), picked=TEST_MODEL.model)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_killed_at_any_append_what_it_achieved_counts_once(stage: Stage, after: bool) -> None:
+async def test_killed_at_any_append_what_it_achieved_counts_once(
+    stage: RefinementHarness, after: bool
+) -> None:
     dies_at, is_killed = 0, True
     while is_killed:
         dies_at += 1

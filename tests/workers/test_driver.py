@@ -1,10 +1,10 @@
 """The driver against the real journal."""
 
 from app.contract.status import Status, StopReason
-from tests.workers.stage import Stage, scores
+from tests.workers.refinement_harness import RefinementHarness, scores
 
 
-async def test_plays_a_refinement_to_its_end(stage: Stage) -> None:
+async def test_plays_a_refinement_to_its_end(stage: RefinementHarness) -> None:
     refinement_id = await stage.submit()
     models = scores(0.4, 0.6, 0.9)
     ended = await stage.play(refinement_id, models)
@@ -17,7 +17,9 @@ async def test_plays_a_refinement_to_its_end(stage: Stage) -> None:
     assert max(models.calls.values()) == 1
 
 
-async def test_journals_a_step_an_iteration_and_what_follows_in_one_append(stage: Stage) -> None:
+async def test_journals_a_step_an_iteration_and_what_follows_in_one_append(
+    stage: RefinementHarness,
+) -> None:
     refinement_id = await stage.submit()
     await stage.play(refinement_id, scores(0.4, 0.9))
     events = await stage.events(refinement_id)
@@ -42,7 +44,7 @@ async def test_journals_a_step_an_iteration_and_what_follows_in_one_append(stage
     ]
 
 
-async def test_returns_the_best_draft_when_the_last_one_is_worse(stage: Stage) -> None:
+async def test_returns_the_best_draft_when_the_last_one_is_worse(stage: RefinementHarness) -> None:
     ended = await stage.play(await stage.submit(), scores(0.4, 0.7, 0.2))
     assert ended.result is not None
     assert (ended.result.path, ended.result.score, ended.passed) == ("iterations/2", 0.7, False)
@@ -50,7 +52,7 @@ async def test_returns_the_best_draft_when_the_last_one_is_worse(stage: Stage) -
     assert ended.best.sha256 == ended.result.sha256
 
 
-async def test_a_job_delivered_again_does_nothing(stage: Stage) -> None:
+async def test_a_job_delivered_again_does_nothing(stage: RefinementHarness) -> None:
     refinement_id = await stage.submit()
     ended = await stage.play(refinement_id, scores(0.9))
     models = scores(0.1)

@@ -5,14 +5,14 @@ import asyncio
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.requests import ModelChoice
 from app.contract.status import Status
-from tests.workers.stage import Answers, Stage, scores
+from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores
 from tests.workers.test_kills import record
 from workers.models.port import ModelCall, ModelUnavailable
 
 CHOICE = ModelChoice(model="first:x", fallbacks=("second:x",), max_output_tokens=100)
 
 
-def first_is_down() -> Answers:
+def first_is_down() -> ScriptedAnswers:
     """Models of which the first never answers."""
     models = scores(0.4, 0.9)
 
@@ -22,10 +22,10 @@ def first_is_down() -> Answers:
             raise ModelUnavailable("down")
         return await models.answer(key.partition(";")[0], call)
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-async def test_the_entry_names_who_answered_and_who_did_not(stage: Stage) -> None:
+async def test_the_entry_names_who_answered_and_who_did_not(stage: RefinementHarness) -> None:
     refinement_id = await stage.submit(CHOICE)
     ended = await stage.play(refinement_id, first_is_down())
     assert (ended.status, ended.passed) == (Status.SUCCEEDED, True)
@@ -38,12 +38,12 @@ async def test_the_entry_names_who_answered_and_who_did_not(stage: Stage) -> Non
     }
 
 
-async def test_a_step_fails_when_nobody_answers(stage: Stage) -> None:
+async def test_a_step_fails_when_nobody_answers(stage: RefinementHarness) -> None:
     async def answer(key: str, call: ModelCall) -> str:
         raise ModelUnavailable(f"{call.model[0]} is down")
 
     refinement_id = await stage.submit(CHOICE)
-    ended = await stage.play(refinement_id, Answers(answer))
+    ended = await stage.play(refinement_id, ScriptedAnswers(answer))
     assert ended.error is not None
     assert ended.error.code == "model_unavailable"
     (failed,) = [
@@ -52,7 +52,7 @@ async def test_a_step_fails_when_nobody_answers(stage: Stage) -> None:
     assert failed.detail == "first:x: f is down; second:x: s is down"
 
 
-async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(stage: Stage) -> None:
+async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(stage: RefinementHarness) -> None:
     undisturbed = await stage.submit(CHOICE)
     await stage.play(undisturbed, first_is_down())
     expected = await record(stage, undisturbed)
@@ -66,7 +66,9 @@ async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(stage: Stage) 
     assert dies_at > 2
 
 
-async def test_the_budget_reserves_the_dearest_of_those_who_may_answer(stage: Stage) -> None:
+async def test_the_budget_reserves_the_dearest_of_those_who_may_answer(
+    stage: RefinementHarness,
+) -> None:
     cheap = CHOICE.model_copy(update={"model": "offline:editor", "fallbacks": ()})
     limits = {"max_tokens": 100, "patience": 9}
     free = await stage.play(await stage.submit(cheap, stop=limits), scores(0.9))

@@ -3,14 +3,14 @@
 import asyncio
 
 from app.contract.status import Status, StopReason
-from tests.workers.casts import followed_up
-from tests.workers.scenes import ORDERED
-from tests.workers.stage import TENANT, Stage, pausing_at, scores
+from tests.workers.refinement_harness import TENANT, RefinementHarness, pausing_at, scores
+from tests.workers.replay_cases import ORDERED
+from tests.workers.scripted_models import followed_up
 
 SUBJECT = ORDERED[:1]
 
 
-async def test_a_finish_leaves_the_texts_in_flight_missing(stage: Stage) -> None:
+async def test_a_finish_leaves_the_texts_in_flight_missing(stage: RefinementHarness) -> None:
     models, call, _ = pausing_at("outputs/subject", followed_up(scores(0.9)))
     refinement_id = await stage.submit(outputs=SUBJECT, compare=True)
     worker = stage.worker(models)
@@ -27,7 +27,7 @@ async def test_a_finish_leaves_the_texts_in_flight_missing(stage: Stage) -> None
     assert ended.result.comparison is not None
 
 
-async def test_a_finish_before_it_leaves_no_comparison(stage: Stage) -> None:
+async def test_a_finish_before_it_leaves_no_comparison(stage: RefinementHarness) -> None:
     models, call, _ = pausing_at("compare/1", followed_up(scores(0.4, 0.9)))
     refinement_id = await stage.submit(outputs=SUBJECT, compare=True)
     worker = stage.worker(models)
@@ -43,7 +43,7 @@ async def test_a_finish_before_it_leaves_no_comparison(stage: Stage) -> None:
     assert ended.result.missing == ("outputs/subject",)
 
 
-async def test_texts_at_once_are_cut_to_what_the_budget_allows(stage: Stage) -> None:
+async def test_texts_at_once_are_cut_to_what_the_budget_allows(stage: RefinementHarness) -> None:
     ordered = [{"name": f"text-{n}", "instructions": "A subject line."} for n in range(10)]
     refinement_id = await stage.submit(outputs=ordered, stop={"max_tokens": 2_500})
     ended = await stage.play(refinement_id, followed_up(scores(0.9)))

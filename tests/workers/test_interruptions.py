@@ -9,17 +9,17 @@ import pytest
 
 from app.contract.status import StopReason
 from app.store import Claimed, Journal, State, WorkerStore
-from tests.workers.ends import require_an_honest_end
-from tests.workers.other_scenes import EVERY
-from tests.workers.scenes import Scene
-from tests.workers.stage import TENANT, Answers, Stage
+from tests.workers.honest_endings import require_an_honest_end
+from tests.workers.judging_cases import EVERY
+from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers
+from tests.workers.replay_cases import ReplayCase
 from tests.workers.test_kills import submitted
 from workers.models.port import ModelCall
 
 REJECT = {"action": "reject"}
 
 
-def hanging(models: Answers, at: int) -> Answers:
+def hanging(models: ScriptedAnswers, at: int) -> ScriptedAnswers:
     """Return the same models with one call, counted from 1, that never answers."""
 
     async def answer(key: str, call: ModelCall) -> str:
@@ -27,12 +27,16 @@ def hanging(models: Answers, at: int) -> Answers:
             await asyncio.Event().wait()
         return await models.answer(key, call)
 
-    hung = Answers(answer, outside=models.outside)
+    hung = ScriptedAnswers(answer, outside=models.outside)
     return hung
 
 
 async def played(
-    stage: Stage, kind: str, scene: Scene, models: Answers, store: WorkerStore | None = None
+    stage: RefinementHarness,
+    kind: str,
+    scene: ReplayCase,
+    models: ScriptedAnswers,
+    store: WorkerStore | None = None,
 ) -> str:
     """Play a scene to its end and return its id; whoever is asked unexpectedly says reject."""
     words = defaultdict(lambda: REJECT, scene.words)
@@ -42,7 +46,7 @@ async def played(
 
 
 @pytest.mark.parametrize("kind", EVERY)
-async def test_a_deadline_in_the_middle_of_any_call(stage: Stage, kind: str) -> None:
+async def test_a_deadline_in_the_middle_of_any_call(stage: RefinementHarness, kind: str) -> None:
     scene = EVERY[kind]
     models = scene.models()
     undisturbed = await stage.snapshot(await played(stage, kind, scene, models))
@@ -58,7 +62,7 @@ async def test_a_deadline_in_the_middle_of_any_call(stage: Stage, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", EVERY)
-async def test_a_finish_before_any_append(stage: Stage, kind: str) -> None:
+async def test_a_finish_before_any_append(stage: RefinementHarness, kind: str) -> None:
     whole = await played(stage, kind, EVERY[kind], EVERY[kind].models())
     undisturbed = await stage.snapshot(whole)
     at, is_said = 0, True
@@ -76,7 +80,7 @@ async def test_a_finish_before_any_append(stage: Stage, kind: str) -> None:
 class FinishingStore:
     """A worker's store whose client says finish right before its n-th append."""
 
-    def __init__(self, stage: Stage, at: int) -> None:
+    def __init__(self, stage: RefinementHarness, at: int) -> None:
         self.left = at
         self.stage = stage
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from app.service.iterations import iterations_of
-from tests.workers.stage import TENANT, Answers, Stage
-from workers.engine.briefs import Judge
+from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers
+from workers.engine.prompt_requests import Judge
 from workers.models.port import ModelCall
 
 LATE, COLD = "Does not state the deadline at all.", "The tone is cold."
@@ -19,21 +19,21 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def finding(*messages: str) -> Answers:
+def finding(*messages: str) -> ScriptedAnswers:
     """A writer, and a critic that finds this until a reviewer had their say."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        if not isinstance(call.brief, Judge):
+        if not isinstance(call.prompt_request, Judge):
             return f"Text of {key}."
         found = [{"kind": "quality", "message": it} for it in messages]
         kept = found[:1] if key.startswith("reviews") else found
         score = {"criterion": "quality", "score": 0.5}
         return json.dumps({"scores": [score], "findings": kept})
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-async def issues(stage: Stage, refinement_id: str) -> dict[str, dict[str, str]]:
+async def issues(stage: RefinementHarness, refinement_id: str) -> dict[str, dict[str, str]]:
     """Return the state of every issue by iteration and id."""
     request = await stage.store.request(TENANT, refinement_id)
     judged = iterations_of(await stage.events(refinement_id), request)
@@ -42,7 +42,7 @@ async def issues(stage: Stage, refinement_id: str) -> dict[str, dict[str, str]]:
 
 @pytest.mark.parametrize("first", SHAPES)
 async def test_what_a_reviewer_asked_for_is_revised_from_what_they_were_shown(
-    stage: Stage, first: str
+    stage: RefinementHarness, first: str
 ) -> None:
     models = finding(LATE, COLD)
     refinement_id = await stage.submit(**BEFORE, **SHAPES[first])
@@ -58,7 +58,7 @@ async def test_what_a_reviewer_asked_for_is_revised_from_what_they_were_shown(
 
 
 @pytest.mark.parametrize("first", SHAPES)
-async def test_a_rating_leaves_the_issues_as_they_are(stage: Stage, first: str) -> None:
+async def test_a_rating_leaves_the_issues_as_they_are(stage: RefinementHarness, first: str) -> None:
     models = finding(LATE, COLD)
     refinement_id = await stage.submit(**BEFORE, **SHAPES[first])
     await stage.play(refinement_id, models)

@@ -9,9 +9,9 @@ from app.contract.events import IterationCompleted, StepCompleted, StepFailed, S
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Snapshot
 from app.service.iterations import iterations_of
-from tests.workers.other_scenes import EVERY
-from tests.workers.scenes import SCENES, Scene
-from tests.workers.stage import TENANT, Stage
+from tests.workers.judging_cases import EVERY
+from tests.workers.refinement_harness import TENANT, RefinementHarness
+from tests.workers.replay_cases import SCENES, ReplayCase
 from workers.engine.strategies import STRATEGIES
 
 OF_THE_RUN = {
@@ -24,7 +24,7 @@ def test_every_strategy_has_a_scene() -> None:
     assert SCENES.keys() == STRATEGIES.keys()
 
 
-async def record(stage: Stage, refinement_id: str) -> dict[str, Any]:
+async def record(stage: RefinementHarness, refinement_id: str) -> dict[str, Any]:
     """Return what a refinement came to: parts side by side may arrive in any order.
 
     A step that was done or could not be done stands in the journal once.
@@ -62,7 +62,7 @@ def ended(snapshot: Snapshot) -> dict[str, Any]:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", EVERY)
 async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
-    stage: Stage, kind: str, after: bool
+    stage: RefinementHarness, kind: str, after: bool
 ) -> None:
     scene = EVERY[kind]
     expected, calls = await undisturbed(stage, kind, scene)
@@ -82,7 +82,9 @@ async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
     assert dies_at > 2
 
 
-async def undisturbed(stage: Stage, kind: str, scene: Scene) -> tuple[dict[str, Any], Counter[str]]:
+async def undisturbed(
+    stage: RefinementHarness, kind: str, scene: ReplayCase
+) -> tuple[dict[str, Any], Counter[str]]:
     """Return what the scene comes to when nobody is killed, and its model calls by step."""
     models = scene.models()
     refinement_id = await submitted(stage, kind, scene)
@@ -90,7 +92,7 @@ async def undisturbed(stage: Stage, kind: str, scene: Scene) -> tuple[dict[str, 
     return await record(stage, refinement_id), models.calls
 
 
-async def submitted(stage: Stage, kind: str, scene: Scene) -> str:
+async def submitted(stage: RefinementHarness, kind: str, scene: ReplayCase) -> str:
     """Submit the scene's request."""
     given = scene.request.get("strategy", {})
     return await stage.submit(**{**scene.request, "strategy": {"kind": kind, **given}})

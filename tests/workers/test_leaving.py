@@ -8,7 +8,7 @@ import pytest
 
 from app.queue import JOB
 from tests.workers.rq_queue import INTERMEDIATE, Jobs, desk_at, until, working
-from workers.worker import CoroutineWorker
+from workers.rq.worker import CoroutineWorker
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

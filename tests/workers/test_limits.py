@@ -5,14 +5,20 @@ import asyncio
 from app.contract.events import EventType, StepFailed
 from app.contract.judgement import Usage
 from app.contract.status import Status, StopReason
-from tests.workers.stage import Answers, Stage, pausing_at, scores, verdict
-from workers.engine.briefs import Judge
+from tests.workers.refinement_harness import (
+    RefinementHarness,
+    ScriptedAnswers,
+    pausing_at,
+    scores,
+    verdict,
+)
+from workers.engine.prompt_requests import Judge
 from workers.models.port import ModelCall, ModelUnavailable
 
 COSTLY = Usage(calls=1, input_tokens=500, output_tokens=100, cost_usd=0.0)
 
 
-async def test_no_call_starts_that_the_budget_might_not_cover(stage: Stage) -> None:
+async def test_no_call_starts_that_the_budget_might_not_cover(stage: RefinementHarness) -> None:
     models = scores(0.4, 0.5, 0.6, 0.7, 0.8)
     models.usage = COSTLY
     refinement_id = await stage.submit(max_iterations=5, stop={"max_tokens": 4_000, "patience": 9})
@@ -25,7 +31,9 @@ async def test_no_call_starts_that_the_budget_might_not_cover(stage: Stage) -> N
     assert last.type is EventType.STOPPING
 
 
-async def test_a_budget_that_ends_before_a_judgement_fails_and_says_so(stage: Stage) -> None:
+async def test_a_budget_that_ends_before_a_judgement_fails_and_says_so(
+    stage: RefinementHarness,
+) -> None:
     refinement_id = await stage.submit(stop={"max_tokens": 100})
     models = scores(0.4)
     ended = await stage.play(refinement_id, models)
@@ -35,7 +43,7 @@ async def test_a_budget_that_ends_before_a_judgement_fails_and_says_so(stage: St
     assert not models.calls
 
 
-async def test_drafts_at_once_are_cut_to_what_the_budget_allows(stage: Stage) -> None:
+async def test_drafts_at_once_are_cut_to_what_the_budget_allows(stage: RefinementHarness) -> None:
     models = scores(0.4, 0.5, 0.6, 0.7)
     refinement_id = await stage.submit(
         strategy={"kind": "best_of_n", "n": 4}, max_iterations=4, stop={"max_tokens": 4_000}
@@ -50,7 +58,9 @@ async def test_drafts_at_once_are_cut_to_what_the_budget_allows(stage: Stage) ->
     assert sorted([*refused, *written]) == [f"iterations/{n}/draft" for n in (1, 2, 3, 4)]
 
 
-async def test_samples_cut_short_by_the_budget_vote_without_the_others(stage: Stage) -> None:
+async def test_samples_cut_short_by_the_budget_vote_without_the_others(
+    stage: RefinementHarness,
+) -> None:
     models = scores()
     strategy = {"kind": "self_consistency", "n": 5}
     stop = {"max_tokens": 1_000}
@@ -62,7 +72,9 @@ async def test_samples_cut_short_by_the_budget_vote_without_the_others(stage: St
     assert [it.score for it in ended.scores] == [round(1 / made, 6) if made > 1 else None] * made
 
 
-async def test_a_deadline_aborts_the_call_in_flight_and_keeps_the_best(stage: Stage) -> None:
+async def test_a_deadline_aborts_the_call_in_flight_and_keeps_the_best(
+    stage: RefinementHarness,
+) -> None:
     models, _, _ = pausing_at("iterations/2/revise", scores(0.4))
     ended = await stage.play(await stage.submit(stop={"max_seconds": 0.3}), models)
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.DEADLINE)
@@ -72,15 +84,15 @@ async def test_a_deadline_aborts_the_call_in_flight_and_keeps_the_best(stage: St
 
 
 async def test_a_model_that_cannot_be_reached_fails_the_step_but_not_what_was_judged(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     async def answer(key: str, call: ModelCall) -> str:
         if key == "iterations/2/revise":
             raise ModelUnavailable("the server answered 503 three times", COSTLY)
-        return verdict(0.4, call) if isinstance(call.brief, Judge) else "a first draft"
+        return verdict(0.4, call) if isinstance(call.prompt_request, Judge) else "a first draft"
 
     refinement_id = await stage.submit()
-    ended = await stage.play(refinement_id, Answers(answer))
+    ended = await stage.play(refinement_id, ScriptedAnswers(answer))
     assert (ended.status, ended.stop_reason) == (Status.FAILED, StopReason.ERROR)
     assert ended.error is not None
     assert ended.error.code == "model_unavailable"
@@ -90,22 +102,24 @@ async def test_a_model_that_cannot_be_reached_fails_the_step_but_not_what_was_ju
     assert EventType.STEP_FAILED in [it.type for it in await stage.events(refinement_id)]
 
 
-async def test_an_error_of_ours_ends_the_refinement_without_its_details(stage: Stage) -> None:
+async def test_an_error_of_ours_ends_the_refinement_without_its_details(
+    stage: RefinementHarness,
+) -> None:
     async def answer(key: str, call: ModelCall) -> str:
         raise ZeroDivisionError("a secret")
 
-    ended = await stage.play(await stage.submit(), Answers(answer))
+    ended = await stage.play(await stage.submit(), ScriptedAnswers(answer))
     assert ended.error is not None
     assert ended.error.code == "internal_error"
     assert "secret" not in ended.error.detail
 
 
-async def test_one_worker_holds_many_refinements_at_once(stage: Stage) -> None:
+async def test_one_worker_holds_many_refinements_at_once(stage: RefinementHarness) -> None:
     under_way, all_there = 0, asyncio.Event()
 
     async def answer(key: str, call: ModelCall) -> str:
         nonlocal under_way
-        if isinstance(call.brief, Judge):
+        if isinstance(call.prompt_request, Judge):
             return verdict(0.9, call)
         under_way += 1
         if under_way == 100:
@@ -113,7 +127,7 @@ async def test_one_worker_holds_many_refinements_at_once(stage: Stage) -> None:
         await all_there.wait()
         return "a draft"
 
-    worker = stage.worker(Answers(answer))
+    worker = stage.worker(ScriptedAnswers(answer))
     ids = [await stage.submit() for _ in range(100)]
     await asyncio.wait_for(asyncio.gather(*(stage.deliver(worker, it) for it in ids)), 60)
     assert {(await stage.snapshot(it)).status for it in ids} == {Status.SUCCEEDED}

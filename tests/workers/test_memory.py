@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.workers.stage import Answers, Stage, scores
-from workers.driver import Driver
-from workers.jobs import Refinements
+from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores
 from workers.models.port import ModelCall
+from workers.play.driver import Driver
+from workers.play.refinements import Refinements
 
 
 @pytest.fixture
@@ -22,7 +22,9 @@ def no_collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_collector")
-async def test_what_an_ended_refinement_held_is_freed_without_the_collector(stage: Stage) -> None:
+async def test_what_an_ended_refinement_held_is_freed_without_the_collector(
+    stage: RefinementHarness,
+) -> None:
     models = scores(0.4, 0.9)
     refinement_id = await stage.submit()
     drivers: list[weakref.ref[Driver]] = []
@@ -31,7 +33,7 @@ async def test_what_an_ended_refinement_held_is_freed_without_the_collector(stag
         drivers.append(weakref.ref(worker.held[refinement_id].driver))
         return await models.answer(key, call)
 
-    worker: Refinements = stage.worker(Answers(answer))
+    worker: Refinements = stage.worker(ScriptedAnswers(answer))
     await stage.deliver(worker, refinement_id)
     await asyncio.sleep(0)
     assert [driver() for driver in drivers] == [None] * 4

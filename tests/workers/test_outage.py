@@ -5,7 +5,7 @@ import os
 import signal
 from pathlib import Path
 
-from app.embedded import EmbeddedRedis
+from app.local.embedded import EmbeddedRedis
 from tests.workers.rq_queue import Jobs, desk_at, until, working
 
 

@@ -11,12 +11,12 @@ from app.contract.budget import estimate, least_tokens
 from app.contract.judgement import Usage
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT
-from tests.engine.player import Player, request, verdict
-from tests.engine.saying import plan, revised, step
-from tests.workers.casts import LOOK_UP
-from workers.engine.briefs import Plan, Replan
-from workers.engine.moves import Ask, Call, Stop, ToolResult
-from workers.purse import Purse
+from tests.engine.engine_driver import EngineDriver, request, verdict
+from tests.engine.scripted_replies import plan, revised, step
+from tests.workers.scripted_models import LOOK_UP
+from workers.engine.moves import Ask, Call, Stopped, ToolResult
+from workers.engine.prompt_requests import Plan, Replan
+from workers.play.budget_guard import BudgetGuard
 
 MODEL = ModelChoice(model="openai:gpt-5-mini", max_output_tokens=200)
 MODELS = {"generator": MODEL, "critic": MODEL}
@@ -33,10 +33,10 @@ WORDY = {**LOOK_UP, "parameters": {"description": "word " * 3_000}}
 
 
 @dataclass
-class Spending(Player):
+class Spending(EngineDriver):
     """Every call consumes all that was set aside for it; what cannot be paid for is refused."""
 
-    purse: Purse = field(kw_only=True)
+    purse: BudgetGuard = field(kw_only=True)
     max_tokens: int = field(kw_only=True)
     calls_tool: list[bool] = field(kw_only=True)
     spent: Usage = Usage()  # noqa: RUF009 - frozen
@@ -44,7 +44,7 @@ class Spending(Player):
     def _asked(self, move: Ask) -> Any:
         limits = request(stop={"max_tokens": self.max_tokens}).limits()
         if not self.purse.reserve(move, self.spent, limits):
-            return Stop()
+            return Stopped()
         self.purse.settle(move.path)
         asked = estimate(MODEL, len((move.prompt.system + move.prompt.user).encode()))
         self.spent += Usage(
@@ -52,9 +52,9 @@ class Spending(Player):
         )
         steps = [step("Look.", "look_up", id=len(self.moves)) if it else "Think."
                  for it in self.calls_tool[:2]]  # fmt: skip
-        if isinstance(move.brief, Plan):
+        if isinstance(move.prompt_request, Plan):
             return full(plan(*steps))
-        if isinstance(move.brief, Replan):
+        if isinstance(move.prompt_request, Replan):
             return full(revised(*steps))
         return full(verdict(0.5)) if move.role == "critic" else FULL
 
@@ -76,7 +76,7 @@ def test_a_judged_text_comes_of_it(
         iter(()),
         iter(()),
         tool=long_result,
-        purse=Purse(asked, MODELS),
+        purse=BudgetGuard(asked, MODELS),
         max_tokens=least_tokens(asked, MODELS) + extra,
         calls_tool=[it and bool(tools) for it in calls_tool],
     )

@@ -8,12 +8,18 @@ from typing import Any
 from app.contract.events import EventType, StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.status import Status, StopReason
-from tests.engine.saying import plan, revised, step
-from tests.workers.casts import LOOK_UP, planning
-from tests.workers.stage import TENANT, Answers, Stage, pausing_at, verdict
-from workers.engine.briefs import Judge, Plan, Replan
+from tests.engine.scripted_replies import plan, revised, step
+from tests.workers.refinement_harness import (
+    TENANT,
+    RefinementHarness,
+    ScriptedAnswers,
+    pausing_at,
+    verdict,
+)
+from tests.workers.scripted_models import LOOK_UP, planning
+from workers.engine.prompt_requests import Judge, Plan, Replan
 from workers.models.port import ModelCall
-from workers.validators import Outside
+from workers.validators import ServerResources
 
 PLANNED: dict[str, Any] = {"strategy": {"kind": "plan_execute"}, "tools": [LOOK_UP]}
 STEPS: list[str | dict[str, object]] = [step("Look it up.", "look_up", id=7), "Think."]
@@ -38,26 +44,35 @@ class Slow:
         return b"Refunds take 14 days."
 
 
-def thinking(endpoints: Any = None) -> Answers:
+def thinking(endpoints: Any = None) -> ScriptedAnswers:
     """A planner that always finds one more thing to do, and a critic who likes the text."""
 
     async def answer(key: str, call: ModelCall) -> str:
-        if isinstance(call.brief, Judge):
+        if isinstance(call.prompt_request, Judge):
             return verdict(0.7, call)
-        if isinstance(call.brief, Plan):
+        if isinstance(call.prompt_request, Plan):
             return plan(*STEPS)
-        return revised("Think on.") if isinstance(call.brief, Replan) else f"Thought of {key}."
+        return (
+            revised("Think on.")
+            if isinstance(call.prompt_request, Replan)
+            else f"Thought of {key}."
+        )
 
-    return Answers(answer, outside=Outside(endpoints=endpoints or planning().outside.endpoints))
+    return ScriptedAnswers(
+        answer, outside=ServerResources(endpoints=endpoints or planning().outside.endpoints)
+    )
 
 
-async def refused(stage: Stage, refinement_id: str) -> list[tuple[str, str]]:
+async def refused(stage: RefinementHarness, refinement_id: str) -> list[tuple[str, str]]:
     entries = [event.data for event in await stage.events(refinement_id)]
     return [(it.key, it.code) for it in entries if isinstance(it, StepFailed)]
 
 
 async def interrupted(
-    stage: Stage, models: Answers, begun: asyncio.Event, command: Callable[..., Awaitable[Any]]
+    stage: RefinementHarness,
+    models: ScriptedAnswers,
+    begun: asyncio.Event,
+    command: Callable[..., Awaitable[Any]],
 ) -> str:
     """Play until something has begun, give the command, and play on to the end."""
     refinement_id = await stage.submit(**PLANNED)
@@ -70,7 +85,9 @@ async def interrupted(
     return refinement_id
 
 
-async def test_a_budget_that_ends_in_the_plan_still_buys_a_judged_text(stage: Stage) -> None:
+async def test_a_budget_that_ends_in_the_plan_still_buys_a_judged_text(
+    stage: RefinementHarness,
+) -> None:
     models = replace(thinking(), usage=Usage(calls=1, input_tokens=900, output_tokens=100))
     limits = {"max_tokens": 30_000, "patience": 9}
     refinement_id = await stage.submit(**PLANNED, stop=limits, max_iterations=1)
@@ -82,7 +99,7 @@ async def test_a_budget_that_ends_in_the_plan_still_buys_a_judged_text(stage: St
     assert ended.usage.input_tokens + ended.usage.output_tokens <= 30_000
 
 
-async def test_finish_in_a_tool_call_writes_and_judges_at_once(stage: Stage) -> None:
+async def test_finish_in_a_tool_call_writes_and_judges_at_once(stage: RefinementHarness) -> None:
     slow = Slow()
     refinement_id = await interrupted(
         stage, thinking(endpoints=slow), slow.called, stage.store.finish
@@ -94,7 +111,7 @@ async def test_finish_in_a_tool_call_writes_and_judges_at_once(stage: Stage) -> 
     assert await refused(stage, refinement_id) == [("steps/1/call", "finished_early")]
 
 
-async def test_finish_in_a_step_keeps_what_was_observed(stage: Stage) -> None:
+async def test_finish_in_a_step_keeps_what_was_observed(stage: RefinementHarness) -> None:
     models, begun, _ = pausing_at("steps/2/do", thinking())
     models.outside = thinking().outside
     refinement_id = await interrupted(stage, models, begun, stage.store.finish)
@@ -106,7 +123,7 @@ async def test_finish_in_a_step_keeps_what_was_observed(stage: Stage) -> None:
     assert ended.stop_reason is StopReason.FINISHED_EARLY
 
 
-async def test_finish_while_queued_writes_without_a_plan(stage: Stage) -> None:
+async def test_finish_while_queued_writes_without_a_plan(stage: RefinementHarness) -> None:
     refinement_id = await stage.submit(**PLANNED)
     await stage.store.finish(TENANT, refinement_id)
     models = thinking()
@@ -116,7 +133,7 @@ async def test_finish_while_queued_writes_without_a_plan(stage: Stage) -> None:
     assert await refused(stage, refinement_id) == [("plan", "finished_early")]
 
 
-async def test_cancel_aborts_a_tool_call(stage: Stage) -> None:
+async def test_cancel_aborts_a_tool_call(stage: RefinementHarness) -> None:
     slow = Slow()
     refinement_id = await interrupted(
         stage, thinking(endpoints=slow), slow.called, stage.store.cancel
@@ -125,7 +142,7 @@ async def test_cancel_aborts_a_tool_call(stage: Stage) -> None:
     assert (await stage.snapshot(refinement_id)).status is Status.CANCELED
 
 
-async def test_a_deadline_in_the_plan_ends_with_nothing_judged(stage: Stage) -> None:
+async def test_a_deadline_in_the_plan_ends_with_nothing_judged(stage: RefinementHarness) -> None:
     slow = Slow()
     refinement_id = await stage.submit(**PLANNED, stop={"max_seconds": 0.3})
     ended = await stage.play(refinement_id, thinking(endpoints=slow))
@@ -134,7 +151,9 @@ async def test_a_deadline_in_the_plan_ends_with_nothing_judged(stage: Stage) -> 
     assert ended.error.code == "nothing_judged"
 
 
-async def test_with_a_judged_draft_a_deadline_in_the_plan_ends_with_it(stage: Stage) -> None:
+async def test_with_a_judged_draft_a_deadline_in_the_plan_ends_with_it(
+    stage: RefinementHarness,
+) -> None:
     slow = Slow()
     fields: dict[str, Any] = {"draft": "We refund.", "stop": {"max_seconds": 0.3}}
     ended = await stage.play(await stage.submit(**PLANNED, **fields), thinking(endpoints=slow))

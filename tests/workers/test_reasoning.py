@@ -4,8 +4,8 @@ import pytest
 
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
-from tests.workers.scenes import SCENES
-from tests.workers.stage import TENANT, Stage, pausing_at
+from tests.workers.refinement_harness import TENANT, RefinementHarness, pausing_at
+from tests.workers.replay_cases import SCENES
 from tests.workers.test_commands import begun
 from tests.workers.test_kills import submitted
 
@@ -20,7 +20,7 @@ from tests.workers.test_kills import submitted
     ],
 )
 async def test_finished_while_a_draft_is_verified_it_is_kept_and_does_not_pass(
-    stage: Stage, kind: str, step: str
+    stage: RefinementHarness, kind: str, step: str
 ) -> None:
     models, call, _ = pausing_at(step, SCENES[kind].models())
     refinement_id = await submitted(stage, kind, SCENES[kind])
@@ -50,7 +50,7 @@ async def test_finished_while_a_draft_is_verified_it_is_kept_and_does_not_pass(
     ],
 )
 async def test_finished_before_anything_was_judged_it_waits_for_the_verdict(
-    stage: Stage, kind: str, step: str, reason: StopReason
+    stage: RefinementHarness, kind: str, step: str, reason: StopReason
 ) -> None:
     models, call, go_on = pausing_at(step, SCENES[kind].models())
     refinement_id = await submitted(stage, kind, SCENES[kind])
@@ -66,7 +66,9 @@ async def test_finished_before_anything_was_judged_it_waits_for_the_verdict(
     assert ended.result is not None
 
 
-async def test_a_threshold_changed_during_the_vote_is_the_one_that_counts(stage: Stage) -> None:
+async def test_a_threshold_changed_during_the_vote_is_the_one_that_counts(
+    stage: RefinementHarness,
+) -> None:
     kind = "self_consistency"
     models, call, go_on = pausing_at("vote", SCENES[kind].models())
     refinement_id = await submitted(stage, kind, SCENES[kind])

@@ -3,7 +3,7 @@
 import pytest
 
 from app.contract.snapshot import Snapshot
-from tests.workers.stage import Stage, scores
+from tests.workers.refinement_harness import RefinementHarness, scores
 
 GIVEN = (0.4, 0.6, 0.5, 0.9)
 APPENDS = 9
@@ -19,7 +19,7 @@ def told(snapshot: Snapshot) -> dict[str, object]:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("dies_at", range(1, APPENDS + 1))
 async def test_killed_at_an_append_it_goes_on_where_it_was(
-    stage: Stage, dies_at: int, after: bool
+    stage: RefinementHarness, dies_at: int, after: bool
 ) -> None:
     undisturbed = await stage.play(await stage.submit(max_iterations=4), scores(*GIVEN))
     refinement_id = await stage.submit(max_iterations=4)

@@ -12,7 +12,13 @@ from app.contract.reviews import Paused
 from app.contract.status import Status, StopReason
 from app.service.iterations import iterations_of
 from app.store import Claimed, Journal, State, WorkerStore
-from tests.workers.stage import TENANT, Answers, Stage, pausing_at, scores
+from tests.workers.refinement_harness import (
+    TENANT,
+    RefinementHarness,
+    ScriptedAnswers,
+    pausing_at,
+    scores,
+)
 
 EACH: dict[str, Any] = {"review": {"when": "each_iteration"}}
 BEFORE: dict[str, Any] = {"review": {"when": "before_completion"}}
@@ -20,14 +26,16 @@ APPROVE: dict[str, Any] = {"action": "approve"}
 MORE: dict[str, Any] = {"action": "revise", "feedback": "Name the deadline."}
 
 
-async def paused(stage: Stage, models: Answers, **fields: Any) -> str:
+async def paused(stage: RefinementHarness, models: ScriptedAnswers, **fields: Any) -> str:
     """Return a refinement that was submitted and played until a reviewer was asked."""
     refinement_id = await stage.submit(**fields)
     assert (await stage.play(refinement_id, models)).status is Status.PAUSED
     return refinement_id
 
 
-async def test_it_pauses_with_the_judged_draft_to_be_seen_and_holds_no_worker(stage: Stage) -> None:
+async def test_it_pauses_with_the_judged_draft_to_be_seen_and_holds_no_worker(
+    stage: RefinementHarness,
+) -> None:
     refinement_id = await stage.submit(**EACH)
     worker = stage.worker(scores(0.4))
     await stage.deliver(worker, refinement_id)
@@ -43,7 +51,7 @@ async def test_it_pauses_with_the_judged_draft_to_be_seen_and_holds_no_worker(st
     assert (asked.data.score, asked.data.sha256) == (0.4, judged.data.sha256)
 
 
-async def test_it_goes_on_where_it_was_and_repeats_no_call(stage: Stage) -> None:
+async def test_it_goes_on_where_it_was_and_repeats_no_call(stage: RefinementHarness) -> None:
     models = scores(0.9, 0.6)
     refinement_id = await paused(stage, models, **EACH)
     await stage.say(refinement_id, **MORE)
@@ -58,18 +66,18 @@ async def test_it_goes_on_where_it_was_and_repeats_no_call(stage: Stage) -> None
     assert last.asked[0] == "review: Name the deadline."
 
 
-async def request(stage: Stage, refinement_id: str) -> Any:
+async def request(stage: RefinementHarness, refinement_id: str) -> Any:
     return await stage.store.request(TENANT, refinement_id)
 
 
-async def test_a_job_for_a_paused_refinement_does_nothing(stage: Stage) -> None:
+async def test_a_job_for_a_paused_refinement_does_nothing(stage: RefinementHarness) -> None:
     models = scores(0.4)
     refinement_id = await paused(stage, models, **EACH)
     before = await stage.snapshot(refinement_id)
     assert await stage.play(refinement_id, models, "second") == before
 
 
-async def test_a_rating_replaces_the_score_that_is_shown(stage: Stage) -> None:
+async def test_a_rating_replaces_the_score_that_is_shown(stage: RefinementHarness) -> None:
     models = scores(0.9, 0.5, 0.4)
     refinement_id = await paused(stage, models, **EACH)
     await stage.say(refinement_id, action="rate", score=0.3)
@@ -85,7 +93,7 @@ async def test_a_rating_replaces_the_score_that_is_shown(stage: Stage) -> None:
     assert [(it.path, it.score) for it in shown] == [("iterations/1", 0.3), ("iterations/2", 0.5)]
 
 
-async def test_a_rating_that_ends_it_is_shown_once(stage: Stage) -> None:
+async def test_a_rating_that_ends_it_is_shown_once(stage: RefinementHarness) -> None:
     models = scores(0.4)
     refinement_id = await paused(stage, models, **EACH)
     await stage.say(refinement_id, action="rate", score=0.9)
@@ -97,7 +105,7 @@ async def test_a_rating_that_ends_it_is_shown_once(stage: Stage) -> None:
 
 
 async def test_rating_the_best_below_another_keeps_the_other_even_when_canceled(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     models, call, _ = pausing_at("iterations/3/revise", scores(0.4, 0.8))
     refinement_id = await paused(stage, models, **EACH)
@@ -117,7 +125,7 @@ async def test_rating_the_best_below_another_keeps_the_other_even_when_canceled(
 
 
 async def test_before_completion_the_reviewers_text_is_judged_and_becomes_the_result(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     refinement_id = await paused(stage, scores(0.9), **BEFORE)
     await stage.say(refinement_id, action="replace", draft="We refund within 14 days.")
@@ -132,17 +140,17 @@ async def test_before_completion_the_reviewers_text_is_judged_and_becomes_the_re
     assert (last.draft, last.parent) == (ended.result.draft, "iterations/1")
 
 
-def judged(score: float) -> Answers:
+def judged(score: float) -> ScriptedAnswers:
     """Models of which only the critic is asked."""
     critic = scores(score)
 
     async def answer(key: str, call: Any) -> str:
         return await critic.answer("iterations/1/critique", call)
 
-    return Answers(answer)
+    return ScriptedAnswers(answer)
 
 
-async def test_finish_while_paused_ends_with_the_best_draft(stage: Stage) -> None:
+async def test_finish_while_paused_ends_with_the_best_draft(stage: RefinementHarness) -> None:
     models = scores(0.4)
     refinement_id = await paused(stage, models, **EACH)
     await stage.store.finish(TENANT, refinement_id)
@@ -154,7 +162,7 @@ async def test_finish_while_paused_ends_with_the_best_draft(stage: Stage) -> Non
 
 @pytest.mark.parametrize("mode", [EACH, BEFORE], ids=["each", "before"])
 async def test_what_is_to_finish_with_its_first_draft_is_not_reviewed(
-    stage: Stage, mode: dict[str, Any]
+    stage: RefinementHarness, mode: dict[str, Any]
 ) -> None:
     refinement_id = await stage.submit(**mode)
     await stage.store.finish(TENANT, refinement_id)
@@ -165,7 +173,7 @@ async def test_what_is_to_finish_with_its_first_draft_is_not_reviewed(
     assert types.count(EventType.STOPPING) == 1
 
 
-async def test_a_finish_that_comes_with_the_pause_is_heeded(stage: Stage) -> None:
+async def test_a_finish_that_comes_with_the_pause_is_heeded(stage: RefinementHarness) -> None:
     models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
     refinement_id = await stage.submit(**EACH)
     playing = asyncio.create_task(stage.deliver(stage.worker(models), refinement_id))
@@ -177,7 +185,7 @@ async def test_a_finish_that_comes_with_the_pause_is_heeded(stage: Stage) -> Non
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
 
 
-async def test_a_cancel_that_comes_with_the_pause_is_heeded(stage: Stage) -> None:
+async def test_a_cancel_that_comes_with_the_pause_is_heeded(stage: RefinementHarness) -> None:
     models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
     refinement_id = await stage.submit(**EACH)
     playing = asyncio.create_task(stage.deliver(stage.worker(models), refinement_id))
@@ -191,14 +199,16 @@ async def test_a_cancel_that_comes_with_the_pause_is_heeded(stage: Stage) -> Non
     assert ended.result.score == 0.4
 
 
-async def test_a_paused_one_is_canceled_at_once(stage: Stage) -> None:
+async def test_a_paused_one_is_canceled_at_once(stage: RefinementHarness) -> None:
     refinement_id = await paused(stage, scores(0.4), **BEFORE, max_iterations=1)
     ended = await stage.store.cancel(TENANT, refinement_id)
     assert (ended.status, ended.review) == (Status.CANCELED, None)
     assert ended.result is not None
 
 
-async def test_a_change_while_it_is_paused_is_in_force_from_the_next_draft(stage: Stage) -> None:
+async def test_a_change_while_it_is_paused_is_in_force_from_the_next_draft(
+    stage: RefinementHarness,
+) -> None:
     models = scores(0.4, 0.6)
     refinement_id = await paused(stage, models, **EACH)
     await stage.store.change(TENANT, refinement_id, LimitsChange(threshold=0.6))
@@ -211,7 +221,7 @@ async def test_a_change_while_it_is_paused_is_in_force_from_the_next_draft(stage
 
 @pytest.mark.parametrize("mode", [EACH, BEFORE], ids=["each", "before"])
 async def test_what_is_approved_passes_under_the_threshold_that_was_changed_meanwhile(
-    stage: Stage, mode: dict[str, Any]
+    stage: RefinementHarness, mode: dict[str, Any]
 ) -> None:
     models = scores(0.6)
     refinement_id = await paused(stage, models, **mode, max_iterations=1)
@@ -221,7 +231,7 @@ async def test_what_is_approved_passes_under_the_threshold_that_was_changed_mean
     assert (ended.stop_reason, ended.threshold, ended.passed) == (StopReason.APPROVED, 0.5, True)
 
 
-async def test_a_change_that_comes_with_the_pause_is_in_force(stage: Stage) -> None:
+async def test_a_change_that_comes_with_the_pause_is_in_force(stage: RefinementHarness) -> None:
     models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
     refinement_id = await stage.submit(**BEFORE)
     playing = asyncio.create_task(stage.deliver(stage.worker(models), refinement_id))
@@ -236,7 +246,7 @@ async def test_a_change_that_comes_with_the_pause_is_in_force(stage: Stage) -> N
 
 
 async def test_a_word_that_comes_before_the_worker_knows_it_paused_is_not_lost(
-    stage: Stage,
+    stage: RefinementHarness,
 ) -> None:
     said: list[asyncio.Task[None]] = []
 
@@ -282,7 +292,7 @@ class _SlowJournal:
         return state
 
 
-async def test_a_worker_that_leaves_lets_it_pause(stage: Stage) -> None:
+async def test_a_worker_that_leaves_lets_it_pause(stage: RefinementHarness) -> None:
     models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
     refinement_id = await stage.submit(**EACH)
     worker = stage.worker(models)

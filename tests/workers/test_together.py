@@ -6,15 +6,15 @@ import pytest
 
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
-from tests.workers.stage import Answers, Stage, verdict
-from workers.driver import Driver
-from workers.engine.briefs import Judge
+from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
 from workers.engine.moves import Together, within
+from workers.engine.prompt_requests import Judge
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 from workers.models.port import ModelCall, ModelUnavailable
-from workers.performing import Performer
-from workers.recorded import read
+from workers.play.driver import Driver
+from workers.play.executor import StepExecutor
+from workers.play.replay import read
 from workers.validators import compile_validators
 
 REQUEST = RefinementRequest(task="Explain refunds.", max_iterations=2)
@@ -27,13 +27,15 @@ async def halves() -> Outcome:
     return max(outcomes, key=lambda outcome: outcome.best.rank)  # type: ignore[no-any-return]
 
 
-async def drive(stage: Stage, refinement_id: str, models: Answers, nonce: str) -> None:
+async def drive(
+    stage: RefinementHarness, refinement_id: str, models: ScriptedAnswers, nonce: str
+) -> None:
     """Claim the refinement and play `halves` as its strategy."""
     store = stage.worker_store
     claimed = await store.claim(refinement_id, f"{refinement_id}-{nonce}", nonce)
     assert claimed is not None
     submitted, events = await store.load(refinement_id)
-    performer = Performer(refinement_id, models, submitted.models, compile_validators(()))
+    performer = StepExecutor(refinement_id, models, submitted.models, compile_validators(()))
     play = halves
     driver = Driver(
         play, submitted, read(events), performer, store.journal(claimed), claimed.state, 0
@@ -44,28 +46,28 @@ async def drive(stage: Stage, refinement_id: str, models: Answers, nonce: str) -
         await store.hand_back(refinement_id, claimed.token)
 
 
-async def all_begun(models: Answers, calls: int) -> None:
+async def all_begun(models: ScriptedAnswers, calls: int) -> None:
     """Return once that many calls have begun."""
     async with asyncio.timeout(30):
         while len(models.calls) < calls:  # noqa: ASYNC110 - the models are a plain function
             await asyncio.sleep(0.01)
 
 
-def answering(*held: str) -> tuple[Answers, asyncio.Event]:
+def answering(*held: str) -> tuple[ScriptedAnswers, asyncio.Event]:
     """Return models whose calls `held` wait until the event is set."""
     go_on = asyncio.Event()
 
     async def answer(key: str, call: ModelCall) -> str:
         if key in held:
             await go_on.wait()
-        if isinstance(call.brief, Judge):
+        if isinstance(call.prompt_request, Judge):
             return verdict(0.9 if key.startswith("right") else 0.95, call)
         return f"the draft of {key}"
 
-    return Answers(answer), go_on
+    return ScriptedAnswers(answer), go_on
 
 
-async def test_parts_are_under_way_at_once(stage: Stage) -> None:
+async def test_parts_are_under_way_at_once(stage: RefinementHarness) -> None:
     refinement_id = await stage.submit()
     models, go_on = answering("left/iterations/1/draft", "right/iterations/1/draft")
     playing = asyncio.create_task(drive(stage, refinement_id, models, "1"))
@@ -80,7 +82,9 @@ async def test_parts_are_under_way_at_once(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("slow", ["left", "right"])
-async def test_replay_does_not_depend_on_the_order_of_arrival(stage: Stage, slow: str) -> None:
+async def test_replay_does_not_depend_on_the_order_of_arrival(
+    stage: RefinementHarness, slow: str
+) -> None:
     refinement_id = await stage.submit()
     models, go_on = answering(f"{slow}/iterations/1/critique")
     playing = asyncio.create_task(drive(stage, refinement_id, models, "1"))
@@ -97,7 +101,9 @@ async def test_replay_does_not_depend_on_the_order_of_arrival(stage: Stage, slow
     assert repeated == [f"{slow}/iterations/1/critique"]
 
 
-async def test_a_part_that_fails_fails_the_whole_after_the_others_are_done(stage: Stage) -> None:
+async def test_a_part_that_fails_fails_the_whole_after_the_others_are_done(
+    stage: RefinementHarness,
+) -> None:
     refinement_id = await stage.submit()
     models, _ = answering()
 
@@ -106,7 +112,7 @@ async def test_a_part_that_fails_fails_the_whole_after_the_others_are_done(stage
             raise ModelUnavailable("gone")
         return await models.answer(key, call)
 
-    await drive(stage, refinement_id, Answers(answer), "1")
+    await drive(stage, refinement_id, ScriptedAnswers(answer), "1")
     ended = await stage.snapshot(refinement_id)
     assert ended.status is Status.FAILED
     assert [it.path for it in ended.scores] == ["right/iterations/1"]

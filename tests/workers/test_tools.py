@@ -11,12 +11,12 @@ from standardwebhooks import Webhook
 
 from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
-from tests.neighbour import SECRET, Answer, Pointing, endpoint, saying
-from workers.endpoints import EndpointUnavailable, open_endpoints
+from tests.local_endpoint import SECRET, EndpointAnswer, Pointing, endpoint, saying
 from workers.engine.moves import Call, Check, ToolResult
-from workers.models.registry import Models
-from workers.performing import Performer
-from workers.tools import MOST_FLAWS, Tools
+from workers.model_registry import ModelRegistry
+from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
+from workers.play.executor import StepExecutor
+from workers.play.tools import MOST_FLAWS, Tools
 from workers.validators import compile_validators
 
 STEP = "ref_1/steps/1/call"
@@ -37,7 +37,7 @@ def tool(url: str = "https://example.com", **fields: Any) -> Tool:
     return Tool.model_validate({**given, **fields})
 
 
-async def called(answer: Answer, **fields: Any) -> ToolResult:
+async def called(answer: EndpointAnswer, **fields: Any) -> ToolResult:
     async with endpoint(answer) as (url, _, endpoints):
         return await Tools([tool(url, **fields)], endpoints).call("look_up", {"id": 7}, STEP)
 
@@ -98,7 +98,7 @@ async def silent(request: web.Request) -> web.StreamResponse:
         (huge, "more than 262144 bytes"),
     ],
 )
-async def test_whatever_goes_wrong_is_a_result(answer: Answer, said: str) -> None:
+async def test_whatever_goes_wrong_is_a_result(answer: EndpointAnswer, said: str) -> None:
     result = await called(answer)
     assert not result.ok
     assert re.search(said, result.text), result.text
@@ -195,8 +195,8 @@ async def test_an_address_that_no_resolver_can_read_is_a_failed_call(host: str) 
             await endpoints.post(f"http://{host}/", b"{}", STEP, 1)
 
 
-def performer(tools: Tools) -> Performer:
-    return Performer("ref_1", Models({}), {}, compile_validators([]), tools)
+def performer(tools: Tools) -> StepExecutor:
+    return StepExecutor("ref_1", ModelRegistry({}), {}, compile_validators([]), tools)
 
 
 async def test_a_failed_call_is_a_completed_step() -> None:

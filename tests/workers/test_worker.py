@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.workers.rq_queue import INTERMEDIATE, LIST, Desk, Jobs, desk_at, until, working
+from tests.workers.rq_queue import INTERMEDIATE, LIST, Jobs, RqInspector, desk_at, until, working
 
 
 async def test_two_thousand_jobs_overlap_in_one_process(redis_url: str) -> None:
@@ -134,32 +134,32 @@ async def test_a_payload_that_cannot_be_read_fails(redis_url: str, data: bytes) 
         assert desk.client.llen(INTERMEDIATE) == 0
 
 
-def _nothing(desk: Desk) -> None:
+def _nothing(desk: RqInspector) -> None:
     desk.client.rpush(LIST, "ref_gone-1")
 
 
-def _no_data(desk: Desk) -> None:
+def _no_data(desk: RqInspector) -> None:
     desk.client.hset("rq:job:ref_odd-1", "status", "queued")
     desk.client.rpush(LIST, "ref_odd-1")
 
 
-def _not_a_hash(desk: Desk) -> None:
+def _not_a_hash(desk: RqInspector) -> None:
     desk.client.set("rq:job:ref_odd-1", "a string")
     desk.client.rpush(LIST, "ref_odd-1")
 
 
-def _bad_date(desk: Desk) -> None:
+def _bad_date(desk: RqInspector) -> None:
     desk.client.hset("rq:job:ref_odd-1", mapping={"data": "[]", "created_at": "yesterday"})
     desk.client.rpush(LIST, "ref_odd-1")
 
 
-def _bad_id(desk: Desk) -> None:
+def _bad_id(desk: RqInspector) -> None:
     desk.client.rpush(LIST, b"\xff\xfe", "", "a:b:c", "../../x")
 
 
 @pytest.mark.parametrize("spoil", [_nothing, _no_data, _not_a_hash, _bad_date, _bad_id])
 async def test_garbage_in_the_queue_is_removed(
-    redis_url: str, spoil: Callable[[Desk], None]
+    redis_url: str, spoil: Callable[[RqInspector], None]
 ) -> None:
     jobs = Jobs()
     with desk_at(redis_url) as desk:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from app.contract.answers import answer_in, normalized
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from app.contract.reasoning_strategies import SelfConsistencyStrategy
-from workers.engine.asking import Unreadable, ask, question
-from workers.engine.briefs import Task, Vote
-from workers.engine.moves import Check, Draft, Scored, Stop
-from workers.engine.reading import Said, read_as
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as
+from workers.engine.moves import Check, Draft, Scored, Stopped
+from workers.engine.prompt_requests import Task, Vote
 
 SOURCE = "agreement"
 SHOWN = 200
@@ -36,7 +35,7 @@ class Sample:
     answer: str | None
 
 
-class _Groups(Said):
+class _Groups(ReplyModel):
     groups: list[list[int]]
 
 
@@ -65,7 +64,7 @@ async def voted(
         asked = question("vote", "critic", Vote(task, tuple(answers)))
         try:
             groups = await ask(asked, _grouped(len(votes)), "unreadable_vote")
-        except Stop:
+        except Stopped:
             groups = same(answers)
     else:
         groups = same(answers)

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from app.contract.calls import AGAIN
-from workers.engine.briefs import Brief
-from workers.engine.moves import Ask, Role, StepFailed
+from app.contract.drafts import draft_of
+from workers.engine.moves import Ask, Role, StepError
+from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import render
 from workers.engine.prompts.fence import fenced
 
@@ -17,15 +20,15 @@ class Unreadable(Exception):
     """A reply that breaks the form that was asked for; the text says how."""
 
 
-def question(path: str, role: Role, brief: Brief) -> Ask:
+def question(path: str, role: Role, prompt_request: PromptRequest) -> Ask:
     """Return what asks a role to do what a brief says, in the words of its prompt."""
-    return Ask(path, role, brief, render(brief))
+    return Ask(path, role, prompt_request, render(prompt_request))
 
 
 async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int = AGAIN) -> Read:
     """Return the reply as read; an unreadable one is asked for again with the error, so many times.
 
-    Raises `StepFailed` with `code` when it still cannot be read: there is no default.
+    Raises `StepError` with `code` when it still cannot be read: there is no default.
     """
     reply, error = "", ""
     for attempt in range(times + 1):
@@ -35,7 +38,7 @@ async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int 
             return read(reply)
         except Unreadable as unreadable:
             error = str(unreadable)
-    raise StepFailed(code, f"asked {times + 1} times; the last reply: {error}")
+    raise StepError(code, f"asked {times + 1} times; the last reply: {error}")
 
 
 def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
@@ -46,3 +49,34 @@ def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
     )
     prompt = replace(question.prompt, user=f"{question.prompt.user}\n\n{correction}")
     return replace(question, path=f"{question.path}/again/{attempt}", prompt=prompt)
+
+
+def text_in(reply: str) -> str:
+    """Return the text of a reply, or raise `Unreadable` when it is empty."""
+    text = draft_of(reply)
+    if not text:
+        raise Unreadable("it is empty")
+    return text
+
+
+class ReplyModel(BaseModel):
+    """What a model says; fields that nobody asked for are ignored."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+Shape = TypeVar("Shape", bound=ReplyModel)
+
+
+def read_as(shape: type[Shape], reply: str) -> Shape:
+    """Return the JSON object in a reply, or raise `Unreadable` with what is wrong with it."""
+    text = draft_of(reply)
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start:
+        raise Unreadable("it holds no JSON object")
+    try:
+        return shape.model_validate_json(text[start : end + 1])
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = "/".join(str(part) for part in first["loc"]) or "the object"
+        raise Unreadable(f"{where}: {first['msg']}") from None

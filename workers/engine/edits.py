@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 
-from app.contract.edits import lacking, locked_spans
+from app.contract.drafts import lacking, locked_spans
 from app.contract.judgement import Span
 
 PIECES = (
@@ -28,7 +28,7 @@ class CannotApply(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class SearchReplace:
     """Words that stand in a draft exactly once, and what stands there afterwards."""
 
     search: str
@@ -57,7 +57,7 @@ class _Change:
         return self.start < span.end and self.end > span.start
 
 
-def applied(draft: str, edits: Sequence[Edit], locked: Sequence[str] = ()) -> Edited:
+def applied(draft: str, edits: Sequence[SearchReplace], locked: Sequence[str] = ()) -> Edited:
     """Return the draft with all edits applied to the places where it is as given.
 
     Raises `CannotApply` for an edit that is not found exactly once, changes nothing, overlaps with
@@ -84,7 +84,7 @@ def applied(draft: str, edits: Sequence[Edit], locked: Sequence[str] = ()) -> Ed
     return Edited(text, len(changes), round(1 - touched / len(draft), 6))
 
 
-def between(before: str, after: str) -> tuple[Edit, ...]:
+def between(before: str, after: str) -> tuple[SearchReplace, ...]:
     """Return edits that make one text of another: few, and each found exactly once.
 
     Lines are compared first, then the sentences and words of those that differ. Nothing can be
@@ -99,7 +99,8 @@ def between(before: str, after: str) -> tuple[Edit, ...]:
             start, end = min(last[0], start), max(last[1], end)
         ranges.append((start, end))
     return tuple(
-        Edit(before[start:end], _made(before, changes, start, end)) for start, end in ranges
+        SearchReplace(before[start:end], _made(before, changes, start, end))
+        for start, end in ranges
     )
 
 
@@ -116,7 +117,7 @@ def restored(before: str, after: str, locked: Sequence[str]) -> str:
     return _made(before, [it for it in changes if not any(map(it.touches, spans))])
 
 
-def _change(draft: str, edit: Edit) -> _Change:
+def _change(draft: str, edit: SearchReplace) -> _Change:
     """Return where an edit applies, without the words that it leaves as they are."""
     start = draft.find(edit.search) if edit.search else -1
     if start < 0:

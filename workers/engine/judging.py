@@ -1,13 +1,113 @@
-"""How a draft is judged: validators first, then the blind critics."""
+"""Several opinions of one draft, and what they come to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
+from statistics import median
+from typing import TypeVar
 
-from app.contract.edits import lacking
-from app.contract.judgement import Critique, Finding, OnFail
-from workers.engine.briefs import Task
-from workers.engine.moves import Check, Draft, Scored
-from workers.engine.panel import critiqued
-from workers.engine.verdicts import below_floor, total
+from app.contract.criteria import Criterion
+from app.contract.critics import CRITIC, PanelMember
+from app.contract.drafts import lacking
+from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
+from workers.engine.asking import ask, question
+from workers.engine.drafting import part_replies
+from workers.engine.moves import Check, Draft, Scored, Together
+from workers.engine.prompt_requests import Judge, Task
+from workers.engine.verdicts import MOST_EVIDENCE, MOST_LINES, below_floor, reader, total
+
+CritiqueLine = TypeVar("CritiqueLine")
+
+
+async def critiqued(task: Task, draft: str) -> Critique:
+    """Return what all critics make of a draft, asked at once and blind to one another.
+
+    A panel after PoLL (arXiv:2404.18796), with parts as in ChatEval (arXiv:2308.07201); samples as
+    in self-consistency (arXiv:2203.11171). A sample that cannot be had is left out; a critic of
+    whom there is none fails the step: a panel that was asked for has its say.
+    """
+    panel: tuple[PanelMember | None, ...] = task.critics.panel or (None,)
+    if len(panel) == 1:
+        return merged(await _sampled(task, draft, panel[0]), task.criteria)
+    opinions = await Together(CRITIC, tuple(_sampled(task, draft, it) for it in panel))
+    return merged(tuple(chain.from_iterable(opinions)), task.criteria)
+
+
+def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Critique:
+    """Return the opinions as one: the median by criterion, and whatever any of them found."""
+    if len(opinions) == 1:
+        return opinions[0]
+    return Critique(
+        scores=tuple(_middle(it.name, opinions) for it in criteria),
+        strengths=_distinct([it.strengths for it in opinions], _words),
+        weaknesses=_distinct([it.weaknesses for it in opinions], _words),
+        suggestions=_distinct([it.suggestions for it in opinions], _words),
+        findings=_distinct([it.findings for it in opinions], _place),
+    )
+
+
+async def _sampled(task: Task, draft: str, member: PanelMember | None) -> tuple[Critique, ...]:
+    """Return what one critic says each time it is asked."""
+    path = "critique" if member is None else f"critique/{member.name}"
+    later = (f"{path}/{number}" for number in range(2, task.critics.samples + 1))
+    samples = [_opinion(at, task, draft, member) for at in (path, *later)]
+    if len(samples) == 1:
+        return (await samples[0],)
+    return tuple(it for it in await part_replies(path, samples) if it is not None)
+
+
+async def _opinion(path: str, task: Task, draft: str, member: PanelMember | None) -> Critique:
+    asked = question(path, "critic", Judge(task, draft, member))
+    by = CRITIC
+    if member is not None:
+        asked, by = replace(asked, member=member.name), member.seat
+    return await ask(asked, reader(task.criteria, draft, by), "unreadable_critique")
+
+
+def _middle(criterion: str, opinions: Sequence[Critique]) -> CriterionScore:
+    """Return the median of those who measured it, with the reason of whoever is nearest to it."""
+    given = [score for it in opinions for score in it.scores if score.criterion == criterion]
+    measured = [it for it in given if it.score is not None]
+    scores = [it.score for it in given if it.score is not None]
+    middle = round(median(scores), 6) if scores else None
+
+    def far(it: CriterionScore) -> tuple[float, float]:
+        score = it.score or 0.0
+        return (round(abs(score - (middle or 0.0)), 9), score)
+
+    return CriterionScore(
+        criterion=criterion,
+        score=middle,
+        reason=min(measured or given[:1], key=far).reason,
+        evidence=_distinct([it.evidence for it in given], lambda it: it, MOST_EVIDENCE),
+        unsupported=sum(it.unsupported for it in given),
+        spread=round(max(scores) - min(scores), 6) if len(scores) > 1 else None,
+    )
+
+
+def _distinct(
+    said: Iterable[Sequence[CritiqueLine]],
+    same: Callable[[CritiqueLine], Hashable],
+    most: int = MOST_LINES,
+) -> tuple[CritiqueLine, ...]:
+    """Return what was said once each, everybody's first before anybody's second."""
+    found: dict[Hashable, CritiqueLine] = {}
+    for line in chain.from_iterable(zip_longest(*said)):
+        if line is not None:
+            found.setdefault(same(line), line)
+    return tuple(found.values())[:most]
+
+
+def _words(line: str) -> str:
+    return " ".join(line.casefold().split())
+
+
+def _place(finding: Finding) -> Hashable:
+    """Two findings of one criterion about the same words are one; without words, what they say."""
+    if finding.span is not None:
+        return (finding.kind, finding.span)
+    return (finding.kind, _words(finding.message))
+
 
 LOCKED = "locked"
 """The source of what is found when locked text is gone; no validator counts it."""

@@ -1,39 +1,93 @@
-"""The language between a strategy and whoever plays it.
-
-A move is a value. A strategy awaits it; the driver (or a test) receives it from `send`, performs it
-and sends the reply back. `within` prefixes the paths of all the moves of a part; nesting is
-`await`. Every path is used once per refinement: it is the key of the step.
-"""
+"""A draft, and what was said about exactly this text."""
 
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from app.contract.judgement import Finding
+from app.contract.drafts import EditsMade
+from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.reviews import ReviewAction, ReviewWhen
-from workers.engine.briefs import Brief, Prompt
-from workers.engine.scored import Draft, Judgement, Scored
+from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
+from workers.engine.prompt_requests import Prompt, PromptRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One version of the text; `parent` is the path of the iteration it was revised from.
+
+    The path is that of its own search; one that begins with `/` counts from the outermost.
+    `is_reply` is false for a text that is neither the reply of its own step nor the client's, such
+    as joined parts: it is journaled with its judgement.
+    """
+
+    text: str
+    sha256: str
+    parent: str | None = None
+    asked: tuple[str, ...] = ()
+    is_reply: bool = True
+    edits: EditsMade | None = None
+    """How it was made of its parent, if by edits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A draft with everything that was said about exactly this text; its score is `score_from`."""
+
+    draft: Draft
+    score: float | None
+    scores: tuple[CriterionScore, ...]
+    valid: bool
+    floors_met: bool
+    critique: Critique
+    findings: tuple[Finding, ...] = ()
+    score_from: ScoreFrom = "critique"
+
+    def passes(self, threshold: float) -> bool:
+        """True when every vetoing validator passed, and every floor and the threshold are met."""
+        good = self.score is not None and self.score >= threshold
+        return self.valid and self.floors_met and good
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A scored draft and where it stands: its path, and its number in its own search."""
+
+    scored: Scored
+    iteration: int
+    path: str
+    issues: IssueTracker = NO_ISSUES
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """Order of drafts within one rubric; of two equal ones the earlier is the better."""
+        scored = self.scored
+        return (scored.valid, scored.floors_met, -1.0 if scored.score is None else scored.score)
+
+    def rated(self, score: float) -> Self:
+        """Return it with a reviewer's score in the place of its own."""
+        return replace(self, scored=replace(self.scored, score=score, score_from="review"))
+
 
 __all__ = [
     "Ask",
     "Call",
     "Check",
-    "Deed",
     "Draft",
     "Judged",
     "Judgement",
     "Move",
-    "Play",
+    "MoveCoroutine",
     "Reply",
     "Review",
+    "ReviewerReply",
     "Role",
     "Scored",
-    "StepFailed",
-    "Stop",
+    "StepError",
+    "StepMove",
+    "Stopped",
     "Together",
     "ToolResult",
-    "Word",
     "relayed",
     "unchanged",
     "within",
@@ -43,11 +97,11 @@ Role = Literal["generator", "critic"]
 Reply = TypeVar("Reply")
 
 
-class Stop(Exception):
+class Stopped(Exception):
     """Thrown in where a strategy waits for a move that is refused: budget, deadline or finish."""
 
 
-class StepFailed(Exception):
+class StepError(Exception):
     """Thrown in where a strategy waits for a step that cannot be done."""
 
     def __init__(self, code: str, detail: str) -> None:
@@ -80,7 +134,7 @@ class Ask(Move[str]):
     """
 
     role: Role
-    brief: Brief
+    prompt_request: PromptRequest
     prompt: Prompt
     prepares: bool = False
     member: str | None = None
@@ -121,7 +175,7 @@ class Call(Move[ToolResult]):
     prepares: ClassVar[bool] = True
 
 
-Deed = Ask | Check | Call
+StepMove = Ask | Check | Call
 """What is done outside the strategy and journaled as a step."""
 
 
@@ -140,7 +194,7 @@ class Judged(Move[Limits]):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ReviewerReply:
     """What a reviewer said; `draft` goes with replace, and `score` overrides the draft's."""
 
     action: ReviewAction
@@ -151,7 +205,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Review(Move[Word]):
+class Review(Move[ReviewerReply]):
     """A person's word about a judged draft; never asked for by a part or side by side."""
 
     judgement: Judgement
@@ -171,7 +225,7 @@ class Together(Move[tuple[Any, ...]]):
         )
 
 
-Play = Coroutine[Move[Any], Any, Reply]
+MoveCoroutine = Coroutine[Move[Any], Any, Reply]
 
 
 def unchanged(_move: Move[Any], reply: Any) -> Any:
@@ -179,13 +233,13 @@ def unchanged(_move: Move[Any], reply: Any) -> Any:
     return reply
 
 
-async def within(prefix: str, part: Play[Reply]) -> Reply:
+async def within(prefix: str, part: MoveCoroutine[Reply]) -> Reply:
     """Play a part with its moves' paths below `prefix`."""
     return await relayed(part, lambda move: move.under(prefix))
 
 
 async def relayed(
-    part: Play[Reply],
+    part: MoveCoroutine[Reply],
     outward: Callable[[Move[Any]], Move[Any]],
     inward: Callable[[Move[Any], Any], Any] = unchanged,
 ) -> Reply:
@@ -198,7 +252,7 @@ async def relayed(
 
 @dataclass(frozen=True)
 class _Relay(Generic[Reply]):
-    part: Play[Reply]
+    part: MoveCoroutine[Reply]
     outward: Callable[[Move[Any]], Move[Any]]
     inward: Callable[[Move[Any], Any], Any]
 
@@ -208,7 +262,7 @@ class _Relay(Generic[Reply]):
             while True:
                 try:
                     reply = yield self.outward(move)
-                except (Stop, StepFailed) as refusal:
+                except (Stopped, StepError) as refusal:
                     move = self.part.throw(refusal)
                 else:
                     move = self.part.send(self.inward(move, reply))

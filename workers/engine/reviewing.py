@@ -14,13 +14,22 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from app.contract.strategies import SelfCorrectionStrategy
 from workers.engine.agreement import afterwards
-from workers.engine.briefs import Task
-from workers.engine.inner import ALL_PASS, below
+from workers.engine.drafting import Revised, propose
 from workers.engine.judging import judge, validate
-from workers.engine.moves import Draft, Judged, Judgement, Play, Review, Scored, Stop, within
-from workers.engine.search import Outcome, Own, Search, Wish
-from workers.engine.stepping import judge_and_check, redone
-from workers.engine.steps import Revised, propose
+from workers.engine.moves import (
+    Draft,
+    Judged,
+    Judgement,
+    MoveCoroutine,
+    Review,
+    Scored,
+    Stopped,
+    within,
+)
+from workers.engine.prompt_requests import Task
+from workers.engine.reasoning import judge_and_check, redone
+from workers.engine.search import LimitOverrides, Outcome, RequestedRevision, Search
+from workers.engine.sub_search import ALL_PASS, below
 from workers.engine.verification import judge_and_verify
 
 MOST_ROUNDS = 50
@@ -33,16 +42,16 @@ GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class ReviewPolicy:
     """How a request has a draft judged as a whole."""
 
     task: Task
-    judge: Callable[[Task, Draft], Play[Scored]] = judge
-    own: Own = Own()  # noqa: RUF009 - frozen
+    judge: Callable[[Task, Draft], MoveCoroutine[Scored]] = judge
+    own: LimitOverrides = LimitOverrides()  # noqa: RUF009 - frozen
     revised: Revised | None = None
 
     @classmethod
-    def of(cls, request: RefinementRequest, task: Task) -> "Bench":
+    def of(cls, request: RefinementRequest, task: Task) -> "ReviewPolicy":
         """Return the critic, or who else has a say in the strategy of a request."""
         match request.strategy:
             case SelfCorrectionStrategy():
@@ -81,9 +90,9 @@ async def reviewed(
                 return replace(outcome, reason=StopReason.REJECTED, passed=False)
             best = outcome.best
             best = replace(best, path=f"/{best.path}", issues=best.issues.under(""))
-            again = _again(Bench.of(request, task), limits, Wish(best, word))
+            again = _again(ReviewPolicy.of(request, task), limits, RequestedRevision(best, word))
             outcome = _kept(outcome.missing if word.draft is None else (), await below(path, again))
-        except Stop:
+        except Stopped:
             return outcome
     return outcome
 
@@ -121,7 +130,7 @@ async def _told(judgement: Judgement) -> Limits:
     return await Judged(judgement.path, judgement, judgement)
 
 
-async def _again(bench: Bench, limits: Limits, wish: Wish) -> Outcome:
+async def _again(bench: ReviewPolicy, limits: Limits, wish: RequestedRevision) -> Outcome:
     """Make one more draft as the reviewer wishes, and judge it as a whole."""
     with Search(limits, own=bench.own) as search:
         search.wish = wish

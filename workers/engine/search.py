@@ -1,39 +1,153 @@
-"""When to stop, and which draft to return.
+"""What a search comes to, and what it may be told beforehand and by a reviewer."""
 
-The rules a `Search` obeys:
-
-1. The text returned is the text scored: the outcome is the best judged draft, ordered by
-   (vetoing validators pass, floors met, score, earlier).
-2. It stops for the first that holds: threshold met; `max_iterations`; stable (Jaccard similarity of
-   word 3-grams between a draft and its parent reaches `max_similarity`); oscillating (a text seen
-   before that is not the parent's, or scores a, b, a, b within 1e-6); plateau (`patience` judged
-   drafts in a row that raise the best by less than `min_improvement`).
-3. A client's own draft is iteration 0 and is not counted by `max_iterations`.
-4. When it is told to stop from outside it keeps its best, if it has one.
-5. What is revised next is the best; of several that rank the same, the latest. Critics speak in
-   coarse steps, and a revision that scores no worse has mended something more often than not
-   (docs/convergence.md).
-6. With `tolerance` a revision that scores at most so much below the highest score so far counts as
-   the best, for 1 as for 5: where scores are noisy and revisions mostly help, the later draft is
-   more often the better one (docs/convergence.md).
-7. A reviewer is asked after the rules have spoken, and overrules them: what they approve is the
-   outcome, whatever ranks higher; what they ask for buys one more iteration.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Self
 
+from app.contract.judgement import Comparison, ScoreFrom
 from app.contract.limits import Limits
+from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
-from workers.engine.briefs import Task
-from workers.engine.ledger import Ledger
-from workers.engine.moves import Judged, Judgement, Review, Scored, Stop
-from workers.engine.outcomes import Outcome, Own, Wish
-from workers.engine.ranking import Ranking
+from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
+from workers.engine.moves import Judged, Judgement, Review, ReviewerReply, Scored, Stopped
+from workers.engine.prompt_requests import Task
+from workers.engine.similarity import similarity
 
-__all__ = ["Outcome", "Own", "Search", "Wish"]
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a strategy decided: its best judged draft, and why it went no further.
+
+    `reason` is None when it was stopped from outside: whoever stopped it knows why. `missing` holds
+    the paths of parts that have no draft, and of further texts that could not be made.
+    """
+
+    best: Judgement
+    reason: StopReason | None
+    passed: bool
+    missing: tuple[str, ...] = ()
+    comparison: Comparison | None = None
+    observed: tuple[ContextDocument, ...] = ()
+    """What was found out on the way: context of everything that is made of the draft."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def score_from(self) -> ScoreFrom:
+        """What the score of the best draft measures."""
+        return self.best.scored.score_from
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOverrides:
+    """Rules of an inner search that replace the refinement's; a PATCH does not reach them."""
+
+    threshold: float | None = None
+    max_iterations: int | None = None
+    goal: float | None = None
+    """The score at which it stops; the threshold then only says what passes."""
+    reached: StopReason = StopReason.THRESHOLD_MET
+
+    def instead_of(self, limits: Limits) -> Limits:
+        """Return the limits with those that it has of its own."""
+        own = {"threshold": self.threshold, "max_iterations": self.max_iterations}
+        given = {name: value for name, value in own.items() if value is not None}
+        return limits.model_copy(update=given)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedRevision:
+    """What a reviewer asked for next: the draft they were shown, and their word."""
+
+    of: Judgement
+    word: ReviewerReply
+
+
+SAME_SCORE = 1e-6
+
+
+class Ranking:
+    """Keeps judged drafts in their order; scores compare only within one rubric."""
+
+    def __init__(self, tolerance: float = 0.0) -> None:
+        self.best: Judgement | None = None
+        self.base: Judgement | None = None
+        """What is revised next: of several that rank as the best, the latest."""
+        self._tolerance = tolerance
+        self._top: Judgement | None = None
+        """The highest rank so far: the best, unless a revision within tolerance took its place."""
+        self._judged: list[Judgement] = []
+
+    def add(self, judgement: Judgement) -> float:
+        """Rank one more draft; return by how much it raised the best."""
+        self._judged.append(judgement)
+        return self._placed(judgement)
+
+    def change(self, judgement: Judgement, rated: Judgement) -> float:
+        """Rank all drafts anew, one of them with another score; return what the last one raised."""
+        self._judged = [rated if it is judgement else it for it in self._judged]
+        self.best = self.base = self._top = None
+        return [self._placed(it) for it in self._judged][-1]
+
+    def issues_of(self, path: str | None) -> IssueTracker:
+        """Return the issues of the draft judged at `path`; none when there was none."""
+        return next((it.issues for it in self._judged if it.path == path), NO_ISSUES)
+
+    def is_stable(self, max_similarity: float) -> bool:
+        """Return whether the last draft is as good as its parent, word for word."""
+        last = self._judged[-1]
+        parent = self._parent_of(last)
+        if parent is None:
+            return False
+        alike = similarity(parent.scored.draft.text, last.scored.draft.text)
+        return alike >= max_similarity
+
+    def oscillates(self) -> bool:
+        """Return whether the last draft was seen before, or scores go a, b, a, b."""
+        last = self._judged[-1]
+        parent = self._parent_of(last)
+        seen = {it.scored.draft.sha256 for it in self._judged[:-1] if it is not parent}
+        if last.scored.draft.sha256 in seen:
+            return True
+        scores = [it.scored.score for it in self._judged[-4:]]
+        if len(scores) < 4 or None in scores:
+            return False
+        a, b, c, d = (score for score in scores if score is not None)
+        return abs(a - c) <= SAME_SCORE and abs(b - d) <= SAME_SCORE and abs(a - b) > SAME_SCORE
+
+    def _placed(self, judgement: Judgement) -> float:
+        gain = self._gain(judgement)
+        if self._top is None or judgement.rank > self._top.rank:
+            self._top = self.best = self.base = judgement
+        elif self._is_tolerable(judgement, self._top):
+            self.best = self.base = judgement
+        elif judgement.rank == self._top.rank:
+            self.base = judgement
+        return gain
+
+    def _is_tolerable(self, judgement: Judgement, top: Judgement) -> bool:
+        """Return whether a revision may stand for the best though it scores less."""
+        if not self._tolerance or judgement.scored.draft.parent is None:
+            return False
+        *kind, score = judgement.rank
+        *top_kind, top_score = top.rank
+        return kind == top_kind and score >= top_score - self._tolerance
+
+    def _gain(self, judgement: Judgement) -> float:
+        """Return by how much a draft raises the highest rank; a better kind counts as 1."""
+        if self._top is None:
+            return 1.0
+        *kind, score = judgement.rank
+        *top_kind, top_score = self._top.rank
+        return score - top_score if kind == top_kind else float(kind > top_kind)
+
+    def _parent_of(self, last: Judgement) -> Judgement | None:
+        path = last.scored.draft.parent
+        return next((it for it in self._judged if it.path == path), None) if path else None
+
+
+__all__ = ["LimitOverrides", "Outcome", "RequestedRevision", "Search"]
 
 
 class Search:
@@ -44,15 +158,15 @@ class Search:
         limits: Limits,
         *,
         first: int = 1,
-        own: Own | None = None,
+        own: LimitOverrides | None = None,
         is_reviewed: bool = False,
     ) -> None:
-        self._own = own or Own()
+        self._own = own or LimitOverrides()
         self.limits = self._own.instead_of(limits)
         self.reason: StopReason | None = None
         self.decided: StopReason | None = None
         """What a reviewer decided, if they approved or rejected."""
-        self.wish: Wish | None = None
+        self.wish: RequestedRevision | None = None
         self._is_reviewed = is_reviewed
         self._approved: Judgement | None = None
         self._ranking = Ranking(limits.tolerance)
@@ -61,7 +175,7 @@ class Search:
         self._stale = 0
 
     @classmethod
-    def of(cls, task: Task, limits: Limits, own: Own | None = None) -> Self:
+    def of(cls, task: Task, limits: Limits, own: LimitOverrides | None = None) -> Self:
         """Return a search for a task; the draft it may start with is iteration 0."""
         first = 1 if task.draft is None else 0
         return cls(limits, first=first, own=own, is_reviewed=task.is_reviewed)
@@ -73,7 +187,7 @@ class Search:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
         """Swallow a stop from outside when something was judged: the best is kept."""
-        return isinstance(error, Stop) and self.best is not None
+        return isinstance(error, Stopped) and self.best is not None
 
     @property
     def best(self) -> Judgement | None:
@@ -151,7 +265,7 @@ class Search:
         await self._told(judgement)
         return gain, judgement
 
-    def _issues_of(self, parent: str | None) -> Ledger:
+    def _issues_of(self, parent: str | None) -> IssueTracker:
         """Return the issues of a parent: judged here, or shown to a reviewer elsewhere."""
         if self.wish and self.wish.of.path == parent:
             return self.wish.of.issues
@@ -171,7 +285,7 @@ class Search:
             return
         try:
             word = await Review(f"{judgement.path}/review", judgement, "each_iteration")
-        except Stop:
+        except Stopped:
             self.settle(None)  # the rules do not have the last word here
             raise
         self.limits = self._own.instead_of(word.limits or self.limits)
@@ -186,15 +300,15 @@ class Search:
         elif word.action == "reject":
             self.decided = StopReason.REJECTED
         elif word.action != "rate":
-            self.wish = Wish(judgement, word)
+            self.wish = RequestedRevision(judgement, word)
         if word.action != "rate":
             self.reason = self.decided
 
     def outcome(self) -> Outcome:
-        """Return the best judged draft. Raises `Stop` when nothing was judged."""
+        """Return the best judged draft. Raises `Stopped` when nothing was judged."""
         best = self._approved or self.best
         if best is None:
-            raise Stop
+            raise Stopped
         good = best.scored.passes(self.limits.threshold)
         return Outcome(best, self.reason, good and self.decided is not StopReason.REJECTED)
 
@@ -203,7 +317,7 @@ class Search:
         if self.best is None:
             return None
         if self.best.scored.score_from == "review":  # a person's score knows one goal
-            own = Own()
+            own = LimitOverrides()
         goal = self.limits.threshold if own.goal is None else own.goal
         return own.reached if self.best.scored.passes(goal) else None
 

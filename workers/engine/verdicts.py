@@ -5,12 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from app.contract.critics import CRITIC
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
-from app.contract.judging import CRITIC
 from app.contract.requests import Criterion
-from workers.engine.asking import Unreadable
+from workers.engine.asking import ReplyModel, Unreadable, read_as
 from workers.engine.evidence import Source
-from workers.engine.reading import Said, read_as
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; what follows is dropped."""
@@ -25,7 +24,7 @@ def _no_truth_value(said: Any) -> Any:
     return said
 
 
-class _Score(Said):
+class _Score(ReplyModel):
     criterion: str
     score: Annotated[float | None, Field(ge=0, le=1), BeforeValidator(_no_truth_value)]
     reason: str = ""
@@ -33,12 +32,12 @@ class _Score(Said):
     """What is no quotation is dropped, and costs nothing else of the verdict."""
 
 
-class _Quoted(Said):
+class _Quoted(ReplyModel):
     quote: str
     span: Span | None = None
 
 
-class _Finding(Said):
+class _Finding(ReplyModel):
     kind: str
     message: str
     fix: str | None = None
@@ -46,7 +45,7 @@ class _Finding(Said):
     quote: str | None = None
 
 
-class _Verdict(Said):
+class _Verdict(ReplyModel):
     scores: list[_Score]
     strengths: tuple[str, ...] = ()
     weaknesses: tuple[str, ...] = ()

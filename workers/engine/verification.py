@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.contract.judgement import Finding, OnFail, Quotation
-from workers.engine.asking import Unreadable, ask, question
-from workers.engine.briefs import Answer, Contradict, Question, Task
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.drafting import part_replies
 from workers.engine.evidence import Source
 from workers.engine.judging import judge
-from workers.engine.moves import Draft, Play, Scored, Stop, within
-from workers.engine.reading import Said, read_as, text_in
-from workers.engine.steps import surviving
+from workers.engine.moves import Draft, MoveCoroutine, Scored, Stopped, within
+from workers.engine.prompt_requests import Answer, Contradict, Question, Task
 
 SOURCE = "verification"
 UNREADABLE = "unreadable_verification"
@@ -26,23 +25,23 @@ NOT_VERIFIED = Finding(
 )
 
 
-class _Question(Said):
+class _Question(ReplyModel):
     claim: str
     question: str
 
 
-class _Questions(Said):
+class _Questions(ReplyModel):
     questions: list[_Question]
 
 
-class _Contradiction(Said):
+class _Contradiction(ReplyModel):
     claim: str
     answer: int
     contradiction: str
     fix: str | None = None
 
 
-class _Contradictions(Said):
+class _Contradictions(ReplyModel):
     contradictions: list[_Contradiction]
 
 
@@ -56,14 +55,14 @@ async def judge_and_verify(most: int, task: Task, draft: Draft) -> Scored:
     return await verified(scored, within("verify", contradictions(task, draft.text, most)))
 
 
-async def verified(scored: Scored, part: Play[tuple[Finding, ...]]) -> Scored:
+async def verified(scored: Scored, part: MoveCoroutine[tuple[Finding, ...]]) -> Scored:
     """Return a judged draft with what its verification finds; a finding keeps it from passing.
 
     So does a stop from outside while it is verified: the draft stays, and does not pass unseen.
     """
     try:
         found = await part
-    except Stop:
+    except Stopped:
         found = (NOT_VERIFIED,)
     return replace(scored, findings=(*scored.findings, *found), valid=scored.valid and not found)
 
@@ -85,7 +84,9 @@ async def contradictions(task: Task, draft: str, most: int) -> tuple[Finding, ..
         return ()
     unseeing = replace(task, draft=None, criteria=())
     parts = [_answered(unseeing, *each) for each in enumerate(questions, 1)]
-    known = [it for it in await surviving("answers", parts) if it is not None and _is_known(it[1])]
+    known = [
+        it for it in await part_replies("answers", parts) if it is not None and _is_known(it[1])
+    ]
     if not known:
         return ()
     asked = question("contradictions", "critic", Contradict(task, draft, tuple(known)))

@@ -7,9 +7,9 @@ that do not know the first are older than it, and newer ones refuse a forced too
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from workers.models.formats import NAMES_OF_JSON, counted, flaw_of, system_text
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.wire import Request, Said, Unwanted
+from workers.models.remote import NAMES_OF_JSON, ChatReply, Unwanted, counted, flaw_of, system_text
+from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"
 STRUCTURED = "output_config"
@@ -60,7 +60,7 @@ class Anthropic:
         is_named = any(name in said.lower() for name in NAMES_OF_JSON)
         return STRUCTURED if is_structured and is_named else None
 
-    def read(self, body: bytes) -> Said:
+    def read(self, body: bytes) -> ChatReply:
         """Read a message: its text blocks, without what the model thought before."""
         try:
             message = _Message.model_validate_json(body)
@@ -72,6 +72,6 @@ class Anthropic:
             is_cut_off=message.stop_reason in CUT_OFF,
             is_withheld=message.stop_reason == "refusal",
         )
-        return Said(
+        return ChatReply(
             text, message.model, counted(message.usage, INPUT_TOKENS, "output_tokens"), flaw
         )

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
-from workers.models.formats import NAMES_OF_JSON, counted, flaw_of, system_text
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.wire import Request, Said, Unwanted
+from workers.models.remote import NAMES_OF_JSON, ChatReply, Unwanted, counted, flaw_of, system_text
+from workers.outbound.transport import Request
 
 JSON_FORMATS = ("json_schema", "json_object")
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
@@ -88,7 +88,7 @@ class OpenAI:
         json_format = _json_format(call, unwanted)
         return json_format if any(name in said.lower() for name in NAMES_OF_JSON) else None
 
-    def read(self, body: bytes) -> Said:
+    def read(self, body: bytes) -> ChatReply:
         """Read a completion; one cut off or withheld is flawed."""
         try:
             completion = _Completion.model_validate_json(body)
@@ -99,7 +99,7 @@ class OpenAI:
         tokens = counted(completion.usage, ["prompt_tokens"], "completion_tokens")
         is_withheld = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
         flaw = flaw_of(text, is_cut_off=choice.finish_reason == "length", is_withheld=is_withheld)
-        return Said(text, completion.model, tokens, flaw)
+        return ChatReply(text, completion.model, tokens, flaw)
 
 
 def _key_field(api_key: str, is_azure: bool) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from app.contract.judgement import Usage
-from workers.engine.briefs import Brief, Prompt
+from workers.engine.prompt_requests import Prompt, PromptRequest
 
 
 class ModelError(Exception):
@@ -46,7 +46,7 @@ class ModelCall:
 
     model: str
     prompt: Prompt
-    brief: Brief
+    prompt_request: PromptRequest
     key: str
     temperature: float | None = None
     max_output_tokens: int = 4_096

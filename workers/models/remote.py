@@ -1,19 +1,122 @@
-"""A model behind a wire format: ask, do without what the server refuses, read, count."""
+"""A model behind a wire format: send the request, drop what the server refuses, read, count."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
+from typing import Protocol
 
 from app.contract.budget import BYTES_PER_TOKEN
 from app.contract.judgement import Usage
 from app.contract.providers import cost_usd
-from workers.models.http import Rejected, Step, Transport
-from workers.models.port import ModelCall, ModelError, ModelReply
-from workers.models.wire import Dialect, Said, Unwanted
+from workers.engine.prompt_requests import Prompt
+from workers.models.port import (
+    ModelCall,
+    ModelError,
+    ModelRefused,
+    ModelReply,
+    ModelUnavailable,
+    UnreadableReply,
+)
+from workers.outbound.transport import (
+    Request,
+    RequestAttempts,
+    RequestRefused,
+    RequestUnanswered,
+    StatusRejected,
+    Transport,
+    TransportError,
+    UnusableResponse,
+)
+
+NAMES_OF_JSON = (
+    *("response_format", "json_schema", "json_object", "json mode", "json_mode"),
+    *("output_config", "output_format", "schema", "structured", "grammar"),
+)
+"""Words by which servers name what they cannot do with JSON, in lower case."""
+
+
+def system_text(prompt: Prompt, *, in_words: bool) -> str:
+    """Return the instructions; with `in_words` they state the JSON Schema of the reply."""
+    if not in_words or prompt.schema is None:
+        return prompt.system
+    schema = json.dumps(prompt.schema, ensure_ascii=False)
+    return (
+        f"{prompt.system}\n\nAnswer with one JSON object that satisfies this JSON Schema, "
+        f"and with nothing else:\n{schema}"
+    )
+
+
+def counted(usage: object, inputs: Sequence[str], output: str) -> tuple[int, int] | None:
+    """Return input and output tokens, or None unless the first of `inputs` and `output` are there.
+
+    The other names of `inputs` are parts that a server counts apart; each may be missing.
+    """
+    if not isinstance(usage, dict):
+        return None
+    first, *parts, said = [_count(usage.get(name)) for name in (*inputs, output)]
+    if first is None or said is None:
+        return None
+    return first + sum(part or 0 for part in parts), said
+
+
+def _count(number: object) -> int | None:
+    if isinstance(number, int) and not isinstance(number, bool) and number >= 0:
+        return number
+    return None
+
+
+def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | None:
+    """Return why a text must not be used, or None."""
+    if is_withheld:
+        return ModelRefused("the model or its provider's filter declined to answer")
+    if is_cut_off:
+        return UnreadableReply("the reply is cut off: `max_output_tokens` is too small for it")
+    return None if text.strip() else UnreadableReply("the reply is empty")
+
+
+Unwanted = frozenset[str]
+"""What a server has refused for a model: names that only its dialect understands."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """What a model said; `tokens` (input, output) is None when the server did not count them.
+
+    With a `flaw` the text must not be used, but was paid for all the same.
+    """
+
+    text: str
+    model: str | None
+    tokens: tuple[int, int] | None
+    flaw: ModelError | None = None
+
+
+class WireFormat(Protocol):
+    """One wire format, for one server and key."""
+
+    def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
+        """Ask without what the server has refused for this model."""
+
+    def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
+        """Return which part of the request a refusal is about, if it can do without it."""
+
+    def read(self, body: bytes) -> ChatReply:
+        """Read a reply. Raises `UnreadableReply` when it is not in this format."""
+
 
 NAMES_A_PART = frozenset({400, 422})
 """Statuses with which servers refuse a part of a request that they do not know."""
 
-Clock = Callable[[], float]
+MODEL_ERRORS: Mapping[type[TransportError], type[ModelError]] = {
+    RequestUnanswered: ModelUnavailable,
+    RequestRefused: ModelRefused,
+    StatusRejected: ModelRefused,
+    UnusableResponse: UnreadableReply,
+}
+"""What a failure of the transport is to a caller of a model."""
+
+Stopwatch = Callable[[], float]
 
 
 class Remote:
@@ -25,7 +128,11 @@ class Remote:
     """
 
     def __init__(
-        self, provider: str, dialect: Dialect, transport: Transport, clock: Clock = perf_counter
+        self,
+        provider: str,
+        dialect: WireFormat,
+        transport: Transport,
+        clock: Stopwatch = perf_counter,
     ) -> None:
         self._provider = provider
         self._dialect = dialect
@@ -37,26 +144,27 @@ class Remote:
         """Answer a call; `usage` of a reply and of an error counts every request made for it."""
         started = self._clock()
         step = self._transport.step(call.key)
-        said: Said | None = None
+        said: ChatReply | None = None
         try:
             said = self._dialect.read(await self._ask(call, step))
             if said.flaw:
                 raise said.flaw
-        except ModelError as error:
+        except (ModelError, TransportError) as failure:
+            error = failure if isinstance(failure, ModelError) else _translated(failure)
             error.usage = self._usage(call, step, said, self._clock() - started)
-            raise
+            raise error from None
         usage = self._usage(call, step, said, self._clock() - started)
         answered = f"{self._provider}:{said.model or call.model}"
         return ModelReply(said.text, answered, usage)
 
-    async def _ask(self, call: ModelCall, step: Step) -> bytes:
+    async def _ask(self, call: ModelCall, step: RequestAttempts) -> bytes:
         known = unwanted = self._unwanted.get(call.model, frozenset())
         while True:
             request = self._dialect.request(call, unwanted)
             variant = f";without={'+'.join(sorted(unwanted))}" if unwanted else ""
             try:
                 body = await step.post(request, variant)
-            except Rejected as refusal:
+            except StatusRejected as refusal:
                 part = self._dialect.refused(refusal.said, call, unwanted)
                 if refusal.status not in NAMES_A_PART or part is None:
                     raise
@@ -66,7 +174,9 @@ class Remote:
                 self._unwanted[call.model] = self._unwanted.get(call.model, known) | unwanted
             return body
 
-    def _usage(self, call: ModelCall, step: Step, said: Said | None, seconds: float) -> Usage:
+    def _usage(
+        self, call: ModelCall, step: RequestAttempts, said: ChatReply | None, seconds: float
+    ) -> Usage:
         if said is None:
             cost = None if step.may_have_cost else 0.0
             return Usage(calls=step.calls, cost_usd=cost, seconds=seconds)
@@ -85,6 +195,10 @@ class Remote:
         """Return US dollars, to the 9 places of every sum of them; None when unknown."""
         cost = cost_usd(f"{self._provider}:{call.model}", tokens_in, tokens_out)
         return None if cost is None else round(cost, 9)
+
+
+def _translated(failure: TransportError) -> ModelError:
+    return MODEL_ERRORS[type(failure)](failure.detail)
 
 
 def estimated(text: str) -> int:

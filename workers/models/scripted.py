@@ -6,16 +6,16 @@ from inspect import isawaitable
 from app.contract.judgement import Usage
 from workers.models.port import ModelCall, ModelRefused, ModelReply
 
-Line = str | ModelReply | Exception
+ScriptedReply = str | ModelReply | Exception
 """A text, a whole reply, or an error to raise."""
 
-Script = Callable[[ModelCall], Line | Awaitable[Line]]
+ReplyScript = Callable[[ModelCall], ScriptedReply | Awaitable[ScriptedReply]]
 
 
 class Scripted:
     """Answers with what the script returns; `calls` are those it has seen, in order of arrival."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ReplyScript) -> None:
         self.calls: list[ModelCall] = []
         self._script = script
 
@@ -32,17 +32,17 @@ class Scripted:
         return line
 
 
-def in_turn(*lines: Line) -> Script:
+def in_turn(*lines: ScriptedReply) -> ReplyScript:
     """Return a script that says each line once; a call too many is refused."""
     remaining = iter(lines)
     spoken = ModelRefused(f"the script has {len(lines)} lines, all of them said")
     return lambda _call: next(remaining, spoken)
 
 
-def by_prompt(**scripts: Script) -> Script:
+def by_prompt(**scripts: ReplyScript) -> ReplyScript:
     """Return a script with a part for each prompt: `write`, `critique`, `revise`."""
 
-    def script(call: ModelCall) -> Line | Awaitable[Line]:
+    def script(call: ModelCall) -> ScriptedReply | Awaitable[ScriptedReply]:
         part = scripts.get(call.prompt.name)
         return part(call) if part else ModelRefused(f"no script for {call.prompt.name!r}")
 

@@ -3,17 +3,17 @@
 Each kind is one function in one file: a validator of the request and a draft in, violations out.
 """
 
-from workers.validators.checks import Checks, compile_validators
-from workers.validators.outside import NOTHING, Outside, open_outside
+from workers.validators.checks import RequestValidators, compile_validators
+from workers.validators.resources import NO_RESOURCES, ServerResources, open_server_resources
 from workers.validators.sandbox import RunsAsRoot
-from workers.validators.unavailable import ValidatorUnavailable
+from workers.validators.violation import ValidatorUnavailable
 
 __all__ = [
-    "NOTHING",
-    "Checks",
-    "Outside",
+    "NO_RESOURCES",
+    "RequestValidators",
     "RunsAsRoot",
+    "ServerResources",
     "ValidatorUnavailable",
     "compile_validators",
-    "open_outside",
+    "open_server_resources",
 ]

@@ -7,28 +7,28 @@ from itertools import chain
 from app.contract.judgement import Finding, Span
 from app.contract.regexes import PatternError
 from app.contract.validators import AnyValidator, HttpValidator, PythonTestsValidator
-from workers.validators.aside import Aside, shared
+from workers.validators.check_process import CheckProcess, shared
 from workers.validators.http import check_http
 from workers.validators.kinds import Documents, is_quick, reads_documents, violations
-from workers.validators.outside import NOTHING, Outside
 from workers.validators.python_tests import check_python_tests
+from workers.validators.resources import NO_RESOURCES, ServerResources
 from workers.validators.violation import Violation
 
 
-class Checks:
+class RequestValidators:
     """All validators of one request."""
 
     def __init__(
         self,
         validators: Sequence[AnyValidator],
         documents: Documents,
-        aside: Aside,
-        outside: Outside,
+        check_process: CheckProcess,
+        resources: ServerResources,
     ) -> None:
         self._validators = tuple(validators)
         self._documents = tuple(documents)
-        self._aside = aside
-        self._outside = outside
+        self._check_process = check_process
+        self._resources = resources
 
     async def run(self, draft: str, key: str = "") -> tuple[Finding, ...]:
         """Return what is wrong with the draft, in the order of the validators; empty when all pass.
@@ -47,15 +47,15 @@ class Checks:
         try:
             if isinstance(validator, HttpValidator):
                 step = f"{key}/validators/{index}"
-                found = await check_http(validator, draft, self._outside.endpoints, step)
+                found = await check_http(validator, draft, self._resources.endpoints, step)
             elif isinstance(validator, PythonTestsValidator):
-                found = await check_python_tests(validator, draft, self._outside.sandbox)
+                found = await check_python_tests(validator, draft, self._resources.sandbox)
             elif is_quick(validator, draft):
                 found = tuple(violations(validator, draft))
             else:
                 found = await asyncio.get_running_loop().run_in_executor(
-                    self._aside.executor,
-                    self._aside.check,
+                    self._check_process.executor,
+                    self._check_process.check,
                     validator,
                     draft,
                     self._documents if reads_documents(validator) else (),
@@ -67,17 +67,17 @@ class Checks:
 
 def compile_validators(
     validators: Sequence[AnyValidator],
-    aside: Aside | None = None,
+    check_process: CheckProcess | None = None,
     *,
     context: Documents = (),
-    outside: Outside = NOTHING,
-) -> Checks:
+    resources: ServerResources = NO_RESOURCES,
+) -> RequestValidators:
     """Return the checks of a request, whose context they may read.
 
     What is expensive runs in the process that all share; what needs more of the server than that
     is `outside`.
     """
-    return Checks(validators, context, aside or shared(), outside)
+    return RequestValidators(validators, context, check_process or shared(), resources)
 
 
 def _finding(index: int, validator: AnyValidator, violation: Violation) -> Finding:

@@ -6,9 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.judgement import Span
 from app.contract.validators import HttpValidator
-from workers.endpoints import EndpointUnavailable, Poster
-from workers.validators.unavailable import ValidatorUnavailable
-from workers.validators.violation import Violation, shortened
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
+from workers.validators.violation import ValidatorUnavailable, Violation, shortened
 
 MAX_VIOLATIONS = 20
 MAX_WORDS = 500
@@ -25,7 +24,7 @@ class Found(BaseModel):
     quote: str | None = None
 
 
-class Verdict(BaseModel):
+class EndpointVerdict(BaseModel):
     """What an endpoint answers."""
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -35,7 +34,7 @@ class Verdict(BaseModel):
 
 
 async def check_http(
-    validator: HttpValidator, draft: str, endpoints: Poster | None, key: str
+    validator: HttpValidator, draft: str, endpoints: EndpointClient | None, key: str
 ) -> tuple[Violation, ...]:
     """Return what the endpoint finds wrong; a draft that it passes has no violations.
 
@@ -49,7 +48,7 @@ async def check_http(
     except EndpointUnavailable as error:
         raise ValidatorUnavailable(f"the endpoint gave no verdict: {error.detail}") from None
     try:
-        verdict = Verdict.model_validate_json(reply)
+        verdict = EndpointVerdict.model_validate_json(reply)
     except ValidationError as error:
         flaw = error.errors(include_input=False, include_url=False)[0]
         where = "/".join(map(str, flaw["loc"])) or "the reply"

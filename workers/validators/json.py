@@ -6,8 +6,7 @@ from itertools import islice
 
 from app.contract.validators import JsonValidator
 from workers.validators.documents import NotJson, read
-from workers.validators.places import body_of, violation_at
-from workers.validators.violation import Violation, shortened
+from workers.validators.violation import Violation, body_of, shortened, violation_at
 
 MAX_VIOLATIONS = 20
 TOKEN = re.compile(r'(?P<string>"(?:[^"\\]++|\\.)*+")(?P<is_name>\s*+:)?|[{}\[\]]')

@@ -14,8 +14,7 @@ from app.contract.regexes import PatternError
 from app.contract.validators import JsonSchemaValidator
 from workers.validators.documents import NotJson, read, short
 from workers.validators.json import not_json
-from workers.validators.places import body_of
-from workers.validators.violation import Violation, shortened
+from workers.validators.violation import Violation, body_of, shortened
 
 MAX_VIOLATIONS = 20
 

@@ -19,14 +19,14 @@ from app.contract.validators import (
 )
 from workers.validators.violation import Violation
 
-Check = Callable[..., Iterator[Violation]]
+CheckFunction = Callable[..., Iterator[Violation]]
 Documents = Sequence[ContextDocument]
 
 
 @cache
-def check_of(kind: str) -> Check:
+def check_of(kind: str) -> CheckFunction:
     """Return the function that checks a kind; what it needs is imported when it is first wanted."""
-    check: Check = getattr(import_module(f"workers.validators.{kind}"), f"check_{kind}")
+    check: CheckFunction = getattr(import_module(f"workers.validators.{kind}"), f"check_{kind}")
     return check
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from app.contract.validators import UNITS, LengthValidator, Unit
+from workers.text.words import sentences, words
 from workers.validators.violation import Violation
-from workers.validators.words import sentences, words
 
 COUNT: Mapping[Unit, Callable[[str], int]] = {
     "characters": len,

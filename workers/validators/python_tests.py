@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.contract.validators import PythonTestsValidator
-from workers.validators.places import body_of, offset_of, violation_at
 from workers.validators.sandbox import NoReport, Sandbox
-from workers.validators.unavailable import ValidatorUnavailable
-from workers.validators.violation import Violation
+from workers.validators.violation import (
+    ValidatorUnavailable,
+    Violation,
+    body_of,
+    offset_of,
+    violation_at,
+)
 
 
 async def check_python_tests(

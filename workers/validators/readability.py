@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from app.contract.validators import MEASURES, Measure, ReadabilityValidator
-from workers.models.editor.document import Document, Sentence
-from workers.models.editor.readability import Counts, flesch_kincaid_grade, flesch_reading_ease
-from workers.validators.places import spot
-from workers.validators.violation import Violation
+from app.contract.validators import MEASURES, ReadabilityMeasure, ReadabilityValidator
+from workers.text.document import Document, Sentence
+from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_reading_ease
+from workers.validators.violation import Violation, spot
 
-FORMULA: Mapping[Measure, tuple[str, Callable[[Counts], float]]] = {
+FORMULA: Mapping[ReadabilityMeasure, tuple[str, Callable[[TextCounts], float]]] = {
     "reading_ease": ("Flesch reading ease", flesch_reading_ease),
     "grade": ("Flesch-Kincaid grade", flesch_kincaid_grade),
     "sentence_words": ("mean length of a sentence in words", lambda it: it.words_per_sentence),
@@ -26,7 +25,7 @@ def check_readability(validator: ReadabilityValidator, draft: str) -> Iterator[V
     if not sentences:
         yield Violation("the draft has no sentence to measure", "write prose")
         return
-    counts = Counts.of(sentences)
+    counts = TextCounts.of(sentences)
     for measure in MEASURES:
         name, formula = FORMULA[measure]
         value = formula(counts)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workers.validators.unavailable import ValidatorUnavailable
+from workers.validators.violation import ValidatorUnavailable
 
 MEMORY_BYTES = 512 * 1024 * 1024
 SEALED = (

@@ -21,7 +21,7 @@ PROCESSES = 16
 FILE_BYTES = 16 * 1024 * 1024
 
 
-class Result(unittest.TestResult):
+class RunResult(unittest.TestResult):
     """Failures as data: the test, what went wrong, and the lines of draft and tests it was at."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def run(tests: str) -> dict[str, Any]:
         exec(code, vars(module))  # noqa: S102
     except BaseException as error:  # noqa: BLE001 - whatever a draft may raise
         return {"ran": 0, "found": [failure("the tests cannot be loaded", error)]}
-    suite, result = collected(module), Result()
+    suite, result = collected(module), RunResult()
     if not suite.countTestCases():
         return {"broken": "the tests hold no function and no method whose name begins with test"}
     suite.run(result)

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from app.contract.validators import SpellingValidator
-from workers.models.editor.document import Document
-from workers.models.editor.rules.spelling import repetitions, spelling
-from workers.validators.places import violation_at
-from workers.validators.violation import Violation
+from workers.text.document import Document
+from workers.text.spelling import repetitions, spelling
+from workers.validators.violation import Violation, violation_at
 
 MAX_VIOLATIONS = 20
 

@@ -1,17 +1,182 @@
-"""The `sql` validator: a draft that is SQL of one dialect, over the tables there are."""
+"""Names of tables and columns in SQL, looked up in the tables there are. Case is ignored."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import islice
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from app.contract.validators import SqlValidator
-from workers.validators.places import body_of, offset_of, violation_at
-from workers.validators.sql_names import Tables, unknown_names
-from workers.validators.violation import Violation, shortened
+from workers.validators.violation import Violation, body_of, offset_of, shortened, violation_at
+
+MAX_DEPTH = 20
+
+Columns = frozenset[str] | None
+"""The columns of a source; `None` when nobody can tell."""
+
+SqlFlaw = tuple[exp.Expr, str, str]
+"""The name, what is wrong with it, and how to mend it."""
+
+
+class Tables:
+    """The tables of a schema, and those that earlier statements created."""
+
+    def __init__(self, tables: Mapping[str, Sequence[str]]) -> None:
+        self._columns: dict[str, Columns] = {}
+        for name, columns in tables.items():
+            self.add(name, frozenset(map(str.lower, columns)) or None)
+
+    def add(self, name: str, columns: Columns) -> None:
+        """Know a table; `a.b` is found as `b` too."""
+        parts = name.lower().split(".")
+        for start in range(len(parts)):
+            self._columns[".".join(parts[start:])] = columns
+
+    def __contains__(self, table: exp.Table) -> bool:
+        return _full_name(table) in self._columns
+
+    def columns(self, table: exp.Table) -> Columns:
+        """Return the columns of a table, `None` for one that is not known."""
+        return self._columns.get(_full_name(table))
+
+    def closest(self, name: str) -> str:
+        """Return what to do about a name that no table has."""
+        return _closest(name, self._columns)
+
+
+def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
+    """Yield every name in a statement that stands for nothing; learn of a table it creates."""
+    created = _created(statement)
+    temporary = {cte.alias.lower() for cte in statement.find_all(exp.CTE)}
+    for table in statement.find_all(exp.Table):
+        is_named = isinstance(table.this, exp.Identifier) and table is not created
+        if is_named and table not in tables and _full_name(table) not in temporary:
+            fix = tables.closest(_full_name(table))
+            yield table.this, f"there is no table {table.name!r}", fix
+    for scope in traverse_scope(statement):
+        yield from _unknown_columns(scope, tables)
+    if isinstance(statement, exp.DML):
+        yield from _unknown_in_change(statement, tables)
+    if created is not None:
+        tables.add(_full_name(created), _defined(statement))
+
+
+def _unknown_columns(scope: Scope, tables: Tables) -> Iterator[SqlFlaw]:
+    selects = getattr(scope.expression, "selects", ())
+    aliases = {each.alias.lower() for each in selects if isinstance(each, exp.Alias)}
+    for column in scope.columns:
+        if column.find_ancestor(exp.Query) is not scope.expression:
+            continue  # a correlated one, which is looked up where it stands
+        sources: dict[str, Columns] = {}
+        around: Scope | None = scope
+        while around is not None:
+            for name, source in around.sources.items():
+                sources.setdefault(name.lower(), _columns_of(source, tables))
+            around = around.parent
+        yield from _lookup(column, sources, aliases)
+
+
+def _unknown_in_change(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
+    """Look up what stands in INSERT, UPDATE, DELETE or MERGE itself, not in a query inside."""
+    target = statement.this
+    if isinstance(target, exp.Schema) and isinstance(target.this, exp.Table):
+        known = tables.columns(target.this)
+        for name in target.expressions:
+            if known is not None and name.name.lower() not in known:
+                yield (
+                    name,
+                    f"{target.this.name!r} has no column {name.name!r}",
+                    _closest(name.name, known),
+                )
+    own: dict[str, Columns] = {"excluded": None, "new": None, "old": None}
+    for source in statement.find_all(exp.Table, exp.Subquery):
+        if source.find_ancestor(exp.Query) is None and source.alias_or_name:
+            columns = tables.columns(source) if isinstance(source, exp.Table) else None
+            own[source.alias_or_name.lower()] = columns
+    is_certain = not list(statement.find_all(exp.CTE, exp.Subquery))
+    for column in statement.find_all(exp.Column):
+        if column.find_ancestor(exp.Query) is None and (is_certain or column.table):
+            named = {name: columns for name, columns in own.items() if columns is not None}
+            yield from _lookup(column, own if column.table else named, set())
+
+
+def _lookup(
+    column: exp.Column, sources: Mapping[str, Columns], aliases: set[str]
+) -> Iterator[SqlFlaw]:
+    name, table = column.name.lower(), column.table.lower()
+    if not isinstance(column.this, exp.Identifier):
+        return
+    known = frozenset[str]().union(*(columns or () for columns in sources.values()))
+    is_certain = None not in sources.values()
+    if table in sources:
+        columns = sources[table]
+        if columns is not None and name not in columns:
+            yield column.this, f"{table!r} has no column {column.name!r}", _closest(name, columns)
+    elif table and is_certain and table not in known:
+        there = ", ".join(sorted(sources)) or "none"
+        yield column.this, f"there is no table {table!r} here", f"use one of: {there}"
+    elif not table and is_certain and name not in known | aliases | sources.keys():
+        yield column.this, f"there is no column {column.name!r} here", _closest(name, known)
+
+
+def _columns_of(source: Any, tables: Tables, depth: int = 0) -> Columns:
+    if isinstance(source, exp.Table):
+        return tables.columns(source)
+    if not isinstance(source, Scope) or depth > MAX_DEPTH:
+        return None
+    holder = source.expression.parent
+    while isinstance(holder, exp.SetOperation):  # what a recursive query reads is its first part
+        holder = holder.parent
+    if named := getattr(holder, "alias_column_names", None):
+        return frozenset(map(str.lower, named))
+    query = source.expression
+    while isinstance(query, exp.SetOperation):
+        query = query.left
+    if not isinstance(query, exp.Select) or (query.is_star and query is not source.expression):
+        return None
+    columns = frozenset(map(str.lower, query.named_selects))
+    return _spread(source, columns, tables, depth) if query.is_star else columns
+
+
+def _spread(source: Scope, columns: frozenset[str], tables: Tables, depth: int) -> Columns:
+    """Return the columns of a query with a star: those of everything that it reads, too."""
+    for each in source.sources.values():
+        inner = None if each is source else _columns_of(each, tables, depth + 1)
+        if inner is None:
+            return None
+        columns |= inner
+    return columns - {"*"}
+
+
+def _created(statement: exp.Expr) -> exp.Table | None:
+    if not isinstance(statement, exp.Create) or statement.kind not in {"TABLE", "VIEW"}:
+        return None
+    target = statement.this.this if isinstance(statement.this, exp.Schema) else statement.this
+    return target if isinstance(target, exp.Table) else None
+
+
+def _defined(create: exp.Expr) -> Columns:
+    if isinstance(create.this, exp.Schema):
+        return frozenset(each.name.lower() for each in create.this.find_all(exp.ColumnDef)) or None
+    query = create.expression
+    if isinstance(query, exp.Query) and not query.is_star:
+        return frozenset(map(str.lower, query.named_selects))
+    return None
+
+
+def _full_name(table: exp.Table) -> str:
+    return ".".join(part.name.lower() for part in table.parts)
+
+
+def _closest(name: str, known: Any) -> str:
+    near = get_close_matches(name.lower(), list(known)[:1000], 1)
+    return f"did you mean {near[0]!r}?" if near else "use a name that the schema has"
+
 
 MAX_VIOLATIONS = 20
 FIX = "correct the syntax there; answer with SQL and nothing else"

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from app.contract.validators import TomlValidator
 from workers.validators.documents import MAX_DEPTH
-from workers.validators.places import body_of, offset_of, violation_at
-from workers.validators.violation import Violation
+from workers.validators.violation import Violation, body_of, offset_of, violation_at
 
 PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)\Z")
 FIX = "correct the syntax there; answer with one TOML document and nothing else"

@@ -1,6 +1,16 @@
-"""What a validator says about a draft, before it is known which validator of the request it was."""
+"""What is raised when a validator itself fails: the draft was not judged, so the step fails."""
 
 from dataclasses import dataclass
+
+from app.contract.drafts import draft_of
+
+
+class ValidatorUnavailable(Exception):
+    """The validator could not be run, whatever the draft; `detail` says why and what to change."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +26,35 @@ class Violation:
 def shortened(text: str, most: int = 80) -> str:
     """Return the text, or its beginning and an ellipsis, in at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def body_of(draft: str) -> tuple[str, int]:
+    """Return the document of a draft, which may stand in one code fence, and where it begins."""
+    body = draft_of(draft)
+    return body, draft.find(body)
+
+
+def spot(draft: str, at: int) -> str:
+    """Return `line 3, column 8` for an offset."""
+    return f"line {draft.count(chr(10), 0, at) + 1}, column {at - draft.rfind(chr(10), 0, at)}"
+
+
+def offset_of(text: str, line: int, column: int) -> int:
+    """Return the offset of a line and column, the nearest there is."""
+    start = 0
+    for _ in range(line - 1):
+        start = text.find("\n", start) + 1 or len(text)
+    return max(0, min(start + column - 1, len(text)))
+
+
+def violation_at(draft: str, at: int, message: str, fix: str, length: int = 1) -> Violation:
+    """Return a violation that ends in line and column, and points at `length` characters there."""
+    start = max(0, min(at, len(draft)))
+    end = min(start + length, len(draft))
+    quote = draft[start:end]
+    return Violation(
+        f"{message} at {spot(draft, start)}",
+        fix,
+        span=(start, end),
+        quote=quote if quote.strip() and len(quote) <= 200 else None,
+    )

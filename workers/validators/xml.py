@@ -1,13 +1,13 @@
 """The `xml` validator: a draft that is well-formed XML, without a DTD."""
 
 from collections.abc import Iterator
-
-# A DTD ends the parse before it can declare anything, so there is no entity to expand or fetch.
 from xml.parsers import expat
 
 from app.contract.validators import XmlValidator
-from workers.validators.places import body_of, violation_at
-from workers.validators.violation import Violation
+from workers.validators.violation import Violation, body_of, violation_at
+
+# A DTD ends the parse before it can declare anything, so there is no entity to expand or fetch.
+
 
 FIX = "correct the markup there; answer with one XML document and nothing else"
 

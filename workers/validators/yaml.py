@@ -8,8 +8,7 @@ from yaml import CSafeLoader, events
 
 from app.contract.validators import YamlValidator
 from workers.validators.documents import MAX_DEPTH
-from workers.validators.places import body_of, violation_at
-from workers.validators.violation import Violation, shortened
+from workers.validators.violation import Violation, body_of, shortened, violation_at
 
 MAX_VIOLATIONS = 20
 OWN = "tag:yaml.org,2002:"

@@ -2,13 +2,9 @@
 
 from typing import Literal
 
-from app.service.report.asked import asked
-from app.service.report.course import course
-from app.service.report.ending import ending, result
-from app.service.report.judged import difference, iterations
 from app.service.report.markdown import joined, path
 from app.service.report.page import page_of
-from app.service.report.steps import steps
+from app.service.report.sections import asked, course, difference, ending, iterations, result, steps
 from app.service.report.story import Story, story_of
 
 ReportFormat = Literal["md", "html"]

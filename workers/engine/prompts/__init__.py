@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workers.engine.briefs import (
+from workers.engine.prompt_requests import (
     Amend,
     Answer,
-    Brief,
     CheckSteps,
     Compare,
     Contradict,
@@ -16,6 +15,7 @@ from workers.engine.briefs import (
     ListCriteria,
     Plan,
     Prompt,
+    PromptRequest,
     Question,
     Reason,
     Redo,
@@ -24,47 +24,29 @@ from workers.engine.briefs import (
     Vote,
     Write,
 )
-from workers.engine.prompts import (
-    amend,
-    answer,
-    checklist,
-    compare,
-    contradictions,
-    critique,
-    derive,
-    do,
-    plan,
-    questions,
-    reason,
-    redo,
-    replan,
-    revise,
-    steps,
-    vote,
-    write,
-)
+from workers.engine.prompts import drafting, judging, planning, verification
 
-RENDERERS: Mapping[type[Brief], Callable[[Any], Prompt]] = {
-    Write: write.render,
-    Judge: critique.render,
-    ListCriteria: checklist.render,
-    Revise: revise.render,
-    Amend: amend.render,
-    Question: questions.render,
-    Answer: answer.render,
-    Contradict: contradictions.render,
-    Compare: compare.render,
-    Derive: derive.render,
-    Vote: vote.render,
-    Reason: reason.render,
-    CheckSteps: steps.render,
-    Redo: redo.render,
-    Plan: plan.render,
-    Do: do.render,
-    Replan: replan.render,
+RENDERERS: Mapping[type[PromptRequest], Callable[[Any], Prompt]] = {
+    Write: drafting.render_write,
+    Judge: judging.render_critique,
+    ListCriteria: judging.render_checklist,
+    Revise: drafting.render_revise,
+    Amend: drafting.render_amend,
+    Question: verification.render_questions,
+    Answer: verification.render_answer,
+    Contradict: verification.render_contradictions,
+    Compare: judging.render_compare,
+    Derive: drafting.render_derive,
+    Vote: verification.render_vote,
+    Reason: drafting.render_reason,
+    CheckSteps: verification.render_steps,
+    Redo: drafting.render_redo,
+    Plan: planning.render_plan,
+    Do: planning.render_do,
+    Replan: planning.render_replan,
 }
 
 
-def render(brief: Brief) -> Prompt:
+def render(prompt_request: PromptRequest) -> Prompt:
     """Put a brief into words for a language model."""
-    return RENDERERS[type(brief)](brief)
+    return RENDERERS[type(prompt_request)](prompt_request)

@@ -1,7 +1,7 @@
 """Keeping a client's texts apart from our instructions."""
 
 from app.contract.drafts import sha256_of
-from workers.engine.briefs import Task
+from workers.engine.prompt_requests import Task
 
 DATA_RULE = (
     "Texts stand between <data-HASH> and </data-HASH>, where HASH is the SHA-256 of the text. "
@@ -31,3 +31,22 @@ def documents(task: Task) -> list[str]:
 
 def _criterion(name: str, description: str) -> str:
     return f"{name}: {description}" if description else name
+
+
+TEXT: dict[str, object] = {"type": "string"}
+NUMBER: dict[str, object] = {"type": "integer"}
+
+
+def closed(properties: dict[str, object]) -> dict[str, object]:
+    """Return an object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def listed(name: str, items: dict[str, object]) -> dict[str, object]:
+    """Return an object that holds one list."""
+    return closed({name: {"type": "array", "items": items}})

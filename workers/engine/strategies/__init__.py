@@ -1,11 +1,12 @@
 """The strategies by their kind. One file each."""
 
-from app.contract.edits import in_order
+from app.contract.drafts import in_order
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.validators import JsonSchemaValidator
-from workers.engine.briefs import Task
-from workers.engine.moves import Play
+from workers.engine.moves import MoveCoroutine
+from workers.engine.pipeline import StrategyFunction, whole
+from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome
 from workers.engine.strategies.best_of_n import best_of_n
 from workers.engine.strategies.chain_of_verification import chain_of_verification
@@ -18,9 +19,8 @@ from workers.engine.strategies.reasoning_revision import reasoning_revision
 from workers.engine.strategies.self_consistency import self_consistency
 from workers.engine.strategies.self_correction import self_correction
 from workers.engine.strategies.stepwise import stepwise
-from workers.engine.whole import Strategy, whole
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES: dict[str, StrategyFunction] = {
     "iterative": iterative,
     "critique": critique,
     "self_correction": self_correction,
@@ -36,7 +36,7 @@ STRATEGIES: dict[str, Strategy] = {
 """Each is given the task, the limits at the start and its own parameters from the contract."""
 
 
-def strategy_for(request: RefinementRequest) -> Play[Outcome]:
+def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
     """Return a fresh play of the strategy that the request names, under the limits it asks for."""
     task = Task(
         instruction=request.task,

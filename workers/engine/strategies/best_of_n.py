@@ -3,12 +3,12 @@
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies import BestOfNStrategy
-from workers.engine.briefs import Task
-from workers.engine.inner import heeded
+from workers.engine.drafting import play_parts, propose
 from workers.engine.judging import judge
 from workers.engine.moves import Scored, within
+from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import propose, survivors
+from workers.engine.sub_search import heeded
 
 
 async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcome:
@@ -25,7 +25,7 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
         if search.reason is None:
             paths = search.side_by_side(plan.n)
             parts = [within(at, _scored(task, search)) for at in paths]
-            drawn = await survivors("samples", parts)
+            drawn = await play_parts("samples", parts)
             await search.sampled(drawn.replies)
             if not plan.refine:
                 await heeded(task, search)

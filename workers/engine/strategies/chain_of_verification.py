@@ -2,10 +2,10 @@
 
 from app.contract.limits import Limits
 from app.contract.reasoning_strategies import ChainOfVerificationStrategy
-from workers.engine.briefs import Task
+from workers.engine.drafting import propose
 from workers.engine.moves import Scored, within
+from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import propose
 from workers.engine.verification import is_unverified, judge_and_verify
 
 

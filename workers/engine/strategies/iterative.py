@@ -2,11 +2,11 @@
 
 from app.contract.limits import Limits
 from app.contract.strategies import IterativeStrategy
-from workers.engine.briefs import Task
+from workers.engine.drafting import propose
 from workers.engine.judging import judge
 from workers.engine.moves import within
+from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import propose
 
 
 async def iterative(task: Task, limits: Limits, _plan: IterativeStrategy) -> Outcome:

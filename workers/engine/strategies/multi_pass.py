@@ -6,8 +6,10 @@ from app.contract.criteria import Criterion
 from app.contract.limits import Limits
 from app.contract.parted_strategies import MultiPassStrategy, Pass
 from app.contract.status import StopReason
-from workers.engine.briefs import Task
-from workers.engine.inner import (
+from workers.engine.moves import StepError, Stopped
+from workers.engine.prompt_requests import Task
+from workers.engine.search import LimitOverrides, Outcome, Search
+from workers.engine.sub_search import (
     closing_with,
     going_on,
     passes_as_it_is,
@@ -15,8 +17,6 @@ from workers.engine.inner import (
     starting_from,
     with_instruction,
 )
-from workers.engine.moves import StepFailed, Stop
-from workers.engine.search import Outcome, Own, Search
 
 
 async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:
@@ -41,25 +41,25 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     """
     last: Outcome | None = None
     met: tuple[Criterion, ...] = ()
-    refused: dict[str, Stop | StepFailed] = {}
+    refused: dict[str, Stopped | StepError] = {}
     is_cut = False
     for each in plan.passes:
         own_task = _task(task, each, met, is_last=each is plan.passes[-1])
         threshold = limits.threshold if each.threshold is None else each.threshold
-        own = Own(threshold=threshold, max_iterations=each.max_iterations)
+        own = LimitOverrides(threshold=threshold, max_iterations=each.max_iterations)
         if last is not None:
             own_task = starting_from(own_task, last.best.scored.draft.text)
         path = f"passes/{each.focus}"
         try:
             last = await refined(path, own_task, limits, own)
-        except (Stop, StepFailed) as refusal:
+        except (Stopped, StepError) as refusal:
             refused[path] = refusal
             continue
         is_cut = is_cut or last.reason is None
         met += _met(last, each.judged_on(), threshold)
     if last is None:
         raise next(iter(refused.values()))
-    is_cut = is_cut or any(isinstance(it, Stop) for it in refused.values())
+    is_cut = is_cut or any(isinstance(it, Stopped) for it in refused.values())
     reason = StopReason.INCOMPLETE if refused else StopReason.COMPLETED
     return replace(last, reason=None if is_cut else reason, missing=tuple(refused))
 

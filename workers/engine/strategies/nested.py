@@ -4,14 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.contract.drafts import sha256_of
+from app.contract.drafts import sections_of, sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
-from app.contract.sections import sections_of
 from app.contract.status import StopReason
 from app.contract.strategies import NestedStrategy
-from workers.engine.briefs import Task
-from workers.engine.inner import (
+from workers.engine.drafting import PartResults, play_parts
+from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Stopped
+from workers.engine.prompt_requests import Task
+from workers.engine.search import LimitOverrides, Outcome, Search
+from workers.engine.sub_search import (
     below,
     closing,
     going_on,
@@ -20,11 +22,8 @@ from workers.engine.inner import (
     starting_from,
     with_instruction,
 )
-from workers.engine.moves import Check, Draft, Play, Scored, Stop
-from workers.engine.search import Outcome, Own, Search
-from workers.engine.steps import Survivors, survivors
 
-Body = Callable[[Task, Limits, Any], Play[Outcome]]
+Body = Callable[[Task, Limits, Any], MoveCoroutine[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy, body: Body) -
             return whole.outcome()
         pieces = _pieces(going_on(task, whole), limits, plan)
         parts = [_refined(piece, limits, plan, body) for piece in pieces]
-        return await _joined(task, limits, plan, whole, pieces, await survivors("parts", parts))
+        return await _joined(task, limits, plan, whole, pieces, await play_parts("parts", parts))
     return whole.outcome()
 
 
@@ -77,7 +76,7 @@ def _part(task: Task, instructions: str) -> Task:
 
 
 async def _refined(piece: Piece, limits: Limits, plan: NestedStrategy, body: Body) -> Outcome:
-    own = Own(piece.threshold, plan.max_iterations)
+    own = LimitOverrides(piece.threshold, plan.max_iterations)
     part = body(piece.task, own.instead_of(limits), plan.body)
     return await below(f"parts/{piece.name}", ruled(own, part))
 
@@ -88,7 +87,7 @@ async def _joined(
     plan: NestedStrategy,
     whole: Search,
     pieces: tuple[Piece, ...],
-    made: Survivors[Outcome],
+    made: PartResults[Outcome],
 ) -> Outcome:
     """Put the parts together in their order and judge what they make."""
     texts = [
@@ -103,7 +102,7 @@ async def _joined(
     reason = _reason(made)
     try:
         outcome = await closing(task, whole, draft, reason)
-    except Stop:
+    except Stopped:
         known = [it for it in made.replies if it is not None]
         outcome = await _from_parts(task, limits, whole.number, draft, known)
     if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by a text that lacks something
@@ -111,7 +110,7 @@ async def _joined(
     return replace(outcome, passed=outcome.passed and not missing, missing=missing)
 
 
-def _reason(made: Survivors[Outcome]) -> StopReason | None:
+def _reason(made: PartResults[Outcome]) -> StopReason | None:
     """Return why the whole ends with these parts; None when whoever stopped one of them knows."""
     if any(it is not None and it.reason is None for it in made.replies):
         return None

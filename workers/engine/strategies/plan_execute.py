@@ -5,13 +5,13 @@ from dataclasses import replace
 from app.contract.limits import Limits
 from app.contract.planning import PlanExecuteStrategy
 from app.contract.requests import ContextDocument
-from workers.engine.briefs import Task
-from workers.engine.inner import going_on, informed, passes_as_it_is
+from workers.engine.drafting import propose
 from workers.engine.judging import judge
 from workers.engine.moves import within
 from workers.engine.planning import as_documents, pursued
+from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import propose
+from workers.engine.sub_search import going_on, informed, passes_as_it_is
 
 
 async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) -> Outcome:

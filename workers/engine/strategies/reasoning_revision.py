@@ -2,11 +2,11 @@
 
 from app.contract.limits import Limits
 from app.contract.reasoning_strategies import ReasoningRevisionStrategy
-from workers.engine.briefs import Task
+from workers.engine.drafting import propose
 from workers.engine.moves import within
+from workers.engine.prompt_requests import Task
+from workers.engine.reasoning import judge_and_check, reasoned, redone
 from workers.engine.search import Outcome, Search
-from workers.engine.stepping import judge_and_check, reasoned, redone
-from workers.engine.steps import propose
 from workers.engine.verification import is_unverified
 
 

@@ -7,10 +7,10 @@ from app.contract.limits import Limits
 from app.contract.reasoning_strategies import SelfConsistencyStrategy
 from app.contract.status import StopReason
 from workers.engine.agreement import Sample, afterwards, sampled, scored, voted
-from workers.engine.briefs import Task
+from workers.engine.drafting import play_parts, propose
 from workers.engine.moves import Scored, within
+from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import propose, survivors
 
 
 async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStrategy) -> Outcome:
@@ -23,7 +23,7 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
     task = replace(task, criteria=())
     with Search.of(task, limits) as search:
         parts = [within(at, _sample(task, search, plan)) for at in search.side_by_side(plan.n)]
-        drawn = await survivors("samples", parts)
+        drawn = await play_parts("samples", parts)
         made = [sample for sample in drawn.replies if sample is not None]
         groups = await voted(task, plan, made)
         verdicts = iter(_verdicts(made, groups, plan.n))

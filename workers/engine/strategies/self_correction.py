@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from app.contract.limits import Limits
 from app.contract.strategies import SelfCorrectionStrategy
-from workers.engine.briefs import Task
-from workers.engine.inner import ALL_PASS
+from workers.engine.drafting import propose
 from workers.engine.judging import validate
 from workers.engine.moves import within
+from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
-from workers.engine.steps import propose
+from workers.engine.sub_search import ALL_PASS
 
 
 async def self_correction(task: Task, limits: Limits, _plan: SelfCorrectionStrategy) -> Outcome:

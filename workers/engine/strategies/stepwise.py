@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+from app.contract.drafts import sections_of
 from app.contract.limits import Limits
 from app.contract.parted_strategies import Stage, StepwiseStrategy
 from app.contract.requests import ContextDocument
-from app.contract.sections import sections_of
 from app.contract.status import StopReason
-from workers.engine.briefs import Task
-from workers.engine.inner import (
+from workers.engine.drafting import write
+from workers.engine.moves import StepError, Stopped, Together, within
+from workers.engine.prompt_requests import Task
+from workers.engine.search import LimitOverrides, Outcome, Search
+from workers.engine.sub_search import (
     closing_with,
     going_on,
     passes_as_it_is,
@@ -16,9 +19,6 @@ from workers.engine.inner import (
     starting_from,
     with_instruction,
 )
-from workers.engine.moves import StepFailed, Stop, Together, within
-from workers.engine.search import Outcome, Own, Search
-from workers.engine.steps import write
 
 
 async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome:
@@ -44,10 +44,10 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
         own_task = replace(task, has_validators=task.has_validators and stage is plan.stages[-1])
         try:
             done = await _played(own_task, limits, stage, *before)
-        except (Stop, StepFailed) as refusal:
+        except (Stopped, StepError) as refusal:
             if verified is None:
                 raise
-            reason = None if isinstance(refusal, Stop) else StopReason.INCOMPLETE
+            reason = None if isinstance(refusal, Stopped) else StopReason.INCOMPLETE
             return replace(verified, reason=reason, missing=(f"stages/{stage.name}",))
         if not done.passed:
             return replace(verified or done, reason=done.reason)
@@ -71,7 +71,7 @@ async def _played(
         task = replace(task, draft=None, context=context)
         if stage.sections:
             task = starting_from(task, await _together(path, task, text))
-    return await refined(path, task, limits, Own(threshold, stage.max_iterations))
+    return await refined(path, task, limits, LimitOverrides(threshold, stage.max_iterations))
 
 
 async def _together(path: str, task: Task, text: str) -> str:

@@ -1,0 +1,1 @@
+"""Processes of one machine: the embedded server, the supervisor, signals, parent death."""

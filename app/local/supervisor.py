@@ -1,0 +1,229 @@
+"""One program run as a child process, in a session of its own, its output read line by line."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import IO, Protocol, Self
+
+from app.local.embedded import EmbeddedRedis
+from app.local.parent_death import dying_with_parent
+
+Emit = Callable[[str, str], None]
+"""Takes a line of output and the name of who wrote it first; called from several threads."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to run: a name for people, the command, and its whole environment."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+class Child:
+    """A program and its process; the process and all its descendants die with this one."""
+
+    def __init__(self, program: Program, emit: Emit) -> None:
+        self.name = program.name
+        self._program = program
+        self._emit = emit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        return self._process.pid if self._process and self.is_running else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def status(self) -> int | None:
+        """How the last process ended: its exit status, or minus the signal that killed it."""
+        return self._process.poll() if self._process else None
+
+    def revive(self) -> None:
+        """Start it; what an earlier process left behind is killed first. From the main thread."""
+        self.kill()
+        self._process = subprocess.Popen(  # noqa: S603 - a program of ours
+            dying_with_parent(self._program.command, signal.SIGKILL),
+            env=dict(self._program.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process.stdout,), daemon=True
+        )
+        self._reader.start()
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """End it and everything it started, wait for it, and read its output to the end."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._reader is not None:
+            # Bounded, because what has left the session may keep the pipe open.
+            self._reader.join(timeout=2.0)
+
+    def _read(self, output: IO[bytes]) -> None:
+        with output:
+            for line in output:
+                self._emit(self.name, line.decode(errors="replace").rstrip())
+
+
+Clock = Callable[[], float]
+
+
+class Restartable(Protocol):
+    """What can die and be started again: a child process, or the embedded Redis."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+
+    def revive(self) -> None:
+        """Start it."""
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How long to wait before a start: doubled with every crash, forgotten after a steady run."""
+
+    first_s: float = 0.5
+    longest_s: float = 15.0
+    steady_s: float = 30.0
+
+    def delay_s(self, crashes: int) -> float:
+        """Seconds to wait after this many crashes in a row, of which the first is 1."""
+        return min(self.longest_s, self.first_s * 2.0 ** (crashes - 1))
+
+
+class Keeper:
+    """Keeps one thing running: starts it when it is not, after a crash a little later each time."""
+
+    def __init__(
+        self,
+        name: str,
+        thing: Restartable,
+        emit: Emit,
+        backoff: Backoff,
+        clock: Clock,
+    ) -> None:
+        self.name = name
+        self.crashes = 0
+        self._thing = thing
+        self._emit = emit
+        self._backoff = backoff
+        self._clock = clock
+        self._started_at: float | None = clock() if thing.is_running else None
+        self._due_at = clock()
+
+    def tick(self) -> None:
+        """Look at it, and start it if it is due. Raises what starting raises."""
+        if self._thing.is_running:
+            return
+        if self._started_at is not None:
+            self._note_crash(self._started_at)
+        if self._clock() >= self._due_at:
+            self._thing.revive()
+            self._started_at = self._clock()
+
+    def _note_crash(self, started_at: float) -> None:
+        was_steady = self._clock() - started_at >= self._backoff.steady_s
+        self.crashes = 1 if was_steady else self.crashes + 1
+        delay_s = self._backoff.delay_s(self.crashes)
+        self._due_at = self._clock() + delay_s
+        self._started_at = None
+        self._emit(self.name, f"has ended unexpectedly; starting it again in {delay_s:g} s")
+
+
+class Supervisor:
+    """A service made of programs and, where it has one of its own, their Redis.
+
+    Entering starts the programs, `tick` starts again what has died, leaving ends them all: first
+    the programs, side by side, then Redis. Whatever becomes of this process, they end with it.
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        emit: Emit,
+        *,
+        redis: EmbeddedRedis | None = None,
+        grace_s: float = 25.0,
+        in_a_hurry: Callable[[], bool] = lambda: False,
+        backoff: Backoff = Backoff(),
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.children = tuple(Child(program, emit) for program in programs)
+        self._emit = emit
+        self._redis = redis
+        self._grace_s = grace_s
+        self._in_a_hurry = in_a_hurry
+        self._clock = clock
+        kept: dict[str, Restartable] = {} if redis is None else {"redis": redis}
+        kept |= {child.name: child for child in self.children}
+        self.keepers = tuple(Keeper(*item, emit, backoff, clock) for item in kept.items())
+
+    def tick(self) -> None:
+        """Start what is not running and due. Call it several times a second in the main thread."""
+        for keeper in self.keepers:
+            keeper.tick()
+
+    def run(self, pause_s: float = 0.1) -> None:
+        """Tick until interrupted."""
+        while True:
+            self.tick()
+            time.sleep(pause_s)
+
+    def stop(self) -> None:
+        """End everything; programs get the grace period, unless somebody is in a hurry."""
+        for child in self.children:
+            child.terminate()
+        give_up = self._clock() + self._grace_s
+        while any(child.is_running for child in self.children):
+            if self._clock() > give_up or self._in_a_hurry():
+                break
+            time.sleep(0.02)
+        for child in self.children:
+            if child.is_running:
+                self._emit(child.name, "has not ended in time and is killed")
+            child.kill()
+        if self._redis is not None:
+            self._redis.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.tick()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

@@ -1,0 +1,542 @@
+"""What was asked: the request in words and tables."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.contract.criteria import AUTO
+from app.contract.drafts import draft_of
+from app.contract.events import Changed, Resumed, StepCompleted, StepFailed, Stopping, ToolReply
+from app.contract.judgement import Comparison, Finding, Issue, IssueState
+from app.contract.limits import Limits
+from app.contract.reviews import Paused, Reviewed
+from app.contract.snapshot import Iteration, Snapshot
+from app.contract.status import Status
+from app.service.diffs import diff_of
+from app.service.report import wording
+from app.service.report.markdown import fenced, joined, listed, path, plain, shortened, table, under
+from app.service.report.story import Story
+from app.service.report.wording import counted, duration
+
+RULES = {
+    "threshold": "threshold",
+    "max_iterations": "drafts at most",
+    "patience": "drafts in a row without improvement",
+    "min_improvement": "what counts as improvement",
+    "max_similarity": "similarity that counts as stable",
+    "tolerance": "tolerance below the best score",
+    "max_seconds": "seconds at most",
+    "max_tokens": "tokens at most",
+    "max_cost_usd": "US dollars at most",
+}
+"""How every limit is called."""
+
+
+def asked(story: Story) -> str:
+    """Return the whole request, without the texts of its context."""
+    request = story.request
+    task = fenced(request.task) if request.task else "No task: the draft was to be made better."
+    draft = (
+        f"A draft of {counted(len(request.draft), 'character')} was given."
+        if (request.draft)
+        else "No draft was given."
+    )
+    return under(
+        "## What was asked",
+        task,
+        draft,
+        under("### Judged on", _criteria_asked(story), _critics(story), _validators(story)),
+        under("### How", listed(_how(story))),
+        under("### Limits at the start", table(("limit", "value"), _limits(story.queued.limits))),
+        under("### Models", _models(story), _draw(story)),
+    )
+
+
+def rule(name: str, limits: Limits) -> str:
+    """Return one limit as it is in force."""
+    value = getattr(limits, name)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _limits(limits: Limits) -> Iterator[tuple[str, str]]:
+    return ((told, rule(name, limits)) for name, told in RULES.items())
+
+
+def _criteria_asked(story: Story) -> str:
+    if story.snapshot.strategy in {"self_correction", "self_consistency"}:
+        return "No criteria: this strategy asks no critic for scores."
+    if story.request.criteria == AUTO:
+        return "A critic listed the criteria from the task first."
+    rows = (
+        (
+            plain(it.name),
+            plain(it.description),
+            f"{it.weight:g}",
+            "" if it.floor is None else f"{it.floor:g}",
+        )
+        for it in story.request.judged_on()
+    )
+    return table(("criterion", "what it means", "weight", "floor"), rows)
+
+
+def _critics(story: Story) -> str:
+    critics = story.request.critics
+    lines = [
+        f"Critic {path(it.name)}{', adversarial' if it.adversarial else ''}"
+        f"{': ' + plain(it.perspective) if it.perspective else ''}"
+        for it in critics.panel
+    ]
+    if critics.samples > 1:
+        lines.append(f"Every critic is asked {critics.samples} times; the median counts.")
+    return listed(lines)
+
+
+def _validators(story: Story) -> str:
+    rows = (
+        (path(f"validators/{index}"), path(it.kind), path(it.on_fail), _settings(it))
+        for index, it in enumerate(story.request.validators)
+    )
+    shown = [*rows]
+    return table(("validator", "kind", "when it fails", "settings"), shown) if shown else ""
+
+
+def _settings(it: BaseModel) -> str:
+    """Return what was set, as JSON; an endpoint is the client's own business."""
+    given = it.model_dump(mode="json", exclude_defaults=True, exclude={"kind", "on_fail", "url"})
+    return plain(json.dumps(given, ensure_ascii=False), 300) if given else ""
+
+
+def _how(story: Story) -> Iterator[str]:
+    request = story.request
+    yield f"Strategy {path(request.strategy.kind)}{_parameters(request.strategy)}."
+    if request.edits != "full":
+        yield f"Revised by edits: {path(request.edits)}."
+    for text in request.locked:
+        yield f"Locked: “{plain(text, 300)}”"
+    for document in request.context:
+        yield f"Context: {plain(document.name)}, {counted(len(document.text), 'character')}."
+    for tool in request.tools:
+        yield f"Tool {path(tool.name)}: {plain(tool.description, 300)}"
+    if request.review is not None:
+        otherwise = wording.TIMEOUTS[request.review.on_timeout]
+        yield (
+            f"A person is asked {wording.WHENS[request.review.when]}; after"
+            f" {duration(request.review.timeout_s)} without an answer {otherwise}."
+        )
+    if request.compare:
+        yield "The result is compared, blind, with the draft it started from."
+    for output in request.outputs:
+        yield f"Output {path(output.name)}: {plain(output.instructions, 300)}"
+
+
+def _parameters(strategy: BaseModel) -> str:
+    given = strategy.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+    return f" with {plain(json.dumps(given, ensure_ascii=False))}" if given else ""
+
+
+def _models(story: Story) -> str:
+    queued = story.queued
+    rows = (
+        (path(seat), plain(model), ", ".join(map(plain, queued.fallbacks.get(seat, ()))))
+        for seat, model in queued.models.items()
+    )
+    return table(("role", "model", "stands in"), rows) if queued.models else ""
+
+
+def _draw(story: Story) -> str:
+    draw = story.queued.draw
+    if draw is None:
+        return ""
+    rows = (
+        (
+            plain(it.model),
+            f"{it.passed} of {it.ended}",
+            f"{it.mean_cost_usd:.4f}",
+            f"{it.sampled:.3f}",
+            "picked" if it.model == draw.picked else "",
+        )
+        for it in draw.candidates
+    )
+    head = ("candidate", "passed", "expected cost (USD)", "share drawn", "")
+    return joined(
+        ("The generator was drawn by what each candidate has achieved:", table(head, rows))
+    )
+
+
+def course(story: Story) -> str:
+    """Return all of it, in sections; nothing for a refinement that none of it befell."""
+    return joined(
+        (
+            under("## Reviews", *_reviews(story)),
+            under("## The plan", *_plans(story)),
+            under("## Steps that failed", listed(_failures(story))),
+            under("## What happened on the way", listed(_happenings(story))),
+        )
+    )
+
+
+def _reviews(story: Story) -> Iterator[str]:
+    said = {word.key: (at, word) for at, word in story.of(Reviewed)}
+    for at, asked in story.of(Paused):
+        answer = said.get(asked.key)
+        heading = f"### {path(asked.key)}"
+        told = f"{wording.moment(at)}: {plain(asked.question)}"
+        yield joined((heading, told, _word(*answer) if answer else "No answer yet."))
+
+
+def _word(at: datetime, word: Reviewed) -> str:
+    who = "A reviewer" if word.by == "reviewer" else "Nobody answered in time; it counts as if one"
+    if word.by == "timeout" and word.action == "approve":
+        who = "Nobody answered in time, so it counts as if a reviewer"
+    told = f"{wording.moment(at)}: {who} {wording.ACTIONS[word.action]}"
+    told += f", with a score of {wording.score(word.score)}." if word.score is not None else "."
+    if word.draft is not None:
+        told += f" Their text has {wording.counted(len(word.draft), 'character')}."
+    return joined((told, fenced(word.feedback) if word.feedback else ""))
+
+
+def _plans(story: Story) -> Iterator[str]:
+    """Give plans, calls of tools and what they answered, in the order of the journal."""
+    for step in story.steps():
+        if not isinstance(step, StepCompleted):
+            continue
+        first, _, again = step.key.partition("/again/")
+        retry = f", asked again ({again})" if again else ""
+        if story.snapshot.strategy == "plan_execute" and first.split("/")[-1] in {"plan", "replan"}:
+            if step.kind == "ask":
+                what = "The plan" if first == "plan" else "The plan, changed"
+                yield joined((f"**{what}** at {path(step.key)}{retry}:", _plan(step)))
+        elif isinstance(step.reply, ToolReply):
+            what = "answered" if step.reply.ok else "failed"
+            told = f"**The tool {what}** at {path(step.key)}:"
+            yield joined((told, fenced(shortened(step.reply.text))))
+
+
+def _plan(step: StepCompleted) -> str:
+    text = getattr(step.reply, "text", "")
+    read = _object(text)
+    steps = read.get("steps") if read else None
+    if not isinstance(steps, list) or not all(isinstance(it, dict) for it in steps):
+        return fenced(shortened(text))
+    verdict = read.get("goal_met") if read else None
+    is_met = isinstance(verdict, dict) and verdict.get("met") is True
+    told = "It says that the goal is met." if is_met else ""
+    return joined((told, _steps(steps))) or "No step remains."
+
+
+def _steps(steps: Sequence[dict[str, Any]]) -> str:
+    return listed(plain(str(it.get("instruction", ""))) + _tool(it) for it in steps)
+
+
+def _tool(step: dict[str, Any]) -> str:
+    if not step.get("tool"):
+        return ""
+    arguments = json.dumps(step.get("arguments") or {}, ensure_ascii=False)
+    return f" (tool {plain(str(step['tool']))}: {plain(arguments)})"
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object in a reply, if one can be read."""
+    text = draft_of(text)
+    try:
+        found = json.loads(text[text.find("{") : text.rfind("}") + 1])
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _failures(story: Story) -> Iterator[str]:
+    for step in story.steps():
+        if isinstance(step, StepFailed):
+            meaning = wording.error_of(step.code)
+            yield f"{path(step.key)}: {meaning} ({path(step.code)}: {plain(step.detail)})"
+
+
+def _happenings(story: Story) -> Iterator[str]:
+    limits = story.queued.limits
+    for event in story.events:
+        at = wording.moment(event.at)
+        match event.data:
+            case Changed(limits=changed):
+                yield f"{at}: limits changed: {_changes(limits, changed)}."
+                limits = changed
+            case Stopping(reason=reason):
+                yield f"{at}: told to stop. {wording.reason_of(reason)}"
+            case Resumed() as resumed if not _after_a_review(story, event.event):
+                replayed = wording.counted(resumed.replayed, "step")
+                yield (
+                    f"{at}: a worker was lost or left, and another one went on;"
+                    f" {replayed} came from the journal."
+                )
+
+
+def _after_a_review(story: Story, number: int) -> bool:
+    """Whether what was resumed then had been paused: no worker was lost."""
+    before = [it.data for it in story.events if it.event < number]
+    claims = [index for index, it in enumerate(before) if isinstance(it, Resumed)]
+    since = before[claims[-1] :] if claims else before
+    return any(isinstance(it, Paused) for it in since)
+
+
+def _changes(before: Limits, after: Limits) -> str:
+    told = [
+        f"{words_} from {rule(name, before)} to {rule(name, after)}"
+        for name, words_ in RULES.items()
+        if getattr(before, name) != getattr(after, name)
+    ]
+    return ", ".join(told) or "to what they were"
+
+
+def ending(story: Story) -> str:
+    """Return how it ended and why, in words, with the facts in a table."""
+    it = story.snapshot
+    told = f"**{it.status.value.capitalize()}.** {wording.STATUSES[it.status]}"
+    if it.stop_reason:
+        told += f" {wording.reason_of(it.stop_reason)}"
+    return joined((told, _error(it), _asked(it), table(("fact", "value"), _facts(it))))
+
+
+def result(story: Story) -> str:
+    """Return the result with what its score means, or the best draft of one that goes on."""
+    snapshot, best = story.snapshot, story.best()
+    if snapshot.result is not None:
+        it = snapshot.result
+        facts = (
+            f"{_measured(it.score, it.score_from)} It is the draft at {path(it.path)}.",
+            f"Missing: {', '.join(map(path, it.missing))}." if it.missing else "",
+            fenced(it.draft),
+            _compared(it.comparison),
+            *(f"### Output: {path(name)}\n\n{fenced(text)}" for name, text in it.outputs.items()),
+        )
+        return under("## The result", *facts)
+    if best is not None:
+        told = f"{_measured(best.score, best.score_from)} It is the draft at {path(best.path)}."
+        return under("## The best draft so far", told, fenced(best.draft))
+    what = "No draft was judged." if snapshot.status.is_terminal else "No draft is judged yet."
+    return under("## The result", what)
+
+
+def _measured(score: float | None, score_from: str) -> str:
+    meaning = wording.SCORES_FROM[score_from]
+    if score is None:
+        return f"Its score was not measured (it would be {meaning})."
+    return f"Its score is **{wording.score(score)}**: {meaning}."
+
+
+def _error(it: Snapshot) -> str:
+    if it.error is None:
+        return ""
+    told = wording.error_of(it.error.code)
+    return f"{told} ({path(it.error.code)}: {plain(it.error.detail)})"
+
+
+def _asked(it: Snapshot) -> str:
+    if it.review is None or it.status is not Status.PAUSED:
+        return ""
+    until = wording.moment(it.review.deadline)
+    otherwise = wording.TIMEOUTS[it.review.on_timeout]
+    return (
+        f"What is asked: {plain(it.review.question)} Without an answer until {until}, {otherwise}."
+    )
+
+
+def _facts(it: Snapshot) -> Iterator[tuple[str, str]]:
+    yield "status", path(it.status)
+    if it.stop_reason:
+        yield "stop reason", path(it.stop_reason)
+    if it.status.is_terminal:
+        yield "passed", wording.answer(it.passed)
+    if it.best is not None:
+        yield "best score", f"{wording.score(it.best.score)}; threshold {it.threshold:g}"
+    yield "strategy", path(it.strategy)
+    if it.phase and not it.status.is_terminal:
+        yield "under way", ", ".join(map(path, it.phase))
+    if it.parent:
+        yield "continues", path(it.parent)
+    yield "submitted", wording.moment(it.created_at)
+    yield "started", wording.moment(it.started_at)
+    if it.ended_at:
+        yield "ended", wording.moment(it.ended_at)
+    for name, value in it.metadata.items():
+        yield f"metadata {plain(name)}", plain(value)
+
+
+def _compared(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    names = {"earlier": "the earlier draft", "result": "the result", "tie": "neither"}
+    said = (
+        f"With {names[it.first]} first, {names[it.better]} was better: {plain(it.reason)}"
+        for it in comparison.orders
+    )
+    told = wording.VERDICTS[comparison.verdict]
+    if not comparison.orders:
+        told = "The result is the very draft it started from: nobody was asked which is better."
+    told = f"{told} (Compared with {path(comparison.against)}.)"
+    return under("### Compared with where it started", told, listed(said))
+
+
+ITERATION_HEAD = (
+    "iteration",
+    "revised from",
+    "score",
+    "criteria",
+    "passed",
+    "findings",
+    "untouched",
+    "tokens",
+    "cost (USD)",
+    "seconds",
+)
+
+
+def iterations(story: Story) -> str:
+    """Return a table of all drafts, and what was said about each."""
+    if not story.iterations:
+        return ""
+    best = story.best()
+    rows = (
+        _iteration_row(it, is_best=best is not None and it.path == best.path)
+        for it in story.iterations
+    )
+    return under(
+        "## Iterations",
+        table(ITERATION_HEAD, rows),
+        *(_told(it) for it in story.iterations),
+    )
+
+
+def difference(story: Story) -> str:
+    """Return what makes the result of the first draft, as a unified diff."""
+    first, best = story.first(), story.best()
+    if first is None or best is None:
+        return ""
+    heading = f"## From {path(first.path)} to {path(best.path)}"
+    if first.sha256 == best.sha256:
+        return under("## What has changed", "Nothing: the first draft is the best one.")
+    return under(heading, fenced(diff_of(first, best).unified, "diff"))
+
+
+def _iteration_row(it: Iteration, *, is_best: bool) -> tuple[str, ...]:
+    return (
+        f"{path(it.path)} (best)" if is_best else path(it.path),
+        path(it.parent) if it.parent else "",
+        wording.score(it.score),
+        ", ".join(map(wording.criterion, it.scores)),
+        wording.answer(it.passed),
+        str(len(it.findings)),
+        wording.share(it.edits.untouched) if it.edits else "",
+        wording.tokens(it.usage),
+        wording.cost(it.usage),
+        wording.seconds(it.usage.seconds),
+    )
+
+
+def _told(it: Iteration) -> str:
+    passed = "passed" if it.passed else "not passed"
+    told = f"Score {wording.score(it.score)}, {passed}{_saved(it)}."
+    return under(
+        f"### {path(it.path)}",
+        told,
+        under("**Asked to change**", listed(map(plain, it.asked))),
+        _criteria_judged(it),
+        under("**Findings**", listed(map(_finding, it.findings))),
+        _issues(it),
+        under("**Strengths**", listed(map(plain, it.strengths))),
+        under("**Weaknesses**", listed(map(plain, it.weaknesses))),
+        under("**Suggestions**", listed(map(plain, it.suggestions))),
+    )
+
+
+def _saved(it: Iteration) -> str:
+    if it.edits is None:
+        return ""
+    made = wording.counted(it.edits.applied, "edit")
+    told = f"; made by {made} that left {wording.share(it.edits.untouched)} untouched"
+    saved = it.edits.output_tokens_saved
+    if saved is None:
+        return told
+    return f"{told} and {'saved' if saved >= 0 else 'cost'} {abs(saved):,} output tokens"
+
+
+def _criteria_judged(it: Iteration) -> str:
+    rows = [
+        (
+            plain(found.criterion),
+            wording.score(found.score),
+            "" if found.spread is None else wording.score(found.spread),
+            plain(found.reason),
+            "; ".join(f"“{plain(quoted.quote, 300)}”" for quoted in found.evidence),
+        )
+        for found in it.scores
+    ]
+    return table(("criterion", "score", "spread", "why", "evidence"), rows) if rows else ""
+
+
+def _finding(it: Finding) -> str:
+    told = f"{path(it.source)}, {plain(it.kind)} ({it.on_fail}): {plain(it.message)}"
+    quote = f" At “{plain(it.quote, 300)}”." if it.quote else ""
+    fix = f" To do: {plain(it.fix)}" if it.fix else ""
+    return f"{told}{quote}{fix}"
+
+
+def _issues(judged: Iteration) -> str:
+    """Count them; those that are new stand among the findings, the others are told."""
+    states = [issue.state for issue in judged.issues]
+    counts = [f"{states.count(it)} {told}" for it, told in wording.ISSUES.items() if it in states]
+    told = [_issue(issue) for issue in judged.issues if issue.state is not IssueState.NEW]
+    if not counts:
+        return ""
+    return joined((f"**Issues**: {', '.join(counts)}.", listed(told)))
+
+
+def _issue(it: Issue) -> str:
+    told = f"**{wording.ISSUES[it.state]}**, since {path(it.since)}, {plain(it.kind)}"
+    return f"{told}: {plain(it.message)}"
+
+
+STEP_HEAD = ("step", "kind", "model", "tokens", "cost (USD)", "seconds")
+KINDS = {"ask": "model call", "check": "validation", "call": "tool call"}
+
+
+def steps(story: Story) -> str:
+    """Return a row for every step, and the totals of the snapshot."""
+    rows = [_step_row(step) for step in story.steps()]
+    return joined(
+        (
+            under("## Steps", table(STEP_HEAD, rows) if rows else "None was done."),
+            under("## Totals", table(("what", "in all"), _totals(story))),
+        )
+    )
+
+
+def _step_row(step: StepCompleted | StepFailed) -> tuple[str, ...]:
+    figures_ = (
+        wording.tokens(step.usage),
+        wording.cost(step.usage),
+        wording.seconds(step.usage.seconds),
+    )
+    if isinstance(step, StepFailed):
+        return (path(step.key), "failed", "", *figures_)
+    return (path(step.key), KINDS[step.kind], _model(step), *figures_)
+
+
+def _model(step: StepCompleted) -> str:
+    """Who answered, and whom it stood in for."""
+    name = plain(step.model or "")
+    if not step.tried:
+        return name
+    failed = ", ".join(f"{plain(it.model)} ({path(it.code)})" for it in step.tried)
+    return f"{name}, in place of {failed}"
+
+
+def _totals(story: Story) -> Iterator[tuple[str, str]]:
+    usage = story.snapshot.usage
+    yield "calls of models", f"{usage.calls:,}"
+    yield "input tokens", f"{usage.input_tokens:,}"
+    yield "output tokens", f"{usage.output_tokens:,}"
+    yield "cost (USD)", wording.cost(usage)
+    yield "seconds waiting for steps", wording.seconds(usage.seconds)

@@ -1,0 +1,96 @@
+"""A small HTTP server that answers what it was told to, and remembers what it was asked."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True)
+class CannedResponse:
+    """One response; with `hangs` its body is followed by silence instead of the end."""
+
+    body: str = ""
+    status: int = 200
+    media_type: str = "application/json"
+    hangs: bool = False
+
+
+@dataclass(frozen=True)
+class ReceivedRequest:
+    """One request that came in."""
+
+    route: str
+    body: str
+    last_event_id: str | None
+
+
+@dataclass
+class ScriptedApi:
+    """The answers by route, such as `GET /readyz`; the last answer of a route is repeated."""
+
+    url: str
+    answers: dict[str, list[CannedResponse]] = field(default_factory=dict)
+    asked: list[ReceivedRequest] = field(default_factory=list)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def answer_to(self, asked: ReceivedRequest) -> CannedResponse:
+        self.asked.append(asked)
+        answers = self.answers.get(asked.route, [CannedResponse("{}", 404)])
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+
+class ScriptedServer(ThreadingHTTPServer):
+    """Holds the script that its connections play."""
+
+    daemon_threads = True
+
+    @cached_property
+    def script(self) -> ScriptedApi:
+        return ScriptedApi(f"http://127.0.0.1:{self.server_port}")
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Plays the script of its server."""
+
+    server: ScriptedServer
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        route = f"{self.command} {self.path}"
+        answer = self.server.script.answer_to(
+            ReceivedRequest(route, body, self.headers.get("Last-Event-ID"))
+        )
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.media_type)
+        self.end_headers()
+        self.wfile.write(answer.body.encode())
+        self.wfile.flush()
+        if answer.hangs:
+            self.server.script.released.wait()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def scripted_server() -> Iterator[ScriptedApi]:
+    """Run one on a free port of this machine."""
+    with ScriptedServer(("127.0.0.1", 0), Handler) as server:
+        script = server.script
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield script
+        finally:
+            script.released.set()
+            server.shutdown()
+            thread.join()

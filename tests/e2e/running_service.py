@@ -1,0 +1,150 @@
+"""The whole service as it runs: uvicorn, Redis with its AOF, workers, and a model server."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.cli.processes import environment_of, free_port, url_of
+from app.local.embedded import EmbeddedRedis
+from app.settings import Settings
+from benchmarks.model_replies import Behaviour, improving
+from benchmarks.model_server import ScriptedModelServer
+
+PATIENCE_S = 60.0
+TERMINAL = {"succeeded", "failed", "canceled"}
+
+
+@dataclass
+class RunningService:
+    """A running service, and what a test may do to it."""
+
+    settings: Settings
+    client: httpx.AsyncClient
+    models: ScriptedModelServer
+    redis: EmbeddedRedis
+    logs: Path
+    worker_module: str = "workers"
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, *module: str) -> subprocess.Popen[bytes]:
+        """Start a process of the service with the town's settings."""
+        log = self.logs / f"{len(self.processes)}-{module[0]}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *module],
+                env=os.environ | environment_of(self.settings),
+                stdout=output,
+                stderr=output,
+            )
+        self.processes.append(process)
+        return process
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        """Start one more worker."""
+        return self.start(self.worker_module)
+
+    async def submit(self, **fields: Any) -> str:
+        """Submit a task alone, unless the fields say otherwise; return the id."""
+        body = {"task": "Explain refunds.", "max_iterations": 9, **fields}
+        response = await self.client.post("/v1/refinements", json=body)
+        assert response.status_code == 202, response.text
+        return str(response.json()["id"])
+
+    async def get(self, refinement_id: str, part: str = "") -> Any:
+        response = await self.client.get(f"/v1/refinements/{refinement_id}{part}")
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def ended(self, refinement_id: str) -> Any:
+        """Poll, as a client would, until the refinement has ended."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                snapshot = await self.get(refinement_id)
+                if snapshot["status"] in TERMINAL:
+                    return snapshot
+                await asyncio.sleep(0.05)
+
+    async def events(self, refinement_id: str, **headers: str) -> list[dict[str, Any]]:
+        """Read the event stream to its end."""
+        path = f"/v1/refinements/{refinement_id}/events"
+        async with self.client.stream("GET", path, headers=headers, timeout=PATIENCE_S) as stream:
+            return [
+                json.loads(line.removeprefix("data:"))
+                async for line in stream.aiter_lines()
+                if line.startswith("data:")
+            ]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return once something has come true that no event of the town tells."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 - another process makes it true
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running_service(
+    path: Path,
+    behaviour: Behaviour = improving,
+    *,
+    workers: int = 1,
+    worker_module: str = "workers",
+    **settings: Any,
+) -> AsyncIterator[RunningService]:
+    """Start everything, and leave nothing running."""
+    with EmbeddedRedis.start(path / "data") as redis:
+        async with ScriptedModelServer(behaviour) as models:
+            made = Settings(
+                redis_url=redis.url,
+                port=free_port("127.0.0.1"),
+                openai_base_url=models.url,
+                **{"model": "openai:test", "lease_s": 1, "grace_s": 5, **settings},
+            )
+            async with httpx.AsyncClient(base_url=url_of(made), timeout=PATIENCE_S) as client:
+                service = RunningService(made, client, models, redis, path, worker_module)
+                try:
+                    service.start("app.cli", "api")
+                    for _ in range(workers):
+                        service.worker()
+                    await _is_ready(service, workers)
+                    yield service
+                finally:
+                    _end(service)
+
+
+async def _is_ready(service: RunningService, workers: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                ready = (await service.client.get("/readyz")).json()
+                if ready["workers"] >= workers:
+                    return
+            except httpx.TransportError:
+                pass
+            assert all(process.poll() is None for process in service.processes), _logs(service)
+            await asyncio.sleep(0.1)
+
+
+def _end(service: RunningService) -> None:
+    for process in service.processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    for process in service.processes:
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _logs(service: RunningService) -> str:
+    return "\n".join(log.read_text() for log in sorted(service.logs.glob("*.log")))

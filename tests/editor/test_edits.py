@@ -1,0 +1,147 @@
+"""Small texts and what becomes of them: each rule where it applies, and where it must hold back."""
+
+import pytest
+
+from app.contract.requests import Criterion
+from tests.editor.texts_to_edit import end_of
+
+SENTENCES = Criterion(name="sentence length")
+VOICE = Criterion(name="active voice")
+SPELLING = Criterion(name="spelling")
+
+
+@pytest.mark.parametrize(
+    ("rough", "good"),
+    [
+        ("In order to apply, send us the form.", "To apply, send us the form."),
+        ("Please be advised that the office is closed.", "The office is closed."),
+        ("We are able to help in the event that it fails.", "We can help if it fails."),
+        ("She made a decision about the budget.", "She decided on the budget."),
+        ("They have conducted an analysis of the logs.", "They have analyzed the logs."),
+        ("The majority of the users agree.", "Most of the users agree."),
+        ("The majority of users agree.", "Most users agree."),
+        ("It is a very important step.", "It is an important step."),
+        ("It was an unexpected surprise for us.", "It was a surprise for us."),
+        ("This is, of course, a draft.", "This is a draft."),
+        ("With regard to the fee, we agree.", "As for the fee, we agree."),
+        ("We utilise it prior to lunch.", "We use it before lunch."),
+        ("He provided us with help.", "He provided us with help."),  # gave or given?
+        ("A number of people came.", "Several people came."),
+        ("WE UTILIZE IT.", "WE UTILIZE IT."),  # capitals may be names
+    ],
+)
+def test_wordy_phrases_say_it_in_fewer_words(rough: str, good: str) -> None:
+    assert end_of(rough) == good
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is not very good.",
+        "We don't really need it.",
+        "Thank you very much.",
+        "The very first step is easy.",
+        "Two forms are required to complete the process.",
+        "It used to be as well as it could be.",
+        "There was not a sufficient number of chairs.",
+        "There are quite a few.",
+        "The report that that team wrote is long.",
+        "Please log in in time.",
+        "He had had a cold.",
+        "An hour is a unit, and an SMS is a European thing.",
+        "An href or an html page is a one-off.",
+        "The customer indicated that she agrees.",
+        "Whether it is clear that it works is open.",
+    ],
+)
+def test_good_english_is_left_alone(text: str) -> None:
+    assert end_of(text) == text
+
+
+@pytest.mark.parametrize(
+    ("rough", "good"),
+    [
+        ("We recieve teh mail.", "We receive the mail."),
+        ("Recieve it.", "Receive it."),
+        ("Look at the the list.", "Look at the list."),
+        ("Look at the\nthe list.", "Look at the list."),
+        ("Make sure that that the door is shut.", "Make sure that the door is shut."),
+        ("It takes a hour in an unit.", "It takes an hour in a unit."),
+        ("We could of left.", "We could have left."),
+        ("Now i am here, and i'm late.", "Now I am here, and I'm late."),
+        ("It is late ,so go home.", "It is late, so go home."),
+        ("It is done. the rest follows.", "It is done. The rest follows."),
+        ("Stop!!! Now.", "Stop! Now."),
+        ("I dont know.", "I dont know."),  # "dont" is a word to someone
+        ("Ask Mr. Teh about it.", "Ask Mr. Teh about it."),
+        ("Run npm. npm is there.", "Run npm. npm is there."),
+    ],
+)
+def test_slips_are_corrected(rough: str, good: str) -> None:
+    assert end_of(rough, SPELLING) == good
+
+
+LEFT = "The team sent the parcel to the address that you gave us in the first week of May"
+
+
+@pytest.mark.parametrize(
+    ("joint", "divided"),
+    [
+        (", and it should reach you before the end of the month", ". It should"),
+        (", but the driver could leave it with the people next door", ". But the driver could"),
+        ("; however, the driver may leave it with the people next door", ". However, the driver"),
+        (", which means that it should be there before the end of May", ". This means that it"),
+        (", after which we will call you to ask how you like it", ". After that, we will"),
+    ],
+)
+def test_a_long_sentence_is_divided_where_a_clause_begins(joint: str, divided: str) -> None:
+    assert divided in end_of(f"{LEFT}{joint}.", SENTENCES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"If {LEFT.lower()}, and it does not reach you before the end of the month, call us.",
+        f"We know that {LEFT.lower()}, and it should reach you before the end of the month.",
+        f"({LEFT}, and it should reach you before the end of the month.)",
+        f"{LEFT}, and the people who live next door and often help us when we need it.",
+        f"Is it true that {LEFT.lower()}, and it will reach us before the end of the month?",
+    ],
+)
+def test_a_long_sentence_that_hangs_together_is_not_divided(text: str) -> None:
+    assert end_of(text, SENTENCES) == text
+
+
+@pytest.mark.parametrize(
+    ("rough", "good"),
+    [
+        ("The report was approved by the manager.", "The manager approved the report."),
+        ("The forms are checked by our teams.", "Our teams check the forms."),
+        ("The form is checked by our team.", "Our team checks the form."),
+        ("It was written by us on the last day.", "We wrote it on the last day."),
+        ("They will be contacted by the office.", "The office will contact them."),
+        ("The plan has been changed by the board.", "The board has changed the plan."),
+        ("You must be seen by a doctor.", "A doctor must see you."),
+        ("It was not approved by the manager.", "It was not approved by the manager."),
+        ("The report was approved by the end.", "The report was approved by the end."),
+        ("The report was approved by Friday.", "The report was approved by Friday."),
+        ("The report was approved by the deadline.", "The report was approved by the deadline."),
+        ("The man in red was seen by the boy.", "The man in red was seen by the boy."),
+    ],
+)
+def test_the_passive_is_turned_round_where_nothing_can_go_wrong(rough: str, good: str) -> None:
+    assert end_of(rough, VOICE) == good
+
+
+def test_only_what_a_criterion_asks_for_is_changed() -> None:
+    text = "In order to recieve it, wait."
+    assert end_of(text, SPELLING) == "In order to receive it, wait."
+    assert end_of(text, Criterion(name="conciseness")) == "To recieve it, wait."
+
+
+def test_a_text_that_is_too_long_loses_words_first() -> None:
+    short = Criterion(name="length", description="at most 20 words")
+    rough = "We recieve, in the majority of cases, a large number of letters on a daily basis."
+    assert end_of(rough * 3, short) == (rough * 3).replace(
+        "in the majority of cases", "usually"
+    ).replace("a large number of", "many").replace("on a daily basis", "daily")

@@ -1,0 +1,84 @@
+"""Values are brought to their schema; none is lost and none made up."""
+
+import json
+from typing import Any
+
+import pytest
+
+from workers.editor.json_repair import shaped
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["version"],
+    "additionalProperties": False,
+    "properties": {
+        "version": {"const": 2},
+        "first_name": {"type": "string"},
+        "count": {"type": "integer"},
+        "price": {"type": "number"},
+        "is_open": {"type": "boolean"},
+        "note": {"type": ["string", "null"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "status": {"enum": ["in stock", "sold out"]},
+        "owner": {"$ref": "#/$defs/owner"},
+    },
+    "$defs": {"owner": {"type": "object", "properties": {"age": {"type": "integer"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"count": "3"}, {"count": 3}),
+        ({"count": "1,200"}, {"count": 1200}),
+        ({"price": "+2.5"}, {"price": 2.5}),
+        ({"price": "0.5"}, {"price": 0.5}),
+        ({"price": "7"}, {"price": 7}),
+        ({"is_open": "True"}, {"is_open": True}),
+        ({"is_open": "no"}, {"is_open": False}),
+        ({"tags": "red"}, {"tags": ["red"]}),
+        ({"tags": [1, True]}, {"tags": ["1", "true"]}),
+        ({"first_name": ["Ada"]}, {"first_name": "Ada"}),
+        ({"firstName": "Ada"}, {"first_name": "Ada"}),
+        ({"Status": "In-Stock"}, {"status": "in stock"}),
+        ({"owner": {"Age": "41"}}, {"owner": {"age": 41}}),
+    ],
+)
+def test_what_can_be_read_back_is_mended(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    mended = json.loads(shaped(json.dumps({"version": 2, **given}), [SCHEMA]))
+    assert json.dumps(mended) == json.dumps({"version": 2, **expected})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"count": "about 3"},
+        {"count": "2.5"},
+        {"count": "007"},
+        {"is_open": "maybe"},
+        {"status": "lost"},
+        {"first_name": ["Ada", "Grace"]},
+        {"note": None},
+        {"extra": 1},
+        {"firstName": "Ada", "first-name": "Grace"},
+        {"firstName": "Ada", "first_name": "Grace"},
+    ],
+)
+def test_what_could_only_be_guessed_stays_as_it_is(given: dict[str, Any]) -> None:
+    text = json.dumps({"version": 2, **given})
+    assert shaped(text, [SCHEMA]) == text
+
+
+def test_only_what_the_schema_prescribes_is_filled_in() -> None:
+    assert json.loads(shaped('{"count": 1}', [SCHEMA])) == {"count": 1, "version": 2}
+    assert shaped('{"a": 1}', [{"required": ["b"]}]) == '{"a": 1}'
+
+
+@pytest.mark.parametrize("text", ['{"count": "1", "count": "2"}', '{"price": 1e999, "count": "1"}'])
+def test_a_document_that_would_lose_something_is_left_alone(text: str) -> None:
+    assert shaped(text, [SCHEMA]) == text
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    loop = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
+    assert shaped('{"a": "1"}', [loop, True]) == '{"a": "1"}'

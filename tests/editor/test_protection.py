@@ -1,0 +1,89 @@
+"""What an edit must not touch, wherever it stands."""
+
+import pytest
+
+from tests.editor.texts_to_edit import end_of
+
+ROUGH = "In order to recieve it, please note that the the door is open."
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        f'She wrote "{ROUGH}" to us.',
+        f"She wrote “{ROUGH}” to us.",
+        f"She wrote \u2018{ROUGH}\u2019 to us.",
+        "Press 'in order to recieve the the' now.",
+        f'She wrote "{ROUGH}',
+        f"> {ROUGH}\n> {ROUGH}",
+        f"`{ROUGH}`",
+        f"``{ROUGH} ` ``",
+        f"```\n{ROUGH}\n```",
+        f"~~~text\n{ROUGH}",
+        f"    {ROUGH}",
+        f"# {ROUGH}",
+        f"{ROUGH}\n=====",
+        f"| a | {ROUGH} |",
+        f"a | {ROUGH} | b",
+        f"---\ntitle: {ROUGH}\n---\n",
+        f"Subject: {ROUGH}",
+        f"[{ROUGH}](https://example.com/recieve)",
+        f"![{ROUGH}](recieve.png)",
+        f"[1]: https://example.com {ROUGH}",
+        "https://example.com/in/order/to/recieve",
+        "www.recieve.example",
+        "in.order.to.recieve@example.com",
+        "Ask @recieve about #teh-thing.",
+        "Call recieve() in teh.py or src/teh/recieve_it.",
+        "Set RECIEVE and --recieve to {{recieve}} or {teh}.",
+        "<recieve>the</recieve>",
+        "name      recieve      teh",
+    ],
+)
+def test_it_stays_as_it_is(kept: str) -> None:
+    assert end_of(kept) == kept
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "one",
+        "12",
+        "3.5 %",
+        "$4,500.00",
+        "2024-05-01",
+        "v2.1",
+        "Maria Lopez",
+        "NASA",
+        "not",
+        "never",
+        "without",
+        "cannot",
+        "doesn't",
+        "iPhone",
+    ],
+)
+@pytest.mark.parametrize(
+    "around", ["In order to see {}, we wait.", "It is clear that {} is very good in terms of {}."]
+)
+def test_a_fact_is_there_as_often_as_before(fact: str, around: str) -> None:
+    rough = around.format(fact, fact)
+    assert end_of(rough).lower().count(fact.lower()) == rough.lower().count(fact.lower())
+
+
+def test_a_name_at_the_start_of_a_sentence_is_known_from_the_rest_of_the_text() -> None:
+    text = "Recieve is a band. We like Recieve."
+    assert end_of(text) == text
+
+
+def test_lists_keep_their_marks_and_paragraphs_their_distance() -> None:
+    text = "Intro:\n\n1. {} win, play.\n2) Play {} noon.\n\n- [x] {} it\n* We win."
+    rough, good = ("In order to", "prior to", "utilize"), ("To", "before", "use")
+    assert end_of(text.format(*rough)) == text.format(*good)
+
+
+def test_a_table_in_the_middle_of_a_text_stays() -> None:
+    table = "| in order to | recieve |\n|---|---|\n| a  b | the the |"
+    assert end_of(f"We utilize it:\n\n{table}\n\nPrior to lunch.") == (
+        f"We use it:\n\n{table}\n\nBefore lunch."
+    )

@@ -1,0 +1,82 @@
+"""The data files: every line can be read, and none undoes another."""
+
+import re
+
+import pytest
+
+from tests.editor.texts_to_edit import end_of
+from workers.editor.rules.wordiness import Phrase, phrases
+from workers.text.edits import facts
+from workers.text.tables import corrections, lines, participles, verb
+
+ALL = sorted(
+    {
+        phrase
+        for by_second in phrases().values()
+        for found in by_second.values()
+        for phrase in found
+    },
+    key=lambda phrase: (phrase.source, phrase.replacement),
+)
+
+
+def test_there_are_hundreds_of_phrases_and_tens_of_thousands_of_misspellings() -> None:
+    assert len(ALL) > 900
+    assert len(corrections()) > 50_000
+
+
+def test_every_phrase_can_be_compiled_and_its_choices_exist() -> None:
+    for phrase in ALL:
+        choices = [int(number) for number in re.findall(r"\\(\d)", phrase.replacement)]
+        assert all(number <= phrase.pattern.groups for number in choices), phrase.source
+
+
+def test_every_phrase_stands_in_the_table_once() -> None:
+    found = [line.split("=>")[0].strip() + line.partition(";")[2] for line in lines("phrases.txt")]
+    assert sorted(found) == sorted(set(found))
+
+
+@pytest.mark.parametrize("section", ["wordy", "verb", "redundant", "filler", "plain"])
+def test_no_phrase_takes_away_or_adds_a_number_or_a_negation(section: str) -> None:
+    for phrase in (it for it in ALL if it.section == section):
+        words = re.sub(r"\\s\+|\(\?!.*?\)|\\", " ", phrase.source)
+        before = set(facts(words, frozenset()))
+        after = set(facts(re.sub(r"\\\d", "", phrase.replacement), frozenset()))
+        assert after <= before, phrase.source
+
+
+def plain(phrase: Phrase) -> bool:
+    return "\\" not in phrase.replacement and len(phrase.replacement.split()) > 1
+
+
+def test_what_replaces_a_phrase_is_no_wordy_phrase_itself() -> None:
+    for replacement in sorted({it.replacement for it in ALL if plain(it)}):
+        sentence = f"The people {replacement} these things."
+        assert end_of(sentence) == sentence
+
+
+def test_no_correction_is_a_misspelling() -> None:
+    table = corrections()
+    assert not [right for right in table.values() if right in table]
+    assert table["recieve"] == "receive"
+    assert "the" not in table
+
+
+@pytest.mark.parametrize(
+    ("base", "forms"),
+    [
+        ("carry", ("carry", "carries", "carried", "carried", "carrying")),
+        ("submit", ("submit", "submits", "submitted", "submitted", "submitting")),
+        ("begin", ("begin", "begins", "began", "begun", "beginning")),
+        ("read", ("read", "reads", "read", "read", "reading")),
+        ("agree", ("agree", "agrees", "agreed", "agreed", "agreeing")),
+        ("reach", ("reach", "reaches", "reached", "reached", "reaching")),
+        ("pay", ("pay", "pays", "paid", "paid", "paying")),
+    ],
+)
+def test_verbs_are_inflected(base: str, forms: tuple[str, ...]) -> None:
+    assert verb(base).forms() == forms
+
+
+def test_participles_hold_the_irregular_ones() -> None:
+    assert {"written", "sent", "withdrawn"} <= participles()

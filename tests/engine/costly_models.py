@@ -1,0 +1,115 @@
+"""A model that costs all it may, and requests of every kind for it."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.contract.chains import chain_of
+from app.contract.requests import RefinementRequest
+from tests.engine.engine_driver import EngineDriver, Refusal, verdict
+from tests.engine.scripted_replies import checklist, questions, revised, said, steps
+from workers.engine.moves import Ask
+from workers.engine.prompt_requests import (
+    CheckSteps,
+    Judge,
+    ListCriteria,
+    PromptRequest,
+    Question,
+    Reason,
+    Redo,
+    Replan,
+    Vote,
+)
+
+ITERATION = re.compile(r"(?:(?P<search>.*)/)?iterations/(?P<number>\d+)")
+TEXT = "\n".join(f"- Point {n} of all that has to be said about refunds." for n in range(1, 31))
+"""Thirty sections, and long enough to be revised by edits."""
+CHAIN = "1. It begins.\n2. It ends."
+GIVEN = {"reasoning_revision": CHAIN, "nested": "\n\n".join([f"# Part\n\n{TEXT}"] * 3)}
+"""The client's draft, where it is another one."""
+OWN: dict[str, dict[str, Any]] = {
+    "iterative": {},
+    "critique": {},
+    "self_correction": {},
+    "best_of_n": {"n": 2, "refine": True},
+    "best_of_n alone": {"n": 2},
+    "multi_pass": {"passes": [{"focus": "facts", "max_iterations": 2}, {"focus": "style"}]},
+    "stepwise": {
+        "stages": [
+            {"name": "outline", "max_iterations": 2},
+            {"name": "text", "sections": True, "max_iterations": 2},
+            {"name": "polish", "mode": "revise", "max_iterations": 1},
+        ]
+    },
+    "chain_of_verification": {"max_questions": 3},
+    "self_consistency": {"n": 4, "vote": "judge"},
+    "reasoning_revision": {},
+    "plan_execute": {"max_steps": 3},
+}
+BODIES = ("iterative", "best_of_n", "multi_pass", "stepwise")
+NESTED = {f"nested {kind}": {"body": {"kind": kind, **OWN[kind]}} for kind in BODIES}
+KINDS = {**OWN, **NESTED}
+"""Parameters by strategy; more words tell apart those of one kind."""
+
+PARTS = [{"name": name, "instructions": "Of three."} for name in ("one", "two", "three")]
+UNCRITICAL = ("self_correction", "self_consistency")
+DRAFTS = {
+    "critique": (True,),
+    "self_consistency": (False,),
+    **{kind: (False, True) for kind in KINDS if kind not in ("critique", "self_consistency")},
+}
+"""Whether a client's draft can, and must, be given."""
+
+
+def spent_on(kind: str, *, has_draft: bool, **around: Any) -> RefinementRequest:
+    """Return a request that nothing but its caps ends; critics are left out where refused."""
+    name = kind.split(maxsplit=1)[0]
+    strategy: dict[str, Any] = {"kind": name, **KINDS[kind]}
+    if name == "nested" and not has_draft:
+        strategy["parts"] = PARTS
+    if name == "self_correction":
+        around["validators"] = [{"kind": "json"}] * 4
+    if name in UNCRITICAL:
+        around = {key: it for key, it in around.items() if key not in ("criteria", "critics")}
+    if has_draft:
+        around["draft"] = GIVEN.get(name, TEXT)
+    fields = {"task": "Explain refunds.", "threshold": 1, "max_iterations": 4, "stop": NEVER}
+    return RefinementRequest.model_validate({**fields, "strategy": strategy, **around})
+
+
+NEVER = {"patience": 50, "min_improvement": 0, "max_similarity": 1}
+
+
+@dataclass
+class Spender(EngineDriver):
+    """Says something that can be read and leads on; `spoiled` may take it back."""
+
+    score: Callable[[str], float] = field(kw_only=True)
+    spoiled: Callable[[Ask, str], str | Refusal] = field(kw_only=True)
+
+    def _asked(self, move: Ask) -> Any:
+        return self.spoiled(move, self._said(move.path, move.prompt_request))
+
+    def _said(self, path: str, prompt_request: PromptRequest) -> str:
+        reply = said(prompt_request) or f"{TEXT} {len(self.moves)}"
+        match prompt_request:
+            case Judge(task=task):
+                names = [it.name for it in task.criteria]
+                reply = verdict(*[self.score(path)] * len(names), names=names)
+            case ListCriteria():
+                reply = checklist()
+            case Question(draft=draft, most=most):
+                reply = questions(*[(draft.split()[1], f"What is {n}?") for n in range(most + 1)])
+            case Replan():
+                reply = revised("Find more.")
+            case CheckSteps(draft=draft):
+                reply = steps(*[True] * len(chain_of(draft).starts))
+            case Vote(answers=answers):
+                reply = json.dumps({"groups": [[1], list(range(2, len(answers) + 1))]})
+            case Reason():
+                reply = CHAIN
+            case Redo(first=first):
+                reply = f"{first}. After {len(self.moves)} moves."
+        return reply

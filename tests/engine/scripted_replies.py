@@ -1,0 +1,95 @@
+"""What a model says to a brief that asks for neither a text nor a verdict."""
+
+import json
+
+from workers.engine.prompt_requests import (
+    Answer,
+    CheckSteps,
+    Compare,
+    Contradict,
+    Plan,
+    PromptRequest,
+    Question,
+    Replan,
+    Vote,
+)
+
+Pair = tuple[str, str]
+
+
+def questions(*asked: Pair) -> str:
+    """Verification questions, each with the claim that it is about."""
+    return json.dumps({"questions": [{"claim": c, "question": q} for c, q in asked]})
+
+
+def contradictions(*found: tuple[str, int]) -> str:
+    """Claims, each with the number of the answer that contradicts it."""
+    said = [
+        {"claim": claim, "answer": n, "contradiction": "It says otherwise.", "fix": "Say it right."}
+        for claim, n in found
+    ]
+    return json.dumps({"contradictions": said})
+
+
+def checklist(*names: str) -> str:
+    """What a text is to be judged on."""
+    listed = names or ("complete", "correct", "short")
+    return json.dumps({"criteria": [{"name": it, "description": f"Is it {it}?"} for it in listed]})
+
+
+def preference(better: str) -> str:
+    """Which of two texts is the better one."""
+    return json.dumps({"reason": "It is plainer.", "better": better})
+
+
+def step(instruction: str, tool: str | None = None, **arguments: object) -> dict[str, object]:
+    """One step of a plan."""
+    given = arguments if tool else None
+    return {"name": "", "instruction": instruction, "tool": tool, "arguments": given}
+
+
+def plan(*steps: str | dict[str, object]) -> str:
+    """A plan; a text is a step without a tool."""
+    return json.dumps({"steps": [step(it) if isinstance(it, str) else it for it in steps]})
+
+
+def revised(
+    *steps: str | dict[str, object], met: bool = False, evidence: tuple[tuple[int, str], ...] = ()
+) -> str:
+    """A revised plan, and the verdict on the goal with its quotations."""
+    verdict = {"met": met, "evidence": [{"step": n, "quote": quote} for n, quote in evidence]}
+    return json.dumps({"goal_met": verdict, **json.loads(plan(*steps))})
+
+
+def steps(*correct: bool) -> str:
+    """A verdict on step 1, 2, 3 ... of a chain."""
+    said = [
+        {"step": number, "why": "It follows." if it else "It does not follow.", "correct": it}
+        for number, it in enumerate(correct, 1)
+    ]
+    return json.dumps({"steps": said})
+
+
+def said(prompt_request: PromptRequest, *, finds_fault: bool = False) -> str | None:
+    """Return a reply that can be read, or None when a text or a verdict is asked for."""
+    reply: str | None = None
+    match prompt_request:
+        case Question():
+            reply = questions((prompt_request.draft.split()[0], "What is it?"))
+        case Answer():
+            reply = "Something else."
+        case Contradict():
+            reply = contradictions(*[(prompt_request.draft.split()[0], 1)] * finds_fault)
+        case Compare():
+            reply = preference("B")
+        case Plan():
+            reply = plan("Find out.")
+        case Replan():
+            reply = revised()
+        case CheckSteps():
+            return steps(True, not finds_fault)
+        case Vote():
+            reply = json.dumps(
+                {"groups": [[number] for number in range(1, len(prompt_request.answers) + 1)]}
+            )
+    return reply

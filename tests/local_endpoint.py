@@ -1,0 +1,67 @@
+"""An endpoint on this machine, and a way to it that no guard stands in."""
+
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.test_utils import TestServer
+
+from workers.outbound.guarded_client import GuardedClient, open_endpoints
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+EndpointAnswer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def any_socket(target: Any) -> socket.socket:
+    return socket.socket(target[0], target[1], target[2])
+
+
+class Pointing(AbstractResolver):
+    """Resolves every name to one address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Return the address."""
+        return [
+            ResolveResult(
+                hostname=host, host=self.address, port=port, family=family, proto=0, flags=0
+            )
+        ]
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+@asynccontextmanager
+async def endpoint(
+    answer: EndpointAnswer,
+) -> AsyncIterator[tuple[str, list[web.Request], GuardedClient]]:
+    """A server on this machine, what it was asked, and a way to it that no guard stands in."""
+    asked: list[web.Request] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        asked.append(request)
+        return await answer(request)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    server = TestServer(app)
+    async with server, open_endpoints(SECRET, socket_factory=any_socket) as endpoints:
+        yield str(server.make_url("/check")), asked, endpoints
+
+
+def saying(body: Any, status: int = 200) -> EndpointAnswer:
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        text = body if isinstance(body, str) else json.dumps(body)
+        return web.Response(text=text, status=status, headers={"Location": "/elsewhere"})
+
+    return answer

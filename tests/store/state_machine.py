@@ -1,0 +1,184 @@
+"""A few refinements, and everything that can happen to them."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+
+from app.contract.errors import Conflict, RefinementNotFound
+from app.contract.limits import LimitsChange
+from app.contract.reviews import OnTimeout, ReviewDecision
+from app.contract.status import Status
+from app.store import Entry, Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
+from app.store.committer import Committer
+from app.store.scripts import LuaScript
+from tests.store.store_harness import (
+    BROKEN,
+    CANCELED,
+    COMPLETED,
+    FAILED,
+    JUDGED,
+    SUCCEEDED,
+    TENANT,
+    HeldClaim,
+    ListQueue,
+    asking,
+    doubt,
+    expire_lease,
+    expire_retention,
+    expire_review,
+    iteration,
+    step,
+    stopping,
+    submit,
+)
+
+REFUSALS = (Fenced, StaleLimits, Conflict, RefinementNotFound)
+
+
+class Lossy(Committer):
+    """Loses every other answer after Redis has given it."""
+
+    def __init__(self, client: Redis) -> None:
+        super().__init__(client)
+        self._answers_given = 0
+
+    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
+        answer = await super().run(script, *args)
+        self._answers_given += 1
+        if self._answers_given % 2:
+            raise RedisConnectionError("lost on the way back")
+        return answer
+
+
+@dataclass
+class StateMachine:
+    """A few refinements, and every claim that was ever made of them, forgotten ones included."""
+
+    store: Store
+    worker: WorkerStore
+    redis: Redis
+    ids: list[str] = field(default_factory=list)
+    claims: list[HeldClaim] = field(default_factory=list)
+    steps: int = 0
+
+    async def act(self, action: str, n: int) -> None:
+        """Do one thing; a refusal is one of the ways it can go."""
+        with suppress(*REFUSALS):
+            if action in {"submit", "deliver", "lose_job", "recover"}:
+                await getattr(self, action)()
+            elif action in APPENDS:
+                if self.claims:
+                    await self.append(self.claims[n % len(self.claims)], action)
+            elif self.ids:
+                await getattr(self, action)(self.ids[n % len(self.ids)])
+
+    async def submit(self) -> None:
+        if len(self.ids) < 3:
+            self.ids.append(await submit(self.store, ticket=str(len(self.ids))))
+
+    async def deliver(self) -> None:
+        if job := await self.pop():
+            claimed = await self.worker.claim(job.rpartition("-")[0], job, "nonce")
+            if claimed:
+                journal = Journal(claimed, Lossy(self.redis))
+                self.claims.append(HeldClaim(claimed.id, claimed, journal))
+
+    async def lose_job(self) -> None:
+        await self.pop()
+
+    async def pop(self) -> str | None:
+        job = await self.redis.lpop(ListQueue.KEY)
+        return job.decode() if isinstance(job, bytes) else None
+
+    async def append(self, held: HeldClaim, action: str) -> None:
+        self.steps += 1
+        entries, fields, to = APPENDS[action](held, self.steps)
+        for _ in range(2):  # as a worker does while Redis is away
+            try:
+                await held.journal.append(entries, fields, to=to)
+            except RedisConnectionError:
+                continue
+            except ResponseError as error:
+                if not str(error).startswith("MOVE"):
+                    raise
+            return
+
+    async def hand_back(self, refinement_id: str) -> None:
+        for held in self.claims:
+            if held.id == refinement_id:
+                await self.worker.hand_back(held.id, held.token)
+
+    async def renew(self, refinement_id: str) -> None:
+        await self.worker.renew({it.id: it.token for it in self.claims if it.id == refinement_id})
+
+    async def cancel(self, refinement_id: str) -> None:
+        await self.store.cancel(TENANT, refinement_id)
+
+    async def finish(self, refinement_id: str) -> None:
+        await self.store.finish(TENANT, refinement_id)
+
+    async def review(self, refinement_id: str) -> None:
+        self.steps += 1
+        await self.store.review(TENANT, refinement_id, ReviewDecision(action="rate", score=0.5))
+
+    async def change(self, refinement_id: str) -> None:
+        await self.store.change(TENANT, refinement_id, LimitsChange(threshold=0.5))
+
+    async def erase(self, refinement_id: str) -> None:
+        await self.store.erase(TENANT, refinement_id)
+
+    async def go_silent(self, refinement_id: str) -> None:
+        if await self.redis.hexists(keys.SUMMARY + refinement_id, "lease"):
+            await expire_lease(self.redis, refinement_id)
+
+    async def grow_old(self, refinement_id: str) -> None:
+        if await self.redis.zscore(keys.WAITING, refinement_id):
+            await doubt(self.redis, refinement_id)
+        elif await self.redis.hexists(keys.SUMMARY + refinement_id, "paused_at"):
+            await expire_review(self.redis, refinement_id)
+        elif await self.redis.hexists(keys.SUMMARY + refinement_id, "ended_at"):
+            await expire_retention(self.redis, refinement_id)
+
+    async def recover(self) -> None:
+        await self.worker.recover(include_queued=True)
+
+    async def live_on(self) -> None:
+        """Let all who have one of them be lost, and a worker that does its work come by."""
+        for refinement_id in self.ids:
+            await self.go_silent(refinement_id)
+            if await self.redis.hexists(keys.SUMMARY + refinement_id, "paused_at"):
+                await expire_review(self.redis, refinement_id)
+            if await self.redis.zscore(keys.WAITING, refinement_id):
+                await doubt(self.redis, refinement_id)
+        await self.recover()
+        self.claims.clear()
+        while await self.redis.exists(ListQueue.KEY):
+            await self.deliver()
+        for held in self.claims:
+            await self.append(held, "succeed")
+
+
+PLANS: tuple[OnTimeout, ...] = ("approve", "reject", "finish")
+Append = tuple[list[Entry], Fields, Status | None]
+APPENDS: dict[str, Callable[[HeldClaim, int], Append]] = {
+    "step": lambda held, n: ([step(f"s/{n}")], Fields(phase=(f"s/{n}",)), None),
+    "judge": lambda held, n: ([step(f"s/{n}"), iteration(held)], JUDGED, None),
+    "ask": lambda held, n: (
+        [step(f"s/{n}"), iteration(held), asking(f"review/{n}", on_timeout=PLANS[n % 3])],
+        JUDGED,
+        Status.PAUSED,
+    ),
+    "stop": lambda held, n: ([stopping()], Fields(), None),
+    "succeed": lambda held, n: ([COMPLETED], SUCCEEDED, Status.SUCCEEDED),
+    "fail": lambda held, n: ([FAILED], BROKEN, Status.FAILED),
+    "stop_work": lambda held, n: ([CANCELED], Fields(), Status.CANCELED),
+}
+ACTIONS = [
+    *APPENDS,
+    *["submit", "submit", "deliver", "deliver", "lose_job", "recover", "hand_back", "renew"],
+    *["cancel", "finish", "review", "change", "erase", "go_silent", "grow_old"],
+]

@@ -1,0 +1,252 @@
+"""What the store's tests share: submissions, claims, entries, and time that passes at once."""
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from redis import Redis as BlockingRedis
+from redis.asyncio import Redis
+from redis.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from app.contract.drafts import sha256_of
+from app.contract.events import (
+    Event,
+    EventType,
+    IterationCompleted,
+    Queued,
+    StepCompleted,
+    StepFailed,
+    StepStarted,
+    Stopping,
+    TextReply,
+)
+from app.contract.judgement import Usage
+from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.reviews import OnTimeout, Paused
+from app.contract.snapshot import Best, Failure, IterationScore, Result
+from app.contract.status import Status, StopReason
+from app.store import (
+    Claimed,
+    Entry,
+    Fields,
+    Journal,
+    NewRefinement,
+    State,
+    Store,
+    WorkerStore,
+    keys,
+)
+
+TENANT = "default"
+BODY = "a" * 64
+DRAFT = "Ein „Entwurf“: läuft 🙂"
+
+
+class ListQueue:
+    """A queue that is a Redis list and nothing else."""
+
+    KEY = "test:queue"
+
+    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
+        pipeline.rpush(self.KEY, job_id)
+
+    def length(self, connection: BlockingRedis) -> int:
+        return int(connection.llen(self.KEY))
+
+
+class Full(ListQueue):
+    """A queue that takes nothing."""
+
+    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
+        raise RedisConnectionError("lost on the way there")
+
+
+def new(tenant: str = TENANT, body: str = BODY, **metadata: str) -> NewRefinement:
+    request = RefinementRequest(task="Say it plainly.", draft=DRAFT, metadata=metadata)
+    limits = request.limits()
+    models = {role: ModelChoice(model="offline:editor") for role in ("generator", "critic")}
+    queued = Queued(
+        strategy="iterative",
+        models={role: choice.model for role, choice in models.items()},
+        limits=limits,
+        request_sha256=body,
+    )
+    return NewRefinement(tenant, request, body, models, limits, queued)
+
+
+@dataclass(frozen=True)
+class HeldClaim:
+    """A refinement in a worker's hands."""
+
+    id: str
+    claimed: Claimed
+    journal: Journal
+
+    @property
+    def token(self) -> int:
+        return self.claimed.token
+
+
+async def submit(store: Store, tenant: str = TENANT, **metadata: str) -> str:
+    return (await store.create(new(tenant, **metadata), None)).id
+
+
+async def claim(worker: WorkerStore, refinement_id: str, job: int = 1) -> HeldClaim:
+    claimed = await worker.claim(refinement_id, f"{refinement_id}-{job}", "nonce")
+    assert claimed is not None
+    return HeldClaim(refinement_id, claimed, worker.journal(claimed))
+
+
+async def started(store: Store, worker: WorkerStore) -> HeldClaim:
+    return await claim(worker, await submit(store))
+
+
+def step(key: str = "iterations/1/critique", text: str = "reply") -> Entry:
+    done = StepCompleted(
+        key=key, kind="ask", reply=TextReply(text=text), usage=Usage(calls=1), seconds=1.5, next=()
+    )
+    return Entry(EventType.STEP_COMPLETED, done)
+
+
+def failed_step(key: str = "iterations/1/critique") -> Entry:
+    failed = StepFailed(key=key, code="model_refused", detail="no", usage=Usage(), next=())
+    return Entry(EventType.STEP_FAILED, failed)
+
+
+def under_way(*next_keys: str) -> Entry:
+    return Entry(EventType.STEP_STARTED, StepStarted(next=next_keys))
+
+
+def stopping(reason: StopReason = StopReason.DEADLINE) -> Entry:
+    return Entry(EventType.STOPPING, Stopping.model_validate({"reason": reason}))
+
+
+COMPLETED = Entry(EventType.COMPLETED)
+FAILED = Entry(EventType.FAILED)
+CANCELED = Entry(EventType.CANCELED)
+
+BEST = Best(iteration=1, path="iterations/1", score=0.9, sha256=sha256_of(DRAFT))
+RESULT = Result(draft=DRAFT, iteration=1, path="iterations/1", score=0.9, sha256=BEST.sha256)
+JUDGED = Fields(
+    iteration=1,
+    best=BEST,
+    best_passed=True,
+    result=RESULT,
+    scores=(IterationScore(iteration=1, path="iterations/1", score=0.9),),
+    usage=Usage(calls=2, input_tokens=30, output_tokens=20, cost_usd=0.5, seconds=1.5),
+)
+SUCCEEDED = Fields(stop_reason=StopReason.THRESHOLD_MET)
+BROKEN = Fields(
+    stop_reason=StopReason.ERROR, error=Failure(code="model_unavailable", detail="it is away")
+)
+
+
+def iteration(held: HeldClaim) -> Entry:
+    completed = IterationCompleted(
+        iteration=1,
+        path="iterations/1",
+        sha256=BEST.sha256,
+        parent=None,
+        score=0.9,
+        scores=(),
+        passed=True,
+        findings=(),
+        strengths=(),
+        weaknesses=(),
+        suggestions=(),
+        asked=(),
+        best=BEST,
+        limits=held.claimed.state.limits,
+    )
+    return Entry(EventType.ITERATION_COMPLETED, completed)
+
+
+def asking(
+    key: str = "iterations/1/review", timeout_s: float = 60, on_timeout: OnTimeout = "finish"
+) -> Entry:
+    asked = Paused(
+        key=key,
+        path="iterations/1",
+        iteration=1,
+        score=0.9,
+        sha256=BEST.sha256,
+        when="each_iteration",
+        timeout_s=timeout_s,
+        on_timeout=on_timeout,
+        question="Is this draft good enough?",
+    )
+    return Entry(EventType.PAUSED, asked)
+
+
+async def pause(
+    held: HeldClaim,
+    *entries: Entry,
+    key: str = "iterations/1/review",
+    timeout_s: float = 60,
+    on_timeout: OnTimeout = "finish",
+    alone: bool = False,
+) -> State:
+    """Ask a reviewer, in one append with what was judged unless `alone`."""
+    judged = () if alone else (step(f"{key}d"), iteration(held))
+    asked = asking(key, timeout_s, on_timeout)
+    fields = replace(Fields() if alone else JUDGED, phase=(key,))
+    return await held.journal.append([*judged, *entries, asked], fields, to=Status.PAUSED)
+
+
+async def paused(
+    store: Store, worker: WorkerStore, timeout_s: float = 60, on_timeout: OnTimeout = "finish"
+) -> HeldClaim:
+    held = await started(store, worker)
+    await pause(held, timeout_s=timeout_s, on_timeout=on_timeout)
+    return held
+
+
+async def recorded(worker: WorkerStore, refinement_id: str) -> tuple[Event, ...]:
+    """Return the journal as a worker that claims it reads it."""
+    return (await worker.load(refinement_id))[1]
+
+
+async def expire_lease(redis: Redis, refinement_id: str) -> None:
+    """Let the lease be over, as if its worker had been silent for too long."""
+    await redis.hset(keys.SUMMARY + refinement_id, "lease", "1")
+    await redis.zadd(keys.DUE, {refinement_id: 1})
+
+
+async def expire_retention(redis: Redis, refinement_id: str) -> None:
+    await redis.zadd(keys.DUE, {refinement_id: 1})
+
+
+async def expire_review(redis: Redis, refinement_id: str) -> None:
+    """Let the time for a review be over."""
+    await redis.zadd(keys.DUE, {refinement_id: 1})
+
+
+async def doubt(redis: Redis, refinement_id: str) -> None:
+    """Let it have waited in the queue for longer than a lease."""
+    await redis.zadd(keys.WAITING, {refinement_id: 1})
+
+
+async def kinds(store: Store, refinement_id: str) -> list[EventType]:
+    """Return the types of its events, whose numbers have no gap."""
+    events = await store.events(TENANT, refinement_id)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    return [event.type for event in events]
+
+
+async def everything(redis: Redis) -> dict[bytes, Any]:
+    """Return all that stands in Redis, except for the times at which somebody will look again."""
+    found: dict[bytes, Any] = {}
+    for key in cast("list[bytes]", await redis.keys("*")):
+        match await redis.type(key):
+            case b"hash":
+                found[key] = await redis.hgetall(key)
+                found[key].pop(b"lease", None)
+            case b"zset":
+                found[key] = await redis.zrange(key, 0, -1)
+            case b"stream":
+                found[key] = await redis.xrange(key)
+            case b"list":
+                found[key] = await redis.lrange(key, 0, -1)
+            case b"string":
+                found[key] = await redis.get(key)
+    return found

@@ -1,0 +1,134 @@
+"""Scenes with other judges, with other revisers, and with a reviewer."""
+
+from tests.engine.scripted_replies import checklist
+from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
+from tests.workers.replay_cases import CLEAR, SCENES, ReplayCase
+from tests.workers.scripted_models import improving
+from workers.engine.prompt_requests import Judge, ListCriteria
+from workers.models.port import ModelCall, ModelUnavailable
+
+PANEL = [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]
+
+
+def panelled() -> ScriptedAnswers:
+    """Critics who differ; one of their samples cannot be had."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.prompt_request, ListCriteria):
+            return checklist()
+        if not isinstance(call.prompt_request, Judge):
+            return f"Text of {key}. " * 3
+        if key.endswith("lawyer/2"):
+            raise ModelUnavailable("gone")
+        return verdict(0.9 if key.endswith("reader") else 0.2 * int(key.split("/")[1]), call)
+
+    return ScriptedAnswers(answer)
+
+
+JUDGED: dict[str, ReplayCase] = {
+    "a panel with samples": ReplayCase(
+        {"strategy": {"kind": "iterative"}, "critics": {"samples": 2, "panel": PANEL}}, panelled
+    ),
+    "criteria listed first": ReplayCase(
+        {"strategy": {"kind": "iterative"}, "criteria": "auto"}, panelled
+    ),
+    "both, in parts": ReplayCase(
+        {
+            "strategy": {"kind": "best_of_n", "n": 2, "refine": True},
+            "criteria": "auto",
+            "critics": {"samples": 2, "panel": PANEL},
+        },
+        panelled,
+    ),
+}
+"""Scenes with other judges than one critic on given criteria."""
+
+
+def amending() -> ScriptedAnswers:
+    """A reviser whose edits fit, fail once, and fail twice; the critic's score rises."""
+    replies = {
+        "iterations/1/revise": '{"edits": [{"search": "refund", "replace": "pay back"}]}',
+        "iterations/2/revise": '{"edits": [{"search": "refund", "replace": "return"}]}',
+        "iterations/2/revise/again/1": '{"edits": [{"search": "pay", "replace": "give"}]}',
+        "iterations/3/revise": "none",
+        "iterations/3/revise/again/1": "none again",
+        "iterations/3/revise/full": "We give back what you paid.",
+    }
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.prompt_request, Judge):
+            return verdict(round(0.2 + 0.1 * int(key.split("/")[1]), 3), call)
+        return replies[key]
+
+    return ScriptedAnswers(answer)
+
+
+REVISED: dict[str, ReplayCase] = {
+    "edits": ReplayCase(
+        {
+            "draft": "We refund you. Soon.",
+            "strategy": {"kind": "iterative"},
+            "edits": "delta",
+            "locked": ["Soon"],
+        },
+        amending,
+    ),
+}
+"""Scenes with a reviser who does not write the whole text."""
+
+MORE = {"action": "revise", "feedback": "Name the deadline."}
+OURS = {"action": "replace", "draft": "We refund within 14 days."}
+EACH, BEFORE = ({"when": "each_iteration"}, {"when": "before_completion"})
+
+REVIEWED: dict[str, ReplayCase] = {
+    "iterative, each draft": ReplayCase(
+        {"strategy": {"kind": "iterative"}, "review": EACH},
+        lambda: scores(0.4, 0.9, 0.6, 0.7, 0.8),
+        {
+            "iterations/1/review": {"action": "rate", "score": 0.5},
+            "iterations/2/review": MORE | {"score": 0.3},
+            "iterations/3/review": MORE,
+            "iterations/4/review": OURS,
+            "iterations/5/review": {"action": "approve"},
+        },
+    ),
+    "best_of_n, each round": ReplayCase(
+        {"strategy": {"kind": "best_of_n", "n": 3}, "review": EACH},
+        lambda: scores(0.4, 0.6, 0.5, 0.3),
+        {"iterations/2/review": MORE, "iterations/4/review": {"action": "reject"}},
+    ),
+    "nested, each draft of the whole": ReplayCase(
+        {
+            "draft": "# When\n\nWe refund.\n\n# How\n\nBy card.",
+            "strategy": {"kind": "nested", "max_iterations": 2},
+            "review": EACH,
+        },
+        lambda: improving(0.5, 0.05),
+        {
+            "iterations/0/review": {
+                "action": "replace",
+                "draft": "# When\n\nSoon.\n\n# How\n\nSo.",
+            },
+            "iterations/1/review": {"action": "rate", "score": 0.6},
+            "iterations/2/review": MORE,
+            "iterations/3/review": {"action": "approve"},
+        },
+    ),
+    "multi_pass, before completion": ReplayCase(
+        {
+            "draft": "We refund.",
+            "strategy": {"kind": "multi_pass", "passes": [{"focus": "style", "criteria": CLEAR}]},
+            "review": BEFORE,
+        },
+        lambda: improving(0.3, 0.05),
+        {
+            "reviews/1": MORE | {"score": 0.5},
+            "reviews/2": OURS,
+            "reviews/3": {"action": "rate", "score": 0.9},
+        },
+    ),
+}
+"""Scenes with a reviewer who says one word at each pause."""
+
+EVERY: dict[str, ReplayCase] = {**SCENES, **REVIEWED, **REVISED, **JUDGED}
+"""All scenes there are, by name; what is played is the kind that the name or the request says."""

@@ -1,0 +1,251 @@
+"""A stage for refinements: the real store, and models that are functions."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis import Redis
+from redis.client import Pipeline
+
+from app.contract.events import Draw, Event, Queued
+from app.contract.judgement import Usage
+from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.reviews import ReviewDecision
+from app.contract.snapshot import Snapshot
+from app.settings import Settings
+from app.store import (
+    Claimed,
+    Journal,
+    NewRefinement,
+    State,
+    Store,
+    WorkerStore,
+    open_store,
+    open_worker_store,
+)
+from workers.engine.prompt_requests import Judge
+from workers.models.port import ModelCall, ModelReply
+from workers.play.refinements import Refinements
+from workers.validators import NO_RESOURCES, ServerResources
+
+TENANT = "default"
+ReviewScript = Mapping[str, Mapping[str, Any]]
+"""What a reviewer says, by the key of the review."""
+NOBODY: ReviewScript = {}
+TOKENS = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.0)
+TEST_MODEL = ModelChoice(model="scripted:test", max_output_tokens=100)
+
+
+class NoQueue:
+    """A queue that carries nothing: the tests call the job themselves."""
+
+    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
+        pass
+
+    def length(self, connection: Redis) -> int:
+        return 0
+
+
+@dataclass
+class ScriptedAnswers:
+    """Models by a function from the step's key; counts every call, and says when one begins."""
+
+    answer: Callable[[str, ModelCall], Awaitable[str]]
+    calls: Counter[str] = field(default_factory=Counter)
+    aborted: list[str] = field(default_factory=list)
+    usage: Usage = TOKENS
+    outside: ServerResources = NO_RESOURCES
+
+    async def complete(self, name: str, call: ModelCall) -> ModelReply:
+        key = call.key.partition("/")[2]
+        self.calls[key] += 1
+        try:
+            text = await self.answer(key, call)
+        except asyncio.CancelledError:
+            self.aborted.append(key)
+            raise
+        return ModelReply(text, name, self.usage)
+
+
+def verdict(score: float, call: ModelCall) -> str:
+    """Write a critic's reply that gives every criterion the same score."""
+    assert isinstance(call.prompt_request, Judge)
+    names = [criterion.name for criterion in call.prompt_request.task.criteria]
+    return json.dumps({"scores": [{"criterion": n, "score": score, "reason": "so"} for n in names]})
+
+
+def scores(*given: float) -> ScriptedAnswers:
+    """A critic that scores iteration 1, 2, 3 ... so, and a writer whose drafts share no words."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        number = int(key.split("/")[1])
+        if isinstance(call.prompt_request, Judge):
+            return verdict(given[number - 1], call)
+        return " ".join(f"word{number}.{place}" for place in range(12))
+
+    return ScriptedAnswers(answer)
+
+
+def pausing_at(
+    key: str, models: ScriptedAnswers
+) -> tuple[ScriptedAnswers, asyncio.Event, asyncio.Event]:
+    """Return the same models with one call that answers only when told to.
+
+    The first event is set when the call has begun; setting the second lets it answer.
+    """
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(asked: str, call: ModelCall) -> str:
+        if asked == key:
+            begun.set()
+            await go_on.wait()
+        return await models.answer(asked, call)
+
+    return ScriptedAnswers(answer), begun, go_on
+
+
+@dataclass
+class RefinementHarness:
+    """The two sides of one store, and workers that can come and go."""
+
+    store: Store
+    worker_store: WorkerStore
+    _jobs: Counter[str] = field(default_factory=Counter)
+
+    async def submit(
+        self, choice: ModelChoice = TEST_MODEL, draw: Draw | None = None, **fields: Any
+    ) -> str:
+        """Submit a task alone, unless the fields say otherwise; the model plays both roles."""
+        request = RefinementRequest.model_validate(
+            {"task": "Explain refunds.", "stop": {"patience": 50}, **fields}
+        )
+        new = NewRefinement(
+            tenant=TENANT,
+            request=request,
+            body_sha256="0" * 64,
+            models=dict.fromkeys(("generator", "critic", *request.critics.seats()), choice),
+            limits=request.limits(),
+            queued=Queued(
+                strategy=request.strategy.kind,
+                models={"generator": choice.model, "critic": choice.model},
+                limits=request.limits(),
+                request_sha256="0" * 64,
+                draw=draw,
+            ),
+        )
+        return (await self.store.create(new, None)).id
+
+    def worker(
+        self, models: ScriptedAnswers, nonce: str = "first", store: WorkerStore | None = None
+    ) -> Refinements:
+        """Return a worker's hands; every nonce is another process."""
+        return Refinements(store or self.worker_store, models, nonce, models.outside)
+
+    async def play_and_die(
+        self,
+        refinement_id: str,
+        models: ScriptedAnswers,
+        dies_at: int,
+        words: ReviewScript = NOBODY,
+        *,
+        after: bool,
+    ) -> bool:
+        """Play until the n-th append kills the worker and its lease is over; False: it ended."""
+        store: Any = DyingStore(self.worker_store, dies_at, after)
+        worker = self.worker(models, f"{dies_at}{after}", store)
+        try:
+            await self.play_on(worker, refinement_id, words)
+        except Killed:
+            await self.worker_store.hand_back(refinement_id, store.token)
+            return True
+        return False
+
+    async def play_on(
+        self, worker: Refinements, refinement_id: str, words: ReviewScript = NOBODY
+    ) -> None:
+        """Deliver jobs to a worker, and say the reviewer's word at every pause, until it ends."""
+        await self.deliver(worker, refinement_id)
+        while review := (await self.snapshot(refinement_id)).review:
+            await self.say(refinement_id, **words[review.key])
+            await self.deliver(worker, refinement_id)
+
+    async def say(self, refinement_id: str, **word: Any) -> Snapshot:
+        """Say a reviewer's word about the draft under review."""
+        return await self.store.review(TENANT, refinement_id, ReviewDecision.model_validate(word))
+
+    async def play(
+        self, refinement_id: str, models: ScriptedAnswers, nonce: str = "first"
+    ) -> Snapshot:
+        """Deliver one job to a worker and return how the refinement stands after it."""
+        await self.deliver(self.worker(models, nonce), refinement_id)
+        return await self.snapshot(refinement_id)
+
+    async def deliver(self, worker: Refinements, refinement_id: str) -> None:
+        """Deliver a new job for the refinement."""
+        self._jobs[refinement_id] += 1
+        await worker.refine(f"{refinement_id}-{self._jobs[refinement_id]}", refinement_id)
+
+    async def snapshot(self, refinement_id: str) -> Snapshot:
+        return await self.store.snapshot(TENANT, refinement_id)
+
+    async def events(self, refinement_id: str) -> tuple[Event, ...]:
+        return await self.store.decoded_events(TENANT, refinement_id)
+
+
+@asynccontextmanager
+async def open_stage(redis_url: str, lease_s: float = 5) -> AsyncIterator[RefinementHarness]:
+    """Connect both sides of the store."""
+    settings = Settings(redis_url=redis_url, lease_s=lease_s)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(settings, NoQueue()))
+        worker_store = await stack.enter_async_context(
+            open_worker_store(settings, NoQueue(), "test")
+        )
+        yield RefinementHarness(store, worker_store)
+
+
+class Killed(BaseException):
+    """The worker's process is gone: nothing after this runs in it."""
+
+
+class DyingStore:
+    """A worker's store whose process dies at its n-th append, before it or right after it.
+
+    It counts the appends of all its claims.
+    """
+
+    def __init__(self, store: WorkerStore, dies_at: int, after: bool) -> None:
+        self.token = 0
+        self.left = dies_at
+        self.after = after
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def journal(self, claimed: Claimed) -> Any:
+        self.token = claimed.token
+        return _DyingJournal(self._store.journal(claimed), self)
+
+
+class _DyingJournal:
+    def __init__(self, journal: Journal, process: DyingStore) -> None:
+        self._journal = journal
+        self._process = process
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    async def append(self, *args: Any, **kwargs: Any) -> State:
+        process = self._process
+        process.left -= 1
+        if process.left < 0 or (process.left == 0 and not process.after):
+            raise Killed  # and nothing that runs beside it goes on either
+        state = await self._journal.append(*args, **kwargs)
+        if process.left == 0:
+            raise Killed
+        return state

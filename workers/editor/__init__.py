@@ -1,0 +1,75 @@
+"""`offline:editor`: a plain-language editor and JSON repairer that needs no key and no network.
+
+It is no language model and does not pretend to be one: it measures what can be counted, mends what
+can be mended without understanding the text, and says of everything else that it was not measured.
+The same call always has the same reply.
+"""
+
+import json
+from dataclasses import asdict
+
+from app.contract.editor import EDITOR
+from workers.engine.edits import between, restored
+from workers.engine.prompt_requests import (
+    Amend,
+    Compare,
+    Judge,
+    ListCriteria,
+    PromptRequest,
+    Revise,
+    Write,
+)
+
+
+class EditorCannot(Exception):
+    """The editor cannot do what is asked, whatever the text; the message says what instead."""
+
+
+def answer(prompt_request: PromptRequest) -> str:
+    """Return a verdict or a preference as JSON, or a revised draft.
+
+    Raises `EditorCannot` when asked to write, or to judge what it cannot measure.
+    """
+    # The rules and their tables cost a second's start; a process that uses no editor saves it.
+    from workers.editor.critic import checklist, judged, preference  # noqa: PLC0415
+
+    if isinstance(prompt_request, Write):
+        raise EditorCannot(f"{EDITOR} improves a text and cannot write one: give a draft")
+    if isinstance(prompt_request, Judge):
+        if prompt_request.member and (
+            prompt_request.member.perspective or prompt_request.member.adversarial
+        ):
+            raise EditorCannot(f"{EDITOR} counts words and plays no part")
+        critique = judged(prompt_request.draft, prompt_request.task.criteria)
+        if all(it.score is None for it in critique.scores):
+            said = "; ".join(f"{it.criterion}: {it.reason}" for it in critique.scores)
+            raise EditorCannot(f"{EDITOR} can measure nothing here. {said}")
+        return critique.model_dump_json()
+    if isinstance(prompt_request, ListCriteria):
+        listed = checklist(prompt_request.task.instruction, prompt_request.task.draft)
+        return json.dumps(
+            {"criteria": [{"name": it.name, "description": it.description} for it in listed]}
+        )
+    if isinstance(prompt_request, Compare):
+        preferred = preference(prompt_request.a, prompt_request.b, prompt_request.task.criteria)
+        if preferred is None:
+            raise EditorCannot(f"{EDITOR} can measure nothing that both texts have")
+        return preferred
+    if isinstance(prompt_request, Amend):
+        edits = between(prompt_request.revision.draft, _revised(prompt_request.revision))
+        return json.dumps({"edits": [asdict(it) for it in edits]}, ensure_ascii=False)
+    if not isinstance(prompt_request, Revise):
+        raise EditorCannot(f"{EDITOR} is no language model: it neither asks nor answers")
+    return _revised(prompt_request)
+
+
+def _revised(prompt_request: Revise) -> str:
+    from workers.editor.reviser import revised  # noqa: PLC0415
+
+    text = revised(
+        prompt_request.draft,
+        prompt_request.task.criteria,
+        prompt_request.findings,
+        prompt_request.task.schemas,
+    )
+    return restored(prompt_request.draft, text, prompt_request.task.locked)

@@ -1,0 +1,83 @@
+"""The editor as reviser: it mends the worst kinds of issues and leaves alone what it cannot."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.contract.editor import MeasureKind, measure_for
+from app.contract.judgement import Finding
+from app.contract.requests import Criterion
+from workers.editor.critic import Assessed, assess, worth
+from workers.editor.json_repair import enclosed, looks_like_json, repaired, shaped
+from workers.editor.scoring import Analysis
+from workers.text.document import Document
+from workers.text.edits import IssueKind, applied
+
+SHARE = 0.4
+"""A revision takes the worst kinds of issues up to this share of all that can be gained."""
+
+JSON_KINDS = {"json", "json_schema"}
+
+SMALL = 0.03
+"""What can be gained in one go: so little is not divided any further."""
+
+
+def revised(
+    draft: str,
+    criteria: Sequence[Criterion],
+    findings: Sequence[Finding] = (),
+    schemas: Sequence[Any] = (),
+) -> str:
+    """Return the draft with the worst of its issues mended, or unchanged when none can be.
+
+    The same draft, criteria and findings always give the same text. Numbers, names, negations,
+    quotations, links, code and the structure of the page stay as they are.
+    """
+    if looks_like_json(draft):
+        return _document(repaired(draft), schemas) or draft
+    if schemas or any(finding.kind in JSON_KINDS for finding in findings):
+        return _document(enclosed(draft), schemas) or draft
+    measures = [(criterion, measure_for(criterion)) for criterion in criteria]
+    if any(measure and measure.kind is MeasureKind.JSON for _, measure in measures):
+        return enclosed(draft) or draft
+    analysis = Analysis(Document(draft))
+    if not analysis.is_readable:
+        return draft
+    assessed = [assess(analysis, criterion, measure) for criterion, measure in measures]
+    kinds = _worst(analysis, assessed, wants_less=_is_too_long(assessed, findings))
+    if not kinds:
+        return draft
+    chosen = [issue for kind in kinds for issue in analysis.of(kind) if issue.edit]
+    return applied(analysis.document, [issue.edit for issue in chosen if issue.edit])
+
+
+def _document(text: str | None, schemas: Sequence[Any]) -> str | None:
+    return None if text is None else shaped(text, schemas)
+
+
+def _worst(
+    analysis: Analysis, assessed: Sequence[Assessed], *, wants_less: bool
+) -> list[IssueKind]:
+    """Return the kinds of issues to mend now, the worst first."""
+    gains = worth(analysis, assessed)
+    if wants_less and any(issue.edit for issue in analysis.of(IssueKind.WORDINESS)):
+        gains[IssueKind.WORDINESS] = max(1.0, 2 * max(gains.values()))
+    ranked = sorted((kind for kind in IssueKind if gains[kind] > 0), key=lambda kind: -gains[kind])
+    total = sum(gains.values())
+    taken: list[IssueKind] = []
+    for kind in ranked:
+        if taken and total > SMALL and sum(gains[it] for it in taken) >= SHARE * total:
+            break
+        taken.append(kind)
+    return taken
+
+
+def _is_too_long(assessed: Sequence[Assessed], findings: Sequence[Finding]) -> bool:
+    """Tell whether a criterion or a validator asks for a shorter text."""
+    return any("at most" in it.message for it in findings if it.kind == "length") or any(
+        it.measure is not None
+        and it.measure.kind is MeasureKind.LENGTH
+        and it.measure.maximum is not None
+        and it.score is not None
+        and it.score < 1
+        for it in assessed
+    )

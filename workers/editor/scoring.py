@@ -1,0 +1,109 @@
+"""From what was found in a text to scores between 0 and 1."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log
+
+from workers.editor.rules import issues
+from workers.editor.rules.sentences import LONG
+from workers.text.document import Document
+from workers.text.edits import IssueKind, TextIssue
+from workers.text.readability import TextCounts, flesch_reading_ease, grade
+from workers.text.tables import listed
+
+FEWEST_WORDS = 50
+"""A shorter text is scored as if it had that many words: one slip does not make it worthless."""
+
+LEAST_ENGLISH = 0.15
+"""Share of the commonest English words from which a text counts as English; mostly it is 0.4."""
+
+HALVED_BY = {IssueKind.SPELLING: 1.1, IssueKind.WORDINESS: 2.0, IssueKind.JARGON: 2.0}
+"""How many issues in 100 words halve the score of their kind."""
+
+WEIGHTS: Mapping[IssueKind | None, float] = {
+    IssueKind.SPELLING: 0.25,
+    IssueKind.WORDINESS: 0.3,
+    IssueKind.SENTENCES: 0.18,
+    IssueKind.VOICE: 0.05,
+    IssueKind.JARGON: 0.07,
+    None: 0.15,
+}
+"""What quality is made of; None stands for the readability formulas."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A document, what the rules found in it, and the scores that follow."""
+
+    document: Document
+
+    @cached_property
+    def issues(self) -> tuple[TextIssue, ...]:
+        """Return every issue in the order of the text."""
+        return issues(self.document)
+
+    @cached_property
+    def counts(self) -> TextCounts:
+        """Return what the readability formulas count."""
+        return TextCounts.of(self.document.sentences)
+
+    @property
+    def is_readable(self) -> bool:
+        """Tell whether there is English prose to measure."""
+        read = [word.lower for word in self.document.words]
+        if len(read) < 20:
+            return 2 * sum(word.isascii() for word in read) > len(read)
+        return sum(word in listed("common") for word in read) / len(read) >= LEAST_ENGLISH
+
+    def of(self, kind: IssueKind) -> tuple[TextIssue, ...]:
+        """Return the issues of one kind."""
+        return tuple(issue for issue in self.issues if issue.kind is kind)
+
+    def score(self, kind: IssueKind) -> float:
+        """Return how free the text is from one kind of issue."""
+        return self._score(kind, self.of(kind))
+
+    def score_without(self, kind: IssueKind) -> float:
+        """Return what `score` would be without the issues that have an edit."""
+        return self._score(kind, [issue for issue in self.of(kind) if issue.edit is None])
+
+    @cached_property
+    def reading_ease(self) -> float:
+        """Return Flesch Reading Ease."""
+        return flesch_reading_ease(self.counts)
+
+    @cached_property
+    def grade(self) -> float:
+        """Return the mean school year of four formulas."""
+        return grade(self.counts)
+
+    @property
+    def readability(self) -> float:
+        """Return how easily the text is read: 0.5 at grade 14, 0.9 at grade 9."""
+        return 1 / (1 + exp((min(self.grade, 100.0) - 14) / 2.3))
+
+    @property
+    def quality(self) -> float:
+        """Return the weighted mean of everything."""
+        parts = {kind: self.score(kind) if kind else self.readability for kind in WEIGHTS}
+        return sum(weight * parts[kind] for kind, weight in WEIGHTS.items())
+
+    def _score(self, kind: IssueKind, found: tuple[TextIssue, ...] | list[TextIssue]) -> float:
+        if kind is IssueKind.VOICE:
+            return 1 - min(1.0, len(found) / self.counts.sentences)
+        if kind is IssueKind.SENTENCES:
+            return self._sentences(found)
+        density = 100 * sum(issue.cost for issue in found) / max(FEWEST_WORDS, self.counts.words)
+        return exp(-density / HALVED_BY[kind] * log(2))
+
+    def _sentences(self, found: tuple[TextIssue, ...] | list[TextIssue]) -> float:
+        """Return the share of words in sentences of a good length; longer ones count in part."""
+        lost = sum(_lost(issue) for issue in found)
+        return max(0.0, 1 - lost / self.counts.words)
+
+
+def _lost(issue: TextIssue) -> float:
+    """Return how many of a long sentence's words count as lost: half at 33 words, most at 60."""
+    words = LONG * (1 + issue.cost)
+    return words * (1 - exp(-2.2 * issue.cost))

@@ -1,0 +1,217 @@
+"""What a reviser is told: what failed and for how long, and what may not break again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic
+
+from app.contract.calls import AMENDED_AGAIN
+from app.contract.drafts import EditMode, EditsMade, lacking, sha256_of
+from app.contract.judgement import Finding, IssueState, OnFail
+from app.contract.status import StopReason
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.edits import CannotApply, Edited, SearchReplace, applied, restored
+from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
+from workers.engine.moves import Draft, MoveCoroutine, Reply, Scored, StepError, Stopped, Together
+from workers.engine.prompt_requests import Amend, Revise, Task, Write
+from workers.engine.search import RequestedRevision, Search
+from workers.engine.verdicts import below_floor
+
+MOST_MENDED = 20
+"""Lines about what was mended; the latest go first."""
+
+
+def failures(
+    task: Task, scored: Scored, threshold: float, issues: IssueTracker = NO_ISSUES
+) -> tuple[str, ...]:
+    """Return what failed, in words for the reviser: validators, floors, then weak criteria."""
+    known = {it.finding: it for it in issues.open}
+    demanded = [it for it in scored.findings if it.on_fail is not OnFail.WARN]
+    lines = [_line(it) + _history(known.get(it)) for it in demanded]
+    below = below_floor(scored.scores, task.criteria)
+    weak = {it.criterion for it in scored.scores if it.score is not None and it.score < threshold}
+    weak |= {criterion.name for criterion in below}
+    for given in scored.scores:
+        if given.criterion in weak:
+            said = ": ".join(part for part in (given.criterion, given.reason) if part)
+            lines.append(f"{said} (not met yet)")
+    lines += [_line(it) + _history(known.get(it)) for it in scored.critique.findings]
+    return tuple(lines)
+
+
+def mended_in(issues: IssueTracker) -> tuple[str, ...]:
+    """Return what earlier drafts of this line had wrong and this one has not."""
+    mended = [it.finding for it in issues.mended if it.finding.on_fail is not OnFail.WARN]
+    return tuple(f"{it.kind}: {it.message}" for it in mended[:MOST_MENDED])
+
+
+def _line(finding: Finding) -> str:
+    quoted = f' at "{finding.quote}"' if finding.quote else ""
+    fix = f" Fix: {finding.fix}" if finding.fix else ""
+    return f"{finding.kind}{quoted}: {finding.message}{fix}"
+
+
+def _history(issue: Tracked | None) -> str:
+    if issue is None or issue.state is IssueState.NEW:
+        return ""
+    since = issue.path.removeprefix("/")
+    if issue.state is IssueState.CARRIED:
+        return f" (carried since {since}: earlier attempts did not mend it)"
+    return f" (came back: found first in {since}, mended, and undone again)"
+
+
+LONG = 1_500
+"""Characters from which edits save tokens: what they quote and their JSON weigh less than that."""
+
+GOOD = 0.5
+"""Score from which more of a draft stays than changes."""
+
+UNUSABLE = "unusable_edits"
+
+
+class _Edit(ReplyModel):
+    search: str
+    replace: str
+
+
+class _Edits(ReplyModel):
+    edits: list[_Edit]
+
+
+def is_delta(edits: EditMode, draft: str, score: float | None) -> bool:
+    """Return whether a draft is to be revised by edits."""
+    if edits == "auto":
+        return len(draft) >= LONG and score is not None and score >= GOOD
+    return edits == "delta"
+
+
+async def amended(prompt_request: Revise) -> Edited | None:
+    """Return the draft with a reviser's edits; None when they cannot be applied.
+
+    Edits that cannot be are returned once, with which one fails and why.
+    """
+
+    def read(reply: str) -> Edited:
+        edits = [SearchReplace(it.search, it.replace) for it in read_as(_Edits, reply).edits]
+        try:
+            return applied(prompt_request.draft, edits, prompt_request.task.locked)
+        except CannotApply as error:
+            raise Unreadable(str(error)) from None
+
+    try:
+        return await ask(
+            question("revise", "generator", Amend(prompt_request)),
+            read,
+            UNUSABLE,
+            times=AMENDED_AGAIN,
+        )
+    except StepError as failure:
+        if failure.code != UNUSABLE:
+            raise
+        return None
+
+
+First = Callable[[Task], MoveCoroutine[Draft]]
+Revised = Callable[[Task, Scored, str, float, IssueTracker], MoveCoroutine[Draft]]
+
+
+async def propose(
+    task: Task, search: Search, first: First | None = None, revised: Revised | None = None
+) -> Draft:
+    """Return the next draft: what a reviewer asked for, a revision of the best, the client's own
+    or a first one.
+
+    `first` and `revised` are how a strategy writes and revises that does it in its own way.
+    """
+    if search.wish is not None:
+        return await _wished(task, search.wish, search.limits.threshold, revised or revise)
+    if search.base is not None:
+        base, threshold = search.base, search.limits.threshold
+        return await (revised or revise)(task, base.scored, base.path, threshold, base.issues)
+    if task.draft is not None:
+        return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
+    return await first(task) if first else _draft(await write(task))
+
+
+async def write(task: Task) -> str:
+    """Return a first text for a task."""
+    return await ask(question("draft", "generator", Write(task)), text_in, "empty_draft")
+
+
+async def revise(
+    task: Task, scored: Scored, parent: str, threshold: float, issues: IssueTracker = NO_ISSUES
+) -> Draft:
+    """Return a revision that was asked to mend what failed, and to keep mended what was."""
+    failing = failures(task, scored, threshold, issues)
+    draft, mended = scored.draft.text, mended_in(issues)
+    prompt_request = Revise(task, draft, failing, scored.critique, scored.findings, mended)
+    path = "revise"
+    if is_delta(task.edits, draft, scored.score):
+        if edited := await amended(prompt_request):
+            made = EditsMade(applied=edited.applied, untouched=edited.untouched)
+            return Draft(edited.text, sha256_of(edited.text), parent, failing, False, made)
+        path = "revise/full"
+    text = await ask(question(path, "generator", prompt_request), text_in, "empty_draft")
+    return kept_locked(task, draft, _draft(text, parent, failing))
+
+
+def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
+    """Return a revision in which every locked text of the draft before it stands as it was."""
+    text = restored(before, draft.text, task.locked) if lacking(draft.text, task.locked) else ""
+    if not text or text == draft.text:
+        return draft
+    return replace(draft, text=text, sha256=sha256_of(text), is_reply=False)
+
+
+async def _wished(task: Task, wish: RequestedRevision, threshold: float, revised: Revised) -> Draft:
+    """Return a reviewer's own text, or a revision of the draft they were shown that mends what they
+    said first."""
+    scored, word = wish.of.scored, wish.word
+    if word.draft is not None:
+        return Draft(word.draft, sha256_of(word.draft), wish.of.path, is_reply=False)
+    if word.feedback is not None:
+        said = Finding(source="reviewer", kind="review", message=word.feedback)
+        scored = replace(scored, findings=(said, *scored.findings))
+    return await revised(task, scored, wish.of.path, threshold, wish.of.issues)
+
+
+@dataclass(frozen=True, slots=True)
+class PartResults(Generic[Reply]):
+    """What parts side by side gave, None where one was refused; some may have been stopped."""
+
+    replies: tuple[Reply | None, ...]
+    were_stopped: bool
+
+    def unless_stopped(self, reason: StopReason) -> StopReason | None:
+        """Return why it ended; None when whoever stopped a part knows why."""
+        return None if self.were_stopped else reason
+
+
+async def part_replies(
+    path: str, parts: Sequence[MoveCoroutine[Reply]]
+) -> tuple[Reply | None, ...]:
+    """Play parts side by side and return what each gave, None where one was refused.
+
+    Raises the first refusal when there is nothing else.
+    """
+    return (await play_parts(path, parts)).replies
+
+
+async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
+    """Play parts side by side like `part_replies`; say whether one was stopped from outside."""
+    refusals: dict[int, Stopped | StepError] = {}
+
+    async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:
+        try:
+            return await part
+        except (Stopped, StepError) as refusal:
+            refusals[index] = refusal
+            return None
+
+    done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
+    if len(refusals) == len(parts):
+        raise refusals[0]
+    return PartResults(done, any(isinstance(it, Stopped) for it in refusals.values()))
+
+
+def _draft(text: str, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:
+    return Draft(text, sha256_of(text), parent, asked)

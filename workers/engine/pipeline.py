@@ -1,0 +1,185 @@
+"""What a text is judged on when the request leaves that to a critic."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import Field
+
+from app.contract.criteria import (
+    AUTO,
+    FEWEST_LISTED,
+    LONGEST_NAME,
+    LONGEST_QUESTION,
+    MOST_LISTED,
+    Criterion,
+)
+from app.contract.judgement import Comparison, Order, Side, Verdict
+from app.contract.limits import Limits
+from app.contract.requests import Output, RefinementRequest
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.drafting import part_replies
+from workers.engine.moves import Judged, Move, MoveCoroutine, StepError, Stopped, relayed
+from workers.engine.prompt_requests import Compare, Derive, ListCriteria, Task
+from workers.engine.reviewing import reviewed
+from workers.engine.search import Outcome
+from workers.engine.sub_search import informed
+
+QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
+"""Latin, full width, Arabic and Greek."""
+
+
+class _Listed(ReplyModel):
+    name: str = Field(min_length=1, max_length=LONGEST_NAME)
+    description: str = Field(min_length=1, max_length=LONGEST_QUESTION)
+
+
+class _Checklist(ReplyModel):
+    criteria: list[_Listed] = Field(min_length=FEWEST_LISTED, max_length=MOST_LISTED)
+
+
+async def with_checklist(task: Task) -> Task:
+    """Return the task with 3 to 8 criteria that a critic listed: questions, and nothing judged yet.
+
+    TICK (arXiv:2410.03608): a model that answers questions made for the very task agrees with
+    people more often than one that scores directly. Raises `StepError` (`unreadable_criteria`).
+    """
+    asked = question("criteria", "critic", ListCriteria(replace(task, criteria=())))
+    return replace(task, criteria=await ask(asked, criteria_in, "unreadable_criteria"))
+
+
+def criteria_in(reply: str) -> tuple[Criterion, ...]:
+    """Return the criteria of a reply, or raise `Unreadable` with what is wrong with it."""
+    listed = read_as(_Checklist, reply).criteria
+    names = [it.name.strip() for it in listed]
+    if not all(names) or len({name.casefold() for name in names}) < len(names):
+        raise Unreadable("every criterion needs a name of its own")
+    for it in listed:
+        if not it.description.rstrip().endswith(QUESTION_MARKS):
+            raise Unreadable(f"the description of {it.name} is no question")
+    return tuple(
+        Criterion(name=name, description=it.description.strip())
+        for name, it in zip(names, listed, strict=True)
+    )
+
+
+UNREADABLE = "unreadable_comparison"
+
+
+class _Preference(ReplyModel):
+    reason: str
+    better: Literal["A", "B", "tie"]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The draft that a result is compared with."""
+
+    path: str
+    text: str
+
+
+async def compared(task: Task, strategy: MoveCoroutine[Outcome]) -> Outcome:
+    """Play a strategy and compare what it came to with the client's draft.
+
+    Without one it is compared with the first draft that the outermost search judged. The same text
+    is a tie. When it cannot be asked, or no answer can be read, there is no comparison.
+    """
+    seen = [Earlier("iterations/0", task.draft)] if task.draft is not None else []
+    outcome = await relayed(strategy, _noting(seen))
+    result = outcome.best.scored.draft.text
+    earlier = seen[0] if seen else Earlier(outcome.best.path, result)
+    task = informed(task, outcome.observed)
+    return replace(outcome, comparison=await _comparison(task, earlier, result))
+
+
+async def _comparison(task: Task, earlier: Earlier, result: str) -> Comparison | None:
+    if earlier.text == result:
+        return Comparison(against=earlier.path, verdict="tie", orders=())
+    parts = (
+        _asked(task, "compare/1", "earlier", earlier.text, result),
+        _asked(task, "compare/2", "result", result, earlier.text),
+    )
+    try:
+        one, other = await part_replies("compare", parts)
+    except (Stopped, StepError):
+        return None
+    if one is None or other is None:
+        return None
+    return Comparison(against=earlier.path, verdict=_verdict(one, other), orders=(one, other))
+
+
+def _noting(seen: list[Earlier]) -> Callable[[Move[Any]], Move[Any]]:
+    """Return a relay that takes down the first draft judged in the outermost search."""
+
+    def outward(move: Move[Any]) -> Move[Any]:
+        if isinstance(move, Judged) and not seen and move.path == move.judgement.path:
+            seen.append(Earlier(move.path, move.judgement.scored.draft.text))
+        return move
+
+    return outward
+
+
+async def _asked(task: Task, path: str, first: Side, a: str, b: str) -> Order:
+    """Ask which of two texts is better; who asks knows which is which, who answers does not."""
+    asked = question(path, "critic", Compare(task, a, b))
+    said = await ask(asked, lambda reply: read_as(_Preference, reply), UNREADABLE)
+    second: Side = "result" if first == "earlier" else "earlier"
+    sides: dict[str, Side | Literal["tie"]] = {"A": first, "B": second, "tie": "tie"}
+    return Order(first=first, better=sides[said.better], reason=said.reason)
+
+
+def _verdict(one: Order, other: Order) -> Verdict:
+    if one.better != other.better:
+        return "undecided"
+    verdicts: dict[str, Verdict] = {"result": "better", "earlier": "worse", "tie": "tie"}
+    return verdicts[one.better]
+
+
+async def with_outputs(task: Task, outputs: Sequence[Output], outcome: Outcome) -> Outcome:
+    """Return the outcome with every further text; those that could not be made are missing."""
+    text = outcome.best.scored.draft.text
+    try:
+        made = await part_replies("outputs", [_derived(task, text, it) for it in outputs])
+    except (Stopped, StepError):
+        made = (None,) * len(outputs)
+    texts = {it.name: text for it, text in zip(outputs, made, strict=True) if text is not None}
+    missing = tuple(f"outputs/{it.name}" for it in outputs if it.name not in texts)
+    return replace(outcome, outputs=texts, missing=(*outcome.missing, *missing))
+
+
+async def _derived(task: Task, text: str, output: Output) -> str:
+    prompt_request = Derive(task, text, output.instructions)
+    return await ask(
+        question(f"outputs/{output.name}", "generator", prompt_request), text_in, "empty_text"
+    )
+
+
+StrategyFunction = Callable[[Task, Limits, Any], MoveCoroutine[Outcome]]
+
+
+async def whole(
+    request: RefinementRequest, task: Task, limits: Limits, strategy: StrategyFunction
+) -> Outcome:
+    """Play the strategy of a request, and return what it decided."""
+    if request.criteria == AUTO:
+        task = await with_checklist(task)
+    when = request.review and request.review.when
+    task = replace(task, is_reviewed=when == "each_iteration")
+    played = _played(request, task, limits, strategy)
+    outcome = await (compared(task, played) if request.compare else played)
+    if request.outputs:
+        outcome = await with_outputs(informed(task, outcome.observed), request.outputs, outcome)
+    return outcome
+
+
+async def _played(
+    request: RefinementRequest, task: Task, limits: Limits, strategy: StrategyFunction
+) -> Outcome:
+    """Play the strategy, and have its outcome reviewed where that was asked for."""
+    outcome = await strategy(task, limits, request.strategy)
+    if request.review and request.review.when == "before_completion":
+        observed = outcome.observed
+        outcome = await reviewed(request, informed(task, observed), limits, outcome)
+        outcome = replace(outcome, observed=observed)
+    return outcome

@@ -1,0 +1,143 @@
+"""Verification questions about what a draft states (Chain-of-Verification, arXiv:2309.11495)."""
+
+from workers.engine.prompt_requests import Answer, CheckSteps, Contradict, Prompt, Question, Vote
+from workers.engine.prompts.fence import (
+    DATA_RULE,
+    NUMBER,
+    TEXT,
+    closed,
+    described,
+    documents,
+    fenced,
+    listed,
+)
+
+QUESTIONS_VERSION = 1
+QUESTIONS_SYSTEM = f"""\
+You ask the questions by which the statements of fact in a draft are verified. You did
+not write it. Take the statements that matter most and are likeliest to be wrong: numbers, dates,
+names, causes, conditions, what is promised. For each of them copy the claim, word for word as it
+stands in the draft, and ask one question whose answer confirms or refutes it.
+Whoever answers has never seen the draft and must not learn from the question what it says. So name
+what the question is about, never speak of a draft or a text, and ask openly: "How many days do
+customers have?", not "Do customers have 30 days?".
+Opinions, advice and wording need no question. A draft that states no facts gets an empty list.
+Answer with one JSON object and nothing else:
+{{"questions": [{{"claim": "<words of the draft>", "question": "<open question>"}}]}}
+{DATA_RULE}"""
+
+QUESTIONS_SCHEMA = listed("questions", closed({"claim": TEXT, "question": TEXT}))
+
+
+def render_questions(prompt_request: Question) -> Prompt:
+    """Ask for open questions about a draft."""
+    parts = [
+        *described(prompt_request.task),
+        fenced("Draft", prompt_request.draft),
+        f"Ask at most {prompt_request.most}, the most important first.",
+    ]
+    return Prompt(
+        "questions", QUESTIONS_VERSION, QUESTIONS_SYSTEM, "\n\n".join(parts), QUESTIONS_SCHEMA
+    )
+
+
+ANSWER_VERSION = 1
+ANSWER_SYSTEM = f"""\
+You answer one question of fact. Answer from the task and the context documents where
+they say it, else from what you know for certain. Answer in one to three sentences with the fact
+itself. If you do not know for certain, answer with the one word: unknown
+{DATA_RULE}"""
+
+
+def render_answer(prompt_request: Answer) -> Prompt:
+    """Ask one question of somebody who has not seen the draft."""
+    task = prompt_request.task
+    given = [fenced("Task", task.instruction)] if task.instruction else []
+    parts = [*given, *documents(task), fenced("Question", prompt_request.question)]
+    return Prompt("answer", ANSWER_VERSION, ANSWER_SYSTEM, "\n\n".join(parts))
+
+
+CONTRADICTIONS_VERSION = 1
+CONTRADICTIONS_SYSTEM = f"""\
+You compare a draft with answers given by somebody who has not seen it. Report every
+statement of the draft that an answer contradicts: both cannot be true. An answer that says less, or
+more, or the same in other words contradicts nothing; nor does one that is unsure. Where a context
+document settles the matter, it is right, whatever draft and answer say.
+For each contradiction copy the claim word for word as it stands in the draft, give the number of
+the answer, say what contradicts what, and how the draft is to be mended.
+Without contradictions the list is empty. Answer with one JSON object and nothing else:
+{{"contradictions": [{{"claim": "<words of the draft>", "answer": 1,
+  "contradiction": "<what contradicts what>", "fix": "<what to write instead>"}}]}}
+{DATA_RULE}"""
+
+CONTRADICTIONS_SCHEMA = listed(
+    "contradictions",
+    closed({"claim": TEXT, "answer": NUMBER, "contradiction": TEXT, "fix": TEXT}),
+)
+
+
+def render_contradictions(prompt_request: Contradict) -> Prompt:
+    """Ask for the contradictions between a draft and independent answers."""
+    answers = [
+        fenced(f"Question and answer {number}", f"{asked}\n\n{answer}")
+        for number, (asked, answer) in enumerate(prompt_request.answered, 1)
+    ]
+    parts = [*described(prompt_request.task), fenced("Draft", prompt_request.draft), *answers]
+    return Prompt(
+        "contradictions",
+        CONTRADICTIONS_VERSION,
+        CONTRADICTIONS_SYSTEM,
+        "\n\n".join(parts),
+        CONTRADICTIONS_SCHEMA,
+    )
+
+
+STEPS_VERSION = 1
+STEPS_SYSTEM = f"""\
+You check an argument in numbered steps that you did not write. Go through it step by
+step, from the first. Work each one out for yourself from the task, the context documents and the
+steps before it, then compare. A step is faulty when it states something false, calculates wrongly,
+does not follow from what stands before it, or leaves the task behind. Wording, length and an
+unusual way are no faults.
+Say of each step in a sentence why it holds or what is wrong with it, and whether it is correct.
+Stop after the first faulty one: what follows from it proves nothing.
+Answer with one JSON object and nothing else:
+{{"steps": [{{"step": 1, "why": "<why it holds, or what is wrong>", "correct": true}}]}}
+{DATA_RULE}"""
+
+STEPS_SCHEMA = listed(
+    "steps", closed({"step": NUMBER, "why": TEXT, "correct": {"type": "boolean"}})
+)
+
+
+def render_steps(prompt_request: CheckSteps) -> Prompt:
+    """Ask for the first faulty step of a chain."""
+    task = prompt_request.task
+    given = [fenced("Task", task.instruction)] if task.instruction else []
+    parts = [*given, *documents(task), fenced("Steps", prompt_request.draft)]
+    return Prompt("steps", STEPS_VERSION, STEPS_SYSTEM, "\n\n".join(parts), STEPS_SCHEMA)
+
+
+VOTE_VERSION = 1
+VOTE_SYSTEM = f"""\
+You are given several answers to one task, written independently of each other. Put
+those into one group that give the same answer: whoever acts on one would act the same on the other.
+How it is worded, how long it is and how it was reasoned makes no difference; another result,
+another decision or a contradicting fact does. Do not judge which answer is right.
+Every number stands in exactly one group; an answer that no other shares is a group by itself.
+Answer with one JSON object and nothing else: {{"groups": [[1, 3], [2]]}}
+{DATA_RULE}"""
+
+_GROUP = {"type": "array", "items": {"type": "integer"}}
+VOTE_SCHEMA = closed({"groups": {"type": "array", "items": _GROUP}})
+
+
+def render_vote(prompt_request: Vote) -> Prompt:
+    """Ask which answers say the same."""
+    task = prompt_request.task
+    given = [fenced("Task", task.instruction)] if task.instruction else []
+    answers = [
+        fenced(f"Answer {number}", text) for number, text in enumerate(prompt_request.answers, 1)
+    ]
+    parts = [*given, *documents(task), *answers]
+    return Prompt("vote", VOTE_VERSION, VOTE_SYSTEM, "\n\n".join(parts), VOTE_SCHEMA)

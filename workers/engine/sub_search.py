@@ -1,0 +1,143 @@
+"""Searches inside a strategy: each with a rubric and limits of its own, below a path of its own."""
+
+from dataclasses import replace
+from typing import Any
+
+from app.contract.drafts import sha256_of
+from app.contract.limits import Limits
+from app.contract.requests import ContextDocument
+from app.contract.status import StopReason
+from workers.engine.drafting import propose
+from workers.engine.judging import judge
+from workers.engine.moves import (
+    Draft,
+    Judged,
+    Move,
+    MoveCoroutine,
+    Reply,
+    Stopped,
+    Together,
+    relayed,
+    within,
+)
+from workers.engine.prompt_requests import Task
+from workers.engine.search import LimitOverrides, Outcome, Search
+
+ALL_PASS = LimitOverrides(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
+"""The rules of a search in which validators alone have a say."""
+
+
+async def loop(task: Task, search: Search) -> Outcome:
+    """Draft or take the draft there is, and revise the best until the search stops."""
+    with search:
+        for at in search.iterations():
+            draft = await within(at, propose(task, search))
+            await search.judged(await within(at, judge(task, draft)))
+    return search.outcome()
+
+
+async def below(path: str, part: MoveCoroutine[Outcome]) -> Outcome:
+    """Play a search below `path` and return its outcome as the one around it sees it."""
+    outcome = await within(path, part)
+    best = outcome.best
+    seen = replace(best, path=f"{path}/{best.path}", issues=best.issues.under(path))
+    return replace(outcome, best=seen)
+
+
+async def refined(path: str, task: Task, limits: Limits, own: LimitOverrides) -> Outcome:
+    """Write or improve a text below `path` until its own search stops.
+
+    Raises `Stopped` and `StepFailed` when nothing was judged there.
+    """
+    search = Search.of(replace(task, is_reviewed=False), limits, own)
+    return await below(path, loop(task, search))
+
+
+async def passes_as_it_is(task: Task, whole: Search) -> bool:
+    """Judge the client's own draft, if there is one; True when it passes or a reviewer decided.
+
+    A draft that passes is never revised again.
+    """
+    if task.draft is not None:
+        draft = await within(whole.upcoming, propose(task, whole))
+        await whole.judged(await within(whole.upcoming, judge(task, draft)))
+        await heeded(task, whole)
+    return whole.is_over
+
+
+async def heeded(task: Task, search: Search) -> None:
+    """Make and judge what a reviewer asks for, until they ask for no more."""
+    while search.wish is not None:
+        draft = await within(search.upcoming, propose(task, search))
+        await search.judged(await within(search.upcoming, judge(task, draft)))
+
+
+def going_on(task: Task, whole: Search) -> Task:
+    """Return the task with the best draft of the whole in the place of the client's."""
+    if whole.base is None or whole.base.iteration == 0:
+        return task
+    return starting_from(task, whole.base.scored.draft.text)
+
+
+async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | None) -> Outcome:
+    """Judge what the inner searches came to as a whole, on the request's own criteria.
+
+    `reason` is told when the threshold is not met and no reviewer decided; None: whoever stopped a
+    part knows why. Raises `Stopped` when it cannot be asked any more.
+    """
+    if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
+        scored = await within(whole.upcoming, judge(task, draft))
+        with whole:  # from here on a stop keeps what was judged
+            await whole.judged(scored)
+            await heeded(task, whole)
+    whole.settle(reason)
+    return whole.outcome()
+
+
+async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
+    """Judge the last inner search's text as a whole; its reason and what is missing stay.
+
+    When that cannot be asked any more it is the result with the score of its own rubric.
+    """
+    text = last.best.scored.draft.text
+    try:
+        draft = Draft(text, sha256_of(text), is_reply=False)
+        outcome = await closing(task, whole, draft, last.reason)
+        return replace(outcome, missing=last.missing)
+    except Stopped:
+        return replace(last, reason=None, passed=False)
+
+
+async def ruled(own: LimitOverrides, part: MoveCoroutine[Reply]) -> Reply:
+    """Play a part whose searches have these rules instead of the refinement's."""
+
+    def outward(move: Move[Any]) -> Move[Any]:
+        match move:
+            case Judged(threshold=None):
+                return replace(move, threshold=own.threshold)
+            case Together():
+                return replace(move, parts=tuple(ruled(own, it) for it in move.parts))
+            case _:
+                return move
+
+    def inward(move: Move[Any], reply: Any) -> Any:
+        return own.instead_of(reply) if isinstance(move, Judged) else reply
+
+    return await relayed(part, outward, inward)
+
+
+def starting_from(task: Task, text: str) -> Task:
+    """Return the task with a draft that the strategy made itself; locked is what stands in it."""
+    locked = tuple(it for it in task.locked if it in text)
+    return replace(task, draft=text, is_clients_draft=False, locked=locked)
+
+
+def informed(task: Task, observed: tuple[ContextDocument, ...]) -> Task:
+    """Return the task with what was found out on the way among its context."""
+    return replace(task, context=(*task.context, *observed))
+
+
+def with_instruction(task: Task, heading: str, instruction: str) -> Task:
+    """Return the task with what this part of the work is about."""
+    parts = (task.instruction, f"{heading}: {instruction}")
+    return replace(task, instruction="\n\n".join(part for part in parts if part))

@@ -1,0 +1,1 @@
+"""Everything that leaves the machine: addresses, the guarded client, the HTTP transport."""

@@ -1,0 +1,312 @@
+"""HTTP on aiohttp with every bound a call needs; models, validators and tools share it.
+
+Requests are repeated here and nowhere else. Exceptions of the HTTP library are not chained: some
+carry the request's headers, and with them a key.
+
+TransportError         no usable response; `detail` says why
+  RequestUnanswered    unreachable, too slow, reset, or a temporary refusal at the last try
+  RequestRefused       the address is invalid or its TLS certificate untrusted
+    StatusRejected     a 4xx that stays, or a redirect: never followed, keys go nowhere else
+  UnusableResponse     too many bytes, broken compression, or not HTTP
+"""
+
+import asyncio
+import json
+import math
+import random
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+
+PASSING = frozenset({408, 409, 425, 429})
+"""Statuses below 500 that say "not now": time-out, lock held, too early, too many requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Bounds on one step: seconds to connect, to the first byte, and in all; `tries` in all.
+
+    Between tries it waits a random time up to `backoff_s`, twice that, and so on, never more than
+    `longest_backoff_s` ("full jitter": AWS Architecture Blog, Exponential Backoff And Jitter).
+    """
+
+    total_s: float
+    first_byte_s: float | None = None
+    connect_s: float = 10.0
+    tries: int = 3
+    backoff_s: float = 0.5
+    longest_backoff_s: float = 8.0
+    random: Callable[[], float] = random.random
+
+    def wait_s(self, failures: int, retry_after_s: float | None) -> float:
+        """Return the seconds until the next try: what the server asks for, and jitter on top."""
+        most: float = min(self.backoff_s * 2.0 ** (failures - 1), self.longest_backoff_s)
+        return (retry_after_s or 0.0) + self.random() * most
+
+
+def may_pass(status: int, headers: Mapping[str, str]) -> bool:
+    """True for a refusal that may be gone the next time; `x-should-retry: false` denies it."""
+    passing = status in PASSING or status >= 500
+    return passing and headers.get("x-should-retry") != "false"
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of a `Retry-After` field (RFC 9110, 10.2.3), None without a valid one.
+
+    A date is compared with the server's own `Date`, so that machines' clocks do not matter.
+    """
+    value = headers.get("Retry-After", "").strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        at = _date(value)
+        seconds = (at - (_date(headers.get("Date", "")) or _now())).total_seconds() if at else -1.0
+        return max(0.0, seconds) if at else None
+    return seconds if 0 <= seconds < math.inf else None
+
+
+def _date(value: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+FIELDS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+    "User-Agent": "hone",
+}
+MOST_OF_A_REFUSAL = 64 * 1024
+DNS_CACHE_S = 60
+GZIP_OR_ZLIB = 47
+"""`wbits` of zlib that accepts either header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One POST. `secret` never appears in an error, whatever the server says."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+    secret: str = field(default="", repr=False)
+
+    @property
+    def host(self) -> str:
+        """The server's name and port, for people, whether or not the URL can be read."""
+        try:
+            return urlsplit(self.url).netloc.rpartition("@")[2]
+        except ValueError:
+            return "the URL"
+
+
+class TransportError(Exception):
+    """A request that got no usable response; `detail` says why."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class RequestUnanswered(TransportError):
+    """Unreachable, too slow, reset, or still refused for the moment at the last try."""
+
+
+class RequestRefused(TransportError):
+    """The request cannot be sent there; sending it again would not help."""
+
+
+class StatusRejected(RequestRefused):
+    """The server refuses the request as it stands; `said` is its answer, at most 64 KiB."""
+
+    def __init__(self, detail: str, status: int, said: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.said = said
+
+
+class UnusableResponse(TransportError):
+    """The response is too large, compressed in an unknown or broken way, or not HTTP."""
+
+
+class _TemporaryFailure(Exception):
+    """A try failed in a way that another one may not."""
+
+    def __init__(self, detail: str, after_s: float | None = None) -> None:
+        super().__init__(detail)
+        self.after_s = after_s
+
+
+class Transport:
+    """Shared by all adapters: connections without a limit, kept alive, DNS cached, no cookies."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, retry_policy: RetryPolicy, max_reply_bytes: int
+    ) -> None:
+        self.session = session
+        self.retry_policy = retry_policy
+        self.max_reply_bytes = max_reply_bytes
+
+    def step(self, key: str) -> "RequestAttempts":
+        """Begin a step, whose time runs from now; its requests carry `key` as `Idempotency-Key`."""
+        return RequestAttempts(self, key)
+
+
+@asynccontextmanager
+async def open_transport(
+    retry_policy: RetryPolicy, max_reply_bytes: int
+) -> AsyncIterator[Transport]:
+    """Keep a transport open for as long as the context lasts."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=DNS_CACHE_S),
+        timeout=aiohttp.ClientTimeout(connect=retry_policy.connect_s),
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers=FIELDS,
+    )
+    async with session:
+        yield Transport(session, retry_policy, max_reply_bytes)
+
+
+class RequestAttempts:
+    """The calls of one step, which share one deadline and one number of tries.
+
+    `calls` counts requests; `may_have_cost` is true when one got lost after it was sent.
+    """
+
+    def __init__(self, transport: Transport, key: str) -> None:
+        self.calls = 0
+        self.may_have_cost = False
+        self._transport = transport
+        self._retry_policy = transport.retry_policy
+        self._key = quote(key, safe="/:;=+.-_")
+        self._clock = asyncio.get_running_loop().time
+        self._deadline = self._clock() + self._retry_policy.total_s
+        self._failures = 0
+
+    async def post(self, request: Request, variant: str = "") -> bytes:
+        """Return the body of a 2xx reply. A request that differs needs a `variant` of the key."""
+        while True:
+            try:
+                return await self._try(request, variant)
+            except _TemporaryFailure as failure:
+                self._failures += 1
+                await self._wait(failure)
+
+    async def _wait(self, failure: _TemporaryFailure) -> None:
+        if self._failures >= self._retry_policy.tries:
+            raise RequestUnanswered(f"{failure}, at the last of {self._failures} tries") from None
+        wait_s = self._retry_policy.wait_s(self._failures, failure.after_s)
+        if self._clock() + wait_s >= self._deadline:
+            raise RequestUnanswered(f"{failure}; no time is left to try again") from None
+        await asyncio.sleep(wait_s)
+
+    async def _try(self, request: Request, variant: str) -> bytes:
+        """Send once, and put every way to fail into our own words."""
+        self.calls += 1
+        headers = request.headers | {"Idempotency-Key": self._key + variant}
+        try:
+            async with asyncio.timeout_at(self._first_byte_due()) as retry_policy:
+                return await self._exchange(request, headers, retry_policy)
+        except aiohttp.ConnectionTimeoutError:
+            raise _TemporaryFailure(f"{request.host} cannot be reached in time") from None
+        except aiohttp.ClientConnectorCertificateError:
+            raise RequestRefused(f"{request.host} shows a certificate nobody vouches for") from None
+        except aiohttp.ClientConnectorError as error:
+            raise _TemporaryFailure(f"{request.host} cannot be reached: {error.strerror}") from None
+        except TimeoutError:
+            self.may_have_cost = True
+            raise _TemporaryFailure(f"{request.host} did not answer in time") from None
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+            self.may_have_cost = True
+            raise _TemporaryFailure(f"{request.host} broke the connection") from None
+        except (aiohttp.InvalidURL, UnicodeError):  # a name that no resolver can encode
+            raise RequestRefused(f"{request.host} is no address of a model server") from None
+        except aiohttp.ClientError:
+            self.may_have_cost = True
+            raise UnusableResponse(f"{request.host} does not answer in HTTP") from None
+
+    def _first_byte_due(self) -> float:
+        first_byte_s = self._retry_policy.first_byte_s
+        if first_byte_s is None:
+            return self._deadline
+        return min(self._deadline, self._clock() + first_byte_s)
+
+    async def _exchange(
+        self, request: Request, headers: dict[str, str], retry_policy: asyncio.Timeout
+    ) -> bytes:
+        async with self._transport.session.post(
+            request.url, data=request.body, headers=headers, allow_redirects=False
+        ) as reply:
+            if self._retry_policy.first_byte_s is not None:
+                retry_policy.reschedule(self._deadline)
+            if not 200 <= reply.status < 300:
+                raise await _refusal(request, reply)
+            self.may_have_cost = True
+            return await _read(reply, self._transport.max_reply_bytes, request)
+
+
+async def _refusal(
+    request: Request, reply: aiohttp.ClientResponse
+) -> StatusRejected | _TemporaryFailure:
+    try:
+        body = await _read(reply, MOST_OF_A_REFUSAL, request)
+    except UnusableResponse:
+        body = b""
+    said = body.decode(errors="replace")
+    if request.secret:
+        said = said.replace(request.secret, "***")
+    detail = f"{request.host} answered {reply.status}"
+    if 300 <= reply.status < 400:
+        return StatusRejected(
+            f"{detail}, a redirect; redirects are not followed", reply.status, said
+        )
+    if message := _message(said):
+        detail = f"{detail}: {message}"
+    if may_pass(reply.status, reply.headers):
+        return _TemporaryFailure(detail, retry_after_s(reply.headers))
+    return StatusRejected(detail, reply.status, said)
+
+
+async def _read(reply: aiohttp.ClientResponse, most: int, request: Request) -> bytes:
+    """Read a body of at most `most` bytes, decompressed ones included."""
+    encoding = reply.headers.get("Content-Encoding", "identity").lower()
+    if encoding not in {"identity", "gzip", "deflate"}:
+        raise UnusableResponse(f"{request.host} answers in the encoding {encoding[:20]!r}")
+    inflate = zlib.decompressobj(GZIP_OR_ZLIB) if encoding != "identity" else None
+    body = bytearray()
+    while piece := await reply.content.readany():
+        try:
+            body += inflate.decompress(piece, most + 1 - len(body)) if inflate else piece
+        except zlib.error:
+            raise UnusableResponse(f"{request.host} answers with broken compression") from None
+        if len(body) > most:
+            raise UnusableResponse(f"{request.host} answers with more than {most} bytes")
+    return bytes(body)
+
+
+def _message(said: str) -> str:
+    """Return what a refusal says for people, in any of the common forms, at most 500 characters."""
+    try:
+        body = json.loads(said)
+    except (ValueError, RecursionError):
+        return said.strip()[:500]
+    for name in ("error", "message", "detail"):
+        if isinstance(body, dict) and body.get(name):
+            body = body[name]
+            if name != "error" or isinstance(body, str):
+                break
+    return (body if isinstance(body, str) else json.dumps(body))[:500]

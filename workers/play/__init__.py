@@ -1,0 +1,1 @@
+"""One claimed refinement, from replay to its ending."""

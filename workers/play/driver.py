@@ -1,0 +1,297 @@
+"""The moment from which a refinement has taken too long."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from app.contract.events import StepCompleted, StepFailed
+from app.contract.limits import Limits
+from app.contract.status import Status, StopReason
+from app.store import Fenced, Journal, StaleLimits, State, Submitted
+from workers.engine import moves
+from workers.engine.moves import (
+    Ask,
+    Call,
+    Check,
+    Judged,
+    Move,
+    MoveCoroutine,
+    Review,
+    StepMove,
+    Stopped,
+    Together,
+)
+from workers.engine.search import Outcome
+from workers.play import endings
+from workers.play.budget_guard import BudgetGuard
+from workers.play.endings import AwaitingReview, Canceled, Ending, WorkerLeaving
+from workers.play.executor import StepExecutor
+from workers.play.journal_writer import JournalWriter, JudgedDraft
+from workers.play.replay import RecordedStep, Replay, refused, spared
+
+
+class Deadline:
+    """Says when the seconds since the start, `elapsed_s` of them gone, are over."""
+
+    def __init__(self, elapsed_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._started = self._loop.time() - elapsed_s
+        self._at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, max_seconds: float, passed: Callable[[], None]) -> None:
+        """Have `passed` called that many seconds after the start, instead of whenever it would be.
+
+        Only the timer holds `passed`: kept here it would tie its owner and this into a cycle, and
+        what an ended refinement said would wait for the garbage collector (docs/adr/0004).
+        """
+        at = self._started + max_seconds
+        if at == self._at:
+            return
+        self.close()
+        self._at = at
+        self._timer = self._loop.call_at(at, passed)
+
+    def close(self) -> None:
+        """Have it never pass."""
+        if self._timer:
+            self._timer.cancel()
+
+
+class InFlight:
+    """Performs steps, each in a task of its own."""
+
+    def __init__(self, executor: StepExecutor) -> None:
+        self._executor = executor
+        self._tasks: dict[asyncio.Task[StepCompleted | StepFailed], StepMove] = {}
+
+    async def perform(self, move: StepMove) -> StepCompleted | StepFailed | None:
+        """Return what goes into the journal, or None when the step was aborted."""
+        task = asyncio.get_running_loop().create_task(self._executor.perform(move))
+        self._tasks[task] = move
+        try:
+            return await task
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if me is not None and me.cancelling():
+                raise
+            return None
+        finally:
+            del self._tasks[task]
+
+    def abort(self, is_refused: Callable[[StepMove], bool]) -> None:
+        """Abort every step that is refused now."""
+        for task, move in self._tasks.items():
+            if is_refused(move):
+                task.cancel()
+
+
+log = logging.getLogger(__name__)
+
+REFUSALS = (Stopped, moves.StepError)
+
+
+class Driver:
+    """Plays one claimed refinement to its end; `strategy` gives a fresh play for every replay."""
+
+    def __init__(
+        self,
+        strategy: Callable[[], MoveCoroutine[Outcome]],
+        submitted: Submitted,
+        recorded: Replay,
+        executor: StepExecutor,
+        journal: Journal,
+        state: State,
+        elapsed_s: float,
+    ) -> None:
+        self._strategy = strategy
+        self._replay = recorded
+        self._journal = journal
+        self._writer = JournalWriter(journal, recorded, state)
+        self._plan = submitted.request.review
+        self._budget_guard = BudgetGuard(submitted.request, submitted.models)
+        self._deadline = Deadline(elapsed_s)
+        self._in_flight = InFlight(executor)
+        self._is_leaving = False
+        self.is_pausing = False  # whether another claim may have it already
+
+    async def play(self) -> None:
+        """Play until the refinement has ended.
+
+        Raises `AwaitingReview` when a reviewer was asked, `WorkerLeaving` after `leave`, and
+        `Fenced` when it is no longer this worker's. When cancelled, what is journaled stands and
+        another claim performs the rest.
+        """
+        self._heed(self._writer.state)
+        try:
+            while True:
+                try:
+                    await self._writer.write(await self._ending())
+                except StaleLimits as stale:
+                    self._writer.start_over(stale.state)
+                else:
+                    return
+        finally:
+            self._deadline.close()
+
+    async def look(self) -> None:
+        """Heed a command: cancel and finish abort the calls in flight."""
+        state = await self._journal.look()
+        if state.last_event >= self._writer.state.last_event:
+            self._writer.state = state
+            self._heed(state)
+
+    def leave(self) -> None:
+        """Let the calls in flight answer, and start no other."""
+        self._is_leaving = True
+
+    async def _ending(self) -> Ending:
+        try:
+            outcome = await self._play(self._strategy())
+            return endings.succeeded(outcome, self._replay.stopping)
+        except Canceled:
+            return endings.canceled()
+        except Stopped:
+            return endings.nothing_judged(self._replay.stopping)
+        except moves.StepError as failure:
+            return endings.failed(failure.code, failure.detail)
+        except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits):
+            raise
+        except Exception:
+            log.exception("%s: the strategy could not be played", self._journal.id)
+            return endings.failed("internal_error", "an error in this server; its log says more")
+
+    async def _play(self, part: MoveCoroutine[Any]) -> Any:
+        """Play a strategy, or a part of one, and return what it returned."""
+        answer: Any = part.send
+        value: Any = None
+        try:
+            while True:
+                move = answer(value)
+                try:
+                    answer, value = part.send, await self._reply(move)
+                except REFUSALS as refusal:
+                    answer, value = part.throw, refusal
+        except StopIteration as done:
+            return done.value
+        finally:
+            part.close()
+
+    def _reply(self, move: Move[Any]) -> Awaitable[Any]:
+        match move:
+            case Ask() | Check() | Call():
+                return self._step(move)
+            case Judged():
+                return self._judged(move)
+            case Review():
+                return self._review(move)
+            case Together():
+                return self._together(move)
+        raise TypeError(f"nobody plays {type(move).__name__}")
+
+    async def _together(self, move: Together) -> tuple[Any, ...]:
+        """Play every part to its end; what forbids one of them goes on to the whole."""
+        done = await asyncio.gather(*map(self._play_part, move.parts), return_exceptions=True)
+        errors = [it for it in done if isinstance(it, BaseException)]
+        for error in sorted(errors, key=lambda it: isinstance(it, REFUSALS)):
+            raise error
+        return tuple(done)
+
+    async def _play_part(self, part: MoveCoroutine[Any]) -> Any:
+        """Play a part; its last reply is durable however long the other parts take."""
+        try:
+            return await self._play(part)
+        except REFUSALS as refusal:
+            return refusal
+        finally:
+            self._heed(await self._writer.write())
+
+    async def _judged(self, move: Judged) -> Limits:
+        recorded = self._replay.limits.get((move.path, move.judgement.scored.score_from))
+        if recorded is not None:
+            return recorded
+        state = self._writer.state
+        self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq))
+        return state.limits
+
+    async def _review(self, move: Review) -> moves.ReviewerReply:
+        word = self._replay.words.get(move.path)
+        if word is not None:
+            return replace(word, limits=self._writer.state.limits)
+        self._admit(move)
+        assert self._plan is not None  # else nobody asks
+        self.is_pausing = True
+        state = await self._writer.write(endings.paused(move, self._plan))
+        if state.status not in (Status.RUNNING, Status.CANCELING):
+            raise AwaitingReview
+        self.is_pausing = False
+        self._heed(state)
+        self._admit(move)
+        raise Stopped  # what does not pause ends without a word
+
+    async def _step(self, move: moves.StepMove) -> Any:
+        step = self._replay.steps.get(move.path)
+        if step is None:
+            step = RecordedStep(await self._perform(move))
+            self._replay.add(step)
+        if not step.is_journaled:
+            self._writer.add(step)
+        return step.reply()
+
+    async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
+        limits, spent = self._writer.state.limits, self._replay.usage
+        if isinstance(move, Ask) and not self._budget_guard.reserve(move, spent, limits):
+            if move.prepares or self._budget_guard.waits_for_others(move):
+                return refused(move.path)
+            self._writer.stop(StopReason.BUDGET_EXHAUSTED)
+        self._admit(move)
+        self._writer.under_way[move.path] = None
+        try:
+            self._heed(await self._writer.write())
+            if self._is_leaving:
+                raise WorkerLeaving
+            self._admit(move)
+            if self._is_spared(move):
+                return spared(move.path)
+            done = await self._in_flight.perform(move)
+            if done is None:
+                self._admit(move)
+            return done or spared(move.path)
+        finally:
+            self._writer.under_way.pop(move.path, None)
+            self._budget_guard.settle(move.path)
+
+    def _admit(self, move: moves.StepMove | Review) -> None:
+        """Raise what forbids a step to start."""
+        if self._writer.state.status is Status.CANCELING:
+            raise Canceled
+        if self._replay.stopping and not isinstance(move, Check):
+            raise Stopped
+
+    def _heed(self, state: State) -> None:
+        """Act on what the API has decided meanwhile."""
+        self._replay.stopping = self._replay.stopping or state.stopping
+        if state.finish_requested and self._replay.best:
+            self._writer.stop(StopReason.FINISHED_EARLY)
+        self._deadline.set(state.limits.max_seconds, self._overdue)
+        self._abort()
+
+    def _overdue(self) -> None:
+        self._writer.stop(StopReason.DEADLINE)
+        self._abort()
+
+    def _abort(self) -> None:
+        canceling = self._writer.state.status is Status.CANCELING
+        stopping = self._replay.stopping is not None
+
+        def is_refused(move: moves.StepMove) -> bool:
+            is_stopped = stopping and not isinstance(move, Check)
+            return canceling or is_stopped or self._is_spared(move)
+
+        self._in_flight.abort(is_refused)
+
+    def _is_spared(self, move: moves.StepMove) -> bool:
+        """Return whether a finish that waits for the first draft does without a step."""
+        return self._writer.state.finish_requested and not self._replay.best and move.prepares

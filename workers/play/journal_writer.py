@@ -1,0 +1,209 @@
+"""Writing the journal: what was done is appended together with what is now under way."""
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from redis.exceptions import ConnectionError as RedisUnreachable
+from redis.exceptions import TimeoutError as RedisTimedOut
+
+from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
+from app.contract.judgement import IssueNote
+from app.contract.limits import Limits
+from app.contract.snapshot import Result
+from app.contract.status import Status, StopReason
+from app.store import Entry, Fields, Journal, State
+from workers.engine.moves import Judged, Judgement
+from workers.play.endings import Ending, best_of, result_of
+from workers.play.replay import RecordedStep, Replay, score_of
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
+ITERATION = re.compile(r"iterations/(\d+)/")
+
+LAST_TYPE = {
+    Status.PAUSED: EventType.PAUSED,
+    Status.SUCCEEDED: EventType.COMPLETED,
+    Status.FAILED: EventType.FAILED,
+    Status.CANCELED: EventType.CANCELED,
+}
+
+
+@dataclass(frozen=True)
+class JudgedDraft:
+    """News of a judged draft; `result` stands when another draft is the best from now on."""
+
+    entry: IterationCompleted
+    result: Result | None
+    best_passed: bool
+    limits_seq: int
+
+    @classmethod
+    def of(cls, move: Judged, limits: Limits, limits_seq: int) -> Self:
+        """Return the news as a journal entry, with absolute paths and the limits that hold."""
+        it, scored = move.judgement, move.judgement.scored
+        prefix = move.path.removesuffix(it.path)
+        parent = scored.draft.parent
+        threshold = limits.threshold if move.threshold is None else move.threshold
+        best, best_path = move.best, prefix + move.best.path
+        entry = IterationCompleted(
+            iteration=it.iteration,
+            path=move.path,
+            sha256=scored.draft.sha256,
+            parent=None if parent is None else _absolute(prefix, parent),
+            score=scored.score,
+            score_from=scored.score_from,
+            scores=scored.scores,
+            passed=scored.passes(threshold),
+            findings=(*scored.findings, *scored.critique.findings),
+            strengths=scored.critique.strengths,
+            weaknesses=scored.critique.weaknesses,
+            suggestions=scored.critique.suggestions,
+            asked=scored.draft.asked,
+            draft=None if scored.draft.is_reply else scored.draft.text,
+            edits=scored.draft.edits,
+            issues=_notes(it, prefix),
+            best=best_of(best, best_path),
+            limits=limits,
+        )
+        may_change = best is it or scored.score_from == "review"
+        result = result_of(best, best_path) if may_change else None
+        return cls(entry, result, best.scored.passes(threshold), limits_seq)
+
+
+def _absolute(prefix: str, path: str) -> str:
+    return path[1:] if path.startswith("/") else prefix + path
+
+
+def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
+    return tuple(
+        IssueNote(id=_absolute(prefix, it.id), state=it.state, finding=it.position)
+        for it in judgement.issues.issues
+    )
+
+
+Pending = RecordedStep | JudgedDraft | Stopping
+
+
+class JournalWriter:
+    """Collects what is to be journaled and writes it in one append.
+
+    Entries stay until an append has taken them: while Redis is away nothing that was paid for is
+    lost. `Fenced` and `StaleLimits` reach the caller of `write`.
+    """
+
+    def __init__(self, journal: Journal, recorded: Replay, state: State) -> None:
+        self.state = state
+        self.under_way: dict[str, None] = {}
+        self._journal = journal
+        self._replay = recorded
+        self._pending: list[Pending] = []
+        self._announced: tuple[str, ...] = ()
+        self._lock = asyncio.Lock()
+
+    def add(self, done: RecordedStep | JudgedDraft) -> None:
+        """Have a step or a judged draft journaled with the next append."""
+        self._pending.append(done)
+
+    def stop(self, reason: StopReason) -> None:
+        """Have it journaled, once, that nothing new is started any more."""
+        if self._replay.stopping is None:
+            self._replay.stopping = reason
+            self._pending.append(Stopping.model_validate({"reason": reason}))
+
+    def start_over(self, state: State) -> None:
+        """Drop what a replay under other limits will give again."""
+        self.state = state
+        self.under_way.clear()
+        self._pending = [it for it in self._pending if isinstance(it, Stopping)]
+
+    async def write(self, ending: Ending | None = None) -> State:
+        """Append what was collected, what is under way now, and the ending if there is one."""
+        async with self._lock:
+            pending, under_way = tuple(self._pending), tuple(self.under_way)
+            if ending is None and not pending and under_way == self._announced:
+                return self.state
+            judgings = [it for it in pending if isinstance(it, JudgedDraft)]
+            self.state = await self._append(
+                _entries(pending, under_way, ending),
+                self._fields(judgings, under_way, ending),
+                ending.status if ending else None,
+                judgings[0].limits_seq if judgings else None,
+            )
+            self._written(pending, under_way)
+            return self.state
+
+    def _fields(
+        self, judgings: Sequence[JudgedDraft], under_way: tuple[str, ...], ending: Ending | None
+    ) -> Fields:
+        """Return what the append changes in the summary; what the ending says goes before."""
+        fields = Fields(phase=under_way, usage=self._replay.usage)
+        for judging in judgings:
+            fields = replace(fields, best=judging.entry.best, iteration=judging.entry.iteration)
+            if judging.result:
+                fields = replace(fields, result=judging.result, best_passed=judging.best_passed)
+        if judgings:
+            told = {judging.entry.path: score_of(judging.entry) for judging in judgings}
+            scores = self._replay.scores | told
+            fields = replace(fields, scores=tuple(scores.values()))
+        if (number := _iteration(under_way)) is not None:
+            fields = replace(fields, iteration=number)
+        return replace(fields, **ending.changes) if ending else fields
+
+    async def _append(
+        self,
+        entries: Sequence[Entry],
+        fields: Fields,
+        to: Status | None,
+        limits_seq: int | None,
+    ) -> State:
+        wait = FIRST_WAIT_S
+        while True:
+            try:
+                return await self._journal.append(entries, fields, to=to, limits_seq=limits_seq)
+            except (RedisUnreachable, RedisTimedOut) as error:
+                log.warning("%s: the journal waits for Redis: %s", self._journal.id, error)
+            await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - jitter
+            wait = min(2 * wait, LONGEST_WAIT_S)
+
+    def _written(self, pending: Sequence[Pending], under_way: tuple[str, ...]) -> None:
+        del self._pending[: len(pending)]
+        self._announced = under_way
+        for done in pending:
+            if isinstance(done, RecordedStep):
+                done.is_journaled = True
+            elif isinstance(done, JudgedDraft):
+                self._replay.judged(done.entry)
+
+
+def _entries(
+    pending: Sequence[Pending], under_way: tuple[str, ...], ending: Ending | None
+) -> list[Entry]:
+    entries = [_entry(done, under_way) for done in pending]
+    if ending:
+        entries.append(Entry(LAST_TYPE[ending.status], ending.asked))
+    elif not entries:
+        entries.append(Entry(EventType.STEP_STARTED, StepStarted(next=under_way)))
+    return entries
+
+
+def _entry(done: Pending, under_way: tuple[str, ...]) -> Entry:
+    match done:
+        case Stopping():
+            return Entry(EventType.STOPPING, done)
+        case JudgedDraft():
+            return Entry(EventType.ITERATION_COMPLETED, done.entry)
+        case RecordedStep():
+            completed = isinstance(done.entry, StepCompleted)
+            kind = EventType.STEP_COMPLETED if completed else EventType.STEP_FAILED
+            return Entry(kind, done.entry.model_copy(update={"next": under_way}))
+
+
+def _iteration(under_way: tuple[str, ...]) -> int | None:
+    numbers = [int(found[1]) for key in under_way if (found := ITERATION.match(key))]
+    return max(numbers, default=None)

@@ -1,0 +1,1 @@
+"""An RQ worker that runs many coroutine jobs on one event loop."""

@@ -1,0 +1,266 @@
+"""An RQ worker that runs many coroutine jobs on one event loop."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import traceback
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import RedisError
+from rq.serializers import JSONSerializer
+from rq.worker.base import BaseWorker
+
+from workers.rq.dequeue import Dequeuer
+from workers.rq.registry import HeldJob, RqRegistry
+
+AGAIN_S = 0.1
+
+
+# Before Python 3.12 `asyncio.wait_for` swallows a cancellation that comes when it has just got its
+# result, and redis-py sends every command under `wait_for`: cancel again, and ask.
+
+
+async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks that need not clean up, as often as it takes, and return when they are done."""
+    while pending := [task for task in tasks if not task.done()]:
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending, timeout=AGAIN_S)
+
+
+def heed_cancellation() -> None:
+    """Raise CancelledError if the task that calls it was cancelled, even if that was swallowed."""
+    me = asyncio.current_task()
+    if me is not None and me.cancelling():
+        raise asyncio.CancelledError
+
+
+TIMEOUT_S = 5.0  # longer than any command blocks
+LONGEST_PAUSE_S = 2.0
+FIRST_PAUSE_S = 0.05
+
+FOR_EVER = -1
+
+
+def persistent_client(url: str, name: str) -> AsyncRedis:
+    """Return a client that sends a command again until it is answered."""
+    return _client(url, name, FOR_EVER)
+
+
+def single_try_client(url: str, name: str) -> AsyncRedis:
+    """Return a client that sends nothing twice."""
+    return _client(url, name, 0)
+
+
+def backoff() -> ExponentialWithJitterBackoff:
+    """Return how long to wait after so many failures in a row, in seconds, with full jitter."""
+    return ExponentialWithJitterBackoff(base=FIRST_PAUSE_S, cap=LONGEST_PAUSE_S)
+
+
+def _client(url: str, name: str, retries: int) -> AsyncRedis:
+    return AsyncRedis.from_url(
+        url,
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
+        retry=Retry(backoff(), retries),
+        client_name=name,
+        protocol=2,
+    )
+
+
+@contextmanager
+def termination_calls(stop: Callable[[], None]) -> Iterator[None]:
+    """Have SIGTERM and SIGINT call `stop` on the running loop; afterwards all is as before.
+
+    Enter it on the main thread.
+    """
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+log = logging.getLogger(__name__)
+
+WORKER_TTL_S = 60
+BEAT_EVERY_S = 15.0
+HAND_BACK_S = 5.0
+SETTLE_S = 3.0
+
+JobFunction = Callable[[str, str], Awaitable[None]]
+
+
+class RefusedFunction(Exception):
+    """A job names a function that is not in this worker's table."""
+
+
+class CoroutineWorker(BaseWorker):
+    """Runs up to `concurrency` jobs at once until it is told to stop, whatever Redis does.
+
+    A job is the name of a function in `functions` and a refinement's id. The function is called
+    with the job's id and that; what stands in a job is never imported.
+
+    On SIGTERM and SIGINT nothing is dequeued any more and `leave` is called. The jobs end within
+    `grace_s` seconds, or are cancelled while there is time left to hand back what they hold.
+    """
+
+    def __init__(
+        self,
+        queue_name: str,
+        redis_url: str,
+        functions: Mapping[str, JobFunction],
+        *,
+        concurrency: int,
+        grace_s: float,
+        leave: Callable[[], None] = lambda: None,
+        name: str | None = None,
+    ) -> None:
+        # RQ wants a client, but has the ledger's pipelines to write to: this one never connects.
+        super().__init__(
+            queue_name,
+            name=name,
+            connection=Redis.from_url(redis_url),
+            worker_ttl=WORKER_TTL_S,
+            serializer=JSONSerializer,
+            prepare_for_work=False,
+        )
+        self.hostname, self.pid = socket.gethostname(), os.getpid()
+        self._functions = functions
+        self._concurrency = concurrency
+        self._grace_s = grace_s
+        self._hand_back_s = min(HAND_BACK_S, grace_s / 2)
+        self._leave = leave
+        self._client = persistent_client(redis_url, self.name)
+        self._dequeuing = single_try_client(redis_url, self.name)
+        self._registry = RqRegistry(self, self._client)
+        self._dequeuer = Dequeuer(self.queues[0], self._dequeuing, self._registry)
+        self._running: dict[asyncio.Task[None], HeldJob] = {}
+        self._room = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._failures = 0
+
+    @property
+    def free_slots(self) -> int:
+        """How many more jobs it would take now; none when it leaves."""
+        return 0 if self._stopping.is_set() else self._concurrency - len(self._running)
+
+    def is_idle(self) -> bool:
+        """Whether it would take more jobs and found the queue empty."""
+        return self.free_slots > 0 and self._dequeuer.is_empty
+
+    def stop(self) -> None:
+        """Begin to leave, as after SIGTERM."""
+        self._stopping.set()
+        self._room.set()
+
+    async def serve(self) -> None:
+        """Work until stopped, then leave. Call it once, on the main thread."""
+        beside = [
+            asyncio.create_task(each)
+            for each in (self._registry.keep(), self._beat(), self._part())
+        ]
+        with termination_calls(self.stop):
+            try:
+                while not self._stopping.is_set():
+                    await self._fill()
+                    heed_cancellation()
+                await self._finish(self._grace_s - self._hand_back_s)
+            finally:
+                await self._hand_back()
+                await self._settle()
+                await end(beside)
+                await self._client.aclose()
+                await self._dequeuing.aclose()
+
+    async def _fill(self) -> None:
+        """Start what waits as far as there is room; wait a while for room or for a job."""
+        if not self.free_slots:
+            self._room.clear()
+            await self._room.wait()
+            return
+        try:
+            jobs = await self._dequeuer.take(self.free_slots)
+            if self._stopping.is_set():
+                await self._dequeuer.put_back(jobs)
+                jobs = []
+        except (RedisError, OSError) as error:
+            await self._pause(error)
+        else:
+            self._failures = 0
+            for job in jobs:
+                self._start(job)
+
+    def _start(self, job: HeldJob) -> None:
+        self._registry.started(job)
+        task = asyncio.create_task(self._perform(job))
+        self._running[task] = job
+        task.add_done_callback(self._ended)
+
+    async def _perform(self, job: HeldJob) -> None:
+        function = self._functions.get(str(job.func_name))
+        if function is None:
+            raise RefusedFunction(f"{job.func_name} is not one of {', '.join(self._functions)}")
+        await function(job.id, *job.args)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        job = self._running.pop(task)
+        self._room.set()
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            self._registry.ended(job)
+        else:
+            log.error("job %s failed", job.id, exc_info=error)
+            self._registry.failed(job, "".join(traceback.format_exception(error)))
+
+    async def _pause(self, error: Exception) -> None:
+        self._failures += 1
+        pause_s = backoff().compute(self._failures)
+        log.warning("cannot dequeue, next try in %.2f s: %s", pause_s, error)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause_s)
+
+    async def _beat(self) -> None:
+        with suppress(RedisError):  # it may not be allowed to ask
+            self.ip_address = str((await self._client.client_info())["addr"])
+        while True:
+            self._registry.beat()
+            await asyncio.sleep(BEAT_EVERY_S)
+
+    async def _part(self) -> None:
+        """When it is time to leave, tell the jobs, and the dequeue that waits."""
+        await self._stopping.wait()
+        self._leave()
+        await self._dequeuer.interrupt(self._client)
+
+    async def _finish(self, seconds: float) -> None:
+        if self._running:
+            log.info("leaving: %d jobs are running", len(self._running))
+            await asyncio.wait(self._running, timeout=seconds)
+
+    async def _hand_back(self) -> None:
+        for task in self._running:
+            task.cancel()
+        await self._finish(self._hand_back_s)
+        for job in self._running.values():
+            log.error("job %s does not end; its lease will", job.id)
+            self._registry.ended(job)
+
+    async def _settle(self) -> None:
+        self._registry.died()
+        settling = asyncio.create_task(self._registry.settle())
+        await asyncio.wait([settling], timeout=SETTLE_S)
+        await end([settling])

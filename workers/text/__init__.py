@@ -1,0 +1,1 @@
+"""Measures of texts and safe edits, shared by the editor and the validators."""

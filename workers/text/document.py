@@ -1,0 +1,340 @@
+"""What no edit may touch: code, links, quotations and the structure of the page.
+
+A span is found by the rules of Markdown and of plain e-mail; in doubt more is protected, not less.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from itertools import pairwise
+
+from workers.text.tables import listed
+
+MASK = "\ufffc"
+"""Stands for every protected character, so that positions stay what they are."""
+
+
+class Protection(StrEnum):
+    """Why a span is protected. The words of quotations and titles are read, all others are not."""
+
+    CODE = "code"
+    LINK = "link"
+    QUOTE = "quote"
+    STRUCTURE = "structure"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Protected:
+    """Characters `start` to `end` (exclusive) that stay as they are."""
+
+    start: int
+    end: int
+    why: Protection
+
+
+_FENCE = re.compile(r"^[ \t]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*(?:\n|\Z)", re.MULTILINE)
+_TRIPLE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_LINES = (
+    r"[ \t]{0,3}\#{1,6}(?:[ \t][^\n]*)?$",  # heading
+    r"(?=[^\n]*\S)[^\n]+\n[ \t]{0,3}(?:={2,}|-{2,})[ \t]*$",  # heading underlined
+    r"[ \t]{0,3}(?:[-*_][ \t]*){3,}$",  # rule
+    r"[ \t]*>[^\n]*$",  # block quotation
+    r"[ \t]*\|[^\n]*$",  # table
+    r"(?=[^\n|]*\S)[^\n|]+ \| [^\n]*$",  # table without outer bars
+    r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Re|Fwd|Reply-To):[^\n]*$",  # head of an e-mail
+    r"\[[^\]\n]+\]:[^\n]*$",  # definition of a link or footnote
+    r"(?: {4,}|\t+)[^\s*+\d•-][^\n]*$",  # indented code
+    r"(?=[^\n]*\S {3,}\S)[^\n]+$",  # columns
+)
+_LINE = re.compile("|".join(rf"^(?:{line})" for line in _LINES), re.MULTILINE | re.IGNORECASE)
+_MARKER = re.compile(
+    r"^[ \t]*(?:[-*+•\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])[ \t]+(?:\[[ xX]\][ \t]+)?", re.MULTILINE
+)
+# Every pattern below ends at the next sign that could open the same thing, or starts only at the
+# beginning of a run: otherwise a hostile text costs quadratic time.
+_CODE = (
+    r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n\s*\n).){1,2000}?(?<!`)(?P=ticks)(?!`)",
+    r"\{\{[^{}]*\}\}|\$?\{[^{}\n]*\}|%\(\w+\)[sd]|%[sd]\b|<%[^%]*%>",
+    r"</?[A-Za-z!][^<>\n]*>",
+    r"(?<![\w/.])(?:~|\.{0,2})/[\w.~/-]*\w",
+    r"\b\w+(?:[\\/]\w[\w.-]*)+",
+    r"\b\w*[a-zA-Z]_\w+|\b_\w+",
+    r"(?<![\w.])\w+(?:\.\w+)*\(\)",
+    r"(?<![\w-])--?[a-zA-Z][\w-]*(?:=\S+)?",
+    r"\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*",
+    r"(?<![\w-])[\w-]+\.(?:[a-z]{2,5}\d?|[A-Z]{2,4})\b(?!\.\w)",
+    r"\$[A-Z][A-Z_]+\b",
+)
+_LINK = (
+    r"!?\[[^\[\]\n]*\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)",
+    r"!?\[[^\[\]\n]+\]\[[^\[\]\n]*\]|\[\^[^\[\]\n]+\]",
+    r"(?:https?|ftp|file)://[^\s<>\"“”]*[^\s<>\"“”.,;:!?)\]'\u2019*_]|mailto:\S+\w|\bwww\.[^\s<>\"]*\w",
+    r"(?<![\w.+-])[\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)*",
+    r"(?<![\w@])[@#]\w[\w./-]*\w",
+    r"(?<![\w.-])(?:[\w-]+\.)+(?:com|org|net|io|dev|gov|edu|info|example|de|eu|uk|test)\b(?:/[^\s<>\"]*\w)?",
+)
+_BLANK = r"(?!\n[ \t]*\n)"
+_QUOTE = (
+    rf'(?<![\w"])"(?=\S)(?:{_BLANK}.)*?(?<=[^\s"])"(?!\w)',
+    rf'(?<![\w"])"(?=\S)(?:{_BLANK}.)*',  # never closed: the rest of the paragraph
+    rf"“(?:{_BLANK}[^”])*”?",
+    rf"«(?:{_BLANK}[^«»])*»|„(?:{_BLANK}[^„“”])*[“”]",
+    rf"(?<!\w)\u2018(?=\S)(?:{_BLANK}[^\u2018])*?(?<=\S)\u2019(?!\w)",
+    rf"(?<!\w)'(?=\S)(?:{_BLANK}[^'])+(?:'(?=\w)(?:{_BLANK}[^'])+){{0,4}}(?<=\S)'(?!\w)",
+)
+
+
+def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.DOTALL)
+
+
+_INLINE = tuple(
+    (why, _any(patterns))
+    for why, patterns in (
+        (Protection.CODE, _CODE[:1]),
+        (Protection.LINK, _LINK),
+        (Protection.QUOTE, _QUOTE),
+        (Protection.CODE, _CODE[1:]),
+    )
+)
+
+
+def protected(text: str) -> tuple[Protected, ...]:
+    """Return the protected spans of a text in order; none overlaps another."""
+    found = list(_apart(_fenced(text)))
+    masked = mask(text, found)
+    for why, pattern in (
+        (Protection.STRUCTURE, _LINE),
+        (Protection.STRUCTURE, _MARKER),
+        *_INLINE,
+    ):
+        new = [Protected(*match.span(), why) for match in pattern.finditer(masked) if match[0]]
+        masked = mask(masked, new)
+        found += new
+    return tuple(_apart(found))
+
+
+def mask(text: str, spans: Iterable[Protected]) -> str:
+    """Return the text with the characters of the spans masked, line breaks excepted."""
+    parts, at = [], 0
+    for span in sorted(spans):
+        parts += [text[at : span.start], re.sub(r"[^\n]", MASK, text[span.start : span.end])]
+        at = span.end
+    return "".join([*parts, text[at:]])
+
+
+def _apart(spans: Iterable[Protected]) -> Iterator[Protected]:
+    """Give the spans in order; those that overlap become one, with the reason of the first."""
+    last: Protected | None = None
+    for span in sorted(spans):
+        if last is None or span.start >= last.end:
+            if last is not None:
+                yield last
+            last = span
+        else:
+            last = Protected(last.start, max(last.end, span.end), last.why)
+    if last is not None:
+        yield last
+
+
+def _fenced(text: str) -> Iterator[Protected]:
+    """Give the front matter and the fenced blocks of code, by Markdown's rules and by sight.
+
+    A fence that words follow closes nothing in Markdown, but its writer may have thought so.
+    """
+    for fenced in _TRIPLE.finditer(text):
+        yield Protected(*fenced.span(), Protection.CODE)
+    at = 0
+    if front := _FRONT_MATTER.match(text):
+        at = front.end()
+        yield Protected(0, at, Protection.STRUCTURE)
+    while opening := _FENCE.search(text, at):
+        closing = re.compile(
+            rf"^[ \t]{{0,3}}{opening['fence']}[`~]*[ \t]*(?:\n|\Z)", re.MULTILINE
+        ).search(text, opening.end())
+        at = closing.end() if closing else len(text)
+        yield Protected(opening.start(), at, Protection.CODE)
+
+
+WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+ABBREVIATIONS = listed("abbreviations")
+_END = re.compile(
+    rf"(?<![\w\u2019'.!?…)\]{MASK}%])(?P<before>(?:[\w\u2019')\]{MASK}%]|\.(?=\w))*)[.!?…]+"
+    r"[\"”\u2019'»)\]*_]*(?=\s+[\"“\u2018'«(\[*_]*(?P<next>\S))"
+)
+_GAP = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*\ufffc)")
+_STANDS_ALONE = re.compile(r"^[^\n]{0,40}\b(?P<last>\w+)[:)]?$(?=\n[A-Z])", re.MULTILINE)
+_OPENERS = listed("openers")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word; `is_free` when it stands outside everything protected."""
+
+    text: str
+    start: int
+    end: int
+    is_free: bool
+
+    @property
+    def lower(self) -> str:
+        """Return the word in lower case with straight apostrophes."""
+        return self.text.lower().replace("\u2019", "'")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Characters `start` to `end` of a text, and the words between them."""
+
+    start: int
+    end: int
+    words: tuple[Word, ...]
+
+
+class Document:
+    """Everything about one text that the rules share; each part is computed once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.protected = protected(text)
+        self._starts = [span.start for span in self.protected]
+        self.masked = mask(text, self.protected)
+        self._readable = mask(
+            text, [span for span in self.protected if span.why is not Protection.QUOTE]
+        )
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """Return the words of the prose in order, those in quotations included."""
+        return tuple(
+            Word(match[0], *match.span(), self.is_free(*match.span()))
+            for match in WORD.finditer(self._readable)
+        )
+
+    @cached_property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """Return the sentences that hold at least one word, in order."""
+        return tuple(self._sentences())
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Return the words that are names: capitals inside a sentence, or beside another one."""
+        names: set[str] = set()
+        for sentence in self.sentences:
+            for at, word in enumerate(sentence.words):
+                if word.text[0].isupper() and word.text.replace("\u2019", "'")[:2] not in {
+                    "I",
+                    "I'",
+                }:
+                    opens = at == 0 or self._opens_quote(word)
+                    if not opens or self._is_name_in_front(sentence.words[at : at + 2]):
+                        names.add(word.text)
+        return frozenset(names)
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Tell whether nothing between two positions is protected."""
+        after = bisect_left(self._starts, end)
+        return after == 0 or self.protected[after - 1].end <= start
+
+    def word_before(self, position: int) -> Word | None:
+        """Return the last word that ends at or before a position."""
+        at = bisect_right(self.words, position, key=lambda word: word.end)
+        return self.words[at - 1] if at else None
+
+    def words_before(self, position: int, count: int) -> tuple[Word, ...]:
+        """Return the last words of a sentence that end at or before a position, at most `count`."""
+        at = bisect_right(self.words, position, key=lambda word: word.end)
+        sentence = self.sentence_at(position)
+        start = sentence.start if sentence else position
+        return tuple(word for word in self.words[max(0, at - count) : at] if word.start >= start)
+
+    def word_after(self, position: int) -> Word | None:
+        """Return the first word that starts at or after a position."""
+        at = bisect_left(self.words, position, key=lambda word: word.start)
+        return self.words[at] if at < len(self.words) else None
+
+    def sentence_at(self, position: int) -> Sentence | None:
+        """Return the sentence that holds a position."""
+        at = bisect_right(self.sentences, position, key=lambda it: it.start)
+        found = self.sentences[at - 1] if at else None
+        return found if found and position <= found.end else None
+
+    def _opens_quote(self, word: Word) -> bool:
+        return (
+            not word.is_free
+            and not self.is_free(word.start - 1, word.start)
+            and (self.text[word.start - 1] in "\"“\u2018'«")
+        )
+
+    @staticmethod
+    def _is_name_in_front(pair: tuple[Word, ...]) -> bool:
+        """Tell whether the first word of a sentence is a name: two capitals in a row or within."""
+        first = pair[0].text
+        if len(first) > 1 and not first[1:].islower():
+            return True
+        return (
+            len(pair) == 2
+            and pair[1].text[0].isupper()
+            and pair[0].lower not in _OPENERS
+            and (pair[1].text[0:2] not in {"I", "I'", "I\u2019"})
+        )
+
+    def _sentences(self) -> Iterator[Sentence]:
+        words = iter(self.words)
+        word = next(words, None)
+        for start, end in self._stretches():
+            inside = []
+            while word is not None and word.start < end:
+                inside.append(word)
+                word = next(words, None)
+            if inside:
+                first = max(start, min(inside[0].start, self._first_visible(start, end)))
+                yield Sentence(first, end, tuple(inside))
+
+    def _first_visible(self, start: int, end: int) -> int:
+        visible = re.compile(r"\S").search(self.masked, start, end)
+        return visible.start() if visible else end
+
+    def _stretches(self) -> Iterator[tuple[int, int]]:
+        """Give where sentences begin and end; protected lines belong to none."""
+        edges = {0, len(self.text)}
+        edges.update(match.end() for match in _END.finditer(self._ends()) if _ends_here(match))
+        edges.update(match.start() for match in _GAP.finditer(self.masked))
+        edges.update(
+            match.end()
+            for match in _STANDS_ALONE.finditer(self.masked)
+            if match["last"].lower() not in _OPENERS
+        )
+        for span in self.protected:
+            is_code = span.why is Protection.CODE and "\n" in self.text[span.start : span.end]
+            if is_code or span.why is Protection.STRUCTURE:
+                edges.update((span.start, span.end))
+        ordered = sorted(edges)
+        yield from pairwise(ordered)
+
+    def _ends(self) -> str:
+        """Return the masked text with the last two characters of quotations in sight."""
+        return _unmasked(self.masked, self.text, self.protected)
+
+
+def _unmasked(masked: str, text: str, spans: tuple[Protected, ...]) -> str:
+    parts, at = [], 0
+    for span in spans:
+        if span.why is Protection.QUOTE and span.end - span.start > 2:
+            parts += [masked[at : span.end - 2], text[span.end - 2 : span.end]]
+            at = span.end
+    return "".join([*parts, masked[at:]])
+
+
+def _ends_here(match: re.Match[str]) -> bool:
+    before = match["before"].lstrip("('\u2019[").lower()
+    if match["next"].islower():
+        return False
+    if "?" in match[0] or "!" in match[0]:
+        return True
+    is_initial = len(before) == 1 and before.isalpha() and before != "i"
+    return not (is_initial or before in ABBREVIATIONS or re.fullmatch(r"(?:\w\.)+\w", before))

@@ -1,0 +1,244 @@
+"""What must be the same before and after every edit: numbers, negations, names, protected spans."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from workers.text.document import MASK, Document, Word
+from workers.text.tables import listed
+
+NEGATIONS = listed("negations")
+_TOKEN = re.compile(
+    r"(?<![\w.,:%/$€£+-])[$€£+-]*\w*\d[\w%]*(?:[.,:/\u2019'-]\w*\d[\w%]*)*|[^\W\d_]+(?:['\u2019][^\W\d_]+)*"
+)
+
+
+def facts(text: str, names: frozenset[str]) -> tuple[str, ...]:
+    """Return the numbers, negations and names of a stretch of prose, in order.
+
+    A contraction counts as the same negation with and without its apostrophe.
+    """
+    return tuple(_facts(text, names))
+
+
+def fingerprint(document: Document, names: frozenset[str]) -> tuple[object, ...]:
+    """Return everything about a text that no edit may change."""
+    spans = tuple(document.text[span.start : span.end] for span in document.protected)
+    return (spans, facts(document.masked, names), document.text.count("\n\n"))
+
+
+def _facts(text: str, names: frozenset[str]) -> Iterator[str]:
+    for match in _TOKEN.finditer(text):
+        word = match[0]
+        lower = word.lower()
+        bare = lower.replace("'", "").replace("\u2019", "")
+        if bare in listed("contracted"):
+            yield bare
+        elif lower in NEGATIONS or lower in listed("numbers") or _has_digit(word):
+            yield lower
+        elif word in names or not _is_plain(re.split("['\u2019]", word)[0]):
+            yield word
+
+
+def _has_digit(word: str) -> bool:
+    return not word.isalpha() and any(character.isdigit() for character in word)
+
+
+def _is_plain(word: str) -> bool:
+    """Tell whether a word has no capital beyond its first letter."""
+    return word[1:].islower() or len(word) <= 1
+
+
+_CONSONANT = re.compile(
+    r"(?:uni(?!n|m|de)|us[aeiu]|ut[ei]|ur[aeiou]|uk|ub[ie]|ufo|u-|eu|ew|on(?:e|ce)\b)"
+)
+_VOWEL = re.compile(r"(?:[aeiou]|hon(?:est|or|our)|hour|heir)")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the characters from `start` to `end` (exclusive)."""
+
+    start: int
+    end: int
+    new: str
+
+
+def article_for(word: str) -> str:
+    """Return "a" or "an", whichever goes before the word."""
+    lower = word.lower()
+    return "an" if _VOWEL.match(lower) and not _CONSONANT.match(lower) else "a"
+
+
+def substitute(document: Document, start: int, end: int, new: str) -> Edit | None:
+    """Return the edit that puts `new` in place of a stretch, or None where it is not allowed.
+
+    It keeps the capital of the first letter and mends an article in front.
+    """
+    old = document.text[start:end]
+    if old[:1].isupper() and new[:1].islower():
+        new = new[0].upper() + new[1:]
+    edit = Edit(start, end, new)
+    return checked(document, _with_article(document, edit, new) if new else edit)
+
+
+def cut(document: Document, start: int, end: int) -> Edit | None:
+    """Return the edit that removes a stretch together with the space and commas it leaves behind.
+
+    A sentence that loses its first words keeps its capital. The last words of a sentence stay.
+    """
+    text = document.masked
+    sentence = document.sentence_at(start)
+    if sentence is None or not any(
+        word.start >= end or word.end <= start for word in sentence.words
+    ):
+        return None
+    while start > sentence.start and text[start - 1] == " ":
+        start -= 1
+    closed = re.compile(r",?[ \t]*\n?[ \t]*").match(text, end)
+    after = closed.end() if closed else end
+    if start <= sentence.words[0].start:
+        return _cut_front(document, sentence.words[0].start, after)
+    if (
+        text[start - 1] == ","
+        and text[after - 1 : after].isspace()
+        and "," in text[end - 1 : after]
+    ):
+        start -= 1
+        return checked(document, Edit(start, after, text[end:after].replace(",", "")[:1] or " "))
+    following = document.word_after(end)
+    edit = Edit(start, end, "")
+    if following and following.start == end + 1:
+        edit = _with_article(document, replace(edit, start=start), following.text)
+    return checked(document, edit)
+
+
+def checked(document: Document, edit: Edit | None) -> Edit | None:
+    """Return the edit if it touches nothing protected and keeps every number, negation and name."""
+    if edit is None or not document.is_free(edit.start, edit.end):
+        return None
+    start, end = _whole_words(document.masked, edit.start, edit.end)
+    old = document.masked[start:end]
+    new = document.masked[start : edit.start] + edit.new + document.masked[edit.end : end]
+    if old == new or facts(old, document.names) != facts(new, document.names):
+        return None
+    return edit if old.count("\n\n") == new.count("\n\n") else None
+
+
+def applied(document: Document, edits: Sequence[Edit]) -> str:
+    """Return the text with the edits made, the earlier ones of the sequence preferred.
+
+    What overlaps an edit before it is left out, and so is whatever would change the fingerprint.
+    """
+    chosen = _apart(edits)
+    names = document.names
+    return _verified(document, chosen, names, fingerprint(document, names))
+
+
+def _verified(
+    document: Document, edits: list[Edit], names: frozenset[str], wanted: tuple[object, ...]
+) -> str:
+    """Return the text with as many of the edits as leave the fingerprint alone."""
+    good = _good(document, edits, names, wanted)
+    return _join(document.text, good)
+
+
+def _good(
+    document: Document, edits: list[Edit], names: frozenset[str], wanted: tuple[object, ...]
+) -> list[Edit]:
+    if not edits or fingerprint(Document(_join(document.text, edits)), names) == wanted:
+        return edits
+    if len(edits) == 1:
+        return []
+    middle = len(edits) // 2
+    first = _good(document, edits[:middle], names, wanted)
+    second = _good(document, edits[middle:], names, wanted)
+    both = first + second
+    if (
+        len(both) < len(edits)
+        and fingerprint(Document(_join(document.text, both)), names) == wanted
+    ):
+        return both
+    return first or second
+
+
+def _apart(edits: Iterable[Edit]) -> list[Edit]:
+    """Return the edits that neither overlap nor touch, in the order of the text."""
+    taken: list[Edit] = []
+    marked: set[int] = set()
+    for edit in edits:
+        places = range(max(0, edit.start - 1), edit.end + 1)
+        if marked.isdisjoint(places):
+            marked.update(places)
+            taken.append(edit)
+    return sorted(taken, key=lambda edit: edit.start)
+
+
+def _join(text: str, edits: Iterable[Edit]) -> str:
+    parts, at = [], 0
+    for edit in edits:
+        parts += [text[at : edit.start], edit.new]
+        at = edit.end
+    return "".join([*parts, text[at:]])
+
+
+def _cut_front(document: Document, start: int, end: int) -> Edit | None:
+    """Remove the first words of a sentence and give the next one their capital."""
+    following = document.masked[end : end + 1]
+    if following == MASK:
+        return checked(document, Edit(start, end, ""))
+    if not following.isalpha():
+        return None
+    return checked(document, Edit(start, end + 1, following.upper()))
+
+
+def _with_article(document: Document, edit: Edit, following: str) -> Edit:
+    """Extend the edit over an article that no longer fits the word after it."""
+    before = document.word_before(edit.start)
+    gap = document.masked[before.end : edit.start] if before else ""
+    if before is None or before.lower not in {"a", "an"} or gap.strip() or not before.is_free:
+        return edit
+    fitting = _capital_like(before, article_for(following))
+    if fitting == before.text:
+        return edit
+    return Edit(before.start, edit.end, fitting + gap + edit.new)
+
+
+def _capital_like(word: Word, new: str) -> str:
+    return new[0].upper() + new[1:] if word.text[0].isupper() else new
+
+
+def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    while start > 0 and not text[start - 1].isspace():
+        start -= 1
+    while end < len(text) and not text[end].isspace():
+        end += 1
+    return start, end
+
+
+class IssueKind(StrEnum):
+    """The classes of issues; a revision takes whole classes, the worst first."""
+
+    SPELLING = "spelling"
+    WORDINESS = "wordiness"
+    SENTENCES = "sentences"
+    VOICE = "voice"
+    JARGON = "jargon"
+
+
+@dataclass(frozen=True, slots=True)
+class TextIssue:
+    """Characters `start` to `end` (exclusive) and what is wrong with them.
+
+    `edit` mends it without changing what the text says; without one a person has to. `cost` is its
+    weight among issues of its kind.
+    """
+
+    kind: IssueKind
+    start: int
+    end: int
+    message: str
+    fix: str | None = None
+    edit: Edit | None = None
+    cost: float = 1.0

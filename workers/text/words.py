@@ -1,0 +1,76 @@
+"""Words and sentences: where they stand in a text (after Unicode Annex #29, much simplified)."""
+
+import re
+from collections.abc import Iterator
+
+import re2
+
+TextRange = tuple[int, int]
+
+# Ideographs and kana; numbers; everything else, inner apostrophes, hyphens and dots included.
+WORD = re2.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+    r"|\pN+(?:[.,]\pN+)+[\pL\pM]*"
+    r"|[\pL\pN_][\pL\pN\pM_]*(?:['\x{2019}.\-\x{2010}\x{2011}][\pL\pN_][\pL\pN\pM_]*)*"
+)
+# Closing quotes and brackets belong to the sentence. Ideographic full stops need no space.
+END = re.compile(
+    r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019\u00bb)\]]*+(?=\s|\Z)"
+    r"|[\u3002\uff01\uff1f]++[\u201d\u2019\u300d\u300f\uff09]*+"
+    r"|\n[ \t]*+\n"
+)
+LAST_WORD = re.compile(r"[\w.]*\Z")
+
+NEVER_LAST = frozenset(
+    re.findall(
+        r"\S+",
+        "approx capt cf col dr e.g eq fig figs gen gov hon i.e lt mme mr mrs ms mt prof rep rev "
+        "sen sgt sr st viz vs bzw ca d.h u.a vgl z.b",
+    )
+)
+BEFORE_NUMBERS = frozenset(("art", "ch", "no", "nos", "p", "pp", "sec", "vol"))
+
+
+def words(text: str) -> Iterator[TextRange]:
+    """Yield each word: letters, digits and marks, held together by apostrophes, hyphens and dots.
+
+    A comma holds digits together. An ideograph or kana is a word of its own.
+    """
+    return (found.span() for found in WORD.finditer(text))
+
+
+def sentences(text: str) -> Iterator[TextRange]:
+    """Yield each sentence: up to `.`, `!`, `?` or `…` before white space, or up to an empty line.
+
+    An abbreviation, an initial, the number of a list item and a full stop before a lower-case
+    letter end none. A sentence holds a word.
+    """
+    start = 0
+    for end in END.finditer(text):
+        if _ends_a_sentence(text, end):
+            yield from _trimmed(text, start, end.end())
+            start = end.end()
+    yield from _trimmed(text, start, len(text))
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[TextRange]:
+    held = text[start:end]
+    if WORD.search(held):
+        left = len(held) - len(held.lstrip())
+        yield start + left, start + len(held.rstrip())
+
+
+def _ends_a_sentence(text: str, end: re.Match[str]) -> bool:
+    if not end[0].startswith(".") or end[0].startswith(".."):
+        return True
+    following = text[end.end() : end.end() + 50].lstrip()[:1]
+    if following.islower():
+        return False
+    before = LAST_WORD.search(text[max(0, end.start() - 20) : end.start()])
+    word = before[0] if before else ""
+    if len(word) == 1 and word.isupper() and word != "I":
+        return False
+    if word.isdecimal():
+        return bool(text[: end.start() - len(word)].rpartition("\n")[2].strip())
+    known = word.lower()
+    return known not in NEVER_LAST and not (known in BEFORE_NUMBERS and following.isdecimal())

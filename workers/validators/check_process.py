@@ -1,0 +1,140 @@
+"""A process of its own for checks that might take long, so that none can hold the event loop.
+
+No count of schema nodes or pattern states bounds what a hostile schema or pattern costs; a process
+can be interrupted wherever it is. Within the process a timer of `CPU_S` interrupts Python, the
+kernel's limits end what is deeper in C or needs too much memory (`aside_main`), and `WALL_S` is for
+a process that gets no CPU at all.
+"""
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+from app.contract.validators import AnyValidator
+from workers.validators.kinds import Documents
+from workers.validators.violation import ValidatorUnavailable, Violation
+
+CPU_S = 0.5
+WALL_S = 20.0
+ROOT = Path(__file__).parent.parent.parent
+
+
+class CheckProcess:
+    """Runs one check at a time; its process starts with the first, and again after a death."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="validators")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def executor(self) -> ThreadPoolExecutor:
+        """The thread in which `check` must be called."""
+        return self._thread
+
+    def check(
+        self, validator: AnyValidator, draft: str, documents: Documents = ()
+    ) -> tuple[Violation, ...]:
+        """Return what the draft breaks, or the one violation that this is too expensive to say.
+
+        Raises `ValidatorUnavailable`.
+        """
+        asked = json.dumps(
+            {
+                "validator": validator.model_dump_json(by_alias=True),
+                "draft": draft,
+                "documents": [each.model_dump() for each in documents],
+            }
+        )
+        for _ in range(2):
+            started = time.monotonic()
+            if reply := self._ask(asked.encode()):
+                return _read(reply)
+            if time.monotonic() - started >= CPU_S:
+                break
+        return (too_expensive(validator.kind),)
+
+    def close(self) -> None:
+        """End the process; a check that is under way ends with it."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._end()
+
+    def _ask(self, line: bytes) -> bytes:
+        process = self._process = self._process or _started()
+        assert process.stdin
+        assert process.stdout
+        out_of_time = threading.Timer(WALL_S, process.kill)
+        out_of_time.start()
+        try:
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+            reply = process.stdout.readline()
+        except OSError:
+            reply = b""
+        finally:
+            out_of_time.cancel()
+        if not reply.endswith(b"\n"):
+            self._end()
+            return b""
+        return reply
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            try:
+                if pipe:
+                    pipe.close()
+            except OSError:
+                pass
+
+
+def too_expensive(kind: str) -> Violation:
+    """Return the violation of a draft that could not be checked within the limits."""
+    return Violation(
+        f"could not be checked: this {kind} validator needs more than {CPU_S:g} s or too much "
+        "memory for this draft",
+        "simplify the validator, or shorten the draft",
+    )
+
+
+def _read(reply: bytes) -> tuple[Violation, ...]:
+    said = json.loads(reply)
+    if isinstance(said, str):
+        raise ValidatorUnavailable(said)
+    return tuple(Violation(**each) for each in said)
+
+
+@cache
+def shared() -> CheckProcess:
+    """Return the one of this process; it ends with it."""
+    check_process = CheckProcess()
+    atexit.register(check_process.close)
+    return check_process
+
+
+def _started() -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "workers.validators.check_process_main", str(CPU_S)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # A fixed hash seed: which violations come first must not depend on the order of a set.
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
+    )

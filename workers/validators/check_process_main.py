@@ -1,0 +1,93 @@
+"""python -m workers.validators.check_process_main CPU_SECONDS: what `Aside` runs.
+
+A line of JSON in, a line of JSON out, until its standard input ends: violations, or in a string why
+the validator cannot be run. It ignores Ctrl-C, which the
+terminal sends to every process of the group: its worker decides when it ends.
+"""
+
+import json
+import resource
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from app.contract.requests import ContextDocument
+from app.contract.validators import AnyValidator
+from workers.validators.check_process import too_expensive
+from workers.validators.kinds import check_of, violations
+from workers.validators.violation import ValidatorUnavailable, Violation
+
+MEMORY_BYTES = 1 << 30
+IMPORT_S = 20.0
+VALIDATOR: TypeAdapter[AnyValidator] = TypeAdapter(AnyValidator)
+
+
+class OutOfTime(BaseException):
+    """Raised wherever the process is when its CPU time is over."""
+
+
+def main() -> None:
+    """Answer until there are no more questions."""
+    cpu_s = float(sys.argv[1])
+    _limit_memory()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPROF, _out_of_time)
+    for line in sys.stdin.buffer:
+        said: list[dict[str, Any]] | str
+        try:
+            said = [asdict(each) for each in _answer(line, cpu_s)]
+        except ValidatorUnavailable as failure:
+            said = failure.detail
+        sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _answer(line: bytes, cpu_s: float) -> tuple[Violation, ...]:
+    asked = json.loads(line)
+    validator = _parsed(asked["validator"])
+    documents = [ContextDocument.model_construct(**each) for each in asked["documents"]]
+    # Nobody's draft is to blame for the seconds that a first import may take.
+    _limit_cpu(IMPORT_S)
+    check_of(validator.kind)
+    try:
+        try:
+            _limit_cpu(cpu_s)
+            return tuple(violations(validator, asked["draft"], documents))
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    except (OutOfTime, MemoryError):
+        return (too_expensive(validator.kind),)
+
+
+@lru_cache(maxsize=256)
+def _parsed(validator: str) -> AnyValidator:
+    return VALIDATOR.validate_json(validator)
+
+
+def _limit_cpu(cpu_s: float) -> None:
+    """Raise `OutOfTime` after `cpu_s`; die a second later if C code keeps that from happening."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    at_most = int(used.ru_utime + used.ru_stime + cpu_s) + 1
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (at_most, hard))
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+
+
+def _limit_memory() -> None:
+    # Not every system has these limits; the time limit holds everywhere.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+def _out_of_time(signum: int, frame: object) -> None:
+    raise OutOfTime
+
+
+if __name__ == "__main__":
+    main()
