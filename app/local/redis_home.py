@@ -14,7 +14,7 @@ from app.local.redis_binary import RedisBinary, Version
 # How an RDB begins: magic, format, and the server's version after its length.
 RDB_HEAD = re.compile(rb"(?:REDIS|VALKEY)\d+\xfa.(redis|valkey)-ver.(\d+(?:\.\d+)+)", re.DOTALL)
 FIRST_WITH_MANIFEST = Version("redis", (7, 0))  # an older Redis starts empty beside its files
-SOCKET_PATH_MAX = 106  # sun_path holds 108 bytes; one ends the text and Redis keeps one to spare
+SOCKET_PATH_MAX = 102  # sun_path holds 104 bytes on macOS; one ends the text, Redis keeps another
 
 
 class EmbeddedRedisError(Exception):
