@@ -26,7 +26,7 @@ from workers.outbound.guarded_client import EndpointUnavailable
 from workers.validators import ServerResources
 
 RELEASES = Path(__file__).parent
-UNCHANGED = ("tenant", "metadata", "strategy", "created_at", "started_at", "retention_ms")
+UNCHANGED = ("tenant", "metadata", "strategy", "created_at", "retention_ms")
 JOURNALS = sorted(RELEASES.glob("*/*.json"))
 
 
@@ -76,6 +76,7 @@ class StoredJournal:
         summary = {name: self.summary[name] for name in UNCHANGED} | self._judged(entries)
         summary |= {
             "status": "running",
+            "started_at": str(client.time()[0] * 1000),  # else its time would be over
             "last_event": str(entries),
             "limits": json.dumps(limits),
             "limits_seq": "1",
