@@ -1,5 +1,5 @@
-# One image for API and worker. Redis is not in it: it is a service of its own.
-# 3.13: the embedded Redis, which only `hone serve` uses, is a wheel for older versions.
+# One image for API and worker. Redis is a service of its own; the Valkey that the lock brings is for
+# `hone serve` alone.
 FROM python:3.13-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \

@@ -11,6 +11,7 @@ import re
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import cast
 
 import uvloop
@@ -114,8 +115,8 @@ async def submit(port: int, remaining: "asyncio.Queue[int]", seen: WatchedEvents
             raise RuntimeError(f"not accepted: {answer[:500]!r}")
         done: asyncio.Future[None] = loop.create_future()
         watched.append(done)
-        watcher = Watcher(found[1].decode(), seen, done)
-        await loop.create_connection(lambda it=watcher: it, "127.0.0.1", port)
+        watcher = partial(Watcher, found[1].decode(), seen, done)
+        await loop.create_connection(watcher, "127.0.0.1", port)
     writer.close()
     await asyncio.gather(*watched)
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -87,6 +87,22 @@ def test_a_file_that_breaks_the_convention_is_noticed(
 
 def test_every_convention_has_an_example_that_is_noticed() -> None:
     assert {convention for convention, _, _ in BROKEN} == set(CONVENTIONS)
+
+
+def classes_in(folders: Sequence[str]) -> dict[str, list[str]]:
+    """Files by the name of the public class that they define."""
+    found: dict[str, list[str]] = {}
+    for path in sources():
+        if path.startswith(tuple(f"{folder}/" for folder in folders)):
+            for node in ast.parse((ROOT / path).read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, []).append(path)
+    return found
+
+
+@pytest.mark.parametrize("folders", [("app", "workers"), ("app", "workers", "tests", "benchmarks")])
+def test_no_public_class_name_stands_for_two_things(folders: Sequence[str]) -> None:
+    assert {name: paths for name, paths in classes_in(folders).items() if len(paths) > 1} == {}
 
 
 def test_every_folder_of_tests_is_a_package_so_that_names_may_repeat() -> None:

@@ -50,8 +50,9 @@ class EmbeddedRedis:
         and ends when this process does. Raises RedisNotFound, DataDirInUse, DataFromNewerServer,
         or EmbeddedRedisError with the end of the server's log.
         """
-        server = binary or find_redis()
-        return cls(RedisHome(Path(data_dir)), server, aof=aof, ready_timeout_s=ready_timeout_s)
+        home = RedisHome(Path(data_dir))
+        server = binary or find_redis(files_of=home.written_by())
+        return cls(home, server, aof=aof, ready_timeout_s=ready_timeout_s)
 
     @property
     def url(self) -> str:
@@ -96,7 +97,7 @@ class EmbeddedRedis:
     def _launch(self) -> "subprocess.Popen[bytes]":
         lock = self._home.lock()
         try:
-            self._home.check(self._binary.version)
+            self._home.check(self._binary)
             process = self._spawn(lock)
         finally:
             os.close(lock)  # the server has inherited it: the lock lasts as long as the server

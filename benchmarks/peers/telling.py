@@ -19,7 +19,8 @@ def say(**facts: Any) -> None:
 
 async def told() -> str:
     """Wait for a word of the harness."""
-    return (await asyncio.to_thread(sys.stdin.readline)).strip()
+    line: str = await asyncio.to_thread(sys.stdin.readline)
+    return line.strip()
 
 
 @asynccontextmanager

@@ -49,7 +49,7 @@ def test_a_second_one_on_the_same_data_is_refused_with_the_pid_of_the_first(
 ) -> None:
     with serving(tmp_path, free_port("127.0.0.1")) as first:
         assert first.says("Hone is ready")
-        holder = first.named("redis-server")
+        holder = first.named("redis.sock")
         with serving(tmp_path, free_port("127.0.0.1")) as second:
             assert second.end() == 1
             assert second.says(f"(pid {holder})")
@@ -70,7 +70,7 @@ def test_what_is_killed_comes_back_and_goes_on(tmp_path: Path) -> None:
     with serving(tmp_path, port) as serve, Client(f"http://127.0.0.1:{port}") as client:
         assert serve.says("Hone is ready")
         before = refined(port)
-        for program in ("redis-server", "workers", "app.cli api"):
+        for program in ("redis.sock", "workers", "app.cli api"):
             os.kill(serve.named(program), signal.SIGKILL)
         assert eventually(lambda: not client.is_ready())
         assert eventually(client.is_ready)

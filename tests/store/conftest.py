@@ -5,9 +5,21 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
+from app.local.redis_binary import find_redis
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
+from tests.servers import find_oldest
 from tests.store.store_harness import ListQueue
+
+SERVERS = {"chosen": find_redis} | ({"oldest": find_oldest} if find_oldest() else {})
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what needs a server on the one that Hone chooses, and on the oldest supported if here."""
+    if "redis_server" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "redis_server", SERVERS.values(), ids=SERVERS, indirect=True, scope="session"
+        )
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.errors import Unavailable
+from app.local.redis_binary import OLDEST
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_store, open_worker_store
+from tests.servers import oldest_server
 from tests.store.store_harness import ListQueue
 
 
@@ -25,6 +27,10 @@ async def test_a_redis_that_evicts_keys_is_refused(
                 pass
     finally:
         await redis.config_set("maxmemory-policy", "noeviction")
+
+
+def test_the_oldest_server_that_these_tests_run_on_is_the_oldest_supported() -> None:
+    assert oldest_server().version.release == OLDEST
 
 
 async def test_ping_answers(store: Store) -> None:

@@ -26,6 +26,10 @@ async def test_an_append_wakes_its_watchers_and_nobody_else(
     store: Store, worker: WorkerStore, wakeups: Wakeups
 ) -> None:
     held, other = await started(store, worker), await started(store, worker)
+    last = await submit(store)
+    async with wakeups.watch(last) as arrived:  # in order, so those of the two starts are past
+        await store.cancel(TENANT, last)
+        assert await arrived.wait(PATIENCE_S)
     async with (
         wakeups.watch(held.id) as one,
         wakeups.watch(held.id) as two,

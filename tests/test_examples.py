@@ -1,0 +1,211 @@
+"""Every request in examples/ is accepted and refined, and the commands of its README run."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from pydantic import SecretStr
+
+from app.contract.requests import RefinementRequest
+from benchmarks.model_replies import CRITERIA, AskedPrompt, ModelServerReply, chat, critique
+from benchmarks.model_server import ScriptedModelServer
+from tests.e2e.running_service import RunningService, running_service
+from tests.e2e.scripted_models import key_of
+from tests.engine.scripted_replies import contradictions, plan, questions, revised, step, steps
+from tests.local_endpoint import SECRET, endpoint
+from workers.engine.strategies import STRATEGIES
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+README = (EXAMPLES / "README.md").read_text()
+_, WITHOUT_KEY, WITH_MODEL = re.split(r"^## With.*$", README, flags=re.MULTILINE)
+
+BODIES = {path.name: path.read_text() for path in EXAMPLES.glob("*.json")}
+KEYS = ("openai_api_key", "anthropic_api_key")
+
+Replies = Mapping[str, str]
+REPLIES: dict[str, Replies] = {
+    "best-of-four.json": {"draft": "20 % off all garden tools until 30 April"},
+    "outline-draft-polish.json": {"draft": "1. Count what is on the shelves."},
+    "verify-facts.json": {
+        "draft": "A refund is sent within 14 days.",
+        "questions": questions(("within 14 days", "When is a refund sent?")),
+        "1": "Within 14 days.",
+        "contradictions": contradictions(),
+    },
+    "vote-on-the-answer.json": {"draft": "8.4 / 12 x 7 is 4.9.\nAnswer: 4.9 kg"},
+    "revise-the-faulty-step.json": {
+        "iterations/0/verify": steps(True, False),
+        "revise": "2. The VAT on the books is 4.20 euros.\n3. In all it pays 349.80 euros.",
+        "iterations/1/verify": steps(True, True, True),
+    },
+    "plan-before-writing.json": {
+        "plan": plan("Add up what every venue costs."),
+        "do": "Hall A 6,720 euros, Hall B 5,600 euros, Hall C is too small.",
+        "replan": revised(met=True, evidence=((1, "Hall B 5,600 euros"),)),
+        "draft": "Take Hall B.",
+    },
+    "plan-with-tools.json": {
+        "plan": plan(step("Find the order.", "find_order", order=4711)),
+        "replan": revised(met=True, evidence=((1, "sent on 2 March"),)),
+        "draft": "Your refund was sent on 2 March and arrives by 16 March.",
+    },
+    "further-outputs.json": {
+        "draft": "Your refund of $129.50 was sent today. It arrives within 14 days.",
+        "subject": "Your refund is on its way",
+        "sms": "Your refund is on its way.",
+    },
+    "panel-of-critics.json": {"revise": "The price rises from 9 to 11 euros: energy costs more."},
+    "models-by-role.json": {"draft": "Refunds go to your card within 14 days."},
+}
+"""What the model replies, by step key or its last part; every other step is a critique."""
+
+
+def files(section: str) -> list[str]:
+    return re.findall(r"^\| `([\w-]+\.json)` \|", section, re.MULTILINE)
+
+
+def test_the_readme_names_every_file_once() -> None:
+    named = sorted([*files(WITHOUT_KEY), *files(WITH_MODEL)])
+    assert named == sorted(BODIES)
+    assert sorted(REPLIES) == sorted(files(WITH_MODEL))
+
+
+def test_every_request_keeps_the_contract_and_every_strategy_has_one() -> None:
+    requests = [RefinementRequest.model_validate_json(it, strict=True) for it in BODIES.values()]
+    assert {it.strategy.kind for it in requests} == set(STRATEGIES)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def editor_service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningService]:
+    """A service that has the built-in editor and no key."""
+    settings: dict[str, Any] = {"model": "offline:editor", **dict.fromkeys(KEYS, SecretStr(""))}
+    async with running_service(tmp_path_factory.mktemp("service"), **settings) as service:
+        yield service
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_needs_no_key_is_refined_without_one(editor_service: RunningService) -> None:
+    names = files(WITHOUT_KEY)
+    ended = await asyncio.gather(*(refined(editor_service, BODIES[name]) for name in names))
+    assert [it["status"] for it in ended] == ["succeeded"] * len(names)
+    passed = {name for name, it in zip(names, ended, strict=True) if it["passed"]}
+    assert passed == {*names} - {"judge-without-revising.json"}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_needs_a_language_model_is_refused_without_one(
+    editor_service: RunningService,
+) -> None:
+    for name in files(WITH_MODEL):
+        response = await submit(editor_service, BODIES[name])
+        assert response.status_code == 422, name
+
+
+async def submit(service: RunningService, body: str) -> httpx.Response:
+    headers = {"Content-Type": "application/json", "Prefer": "wait=30"}
+    return await service.client.post("/v1/refinements", content=body, headers=headers)
+
+
+async def refined(service: RunningService, body: str) -> dict[str, Any]:
+    """Submit a body, approve the draft if a reviewer is asked, and return the last snapshot."""
+    response = await submit(service, body)
+    assert response.is_success, response.text
+    snapshot: dict[str, Any] = response.json()
+    if snapshot["status"] == "paused":
+        await service.client.post(snapshot["links"]["reviews"], json={"action": "approve"})
+    ended: dict[str, Any] = await service.ended(snapshot["id"])
+    return ended
+
+
+async def test_what_needs_a_language_model_is_refined_with_one(tmp_path: Path) -> None:
+    model = ExampleModel()
+    settings: dict[str, Any] = {
+        "worker_module": "tests.e2e.local_endpoint_worker",
+        "secret_key": SecretStr(SECRET),
+        **dict.fromkeys(KEYS, SecretStr("key")),
+    }
+    async with (
+        endpoint(order) as (url, called, _),
+        ScriptedModelServer(model.anthropic) as anthropic,
+        running_service(tmp_path, model, anthropic_base_url=anthropic.url, **settings) as service,
+    ):
+        for name, replies in REPLIES.items():
+            model.replies = replies
+            body = BODIES[name].replace("https://tools.example.com/orders", url)
+            ended = await refined(service, body)
+            assert (ended["status"], ended["passed"]) == ("succeeded", True), (name, ended)
+            assert ended["result"]["missing"] == [], name
+    assert (len(called), anthropic.counts.calls) == (1, 1)
+
+
+class ExampleModel:
+    """A model that replies to each step as the current example needs."""
+
+    def __init__(self) -> None:
+        self.replies: Replies = {}
+
+    def __call__(self, asked: AskedPrompt) -> ModelServerReply:
+        """Answer as OpenAI does."""
+        return chat(self.text(asked))
+
+    def anthropic(self, asked: AskedPrompt) -> ModelServerReply:
+        """Answer as Anthropic does."""
+        content = [{"type": "text", "text": self.text(asked)}]
+        return ModelServerReply(
+            body=json.dumps({"content": content, "stop_reason": "end_turn"}).encode()
+        )
+
+    def text(self, asked: AskedPrompt) -> str:
+        """Return the reply to a step; critiques give the client's draft 0.4, any other 0.95."""
+        key = key_of(asked)
+        reply = self.replies.get(key) or self.replies.get(key.rpartition("/")[2])
+        if reply is not None:
+            return reply
+        criteria = CRITERIA.search(asked.body)
+        assert criteria, key
+        return critique(1 if key.startswith("iterations/0/") else 4, *json.loads(criteria[1]))
+
+
+async def order(_request: web.Request) -> web.StreamResponse:
+    return web.json_response({"order": 4711, "refund": "sent on 2 March"})
+
+
+@pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="no curl or no jq")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_commands_of_the_readme_run_as_they_stand(editor_service: RunningService) -> None:
+    commands = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)[1].splitlines()
+    assert len(commands) == 4
+    for command in commands:
+        printed = await asyncio.to_thread(run, command, str(editor_service.client.base_url))
+        assert "Because the blender was bought less than 30 days ago" in printed, command
+
+
+def run(command: str, server: str) -> str:
+    """Run a command against this server, with this interpreter's environment; return its output."""
+    host = server.rstrip("/").removeprefix("http://")
+    here = command.replace("localhost:8080", host)
+    here = here.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+    environment = {"HONE_SERVER": f"http://{host}", "NO_PROXY": "*", "no_proxy": "*"}
+    done = subprocess.run(
+        ["bash", "-c", here],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
