@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 
-from app.api import journal, offers, openapi, problems, refinements
+from app.api import openapi, problems, routes
 from app.api.server import ApiServer, BodyLimit, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
@@ -41,7 +41,7 @@ class Api(FastAPI):
 
 
 def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
-    """Return the API, which connects when it starts up; closing `doors` ends streams and waits.
+    """Return the API, which connects when it starts up; closing `shutdown` ends streams and waits.
 
     Raises ValueError for settings that contradict each other.
     """
@@ -49,21 +49,27 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
     model_roles, off = ModelRoles(settings), switched_off(settings)
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Service]]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, object]]:
         async with (
             open_store(settings, RefinementQueue(settings.queue)) as store,
             open_wakeups(settings) as wakeups,
         ):
             watching = Watching(store, wakeups, shutdown)
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
-            yield {"service": Service(store, watching, Admission(model_roles, off), selection)}
+            service = Service(store, watching, Admission(model_roles, off), selection)
+            yield {
+                "store": store,
+                "watching": watching,
+                "service": service,
+                "model_roles": model_roles,
+            }
             shutdown.close()
 
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     problems.install(app)
-    for module in (refinements, journal, offers, openapi):
-        app.include_router(module.router)
+    for router in (routes.refinements, routes.journal, routes.server, openapi.router):
+        app.include_router(router)
     return app
 
 

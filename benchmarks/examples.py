@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from app.cli.demo import rough_text
+from app.cli.server_commands import rough_text
 from app.contract.requests import RefinementRequest
 from benchmarks.broken_json import SCHEMA, broken
 from benchmarks.playing import StrategyPlayer

@@ -22,7 +22,7 @@ from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 from workers.models.port import ModelCall, ModelError, ModelReply
 from workers.outbound.guarded_client import EndpointClient
-from workers.play.tools import Tools
+from workers.play.executor import Tools
 from workers.validators import compile_validators
 
 

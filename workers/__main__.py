@@ -20,8 +20,7 @@ from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_worker_store
 from workers.model_registry import ModelRegistry, open_models
-from workers.play.recovery import heed_commands, keep_leases, recover
-from workers.play.refinements import Refinements
+from workers.play.refinements import Refinements, heed_commands, keep_leases, recover
 from workers.rq.worker import CoroutineWorker, end
 from workers.validators import RunsAsRoot, ServerResources, open_server_resources
 

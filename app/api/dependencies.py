@@ -1,13 +1,10 @@
-"""A request body becomes a contract, or an InvalidRequest that points at what is wrong.
+"""What a route is given: collaborators, and the parts of a request, read or refused here."""
 
-RFC 8259 in UTF-8 and nothing else: no NaN, no infinity, no lone surrogate, at most 200 levels. Of
-two equal keys the last counts. Types are not converted: "3" is no number.
-"""
-
-from collections.abc import Awaitable, Callable, Container, Mapping
+import re
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, get_args
 
 from fastapi import Depends, Header, Path, Query, Request
 from pydantic import ValidationError
@@ -15,25 +12,28 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails, from_json
 
 from app.api.problems import NotAcceptable, UnsupportedMediaType
-from app.api.request_headers import (
-    MAX_KEY,
-    MAX_WAIT_S,
-    accepted,
-    event_number,
-    idempotency_key,
-    preferred_wait_s,
-    seen_events,
-)
 from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest, MalformedHeader
 from app.contract.limits import LimitsChange
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
-from app.service import Service
+from app.service import ModelRoles, Service, Watching
+from app.service.report import ReportFormat
+from app.store import Store
 
 MAX_ERRORS = 50
 MAX_DETAIL = 500
+MAX_WAIT_S = 60
+MAX_KEY = 255
+MAX_LIST = 2_000
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_PREFERENCE = re.compile(r"""\s*(?P<name>[^\s=;,"]+)\s*(?:=\s*(?P<value>"[^"]*"|[^\s;,"]*))?""")
+_PARTS = re.compile(r"""(?:"(?:\\.|[^"\\])*"|[^,"])+""")
+_TAG = re.compile(r'(?:W/)?"(?P<event>[0-9]{1,18})"')
+_PRINTABLE = re.compile(r"[\x20-\x7e]+")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 
 C = TypeVar("C", bound=Contract)
 
@@ -62,7 +62,11 @@ def body_of(contract: type[C]) -> Callable[[Request], Awaitable[RequestBody[C]]]
 
 
 def parsed(contract: type[C], raw: bytes) -> C:
-    """Return the body as `contract`, else raise InvalidRequest."""
+    """Return the body as `contract`, else raise InvalidRequest that points at what is wrong.
+
+    RFC 8259 in UTF-8 and nothing else: no NaN, no infinity, no lone surrogate, at most 200 levels.
+    Of two equal keys the last counts. Types are not converted: "3" is no number.
+    """
     tree = _json_of(raw)
     try:
         return contract.model_validate_json(raw, strict=True)
@@ -110,6 +114,102 @@ def _is_index(part: int | str, tree: Any) -> bool:
     return isinstance(tree, list) and isinstance(part, int) and part < len(tree)
 
 
+class Anything:
+    """What `If-None-Match: *` names."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def event_number(last_event_id: str) -> int:
+    """Return the number of an event that `Last-Event-ID` gives, else MalformedHeader."""
+    if not _NUMBER.fullmatch(last_event_id):
+        raise MalformedHeader("Last-Event-ID is the number of an event, such as 7")
+    return int(last_event_id)
+
+
+def preferred_wait_s(prefer: list[str]) -> int | None:
+    """Return the seconds of `Prefer: wait=N` (RFC 7240), or None without one.
+
+    The first `wait` counts and unknown preferences are ignored. MalformedHeader for a wait that is
+    no whole number of seconds, or longer than 60.
+    """
+    for preference in _split(prefer):
+        read = _PREFERENCE.match(preference)
+        if read and read["name"].lower() == "wait":
+            return _wait_s((read["value"] or "").strip('"'))
+    return None
+
+
+def _wait_s(value: str) -> int:
+    if not _NUMBER.fullmatch(value):
+        raise MalformedHeader("Prefer: wait takes a whole number of seconds, such as wait=30")
+    if int(value) > MAX_WAIT_S:
+        raise MalformedHeader(f"Prefer: wait is at most {MAX_WAIT_S} seconds")
+    return int(value)
+
+
+def seen_events(if_none_match: list[str]) -> Container[int] | None:
+    """Return the events that `If-None-Match` names, or None without that header.
+
+    A tag that this server never gave out names no event.
+    """
+    tags = [tag.strip() for tag in _split(if_none_match)]
+    if not tags:
+        return None
+    if "*" in tags:
+        return Anything()
+    return frozenset(int(read["event"]) for tag in tags if (read := _TAG.fullmatch(tag)))
+
+
+def idempotency_key(value: str | None) -> str | None:
+    """Return the key without its quotes, else MalformedHeader."""
+    if value is None:
+        return None
+    quoted = _QUOTED.fullmatch(value)
+    key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else value
+    if not _PRINTABLE.fullmatch(key) or len(key) > MAX_KEY:
+        raise MalformedHeader(f"Idempotency-Key has 1 to {MAX_KEY} printable ASCII characters")
+    return key
+
+
+def accepted(accept: list[str], offered: tuple[str, ...]) -> str | None:
+    """Return the offered media type that `Accept` (RFC 9110) likes best, the first among equals.
+
+    None when none of them is acceptable; without the header everything is.
+    """
+    ranges = [_media_range(part) for part in _split(accept)]
+    if not ranges:
+        return offered[0]
+    best = max(offered, key=lambda media_type: _quality(media_type, ranges))
+    return best if _quality(best, ranges) > 0 else None
+
+
+def _media_range(text: str) -> tuple[str, float]:
+    name, *parameters = (part.strip().lower() for part in text.split(";"))
+    weights = [parameter[2:] for parameter in parameters if parameter.startswith("q=")]
+    try:
+        return name, float(weights[0]) if weights else 1.0
+    except ValueError:
+        return name, 0.0
+
+
+def _quality(media_type: str, ranges: list[tuple[str, float]]) -> float:
+    main = media_type.partition("/")[0]
+    for wanted in (media_type, f"{main}/*", "*/*"):  # the most specific range decides
+        weights = [weight for name, weight in ranges if name == wanted]
+        if weights:
+            return max(weights)
+    return 0.0
+
+
+def _split(values: list[str]) -> Iterator[str]:
+    for value in values:
+        if len(value) > MAX_LIST:  # what follows is quadratic in the worst case
+            raise MalformedHeader(f"a header with a list is at most {MAX_LIST} characters long")
+        yield from (part for part in _PARTS.findall(value) if part.strip())
+
+
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 Absent = SkipJsonSchema[None]
@@ -118,9 +218,24 @@ Absent = SkipJsonSchema[None]
 NUMBER = "^[0-9]{1,18}$"
 
 
+async def _store(request: Request) -> Store:
+    store: Store = request.state.store
+    return store
+
+
+async def _watching(request: Request) -> Watching:
+    watching: Watching = request.state.watching
+    return watching
+
+
 async def _service(request: Request) -> Service:
     service: Service = request.state.service
     return service
+
+
+async def _model_roles(request: Request) -> ModelRoles:
+    model_roles: ModelRoles = request.state.model_roles
+    return model_roles
 
 
 async def _tenant() -> str:
@@ -191,7 +306,10 @@ async def _events_as(
     return media_type
 
 
+TheStore = Annotated[Store, Depends(_store)]
+TheWatching = Annotated[Watching, Depends(_watching)]
 TheService = Annotated[Service, Depends(_service)]
+TheModelRoles = Annotated[ModelRoles, Depends(_model_roles)]
 Tenant = Annotated[str, Depends(_tenant)]
 RefinementId = Annotated[
     str,
@@ -253,3 +371,31 @@ Cursor = Annotated[
 ]
 Limit = Annotated[int, Query(ge=1, le=100, description="Refinements on a page.")]
 EventLimit = Annotated[int, Query(ge=1, le=100, description="Events on a page of JSON.")]
+
+
+FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
+REPORT_TYPES: dict[str, ReportFormat] = {"text/markdown": "md", "text/html": "html"}
+
+
+async def _format(
+    format_: Annotated[
+        str | Absent,
+        Query(
+            alias="format",
+            description="`md` or `html`; without one as `Accept` has it, `md` among equals.",
+            json_schema_extra={"enum": [*FORMATS]},
+        ),
+    ] = None,
+    accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
+) -> ReportFormat:
+    if format_ is None:
+        media_type = accepted(accept, tuple(REPORT_TYPES))
+        if media_type is None:
+            raise NotAcceptable(f"a report comes as {' or as '.join(REPORT_TYPES)}")
+        return REPORT_TYPES[media_type]
+    if format_ not in FORMATS:
+        raise InvalidRequest(f"there is no such format of a report: it is {' or '.join(FORMATS)}")
+    return format_
+
+
+ReportAs = Annotated[ReportFormat, Depends(_format)]

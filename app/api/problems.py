@@ -1,4 +1,4 @@
-"""Refusals that only HTTP knows."""
+"""Errors as application/problem+json (RFC 9457), and those that only HTTP knows."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""One client's connection: what uvicorn would leave open for ever is closed here."""
+"""uvicorn with bounds: slow connections are closed, large bodies refused, streams ended."""
 
 import asyncio
 import math

@@ -1,4 +1,11 @@
-"""Server-sent events as they arrive (HTML Living Standard, 9.2.6)."""
+"""The client of a Hone server, and what can go wrong for a person at a terminal.
+
+CliError
+  ServerUnreachable  no server answers
+  RequestRejected    the server rejects the request, and says why
+  NotHone            something else answers
+  ServiceFailed      a process of our own service will not run
+"""
 
 import ipaddress
 import json
@@ -13,11 +20,43 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
-from app.cli.errors import NotHone, RequestRejected, ServerUnreachable
 from app.contract import Contract
 from app.contract.errors import Problem
 from app.contract.events import DATA_OF, Event, EventType
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
+
+
+class CliError(Exception):
+    """Shown as it is; the command ends with exit code 1."""
+
+
+class ServerUnreachable(CliError):
+    """No server answers, or it has stopped answering."""
+
+    def __init__(self, server: str, cause: Exception) -> None:
+        reason = str(cause) or type(cause).__name__
+        super().__init__(f"{server} cannot be reached: {reason}\nIs `hone serve` running there?")
+
+
+class RequestRejected(CliError):
+    """The server answered with a problem (RFC 9457)."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        wrong = [f"  {error.pointer or '/'}  {error.detail}" for error in problem.errors or ()]
+        super().__init__("\n".join([f"{problem.title}: {problem.detail}", *wrong]))
+
+
+class NotHone(CliError):
+    """Something answers that does not speak this contract."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(f"what answers at {server} is not a Hone server")
+
+
+class ServiceFailed(CliError):
+    """A process of the service that this command runs has ended, or does not get ready."""
+
 
 LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a last \r may be the first half of \r\n
 

@@ -1,4 +1,4 @@
-"""The request that `hone submit` makes of its arguments."""
+"""The commands that talk to a server: submit, watch, get, review, report and the like."""
 
 import json
 import sys
@@ -9,10 +9,8 @@ from typing import IO, Annotated, Any, get_args
 
 import typer
 
-from app.cli.client import Client
-from app.cli.display import watch
-from app.cli.errors import CliError
-from app.cli.formatting import say
+from app.cli.client import Client, CliError
+from app.cli.display import say, watch
 from app.cli.processes import url_of
 from app.cli.root import (
     INTERRUPTED,

@@ -1,4 +1,4 @@
-"""Settings as environment variables: for another process to read, and for a person."""
+"""The processes of a service: their settings as environment variables, their start, their end."""
 
 import contextlib
 import os
@@ -12,11 +12,9 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from app.cli.client import Client
-from app.cli.errors import ServiceFailed
+from app.cli.client import Client, ServiceFailed
 from app.local.embedded import EmbeddedRedis
-from app.local.interrupts import Interrupts
-from app.local.supervisor import Emit, Program, Supervisor
+from app.local.supervisor import Emit, Interrupts, Program, Supervisor
 from app.settings import ModelServer, Settings
 
 SERVER = "HONE_PROVIDER_{}_{}"

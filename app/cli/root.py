@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from rich.console import Console
 from typer.core import TyperGroup
 
-from app.cli.errors import CliError
-from app.cli.formatting import say
+from app.cli.client import CliError
+from app.cli.display import say
 from app.local.redis_binary import RedisNotFound
 from app.local.redis_home import EmbeddedRedisError
 from app.settings import Settings

@@ -1,4 +1,4 @@
-"""One program run as a child process, in a session of its own, its output read line by line."""
+"""Child processes: each in a session of its own, restarted when it ends, and ended by Ctrl-C."""
 
 import contextlib
 import os
@@ -8,11 +8,54 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import IO, Protocol, Self
+from types import FrameType, TracebackType
+from typing import IO, Any, Protocol, Self
 
 from app.local.embedded import EmbeddedRedis
 from app.local.parent_death import dying_with_parent
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """While entered, the first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt, and no other.
+
+    What ends things may therefore run undisturbed, and ask whether somebody is in a hurry: pressed
+    Ctrl-C again. Only the main thread may enter it.
+    """
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._presses = 0
+        self._before: dict[signal.Signals, Any] = {}
+
+    @property
+    def in_a_hurry(self) -> bool:
+        """Whether Ctrl-C was pressed when something had already asked for the end."""
+        return self._presses > 0
+
+    def __enter__(self) -> Self:
+        # nohup ignores SIGHUP for its program, and that is to stay so.
+        wanted = [s for s in STOPS if s is signal.SIGINT or signal.getsignal(s) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._note) for number in wanted}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._seen += 1
+        if self._seen == 1:
+            raise KeyboardInterrupt
+        if number == signal.SIGINT:
+            self._presses += 1
+
 
 Emit = Callable[[str, str], None]
 """Takes a line of output and the name of who wrote it first; called from several threads."""
@@ -173,17 +216,15 @@ class Supervisor:
         grace_s: float = 25.0,
         in_a_hurry: Callable[[], bool] = lambda: False,
         backoff: Backoff = Backoff(),
-        clock: Clock = time.monotonic,
     ) -> None:
         self.children = tuple(Child(program, emit) for program in programs)
         self._emit = emit
         self._redis = redis
         self._grace_s = grace_s
         self._in_a_hurry = in_a_hurry
-        self._clock = clock
         kept: dict[str, Restartable] = {} if redis is None else {"redis": redis}
         kept |= {child.name: child for child in self.children}
-        self.keepers = tuple(Keeper(*item, emit, backoff, clock) for item in kept.items())
+        self.keepers = tuple(Keeper(*item, emit, backoff, time.monotonic) for item in kept.items())
 
     def tick(self) -> None:
         """Start what is not running and due. Call it several times a second in the main thread."""
@@ -200,9 +241,9 @@ class Supervisor:
         """End everything; programs get the grace period, unless somebody is in a hurry."""
         for child in self.children:
             child.terminate()
-        give_up = self._clock() + self._grace_s
+        give_up = time.monotonic() + self._grace_s
         while any(child.is_running for child in self.children):
-            if self._clock() > give_up or self._in_a_hurry():
+            if time.monotonic() > give_up or self._in_a_hurry():
                 break
             time.sleep(0.02)
         for child in self.children:

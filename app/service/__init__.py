@@ -1,9 +1,8 @@
-"""What the API can do, without HTTP: submit, look, watch, stop, change and erase."""
+"""What the API can do beyond the store, without HTTP: submit, watch, review, report."""
 
 from app.service.admission import Admission
-from app.service.model_roles import ModelRoles
-from app.service.selection import Selection
-from app.service.service import Accepted, Service, StoredPage
+from app.service.model_roles import ModelRoles, Selection
+from app.service.service import Accepted, Service
 from app.service.watching import News, Shutdown, Watching
 
 __all__ = [
@@ -14,6 +13,5 @@ __all__ = [
     "Selection",
     "Service",
     "Shutdown",
-    "StoredPage",
     "Watching",
 ]

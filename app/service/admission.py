@@ -1,4 +1,4 @@
-"""Where in a request the model of a role, or of a panel's critic, was named."""
+"""Whether this server can do what a request asks, and where in the request it cannot."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
@@ -95,12 +95,12 @@ class Admission:
     """Admits what the models of a cast can do; validators that are `off` have a reason each."""
 
     def __init__(self, model_roles: ModelRoles, off: Mapping[str, str]) -> None:
-        self.model_roles = model_roles
+        self._model_roles = model_roles
         self._off = off
 
     async def admit(self, request: RefinementRequest) -> Choices:
         """Return the model of every role, or raise InvalidRequest with all that is wrong."""
-        choices = self.model_roles.choices(request)
+        choices = self._model_roles.choices(request)
         errors = tuple(dict.fromkeys(self._errors(request, choices))) or await _compiled(request)
         if errors:
             raise InvalidRequest(errors[0].detail, errors=errors)
@@ -133,10 +133,10 @@ class Admission:
 
     def _uncallable(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
         for role, choice in _named(request, choices).items():
-            if why_not := self.model_roles.why_not(choice.model):
+            if why_not := self._model_roles.why_not(choice.model):
                 yield FieldError(pointer=pointer_of(request, role), detail=why_not)
         for pointer, _, stand_in in _stand_ins(request, choices):
-            if why_not := self.model_roles.why_not(stand_in.model):
+            if why_not := self._model_roles.why_not(stand_in.model):
                 yield FieldError(pointer=pointer, detail=why_not)
 
 

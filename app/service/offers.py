@@ -5,12 +5,14 @@ from inspect import cleandoc
 from typing import Any, get_args
 
 from app.contract import Contract
-from app.contract.offers import ModelList, ModelOffer, Offer, OfferList, PricedModel
+from app.contract.offers import ModelList, ModelOffer, Offer, OfferList, PricedModel, Readiness
 from app.contract.providers import Provider, price_list
 from app.contract.requests import ModelChoice
 from app.contract.strategies import AnyStrategy
 from app.contract.validators import AnyValidator
 from app.service.model_roles import ModelRoles
+
+NO_WORKER = "no worker is alive: what is submitted waits for one"
 
 
 def strategies() -> OfferList:
@@ -27,6 +29,11 @@ def models(model_roles: ModelRoles) -> ModelList:
     """Return every provider, what it lacks, and the models whose price is known."""
     offers = tuple(_models_of(provider, model_roles) for provider in model_roles.providers())
     return ModelList(default=model_roles.default.model, data=offers)
+
+
+def readiness(workers: int) -> Readiness:
+    """Return how ready this server is with that many workers alive."""
+    return Readiness(workers=workers, warnings=() if workers else (NO_WORKER,))
 
 
 def _models_of(provider: Provider, model_roles: ModelRoles) -> ModelOffer:

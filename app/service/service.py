@@ -1,7 +1,6 @@
-"""What a reviewer cannot ask of a refinement, however it stands."""
+"""Submit, continue, review and change refinements, and read what their journals say."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Container, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
@@ -14,21 +13,17 @@ from app.contract.editor import EDITOR
 from app.contract.errors import Conflict, FieldError, InvalidRequest
 from app.contract.events import Event, Queued
 from app.contract.limits import Limits, LimitsChange
-from app.contract.offers import ModelList, Readiness
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
-from app.contract.snapshot import Diff, Iteration, Snapshot, SnapshotPage
+from app.contract.snapshot import Diff, Iteration, Snapshot
 from app.contract.status import TERMINAL, Status
 from app.contract.strategies import IterativeStrategy
-from app.service import offers
 from app.service.admission import Admission
-from app.service.diffs import diff_of
-from app.service.iterations import iterations_of, numbered, within
-from app.service.model_roles import playing
+from app.service.iterations import diff_of, iterations_of, numbered, within
+from app.service.model_roles import Selection, playing
 from app.service.report import ReportFormat, report_of, story_of
-from app.service.selection import Selection
-from app.service.watching import Events, News, Watching
-from app.store import NewRefinement, Store, StoredEvent
+from app.service.watching import Watching
+from app.store import NewRefinement, Store
 
 
 def require_heeded(review: ReviewDecision, queued: Queued) -> None:
@@ -95,8 +90,6 @@ PAGE = 1_000
 STANDING = TERMINAL | {Status.PAUSED}
 """Nothing more happens without a client: there is nothing to wait for."""
 
-NO_WORKER = "no worker is alive: what is submitted waits for one"
-
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -106,16 +99,11 @@ class Accepted:
     replayed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPage:
-    """Events in order, ready to send, and whether there are more."""
-
-    events: tuple[StoredEvent, ...]
-    has_more: bool
-
-
 class Service:
-    """Everything that a route calls. Raises HoneError; what is nobody's is RefinementNotFound."""
+    """What takes more than one collaborator: to submit, continue, review, change and report.
+
+    Raises HoneError; another tenant's refinement is RefinementNotFound.
+    """
 
     def __init__(
         self, store: Store, watching: Watching, admission: Admission, selection: Selection
@@ -188,44 +176,6 @@ class Service:
             tenant, request, sent, key=key, wait_s=wait_s, parent=refinement_id
         )
 
-    async def news(
-        self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
-    ) -> News:
-        """Return the refinement once its last event is not among `seen`, or after `wait_s`.
-
-        `seen` None stands for what it is now; what has ended is returned at once.
-        """
-        return await self._watching.news(tenant, refinement_id, seen, wait_s)
-
-    async def page(
-        self,
-        tenant: str,
-        *,
-        status: Status | None,
-        metadata: Mapping[str, str],
-        limit: int,
-        cursor: str | None,
-    ) -> SnapshotPage:
-        """Return one page, newest first; MalformedHeader for a cursor that cannot be read."""
-        return await self._store.page(
-            tenant, status=status, metadata=metadata, limit=limit, cursor=cursor
-        )
-
-    async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
-        """Return what was submitted."""
-        return await self._store.request(tenant, refinement_id)
-
-    async def follow(
-        self, tenant: str, refinement_id: str, after: int
-    ) -> AsyncGenerator[Events, None] | None:
-        """Return all events after `after` as they come, or None when nothing is left to see."""
-        return await self._watching.open(tenant, refinement_id, after)
-
-    async def events(self, tenant: str, refinement_id: str, after: int, limit: int) -> StoredPage:
-        """Return at most `limit` events after number `after`."""
-        found = await self._store.events(tenant, refinement_id, after, limit + 1)
-        return StoredPage(found[:limit], has_more=len(found) > limit)
-
     async def iterations(
         self, tenant: str, refinement_id: str, path: str | None
     ) -> tuple[Iteration, ...]:
@@ -256,14 +206,6 @@ class Service:
             lambda: report_of(story_of(snapshot, request, journal), format_)
         )
 
-    async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
-        """Cancel it; Conflict when it has succeeded or failed."""
-        return await self._store.cancel(tenant, refinement_id)
-
-    async def finish(self, tenant: str, refinement_id: str) -> Snapshot:
-        """Let it end with the best draft so far; Conflict when it has ended."""
-        return await self._store.finish(tenant, refinement_id)
-
     async def review(
         self, tenant: str, refinement_id: str, review: ReviewDecision, key: str | None
     ) -> Snapshot:
@@ -284,20 +226,6 @@ class Service:
             names = chain(queued.models.values(), *queued.fallbacks.values())
             self._admission.require_prices(names)
         return await self._store.change(tenant, refinement_id, change)
-
-    async def erase(self, tenant: str, refinement_id: str) -> None:
-        """Erase it, in any status, with everything derived from it."""
-        await self._store.erase(tenant, refinement_id)
-
-    def models(self) -> ModelList:
-        """Return the providers of models, and what each lacks."""
-        return offers.models(self._admission.model_roles)
-
-    async def readiness(self) -> Readiness:
-        """Return how ready it is; Unavailable when Redis cannot be reached."""
-        await self._store.ping()
-        workers = await self._store.workers()
-        return Readiness(workers=workers, warnings=() if workers else (NO_WORKER,))
 
     async def _journal(self, tenant: str, refinement_id: str) -> list[Event]:
         journal: list[Event] = []

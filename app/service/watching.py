@@ -1,4 +1,4 @@
-"""Whether this process still serves, and waiting that ends when it no longer does."""
+"""Waiting for news of a refinement, until there is some or this process shuts down."""
 
 import asyncio
 import time
@@ -11,24 +11,25 @@ from app.store import ChangeSignal, Store, StoredEvent, Wakeups
 
 
 class Shutdown:
-    """Open until `close`; whoever waits for news of a refinement stops waiting then."""
+    """Open until `close`, which ends every wait for news of a refinement."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Timeout] = set()
         self._open = True
 
     @property
-    def are_open(self) -> bool:
+    def is_open(self) -> bool:
+        """Whether clients may still wait."""
         return self._open
 
     def close(self) -> None:
-        """Serve nobody longer than needed. To be called on the event loop; again is harmless."""
+        """End every wait. To be called on the event loop; again is harmless."""
         self._open = False
         for scope in self._waiting:
             scope.reschedule(0)  # long past: at once
 
     async def news(self, changed: ChangeSignal, timeout_s: float) -> bool:
-        """Return True when something changed, False after `timeout_s` or when the doors close."""
+        """Return True when something changed, False after `timeout_s` or at `close`."""
         if not self._open or timeout_s <= 0:
             return False
         scope = asyncio.timeout(None)
@@ -78,7 +79,7 @@ class Watching:
             while True:
                 snapshot = await self._store.snapshot(tenant, refinement_id)
                 left_s = deadline - time.monotonic()
-                if done(snapshot) or left_s <= 0 or not self._shutdown.are_open:
+                if done(snapshot) or left_s <= 0 or not self._shutdown.is_open:
                     return snapshot
                 await self._shutdown.news(changed, min(left_s, LOOK_S))
 
@@ -102,7 +103,7 @@ class Watching:
         )
         return News(latest, is_new=latest.last_event not in seen)
 
-    async def open(
+    async def follow(
         self, tenant: str, refinement_id: str, after: int
     ) -> AsyncGenerator[Events, None] | None:
         """Return all events after number `after`, as they come, up to the terminal one.
@@ -133,7 +134,7 @@ class Watching:
                     after = more[-1].number
                 if len(more) < BATCH and not await self._shutdown.news(changed, LOOK_S):
                     yield ()
-                if not self._shutdown.are_open:
+                if not self._shutdown.is_open:
                     return
                 more = await self._more(tenant, refinement_id, after)
 

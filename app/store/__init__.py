@@ -13,12 +13,10 @@ from app.store.connection import (
     listening_client,
     worker_client,
 )
-from app.store.creation import Creation
 from app.store.enqueue import Enqueuer, Queue
-from app.store.journal import Journal
+from app.store.scripts import Committer
 from app.store.state import (
     Claimed,
-    Created,
     Entry,
     Fenced,
     Fields,
@@ -29,22 +27,20 @@ from app.store.state import (
     StoredEvent,
     Submitted,
 )
-from app.store.store import Achieved, Commands, Store, refusals
+from app.store.store import Achieved, Creation, Store, refusals
 from app.store.wakeups import ChangeSignal, Wakeups
-from app.store.worker import WorkerStore
+from app.store.worker import Journal, WorkerStore
 
 __all__ = [
     "Achieved",
     "ChangeSignal",
     "Claimed",
-    "Created",
     "Entry",
     "Fenced",
     "Fields",
     "Job",
     "Journal",
     "NewRefinement",
-    "Queue",
     "StaleLimits",
     "State",
     "Store",
@@ -79,15 +75,14 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
             creation = Creation(
                 queue,
                 blocking,
-                executor,
                 queue_max=settings.queue_max,
                 lease_ms=lease_ms,
                 retention_ms=_milliseconds(settings.retention_s),
             )
             enqueuer = Enqueuer(queue, blocking, executor, lease_ms)
-            store = Store(client, creation, Commands(client, enqueuer, lease_ms))
-            yield store
-            await store.aclose()
+            committer = Committer(client)
+            yield Store(client, committer, executor, creation, enqueuer, lease_ms)
+            await committer.aclose()
 
 
 @asynccontextmanager
@@ -101,7 +96,7 @@ async def open_worker_store(
     lease_ms = _milliseconds(settings.lease_s)
     with (
         blocking_client(settings.redis_url) as blocking,
-        ThreadPoolExecutor(1, "post") as executor,
+        ThreadPoolExecutor(1, "enqueue") as executor,
     ):
         async with (
             worker_client(settings.redis_url) as client,
@@ -109,9 +104,9 @@ async def open_worker_store(
         ):
             await check_server(client)
             enqueuer = Enqueuer(queue, blocking, executor, lease_ms)
-            store = WorkerStore(client, listener, enqueuer, name=name, lease_ms=lease_ms)
-            yield store
-            await store.aclose()
+            committer = Committer(client)
+            yield WorkerStore(client, committer, listener, enqueuer, name=name, lease_ms=lease_ms)
+            await committer.aclose()
 
 
 @asynccontextmanager

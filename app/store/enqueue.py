@@ -31,13 +31,13 @@ class Enqueuer:
         self._executor = executor
         self._lease_ms = lease_ms
 
-    async def post(self, jobs: Sequence[Job]) -> None:
-        """Enqueue every job; one that is posted twice does no harm."""
+    async def enqueue(self, jobs: Sequence[Job]) -> None:
+        """Enqueue every job; one that is enqueued twice does no harm."""
         if jobs:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._executor, self._post, jobs)
+            await loop.run_in_executor(self._executor, self._enqueue, jobs)
 
-    def _post(self, jobs: Sequence[Job]) -> None:
+    def _enqueue(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             with self._client.pipeline(transaction=True) as pipeline:
                 self._queue.enqueue(job.refinement_id, job.job_id, pipeline)

@@ -1,21 +1,23 @@
-"""What the models that were drawn have achieved: counted by the append that ends a refinement.
-
-One hash per tenant, with fields such as `passed openai:gpt-5-mini`. append.lua writes it.
-"""
+"""The API's side of the store: create, read and list refinements, and give commands."""
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
-from redis.asyncio import Redis
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+from redis.client import Pipeline
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, RedisError
+from redis.exceptions import OutOfMemoryError, RedisError, WatchError
 from redis.exceptions import TimeoutError as RedisTimeoutError
+from ulid import ULID
 
 from app.contract.errors import (
     Conflict,
@@ -38,39 +40,70 @@ from app.store.codec import (
     decode_request,
     decoded_event,
     encode_limits,
+    encode_metadata,
+    encode_queued,
     encode_said,
+    encode_submitted,
     paired,
     snapshot_json,
     stored_event,
 )
-from app.store.committer import Committer
 from app.store.connection import GIVE_UP_S
-from app.store.creation import RETRY_AFTER_S, Creation
-from app.store.enqueue import Enqueuer
-from app.store.listing import Listing
+from app.store.enqueue import Enqueuer, Queue
+from app.store.listing import decode_cursor, encode_cursor, list_ids
 from app.store.scripts import (
     CANCEL,
     CHANGE,
+    CREATE,
     ERASE,
     EVENTS,
     FINISH,
     REVIEW,
     SNAPSHOT,
     WORKERS,
+    Committer,
     LuaScript,
     run,
 )
-from app.store.state import Created, Job, NewRefinement, StoredEvent
+from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted
 
-FIELDS = ("ended", "passed", "priced", "cost_usd")
+ACHIEVED_FIELDS = ("ended", "passed", "priced", "cost_usd")
+LAST = 2**64 - 1  # the highest number a stream id can hold
+ENQUEUE_S = 1.0  # less than a client is kept waiting for an answer
+REMEMBERED_S = 24 * 3600  # how long an idempotency key is known
+FULL = 0.8  # the share of maxmemory from which new work is refused
+RETRY_AFTER_S = 5
+MEASURED_FOR_S = 1.0  # how old a measurement of the memory may be
+
+NO_METADATA: Mapping[str, str] = {}
+
+ScriptArguments = tuple[str | bytes | int, ...]
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def refusals() -> AsyncIterator[None]:
+    """Raise a refusal, within two seconds, when Redis is unreachable, too slow or full."""
+    try:
+        async with asyncio.timeout(GIVE_UP_S):
+            yield
+    except (RedisTimeoutError, TimeoutError) as error:
+        raise Unavailable("Redis did not answer in time", retry_after_s=RETRY_AFTER_S) from error
+    except RedisConnectionError as error:
+        raise Unavailable("Redis cannot be reached", retry_after_s=RETRY_AFTER_S) from error
+    except OutOfMemoryError as error:
+        raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Achieved:
-    """Sums over the refinements that a model was drawn for and that succeeded or failed.
+    """What a model has achieved in the refinements that it was drawn for and that have ended.
 
-    `cost_usd` is what the `priced` ones cost together: those that judged a draft and whose cost is
-    known. One that failed at once cost little, and says nothing about the price of an answer.
+    One hash per tenant holds the sums; append.lua adds to them. `cost_usd` is what the `priced`
+    ones cost together: those that judged a draft and whose cost is known. One that failed at once
+    cost little, and says nothing about the price of an answer.
     """
 
     ended: int = 0
@@ -84,35 +117,47 @@ class Achieved:
         return self.cost_usd / self.priced if self.priced else None
 
 
-async def achieved(client: Redis, tenant: str, models: Sequence[str]) -> Mapping[str, Achieved]:
-    """Return what each of these models has achieved for a tenant."""
-    names = [f"{field} {model}" for model in models for field in FIELDS]
-    values = iter(await client.hmget(keys.achieved(tenant), names))
-    return {model: _read(list(islice(values, len(FIELDS)))) for model in models}
+class Store:
+    """What the API may do. Every method raises `Unavailable` when Redis cannot be reached.
 
+    Another tenant's refinement is RefinementNotFound. A command raises Conflict when it comes too
+    late.
+    """
 
-def _read(values: Sequence[bytes | str | None]) -> Achieved:
-    ended, passed, priced, cost_usd = (value or 0 for value in values)
-    return Achieved(int(ended), int(passed), int(priced), float(cost_usd))
-
-
-LAST = 2**64 - 1  # the highest number a stream id can hold
-
-T = TypeVar("T")
-
-
-class Reader:
-    """Reads what stands in Redis; another tenant's refinement is not found."""
-
-    def __init__(self, client: Redis) -> None:
+    def __init__(
+        self,
+        client: AsyncRedis,
+        committer: Committer,
+        executor: Executor,
+        creation: "Creation",
+        enqueuer: Enqueuer,
+        lease_ms: int,
+    ) -> None:
         self._client = client
-        self._committer = Committer(client)
+        self._committer = committer
+        self._executor = executor
+        self._creation = creation
+        self._enqueuer = enqueuer
+        self._lease_ms = lease_ms
 
+    @refusals()
+    async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
+        """Store and queue a refinement in one transaction.
+
+        Returns the one that the same key and body made within 24 hours, if there is one. Raises
+        IdempotencyMismatch, and Overloaded when the queue is full or memory nearly so. The bound of
+        the queue may be passed by as many as are created at the same moment.
+        """
+        loop = asyncio.get_running_loop()
+        create = self._creation.create
+        return await loop.run_in_executor(self._executor, create, new, idempotency_key)
+
+    @refusals()
     async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         """Return the refinement as it stands, else RefinementNotFound."""
-        summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
-        return Snapshot.model_validate_json(snapshot_json(refinement_id, summary))
+        return await self._snapshot(tenant, refinement_id)
 
+    @refusals()
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         """Return what was submitted, else RefinementNotFound."""
         async with self._client.pipeline(transaction=True) as pipeline:
@@ -123,21 +168,135 @@ class Reader:
             raise RefinementNotFound(refinement_id)
         return decode_request(request)
 
+    @refusals()
+    async def page(
+        self,
+        tenant: str,
+        *,
+        status: Status | None = None,
+        metadata: Mapping[str, str] = NO_METADATA,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> SnapshotPage:
+        """Return one page, newest first; MalformedHeader for a cursor that cannot be read.
+
+        With several filters that seldom meet a page may be short and still have a next one.
+        """
+        below = None if cursor is None else decode_cursor(tenant, cursor)
+        ids, last_seen = await list_ids(self._client, tenant, status, metadata, limit + 1, below)
+        has_more = last_seen is not None or len(ids) > limit
+        if len(ids) > limit:
+            ids, last_seen = ids[:limit], ids[limit - 1]
+        return SnapshotPage(
+            data=await self._snapshots(ids),
+            has_more=has_more,
+            next_cursor=encode_cursor(tenant, last_seen) if last_seen is not None else None,
+        )
+
+    @refusals()
     async def events(
-        self, tenant: str, refinement_id: str, after: int, limit: int
+        self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[StoredEvent, ...]:
-        """Return at most `limit` events after number `after`, else RefinementNotFound."""
+        """Return at most `limit` events after number `after`, oldest first, ready to send.
+
+        Raises RefinementNotFound.
+        """
         return await self._entries(tenant, refinement_id, after, limit, stored_event)
 
+    @refusals()
     async def decoded_events(
-        self, tenant: str, refinement_id: str, after: int, limit: int
+        self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[Event, ...]:
         """Return the same events as `events`, decoded."""
         return await self._entries(tenant, refinement_id, after, limit, decoded_event)
 
-    async def aclose(self) -> None:
-        """Return when everything that was asked for has been answered."""
-        await self._committer.aclose()
+    @refusals()
+    async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
+        """Cancel it: at once while no worker works on it, else it is `canceling`.
+
+        Raises RefinementNotFound, and Conflict when it has succeeded or failed.
+        """
+        await self._give(CANCEL, tenant, refinement_id, uuid4().hex)
+        return await self._snapshot(tenant, refinement_id)
+
+    @refusals()
+    async def finish(
+        self, tenant: str, refinement_id: str, command_id: str | None = None
+    ) -> Snapshot:
+        """End it with its best draft: journal `refinement.stopping`, as soon as there is one.
+
+        What is paused is queued, and ends when it is claimed. Raises RefinementNotFound, and
+        Conflict when it has ended or is being canceled.
+        """
+        args = (command_id or uuid4().hex, self._lease_ms)
+        await self._give(FINISH, tenant, refinement_id, *args)
+        return await self._snapshot(tenant, refinement_id)
+
+    @refusals()
+    async def review(
+        self, tenant: str, refinement_id: str, review: ReviewDecision, command_id: str | None = None
+    ) -> Snapshot:
+        """Journal a reviewer's decision and queue what waited for it.
+
+        Raises RefinementNotFound, Conflict unless this review is pending, and IdempotencyMismatch
+        when the last review had this `command_id` and said something else.
+        """
+        args = (command_id or uuid4().hex, review.path or "", encode_said(review), self._lease_ms)
+        await self._give(REVIEW, tenant, refinement_id, *args)
+        return await self._snapshot(tenant, refinement_id)
+
+    @refusals()
+    async def change(
+        self, tenant: str, refinement_id: str, change: LimitsChange, command_id: str | None = None
+    ) -> Limits:
+        """Return the limits now in force.
+
+        Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
+        """
+        command_id = command_id or uuid4().hex
+        while True:
+            key = keys.SUMMARY + refinement_id
+            known = await self._client.hmget(key, ["limits_seq", "limits"])
+            if None in known:
+                raise RefinementNotFound(refinement_id)
+            seq, stored = cast("list[bytes]", known)
+            limits = change.applied_to(decode_limits(stored))
+            args = (command_id, seq, encode_limits(limits))
+            if await self._give(CHANGE, tenant, refinement_id, *args):
+                return limits
+            # Another client changed them in between.
+
+    @refusals()
+    async def erase(self, tenant: str, refinement_id: str) -> None:
+        """Delete it and everything derived from it, in any status, else RefinementNotFound."""
+        await self._give(ERASE, tenant, refinement_id)
+
+    @refusals()
+    async def achieved(self, tenant: str, models: Sequence[str]) -> Mapping[str, Achieved]:
+        """Return what each of these models has achieved in the refinements it was drawn for."""
+        names = [f"{field} {model}" for model in models for field in ACHIEVED_FIELDS]
+        values = iter(await self._client.hmget(keys.achieved(tenant), names))
+        return {model: _achieved(list(islice(values, len(ACHIEVED_FIELDS)))) for model in models}
+
+    @refusals()
+    async def workers(self) -> int:
+        """Return how many workers gave a sign of life within their lease."""
+        return int(await run(self._client, WORKERS))
+
+    async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
+        summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
+        return Snapshot.model_validate_json(snapshot_json(refinement_id, summary))
+
+    async def _snapshots(self, ids: Sequence[str]) -> tuple[Snapshot, ...]:
+        async with self._client.pipeline(transaction=False) as pipeline:
+            for refinement_id in ids:
+                pipeline.hgetall(keys.SUMMARY + refinement_id)
+            summaries = await pipeline.execute()
+        return tuple(
+            Snapshot.model_validate_json(snapshot_json(refinement_id, summary))
+            for refinement_id, summary in zip(ids, summaries, strict=True)
+            if summary  # else it was erased a moment ago
+        )
 
     async def _entries(
         self,
@@ -157,87 +316,29 @@ class Reader:
             raise RefinementNotFound(refinement_id)
         return cast("Sequence[Any]", reply)
 
-
-POST_S = 1.0  # less than a client is kept waiting for an answer
-
-log = logging.getLogger(__name__)
-
-
-class Commands:
-    """Gives commands. Every one raises RefinementNotFound, and Conflict when it comes too late."""
-
-    def __init__(self, client: Redis, enqueuer: Enqueuer, lease_ms: int) -> None:
-        self._client = client
-        self._enqueuer = enqueuer
-        self._lease_ms = lease_ms
-
-    async def cancel(self, tenant: str, refinement_id: str, command_id: str | None) -> None:
-        """Cancel at once what waits; what runs is `canceling`."""
-        await self._give(CANCEL, tenant, refinement_id, command_id or uuid4().hex)
-
-    async def finish(self, tenant: str, refinement_id: str, command_id: str | None) -> None:
-        """Journal `refinement.stopping` if a draft was judged, else ask for it once one is.
-
-        What is paused is queued, and ends when it is claimed.
-        """
-        args = (command_id or uuid4().hex, self._lease_ms)
-        await self._give(FINISH, tenant, refinement_id, *args)
-
-    async def review(
-        self, tenant: str, refinement_id: str, review: ReviewDecision, command_id: str | None
-    ) -> None:
-        """Journal a reviewer's word and queue what waited for it.
-
-        Conflict also when it is not paused, or another review is pending than the one that is
-        meant; IdempotencyMismatch when the last review had this id and said something else.
-        """
-        args = (command_id or uuid4().hex, review.path or "", encode_said(review), self._lease_ms)
-        await self._give(REVIEW, tenant, refinement_id, *args)
-
-    async def change(
-        self, tenant: str, refinement_id: str, change: LimitsChange, command_id: str | None
-    ) -> Limits:
-        """Return the limits now in force."""
-        command_id = command_id or uuid4().hex
-        while True:
-            key = keys.SUMMARY + refinement_id
-            known = await self._client.hmget(key, ["limits_seq", "limits"])
-            if None in known:
-                raise RefinementNotFound(refinement_id)
-            seq, stored = cast("list[bytes]", known)
-            limits = change.applied_to(decode_limits(stored))
-            args = (command_id, seq, encode_limits(limits))
-            if await self._give(CHANGE, tenant, refinement_id, *args):
-                return limits
-            # Somebody else changed them in between.
-
-    async def erase(self, tenant: str, refinement_id: str) -> None:
-        """Delete it and everything derived from it, in any status."""
-        await self._give(ERASE, tenant, refinement_id)
-
     async def _give(
         self, script: LuaScript, tenant: str, refinement_id: str, *args: str | bytes | int
     ) -> bool:
         """Return False when somebody else was quicker."""
         answer = await run(self._client, script, refinement_id, tenant, *args)
         if isinstance(answer, int):
-            await self._post(Job(refinement_id, f"{refinement_id}-{answer}"))
+            await self._enqueue(Job(refinement_id, f"{refinement_id}-{answer}"))
             return True
         code, _, detail = answer.decode().partition(" ")
         if error := _refusal(code, refinement_id, detail):
             raise error
         return bool(code == "OK")
 
-    async def _post(self, job: Job) -> None:
+    async def _enqueue(self, job: Job) -> None:
         """Enqueue a job at once; one that is lost on the way is missed by an idle worker.
 
         The command was taken: whatever happens here must not look like a refusal.
         """
         try:
-            async with asyncio.timeout(POST_S):
-                await self._enqueuer.post([job])
+            async with asyncio.timeout(ENQUEUE_S):
+                await self._enqueuer.enqueue([job])
         except (RedisError, TimeoutError) as error:
-            log.warning("%s: its job will be posted by a worker: %s", job.refinement_id, error)
+            log.warning("%s: a worker will enqueue its job: %s", job.refinement_id, error)
 
 
 def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
@@ -255,150 +356,132 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     return None
 
 
-NO_METADATA: Mapping[str, str] = {}
+def _achieved(values: Sequence[bytes | str | None]) -> Achieved:
+    ended, passed, priced, cost_usd = (value or 0 for value in values)
+    return Achieved(int(ended), int(passed), int(priced), float(cost_usd))
 
 
-@asynccontextmanager
-async def refusals() -> AsyncIterator[None]:
-    """Say as a refusal, within two seconds, that Redis is away, too slow or full."""
-    try:
-        async with asyncio.timeout(GIVE_UP_S):
-            yield
-    except (RedisTimeoutError, TimeoutError) as error:
-        raise Unavailable("Redis did not answer in time", retry_after_s=RETRY_AFTER_S) from error
-    except RedisConnectionError as error:
-        raise Unavailable("Redis cannot be reached", retry_after_s=RETRY_AFTER_S) from error
-    except OutOfMemoryError as error:
-        raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
+class Creation:
+    """Writes record and queue entry in one transaction, or not at all.
 
+    Store calls it in threads, because RQ is synchronous.
+    """
 
-class Store:
-    """What the API may do. Every method raises `Unavailable` when Redis cannot be reached."""
-
-    def __init__(self, client: Redis, creation: Creation, commands: Commands) -> None:
-        self._client = client
-        self._creation = creation
-        self._reader = Reader(client)
-        self._listing = Listing(client)
-        self._commands = commands
-
-    async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
-        """Store and queue a refinement in one transaction.
-
-        Raises IdempotencyMismatch, and Overloaded when the queue is full or memory nearly so.
-        """
-        async with refusals():
-            return await self._creation.create(new, idempotency_key)
-
-    async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
-        """Return the refinement as it stands, else RefinementNotFound."""
-        async with refusals():
-            return await self._reader.snapshot(tenant, refinement_id)
-
-    async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
-        """Return what was submitted, else RefinementNotFound."""
-        async with refusals():
-            return await self._reader.request(tenant, refinement_id)
-
-    async def page(
+    def __init__(
         self,
-        tenant: str,
+        queue: Queue,
+        client: Redis,
         *,
-        status: Status | None = None,
-        metadata: Mapping[str, str] = NO_METADATA,
-        limit: int = 20,
-        cursor: str | None = None,
-    ) -> SnapshotPage:
-        """Return one page, newest first; MalformedHeader for a cursor that cannot be read.
+        queue_max: int,
+        lease_ms: int,
+        retention_ms: int,
+    ) -> None:
+        self._queue = queue
+        self._client = client
+        self._queue_max = queue_max
+        self._lease_ms = lease_ms
+        self._retention_ms = retention_ms
+        self._memory = Memory(client)
 
-        With several filters that seldom meet a page may be short and still have a next one.
+    def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
+        """Return the new refinement, or the one that the same key and body made.
+
+        Raises redis errors, IdempotencyMismatch and Overloaded.
         """
-        async with refusals():
-            return await self._listing.page(
-                tenant, status=status, metadata=metadata, limit=limit, cursor=cursor
+        refinement_id = f"ref_{ULID()}"
+        record = None if idempotency_key is None else keys.idempotency(new.tenant, idempotency_key)
+        args = self._args(refinement_id, new, record)
+        while True:
+            try:
+                with self._client.pipeline(transaction=True) as pipeline:
+                    return self._attempt(pipeline, refinement_id, new, record, args)
+            except WatchError:  # somebody used the same key, or the connection broke
+                continue
+
+    def _attempt(
+        self,
+        pipeline: Pipeline,
+        refinement_id: str,
+        new: NewRefinement,
+        record: str | None,
+        args: ScriptArguments,
+    ) -> Created:
+        if record is not None:
+            pipeline.watch(record)  # type: ignore[no-untyped-call]
+            known = pipeline.get(record)
+            if known is not None:
+                return _replayed(refinement_id, new, cast("bytes", known))
+        self._require_room()
+        pipeline.multi()
+        self._queue.enqueue(refinement_id, f"{refinement_id}-1", pipeline)
+        # The text, not its hash: a script that Redis has lost must not fail in here.
+        pipeline.eval(CREATE.text, 0, *args)
+        pipeline.execute()
+        return Created(refinement_id, replayed=False)
+
+    def _require_room(self) -> None:
+        if self._queue.length(self._client) >= self._queue_max:
+            raise Overloaded(
+                f"{self._queue_max} refinements are waiting; try again later",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        if self._memory.used_share() >= FULL:
+            raise Overloaded(
+                "the memory of Redis is nearly full; try again when refinements have expired",
+                retry_after_s=RETRY_AFTER_S,
             )
 
-    async def events(
-        self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
-    ) -> tuple[StoredEvent, ...]:
-        """Return at most `limit` events after number `after`, oldest first, ready to send.
+    def _args(self, refinement_id: str, new: NewRefinement, record: str | None) -> ScriptArguments:
+        request, models = encode_submitted(Submitted(new.request, new.models))
+        remembered: ScriptArguments = ("", 0)
+        if record is not None:
+            remembered = (f"{new.body_sha256} {refinement_id}", REMEMBERED_S)
+        fields: ScriptArguments = (
+            "strategy",
+            new.request.strategy.kind,
+            "limits",
+            encode_limits(new.limits),
+            "retention_ms",
+            self._retention_ms,
+        )
+        return (
+            refinement_id,
+            new.tenant,
+            self._lease_ms,
+            request,
+            models,
+            encode_queued(new.queued),
+            *remembered,
+            encode_metadata(new.request.metadata),
+            *fields,
+            *(() if new.parent is None else ("parent", new.parent)),
+            *(() if new.queued.draw is None else ("drawn", new.queued.draw.picked)),
+            *(() if record is None else ("idempotency", record)),
+        )
 
-        Raises RefinementNotFound.
-        """
-        async with refusals():
-            return await self._reader.events(tenant, refinement_id, after, limit)
 
-    async def decoded_events(
-        self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
-    ) -> tuple[Event, ...]:
-        """Return the same events as `events`, decoded."""
-        async with refusals():
-            return await self._reader.decoded_events(tenant, refinement_id, after, limit)
+def _replayed(refinement_id: str, new: NewRefinement, record: bytes) -> Created:
+    body_sha256, _, first_id = record.decode().partition(" ")
+    if body_sha256 != new.body_sha256:
+        raise IdempotencyMismatch("this Idempotency-Key was used with another body within 24 hours")
+    # Our own id: the transaction took place, and only its answer was lost.
+    return Created(first_id, replayed=first_id != refinement_id)
 
-    async def cancel(
-        self, tenant: str, refinement_id: str, command_id: str | None = None
-    ) -> Snapshot:
-        """Cancel it: at once while nobody works on it, else it is `canceling`.
 
-        Raises RefinementNotFound, and Conflict when it has succeeded or failed.
-        """
-        async with refusals():
-            await self._commands.cancel(tenant, refinement_id, command_id)
-            return await self._reader.snapshot(tenant, refinement_id)
+class Memory:
+    """How full Redis is, measured once a second at most."""
 
-    async def finish(
-        self, tenant: str, refinement_id: str, command_id: str | None = None
-    ) -> Snapshot:
-        """Let it end with its best draft, as soon as there is one; what is paused is queued.
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._share = 0.0
+        self._measured_at = float("-inf")
 
-        Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
-        """
-        async with refusals():
-            await self._commands.finish(tenant, refinement_id, command_id)
-            return await self._reader.snapshot(tenant, refinement_id)
-
-    async def review(
-        self, tenant: str, refinement_id: str, review: ReviewDecision, command_id: str | None = None
-    ) -> Snapshot:
-        """Let it go on with a reviewer's word.
-
-        Raises RefinementNotFound, Conflict unless this review is pending, and IdempotencyMismatch
-        for a `command_id` that said something else.
-        """
-        async with refusals():
-            await self._commands.review(tenant, refinement_id, review, command_id)
-            return await self._reader.snapshot(tenant, refinement_id)
-
-    async def change(
-        self, tenant: str, refinement_id: str, change: LimitsChange, command_id: str | None = None
-    ) -> Limits:
-        """Return the limits now in force.
-
-        Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
-        """
-        async with refusals():
-            return await self._commands.change(tenant, refinement_id, change, command_id)
-
-    async def erase(self, tenant: str, refinement_id: str) -> None:
-        """Delete it and everything derived from it, in any status, else RefinementNotFound."""
-        async with refusals():
-            await self._commands.erase(tenant, refinement_id)
-
-    async def achieved(self, tenant: str, models: Sequence[str]) -> Mapping[str, Achieved]:
-        """Return what each of these models has achieved in the refinements it was drawn for."""
-        async with refusals():
-            return await achieved(self._client, tenant, models)
-
-    async def aclose(self) -> None:
-        """Return when everything that was asked for has been answered."""
-        await self._reader.aclose()
-
-    async def ping(self) -> None:
-        """Return when Redis answers, else Unavailable."""
-        async with refusals():
-            await self._client.ping()
-
-    async def workers(self) -> int:
-        """Return how many workers gave a sign of life within their lease."""
-        async with refusals():
-            return int(await run(self._client, WORKERS))
+    def used_share(self) -> float:
+        """Return the share of maxmemory in use, 0 when there is no bound."""
+        now = time.monotonic()
+        if now - self._measured_at > MEASURED_FOR_S:
+            info = self._client.info("memory")
+            bound = info["maxmemory"]
+            self._share = info["used_memory"] / bound if bound else 0.0
+            self._measured_at = now
+        return self._share

@@ -1,4 +1,4 @@
-"""Listening to a channel for ever."""
+"""Wake-ups by Redis pub/sub: one connection for all watchers of a process."""
 
 import asyncio
 import logging

@@ -1,44 +1,175 @@
-"""The worker's side of the store."""
+"""The worker's side of the store: claims, leases, recovery, and the journal of each claim."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from uuid import uuid4
 
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import RefinementNotFound
 from app.contract.events import Event
+from app.contract.status import Status
 from app.store import keys
 from app.store.codec import (
     decode_models,
     decode_request,
     decode_state,
     decoded_event,
+    encode_append,
     has_ended,
     paired,
 )
-from app.store.committer import Committer
 from app.store.enqueue import Enqueuer
-from app.store.journal import Journal
-from app.store.scripts import CLAIM, HAND_BACK, LOAD, RENEW, TAKE_DUE, run
-from app.store.state import Claimed, Fenced, Job, Submitted
+from app.store.scripts import (
+    APPEND,
+    CLAIM,
+    HAND_BACK,
+    LOAD,
+    LOOK,
+    RENEW,
+    TAKE_DUE,
+    Committer,
+    run,
+)
+from app.store.state import (
+    Claimed,
+    Entry,
+    Fenced,
+    Fields,
+    Job,
+    StaleLimits,
+    State,
+    Submitted,
+)
 from app.store.wakeups import messages
 
 ATTEMPTS = 3
 TAKEN = 100  # what one run of the script looks at
+
+NOTHING = Fields()
+UNANSWERED = (RedisConnectionError, RedisTimeoutError)
+
+_Payload = tuple[str | bytes | int, ...]
+
+
+class Journal:
+    """The journal of one claimed refinement. There is one of these per claim, or numbers clash.
+
+    An append happens once. Every append carries the claim's token and a number of its own. Redis
+    keeps the last number it saw and answers a number it knows with the present state. The number
+    grows only with a definite answer, and one append is on its way at a time: one whose answer was
+    lost is sent again, unchanged, before anything else is.
+    """
+
+    def __init__(self, claimed: Claimed, committer: Committer) -> None:
+        self.id = claimed.id
+        self.token = claimed.token
+        self._committer = committer
+        self._state = claimed.state
+        self._done = 0
+        self._unanswered: _Payload | None = None
+        self._turn = asyncio.Lock()
+
+    async def append(
+        self,
+        entries: Sequence[Entry],
+        fields: Fields = NOTHING,
+        *,
+        to: Status | None = None,
+        limits_seq: int | None = None,
+    ) -> State:
+        """Append all of `entries` with the summary fields that go with them, or nothing.
+
+        A second `refinement.stopping` is left out. While it is `canceling`, `to` succeeded or
+        failed becomes canceled. `to` paused takes one `refinement.paused` among the entries: it
+        gives the claim up, and the time for the review begins. When it is `canceling`, `stopping`
+        or asked to finish, that entry is left out and it goes on: the state's status tells.
+
+        Raises Fenced, StaleLimits and redis errors. After a redis error or a cancellation the same
+        call may be made again, and happens once; if another one is made instead, the first happens
+        before it.
+        """
+        payload = ("" if limits_seq is None else limits_seq, *encode_append(entries, fields, to))
+        async with self._turn:
+            if self._unanswered is not None and self._unanswered != payload:
+                await self._settle_unanswered()
+            return await self._send(payload)
+
+    async def look(self) -> State:
+        """Return how it stands, else Fenced."""
+        known = self._state
+        reply = await self._committer.run(
+            LOOK, self.id, self.token, known.last_event, known.limits_seq
+        )
+        return self._learn(reply, known)
+
+    async def _settle_unanswered(self) -> None:
+        assert self._unanswered is not None
+        with suppress(StaleLimits):  # then it is certain that nothing was written
+            await self._send(self._unanswered)
+
+    async def _send(self, payload: _Payload) -> State:
+        self._unanswered = payload
+        known, number = self._state, self._done + 1
+        relied, *what = payload
+        try:
+            reply = await self._committer.run(
+                APPEND,
+                self.id,
+                self.token,
+                number,
+                known.last_event,
+                relied,
+                known.limits_seq,
+                *what,
+            )
+        except UNANSWERED:
+            raise
+        except RedisError:
+            self._unanswered = None  # Redis refused it: nothing was written
+            raise
+        self._unanswered = None
+        state = self._learn(reply, known)
+        self._done = number
+        return state
+
+    def _learn(self, reply: object, known: State) -> State:
+        assert isinstance(reply, bytes)
+        code, _, rest = reply.partition(b" ")
+        if code == b"FENCED":
+            raise Fenced(f"{self.id}: token {self.token} is no longer in force")
+        state = decode_state(rest, known)
+        # Looks and appends may be answered in another order than their callers run.
+        if state.last_event >= self._state.last_event:
+            self._state = state
+        if code == b"STALE":
+            raise StaleLimits(state)
+        return state
 
 
 class WorkerStore:
     """What a worker may do. Redis errors reach the caller as redis-py raises them."""
 
     def __init__(
-        self, client: Redis, listener: Redis, enqueuer: Enqueuer, *, name: str, lease_ms: int
+        self,
+        client: Redis,
+        committer: Committer,
+        listener: Redis,
+        enqueuer: Enqueuer,
+        *,
+        name: str,
+        lease_ms: int,
     ) -> None:
         self._client = client
         self._listener = listener
-        self._enqueuer = enqueuer
+        self.enqueuer = enqueuer
         self._name = name
         self._lease_ms = lease_ms
-        self._committer = Committer(client)
+        self._committer = committer
 
     async def claim(self, refinement_id: str, job_id: str, nonce: str) -> Claimed | None:
         """Claim it, journaling `started` or `resumed`; None when there is nothing to do.
@@ -92,7 +223,7 @@ class WorkerStore:
         """Give up the claim so that another worker takes it at once; no attempt is burnt."""
         number = await self._committer.run(HAND_BACK, refinement_id, token)
         if isinstance(number, int):
-            await self.post([_job(refinement_id, number)])
+            await self.enqueuer.enqueue([_job(refinement_id, number)])
 
     async def renew(self, held: Mapping[str, int]) -> set[str]:
         """Prolong the leases of `held` (id to token) and this worker's sign of life.
@@ -124,10 +255,6 @@ class WorkerStore:
         )
         return looked_at, jobs
 
-    async def post(self, jobs: Sequence[Job]) -> None:
-        """Put jobs into the RQ queue; one that is posted twice does no harm."""
-        await self._enqueuer.post(jobs)
-
     async def recover(self, include_queued: bool) -> int:
         """End, sweep or enqueue everything that is due; return how many were enqueued.
 
@@ -136,7 +263,7 @@ class WorkerStore:
         enqueued, looked_at = 0, TAKEN
         while looked_at == TAKEN:
             looked_at, jobs = await self.take_due(TAKEN, include_queued)
-            await self.post(jobs)
+            await self.enqueuer.enqueue(jobs)
             enqueued += len(jobs)
         return enqueued
 
@@ -149,10 +276,6 @@ class WorkerStore:
     async def ping(self) -> None:
         """Return when Redis answers."""
         await self._client.ping()
-
-    async def aclose(self) -> None:
-        """Return when everything that was asked for has been answered."""
-        await self._committer.aclose()
 
 
 def _job(refinement_id: str, number: int) -> Job:

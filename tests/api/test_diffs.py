@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Usage
 from app.contract.snapshot import Iteration
-from app.service.diffs import diff_of
+from app.service.iterations import diff_of
 
 DRAFTS = st.lists(
     st.sampled_from(["a\n", "b\n", "\n", "c", "d\r\n", "e\u2028f\n"]), max_size=30

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.request_headers import (
+from app.api.dependencies import (
     accepted,
     event_number,
     idempotency_key,

@@ -11,7 +11,7 @@ from app.contract.errors import InvalidRequest
 from app.contract.events import Queued
 from app.contract.requests import RefinementRequest
 from app.service import Admission, ModelRoles
-from app.service.selection import FLOOR_USD, draw
+from app.service.model_roles import FLOOR_USD, draw
 from app.settings import ModelServer, Settings
 from app.store import Achieved, WorkerStore
 from tests.api.api_client import REQUEST, WorkerByHand, problem, submitted

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from app.cli.client import RECONNECTS, Client
-from app.cli.errors import NotHone, RequestRejected, ServerUnreachable
+from app.cli.client import RECONNECTS, Client, NotHone, RequestRejected, ServerUnreachable
 from tests.cli.scripted_refinement import EVENTS, ID, ending, stream
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
 

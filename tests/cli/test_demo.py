@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.demo import rough_text
+from app.cli.server_commands import rough_text
 from tests.cli.running_command import running
 from tests.waiting import eventually
 

@@ -5,8 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from app.cli.display import Progress, coloured, display_on, show_follow_ups
-from app.cli.formatting import bar, score_text
+from app.cli.display import Progress, bar, coloured, display_on, score_text, show_follow_ups
 from app.contract.judgement import Comparison
 from app.contract.snapshot import Snapshot
 from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from app.cli.demo import rough_text
+from app.cli.server_commands import rough_text
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat
 from tests.e2e.running_service import running_service
 from tests.e2e.scripted_models import answering

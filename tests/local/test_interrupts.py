@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from app.local.interrupts import Interrupts
+from app.local.supervisor import Interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -13,8 +13,7 @@ from app.contract.limits import LimitsChange
 from app.contract.reviews import OnTimeout, ReviewDecision
 from app.contract.status import Status
 from app.store import Entry, Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
-from app.store.committer import Committer
-from app.store.scripts import LuaScript
+from app.store.scripts import Committer, LuaScript
 from tests.store.store_harness import (
     BROKEN,
     CANCELED,

@@ -11,8 +11,7 @@ from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
 from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
-from app.store.committer import Committer
-from app.store.scripts import LuaScript
+from app.store.scripts import Committer, LuaScript
 from tests.store.store_harness import (
     BEST,
     BROKEN,

@@ -8,10 +8,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
 from app.contract.status import Status
-from app.store import Store, WorkerStore
-from app.store.committer import BATCH, Committer
+from app.store import Journal, Store, WorkerStore
 from app.store.connection import worker_client
-from app.store.scripts import APPEND, LOOK
+from app.store.scripts import APPEND, BATCH, LOOK, Committer
 from tests.store.store_harness import CANCELED, kinds, recorded, started, step
 
 
@@ -73,10 +72,11 @@ async def test_a_connection_that_cannot_be_had_is_everybodys_error() -> None:
 async def test_closing_waits_for_what_was_asked_for(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
-    held = await started(store, worker)
-    appending = asyncio.create_task(held.journal.append([step()]))
+    committer = Committer(redis)
+    journal = Journal((await started(store, worker)).claimed, committer)
+    appending = asyncio.create_task(journal.append([step()]))
     await asyncio.sleep(0)
-    await worker.aclose()
+    await committer.aclose()
     assert (await appending).last_event == 3
 
 

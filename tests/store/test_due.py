@@ -61,7 +61,7 @@ async def test_posting_what_a_worker_has_already_leaves_its_lease_alone(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = await started(store, worker)
-    await worker.post([Job(held.id, f"{held.id}-2")])
+    await worker.enqueuer.enqueue([Job(held.id, f"{held.id}-2")])
     assert await redis.zscore(keys.WAITING, held.id) is None
     await expire_lease(redis, held.id)
     assert await worker.recover(include_queued=False) == 1

@@ -11,8 +11,7 @@ from standardwebhooks import Webhook
 
 from app.contract.validators import HttpValidator
 from tests.local_endpoint import SECRET, EndpointAnswer, Pointing, endpoint, saying
-from workers.outbound.addresses import is_public, public_socket
-from workers.outbound.guarded_client import open_endpoints
+from workers.outbound.guarded_client import is_public, open_endpoints, public_socket
 from workers.validators import ValidatorUnavailable, compile_validators
 from workers.validators.http import MAX_VIOLATIONS, check_http
 from workers.validators.resources import ServerResources

@@ -15,8 +15,7 @@ from tests.local_endpoint import SECRET, EndpointAnswer, Pointing, endpoint, say
 from workers.engine.moves import Call, Check, ToolResult
 from workers.model_registry import ModelRegistry
 from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
-from workers.play.executor import StepExecutor
-from workers.play.tools import MOST_FLAWS, Tools
+from workers.play.executor import MOST_FLAWS, StepExecutor, Tools
 from workers.validators import compile_validators
 
 STEP = "ref_1/steps/1/call"

@@ -1,4 +1,4 @@
-"""From a criterion to its score, the reason for it, and the kinds of issues that count for it."""
+"""The editor as critic: scores by criterion with reasons, comparisons, and checklists."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

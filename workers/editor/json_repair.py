@@ -1,4 +1,6 @@
-"""Names in a broken JSON document: each gets its quotes and its colon back.
+"""Repairing a broken JSON document, and shaping it by a JSON Schema.
+
+First every name gets its quotes and its colon back.
 
 The repairer that reads the document afterwards mends nearly everything else, but takes a name
 without a colon, or with an equals sign for it, for something else.

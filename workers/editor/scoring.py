@@ -1,4 +1,4 @@
-"""From what was found in a text to scores between 0 and 1."""
+"""Scores between 0 and 1 of what was found in a text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

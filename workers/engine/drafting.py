@@ -1,4 +1,4 @@
-"""What a reviser is told: what failed and for how long, and what may not break again."""
+"""Writing a draft and revising the best one: whole, by edits, or in parts side by side."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

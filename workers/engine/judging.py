@@ -1,4 +1,4 @@
-"""Several opinions of one draft, and what they come to."""
+"""Judging a draft: validators first, then the critics, whose opinions are merged."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace

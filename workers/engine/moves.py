@@ -1,4 +1,4 @@
-"""A draft, and what was said about exactly this text."""
+"""The moves that a strategy awaits, their replies, and the drafts and judgements they carry."""
 
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, replace

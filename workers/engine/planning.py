@@ -1,4 +1,4 @@
-"""Reading plans. Fail closed: what cannot be played is returned with the error, never guessed."""
+"""Reading plans and carrying them out; an unplayable plan is returned with the error."""
 
 import json
 from collections.abc import Callable, Collection, Sequence

@@ -1,4 +1,4 @@
-"""What a search comes to, and what it may be told beforehand and by a reviewer."""
+"""A search: iterations until a rule says stop, and the draft to return."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

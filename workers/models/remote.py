@@ -1,7 +1,7 @@
 """A model behind a wire format: send the request, drop what the server refuses, read, count."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
@@ -116,8 +116,6 @@ MODEL_ERRORS: Mapping[type[TransportError], type[ModelError]] = {
 }
 """What a failure of the transport is to a caller of a model."""
 
-Stopwatch = Callable[[], float]
-
 
 class Remote:
     """Every model of one provider.
@@ -132,17 +130,15 @@ class Remote:
         provider: str,
         dialect: WireFormat,
         transport: Transport,
-        clock: Stopwatch = perf_counter,
     ) -> None:
         self._provider = provider
         self._dialect = dialect
         self._transport = transport
-        self._clock = clock
         self._unwanted: dict[str, Unwanted] = {}
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer a call; `usage` of a reply and of an error counts every request made for it."""
-        started = self._clock()
+        started = perf_counter()
         step = self._transport.step(call.key)
         said: ChatReply | None = None
         try:
@@ -151,9 +147,9 @@ class Remote:
                 raise said.flaw
         except (ModelError, TransportError) as failure:
             error = failure if isinstance(failure, ModelError) else _translated(failure)
-            error.usage = self._usage(call, step, said, self._clock() - started)
+            error.usage = self._usage(call, step, said, perf_counter() - started)
             raise error from None
-        usage = self._usage(call, step, said, self._clock() - started)
+        usage = self._usage(call, step, said, perf_counter() - started)
         answered = f"{self._provider}:{said.model or call.model}"
         return ModelReply(said.text, answered, usage)
 

@@ -3,23 +3,78 @@
 Signed as Standard Webhooks 1.0 (https://www.standardwebhooks.com): `webhook-id`,
 `webhook-timestamp`, and `webhook-signature: v1,<base64>`, an HMAC-SHA256 of
 `<id>.<timestamp>.<body>` under the server's secret key.
+
+Public addresses are those outside IANA's special-purpose registries. `ipaddress.is_global` is not
+enough: up to Python 3.12 it lets NAT64 and 6to4 pass, which lead to IPv4 addresses of any kind, and
+multicast.
 """
 
 import base64
 import binascii
 import hashlib
 import hmac
+import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any, Protocol
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from aiohttp.connector import SocketFactoryType
 
-from workers.outbound.addresses import public_socket
 from workers.outbound.transport import FIELDS, Request, RetryPolicy, Transport, TransportError
+
+NOT_PUBLIC_V4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+            "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24",
+            "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15",
+            "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+            "168.63.129.16/32",  # Azure's own services, reached from inside its machines alone
+        ),
+    )
+)  # fmt: skip
+UNICAST_V6 = IPv6Network("2000::/3")
+NOT_PUBLIC_V6 = tuple(
+    map(
+        IPv6Network,
+        ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"),
+    )
+)
+
+
+class AddressRefused(OSError):
+    """The address is none of the public internet. It is not named: that would map a network."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "its address is not a public one")
+
+
+def is_public(address: str) -> bool:
+    """Tell whether an address, as text, is a host's on the public internet."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(parsed, IPv6Address):
+        return parsed in UNICAST_V6 and not any(parsed in network for network in NOT_PUBLIC_V6)
+    return not any(parsed in network for network in NOT_PUBLIC_V4)
+
+
+def public_socket(target: Any) -> socket.socket:
+    """Return a socket for `getaddrinfo`'s entry; this is the address that is connected to next.
+
+    Raises `AddressRefused`. Whatever a name resolved to before plays no part.
+    """
+    family, kind, protocol, _, address = target
+    if not is_public(str(address[0])):
+        raise AddressRefused
+    return socket.socket(family=family, type=kind, proto=protocol)
+
 
 MAX_REPLY = 256 * 1024
 PREFIX = "whsec_"
@@ -42,12 +97,9 @@ class EndpointClient(Protocol):
 class GuardedClient:
     """Posts JSON, several tries within the time of a call, each with the same id and key."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, secret_key: str, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, session: aiohttp.ClientSession, secret_key: str) -> None:
         self._session = session
         self._key = signing_key(secret_key)
-        self._clock = clock
 
     async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
         """Return the body of a 2xx reply, at most `MAX_REPLY` bytes. Raises `EndpointUnavailable`.
@@ -55,7 +107,7 @@ class GuardedClient:
         `key` is the same whenever the same step is taken again.
         """
         retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s))
-        request = Request(url, signed(self._key, body, key, int(self._clock())), body)
+        request = Request(url, signed(self._key, body, key, int(time.time())), body)
         try:
             return await Transport(self._session, retry_policy, MAX_REPLY).step(key).post(request)
         except TransportError as error:
@@ -68,7 +120,6 @@ async def open_endpoints(
     *,
     socket_factory: SocketFactoryType = public_socket,
     resolver: AbstractResolver | None = None,
-    clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[GuardedClient]:
     """Keep the way to endpoints open. Every socket comes from `socket_factory`, which may refuse.
 
@@ -84,7 +135,7 @@ async def open_endpoints(
         headers=FIELDS,
     )
     async with session:
-        yield GuardedClient(session, secret_key, clock)
+        yield GuardedClient(session, secret_key)
 
 
 def signing_key(secret_key: str) -> bytes:

@@ -1,13 +1,19 @@
-"""The moment from which a refinement has taken too long."""
+"""Playing a strategy: replies come from the journal or from the executor, within the limits."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
+from app.contract.budget import Estimate, estimate, to_judge, to_write
 from app.contract.events import StepCompleted, StepFailed
+from app.contract.judgement import Usage
 from app.contract.limits import Limits
+from app.contract.providers import cost_usd
+from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.status import Status, StopReason
 from app.store import Fenced, Journal, StaleLimits, State, Submitted
 from workers.engine import moves
@@ -23,13 +29,23 @@ from workers.engine.moves import (
     Stopped,
     Together,
 )
+from workers.engine.prompt_requests import Derive
 from workers.engine.search import Outcome
-from workers.play import endings
-from workers.play.budget_guard import BudgetGuard
-from workers.play.endings import AwaitingReview, Canceled, Ending, WorkerLeaving
 from workers.play.executor import StepExecutor
-from workers.play.journal_writer import JournalWriter, JudgedDraft
+from workers.play.journal_writer import Ending, JournalWriter, JudgedDraft
 from workers.play.replay import RecordedStep, Replay, refused, spared
+
+
+class Canceled(Exception):
+    """A cancel was accepted: the strategy is closed where it stands."""
+
+
+class AwaitingReview(Exception):
+    """A reviewer is asked: the claim is given up, and another one goes on after their word."""
+
+
+class WorkerLeaving(Exception):
+    """This worker is shutting down: the next step is somebody else's."""
 
 
 class Deadline:
@@ -58,6 +74,71 @@ class Deadline:
         """Have it never pass."""
         if self._timer:
             self._timer.cancel()
+
+
+class BudgetGuard:
+    """Says whether a call can be paid for, with enough left to judge one draft.
+
+    Tokens and money are counted at every depth, reserved before a call and settled from its reply.
+    A call that prepares a draft leaves enough to write and judge it.
+    """
+
+    def __init__(self, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> None:
+        self._request = request
+        self._models = models
+        self._reserved: dict[str, Ask] = {}
+
+    def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
+        """Set aside what a call may consume, and for a draft what judging it may, until settled.
+
+        False, and nothing set aside, when that and what is spent would exceed `limits`.
+        """
+        if not self._affords(ask, spent, limits):
+            return False
+        self._reserved[ask.path] = ask
+        return True
+
+    def waits_for_others(self, ask: Ask) -> bool:
+        """Return whether calls in flight hold what this one lacks."""
+        return bool(self._reserved.keys() - {ask.path})
+
+    def settle(self, path: str) -> None:
+        """Free what was set aside; the reply's usage says what was consumed."""
+        self._reserved.pop(path, None)
+
+    def _affords(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
+        if limits.max_tokens is None and limits.max_cost_usd is None:
+            return True
+        asks = (*self._reserved.values(), ask)
+        needed = list(chain.from_iterable(map(self._needed, asks)))
+        tokens = spent.input_tokens + spent.output_tokens + sum(it.tokens for it in needed)
+        if limits.max_tokens is not None and tokens > limits.max_tokens:
+            return False
+        return limits.max_cost_usd is None or _cost(spent, needed) <= limits.max_cost_usd
+
+    @cached_property
+    def _judging(self) -> tuple[Estimate, ...]:
+        """What judging a draft may consume; nobody asks where there is no budget."""
+        return to_judge(self._request, self._models)
+
+    def _needed(self, ask: Ask) -> tuple[Estimate, ...]:
+        call = self._at_most(ask)
+        if ask.prepares:
+            asked = len((ask.prompt.system + ask.prompt.user).encode())
+            return (call, *to_write(self._request, self._models, asked))
+        writes_a_draft = ask.role == "generator" and not isinstance(ask.prompt_request, Derive)
+        return (call, *self._judging) if writes_a_draft else (call,)
+
+    def _at_most(self, ask: Ask) -> Estimate:
+        text = ask.prompt.system + ask.prompt.user
+        return estimate(self._models[ask.seat], len(text.encode()))
+
+
+def _cost(spent: Usage, needed: list[Estimate]) -> float:
+    """Return the cost in US dollars; one that is unknown exceeds every limit."""
+    costs = [cost_usd(it.model, it.input_tokens, it.output_tokens) for it in needed]
+    known = [cost for cost in (spent.cost_usd, *costs) if cost is not None]
+    return sum(known) if len(known) == len(costs) + 1 else float("inf")
 
 
 class InFlight:
@@ -150,18 +231,18 @@ class Driver:
     async def _ending(self) -> Ending:
         try:
             outcome = await self._play(self._strategy())
-            return endings.succeeded(outcome, self._replay.stopping)
+            return Ending.succeeded(outcome, self._replay.stopping)
         except Canceled:
-            return endings.canceled()
+            return Ending.canceled()
         except Stopped:
-            return endings.nothing_judged(self._replay.stopping)
+            return Ending.nothing_judged(self._replay.stopping)
         except moves.StepError as failure:
-            return endings.failed(failure.code, failure.detail)
+            return Ending.failed(failure.code, failure.detail)
         except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits):
             raise
         except Exception:
             log.exception("%s: the strategy could not be played", self._journal.id)
-            return endings.failed("internal_error", "an error in this server; its log says more")
+            return Ending.failed("internal_error", "an error in this server; its log says more")
 
     async def _play(self, part: MoveCoroutine[Any]) -> Any:
         """Play a strategy, or a part of one, and return what it returned."""
@@ -223,7 +304,7 @@ class Driver:
         self._admit(move)
         assert self._plan is not None  # else nobody asks
         self.is_pausing = True
-        state = await self._writer.write(endings.paused(move, self._plan))
+        state = await self._writer.write(Ending.paused(move, self._plan))
         if state.status not in (Status.RUNNING, Status.CANCELING):
             raise AwaitingReview
         self.is_pausing = False

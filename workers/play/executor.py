@@ -1,9 +1,10 @@
-"""A model that cannot answer is replaced, within its step, by the next one named for its role."""
+"""Performing steps: model calls, checks of a draft, and tool calls."""
 
+import json
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.contract.drafts import sha256_of
 from app.contract.events import (
@@ -17,16 +18,21 @@ from app.contract.events import (
 )
 from app.contract.judgement import Finding, Usage
 from app.contract.requests import ModelChoice
-from workers.engine.moves import Ask, Call, Check, StepMove
+from app.contract.tools import MAX_RESULT, Tool
+from app.contract.validators import JsonSchemaValidator
+from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
 from workers.models.port import ModelCall, ModelError, ModelReply
-from workers.play.tools import NO_TOOLS, Tools
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
 from workers.validators import ValidatorUnavailable
+from workers.validators.check_process import shared
 
 Complete = Callable[[str, ModelCall], Awaitable[ModelReply]]
 """Has the model of a name answer a call. Raises `ModelError`."""
 
 NOTHING = Usage()
+MOST_FLAWS = 5
+NO_KEY = "calls cannot be signed: HONE_SECRET_KEY is not set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,77 @@ def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> Mod
         last.detail = "; ".join(f"{it.model}: {it.detail}" for it in tried)
     last.usage = spent
     return last
+
+
+class Tools:
+    """The tools of one request. Arguments are checked, and a call that fails is a result.
+
+    A schema is applied in the process that validators share.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        endpoints: EndpointClient | None = None,
+    ) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._endpoints = endpoints
+
+    async def check(self, calls: str) -> tuple[Finding, ...]:
+        """Return what is wrong with planned calls, a JSON array, in order.
+
+        It ends with `MOST_FLAWS`: a call that cannot be checked may take as long as a validator.
+        """
+        found: list[Finding] = []
+        for call in json.loads(calls):
+            tool, arguments = call["tool"], call["arguments"]
+            for flaw in await self._flaws(tool, arguments):
+                message = f"the arguments {json.dumps(arguments)[:200]} of {tool}: {flaw}"
+                found.append(Finding(source=f"tools/{tool}", kind="arguments", message=message))
+            if len(found) >= MOST_FLAWS:
+                break
+        return tuple(found[:MOST_FLAWS])
+
+    async def call(self, name: str, arguments: Mapping[str, Any], key: str) -> ToolResult:
+        """Call a tool and return its answer; arguments that break its schema are not sent.
+
+        `key` is the same whenever the same step is taken again.
+        """
+        if name not in self._tools:
+            return ToolResult(False, f"there is no tool {name}")
+        if flaws := await self._flaws(name, arguments):
+            return ToolResult(False, f"not sent, the arguments do not fit: {'; '.join(flaws)}")
+        if self._endpoints is None:
+            return ToolResult(False, NO_KEY)
+        tool = self._tools[name]
+        body = json.dumps({"tool": name, "arguments": arguments}, ensure_ascii=False).encode()
+        try:
+            answer = await self._endpoints.post(tool.url, body, key, tool.timeout_s)
+        except EndpointUnavailable as error:
+            return ToolResult(False, error.detail)
+        try:
+            return ToolResult(True, _cut(answer.decode()))
+        except UnicodeDecodeError:
+            return ToolResult(False, f"{name} answers with what is not UTF-8")
+
+    async def _flaws(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
+        check_process = shared()
+        written = json.dumps(arguments, ensure_ascii=False)
+        found = await get_running_loop().run_in_executor(
+            check_process.executor, check_process.check, schema, written
+        )
+        return tuple(it.message for it in found)
+
+
+NO_TOOLS = Tools(())
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_RESULT:
+        return text
+    note = f"\n[cut off here: the whole answer has {len(text)} characters]"
+    return text[: MAX_RESULT - len(note)] + note
 
 
 class ModelCaller(Protocol):

@@ -1,12 +1,12 @@
-"""Writing the journal: what was done is appended together with what is now under way."""
+"""Writing the journal: what was done, what is now under way, and how a refinement ends."""
 
 import asyncio
 import logging
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from redis.exceptions import ConnectionError as RedisUnreachable
 from redis.exceptions import TimeoutError as RedisTimedOut
@@ -14,11 +14,12 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.judgement import IssueNote
 from app.contract.limits import Limits
-from app.contract.snapshot import Result
+from app.contract.reviews import Paused, ReviewPlan
+from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.store import Entry, Fields, Journal, State
-from workers.engine.moves import Judged, Judgement
-from workers.play.endings import Ending, best_of, result_of
+from workers.engine.moves import Judged, Judgement, Review
+from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,93 @@ LAST_TYPE = {
     Status.FAILED: EventType.FAILED,
     Status.CANCELED: EventType.CANCELED,
 }
+
+
+def best_of(judgement: Judgement, path: str) -> Best:
+    """Return what the snapshot says of the best draft."""
+    scored = judgement.scored
+    return Best(
+        iteration=judgement.iteration, path=path, score=scored.score, sha256=scored.draft.sha256
+    )
+
+
+def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) -> Result:
+    """Return a draft with the score of exactly that text; `missing` has no draft in it."""
+    scored = judgement.scored
+    return Result(
+        draft=scored.draft.text,
+        iteration=judgement.iteration,
+        path=path,
+        score=scored.score,
+        score_from=scored.score_from,
+        sha256=scored.draft.sha256,
+        missing=missing,
+    )
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The status a refinement ends or pauses in, and the `Fields` that change with it."""
+
+    status: Status
+    changes: Mapping[str, Any]
+    asked: Paused | None = None
+
+    @classmethod
+    def succeeded(cls, outcome: Outcome, stopping: StopReason | None) -> Self:
+        """Return what follows from the outcome; a strategy stopped from outside gives no reason.
+
+        One that went on without the parts that were refused has not done all it set out to. What
+        stopped without a journaled reason was a call that the budget did not allow beside others.
+        """
+        reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
+        result = result_of(outcome.best, outcome.best.path, outcome.missing)
+        changes = {
+            "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
+            "best": best_of(outcome.best, outcome.best.path),
+            "result": result.model_copy(
+                update={"comparison": outcome.comparison, "outputs": dict(outcome.outputs)}
+            ),
+            "best_passed": outcome.passed,
+        }
+        return cls(Status.SUCCEEDED, changes)
+
+    @classmethod
+    def paused(cls, move: Review, plan: ReviewPlan) -> Self:
+        """Return the question to a reviewer about a draft; what was judged before stays."""
+        scored = move.judgement.scored
+        what = "The result" if move.when == "before_completion" else "The draft"
+        score = "was not measured" if scored.score is None else f"scored {scored.score:g}"
+        asked = Paused(
+            key=move.path,
+            path=move.judgement.path,
+            iteration=move.judgement.iteration,
+            score=scored.score,
+            sha256=scored.draft.sha256,
+            when=move.when,
+            timeout_s=plan.timeout_s,
+            on_timeout=plan.on_timeout,
+            question=f"{what} at {move.judgement.path} {score}. Approve it, reject it, say what to"
+            " revise, give a text in its place, or rate it.",
+        )
+        return cls(Status.PAUSED, {"phase": (move.path,)}, asked)
+
+    @classmethod
+    def canceled(cls) -> Self:
+        """Return the end of a refinement whose work has really stopped."""
+        return cls(Status.CANCELED, {"stop_reason": StopReason.CANCELED})
+
+    @classmethod
+    def failed(cls, code: str, detail: str) -> Self:
+        """Return the end of one that could not go on; what was judged before stays the result."""
+        error = Failure(code=code, detail=detail)
+        return cls(Status.FAILED, {"stop_reason": StopReason.ERROR, "error": error})
+
+    @classmethod
+    def nothing_judged(cls, stopping: StopReason | None) -> Self:
+        """Return the end of one whose budget or deadline was reached with no draft judged."""
+        reason = stopping or StopReason.BUDGET_EXHAUSTED
+        return cls.failed("nothing_judged", f"stopped before a draft was judged ({reason})")
 
 
 @dataclass(frozen=True)

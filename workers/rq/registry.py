@@ -1,4 +1,4 @@
-"""A job whose status and executions are known without asking Redis."""
+"""What RQ shows of this worker and its jobs, written without asking Redis."""
 
 import asyncio
 import logging

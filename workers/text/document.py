@@ -1,4 +1,6 @@
-"""What no edit may touch: code, links, quotations and the structure of the page.
+"""A text as words and sentences, with the spans that no edit may touch.
+
+Those are code, links, quotations and the structure of the page.
 
 A span is found by the rules of Markdown and of plain e-mail; in doubt more is protected, not less.
 """

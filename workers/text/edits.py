@@ -1,4 +1,7 @@
-"""What must be the same before and after every edit: numbers, negations, names, protected spans."""
+"""Safe edits, and the issues that call for them.
+
+Numbers, negations, names and protected spans are the same before and after every edit.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""How many syllables an English word has.
+"""Readability of an English text by the usual formulas, and how many syllables a word has.
 
 Hyphenation alone (pyphen's US patterns) is right for 84 of 100 words of running text, since it
 never parts a single letter and few vowels. Counting groups of vowels inside its parts, with what is

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from aiohttp.connector import SocketFactoryType
 
 from app.settings import Settings
-from workers.outbound.addresses import public_socket
-from workers.outbound.guarded_client import EndpointClient, open_endpoints
+from workers.outbound.guarded_client import EndpointClient, open_endpoints, public_socket
 from workers.validators.sandbox import Sandbox, open_sandbox
 
 

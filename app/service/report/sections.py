@@ -1,25 +1,84 @@
-"""What was asked: the request in words and tables."""
+"""The sections of a report, made of the refinement as it stands, its request and its journal."""
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from app.contract.criteria import AUTO
 from app.contract.drafts import draft_of
-from app.contract.events import Changed, Resumed, StepCompleted, StepFailed, Stopping, ToolReply
+from app.contract.events import (
+    Changed,
+    Event,
+    EventData,
+    Queued,
+    Resumed,
+    StepCompleted,
+    StepFailed,
+    Stopping,
+    ToolReply,
+)
 from app.contract.judgement import Comparison, Finding, Issue, IssueState
 from app.contract.limits import Limits
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Iteration, Snapshot
 from app.contract.status import Status
-from app.service.diffs import diff_of
+from app.service.iterations import diff_of, iterations_of
 from app.service.report import wording
 from app.service.report.markdown import fenced, joined, listed, path, plain, shortened, table, under
-from app.service.report.story import Story
 from app.service.report.wording import counted, duration
+
+Data = TypeVar("Data", bound=EventData)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One refinement; its events are those up to the snapshot's last one."""
+
+    snapshot: Snapshot
+    request: RefinementRequest
+    events: tuple[Event, ...]
+    iterations: tuple[Iteration, ...]
+
+    @property
+    def queued(self) -> Queued:
+        """How it began: strategy, models, limits."""
+        [(_, queued)] = self.of(Queued)
+        return queued
+
+    def of(self, kind: type[Data]) -> tuple[tuple[datetime, Data], ...]:
+        """Return what events of one kind carry, with when."""
+        return tuple((it.at, it.data) for it in self.events if isinstance(it.data, kind))
+
+    def steps(self) -> Iterator[StepCompleted | StepFailed]:
+        """Give every step that was done or could not be."""
+        for event in self.events:
+            if isinstance(event.data, StepCompleted | StepFailed):
+                yield event.data
+
+    def first(self) -> Iteration | None:
+        """Return the draft that the outermost search began with."""
+        outermost = [it for it in self.iterations if it.path == f"iterations/{it.iteration}"]
+        return next(iter(outermost or self.iterations), None)
+
+    def best(self) -> Iteration | None:
+        """Return the iteration of the result, or of the best draft while there is none."""
+        best = self.snapshot.best
+        return next(
+            (it for it in self.iterations if best and it.path == best.path),
+            None,
+        )
+
+
+def story_of(snapshot: Snapshot, request: RefinementRequest, events: Sequence[Event]) -> Story:
+    """Return the story up to the snapshot; what was journaled since is left out."""
+    told = tuple(it for it in events if it.event <= snapshot.last_event)
+    return Story(snapshot, request, told, iterations_of(told, request))
+
 
 RULES = {
     "threshold": "threshold",

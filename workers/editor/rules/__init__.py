@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from workers.editor.rules.lint import linted
 from workers.editor.rules.sentences import long_sentences, passives, punctuation
-from workers.editor.rules.wordiness import wordiness
+from workers.editor.rules.wordiness import linted, wordiness
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
 from workers.text.spelling import repetitions, spelling

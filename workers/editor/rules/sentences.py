@@ -1,4 +1,4 @@
-"""Sentences that are too long, and where they can be divided without being rewritten."""
+"""Rules about sentences: those too long, the passive voice, and punctuation."""
 
 import re
 from collections.abc import Iterator

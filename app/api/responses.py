@@ -1,0 +1,117 @@
+"""Responses: their headers, pages, and the event stream (HTML Living Standard, 9.2)."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.types import Send
+
+from app.api.dependencies import REPORT_TYPES
+from app.contract.snapshot import Snapshot, SnapshotPage
+from app.service import Accepted, News
+from app.service.report import ReportFormat
+from app.store import StoredEvent
+
+RETRY_AFTER_S = 1
+COMMENT = b": nothing new\n\n"
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+REPORT_HEADERS = {
+    "Content-Security-Policy": REPORT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Vary": "Accept",
+}
+
+
+def accepted(response: Response, result: Accepted, wait_s: int | None) -> Snapshot:
+    """202 and where to look; 200 when it has ended within the wait that was preferred."""
+    snapshot = result.snapshot
+    response.headers["Location"] = snapshot.links.self
+    response.headers["ETag"] = etag(snapshot)
+    if result.replayed:
+        response.headers["Idempotency-Replayed"] = "true"
+    if wait_s is not None:
+        response.headers["Preference-Applied"] = f"wait={wait_s}"
+    if wait_s is not None and snapshot.status.is_terminal:
+        response.status_code = 200
+    else:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return snapshot
+
+
+def shown(response: Response, news: News) -> Snapshot | Response:
+    """200 with the snapshot, or 304 when it is the one that is known."""
+    tag = etag(news.snapshot)
+    if not news.is_new:
+        return Response(status_code=304, headers={"ETag": tag})
+    response.headers["ETag"] = tag
+    return news.snapshot
+
+
+def listed(request: Request, response: Response, page: SnapshotPage) -> SnapshotPage:
+    """The page, and a link to the next."""
+    if page.next_cursor is not None:
+        response.headers["Link"] = _next(request, cursor=page.next_cursor)
+    return page
+
+
+def event_page(request: Request, events: Sequence[StoredEvent], after: int, limit: int) -> Response:
+    """Stored events as one page of JSON, without reading them; more than `limit` say so."""
+    shown_events, has_more = events[:limit], len(events) > limit
+    last = shown_events[-1].number if shown_events else after
+    data = b",".join(event.json for event in shown_events)
+    more = b"true" if has_more else b"false"
+    content = b'{"data":[%b],"has_more":%b,"next_after":%d}' % (data, more, last)
+    headers = {"Link": _next(request, after=last)} if has_more else None
+    return Response(content, headers=headers, media_type="application/json")
+
+
+def reported(text: str, format_: ReportFormat) -> Response:
+    """A report in the media type of its format."""
+    media_type = next(name for name, known in REPORT_TYPES.items() if known == format_)
+    return Response(
+        text.encode(), headers=REPORT_HEADERS, media_type=f"{media_type}; charset=utf-8"
+    )
+
+
+def etag(snapshot: Snapshot) -> str:
+    """The number of the last event: nothing in a snapshot changes without one."""
+    return f'"{snapshot.last_event}"'
+
+
+def _next(request: Request, **parameters: object) -> str:
+    url = request.url.include_query_params(**parameters)
+    return f'<{url.path}?{url.query}>; rel="next"'
+
+
+class EventStream(StreamingResponse):
+    """Sends events as they come and as they are stored, and a comment where there are none.
+
+    Whatever can be refused has been refused before one is made. A reader that takes nothing is cut
+    off by its connection.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[tuple[StoredEvent, ...], None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
+        super().__init__((), headers=headers)
+        self._events = events
+
+    async def stream_response(self, send: Send) -> None:
+        """Send everything; the source is closed at once when the reader leaves."""
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        async with aclosing(self._events) as batches:
+            async for events in batches:
+                body = b"".join(map(encoded, events)) or COMMENT
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def encoded(event: StoredEvent) -> bytes:
+    """Return one event; its JSON stands on one line."""
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.type.encode(), event.json)

@@ -1,0 +1,417 @@
+"""Every operation: named dependencies, one call, one return."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from app.api import examples
+from app.api.dependencies import (
+    EVENT_STREAM,
+    Absent,
+    After,
+    Change,
+    ContinuationBody,
+    Cursor,
+    EventLimit,
+    EventsAs,
+    IdempotencyKey,
+    IterationNumber,
+    Limit,
+    Metadata,
+    PreferredWait,
+    RefinementId,
+    ReportAs,
+    ReviewBody,
+    SearchPath,
+    SeenEvents,
+    Submission,
+    Tenant,
+    TheModelRoles,
+    TheService,
+    TheStore,
+    TheWatching,
+    Wait,
+    WithStatus,
+)
+from app.api.openapi import (
+    ACCEPTED,
+    LISTED,
+    LOOKED_AT,
+    REPORTED,
+    SUBMITTED,
+    WATCHED,
+    body,
+    problems,
+)
+from app.api.problems import NotAcceptable, UnsupportedMediaType
+from app.api.responses import EventStream, accepted, event_page, listed, reported, shown
+from app.contract.errors import (
+    BodyTooLarge,
+    Conflict,
+    IdempotencyMismatch,
+    InvalidRequest,
+    MalformedHeader,
+    Overloaded,
+    RefinementNotFound,
+)
+from app.contract.limits import Limits, LimitsChange
+from app.contract.offers import Health, ModelList, OfferList, Readiness
+from app.contract.requests import Continuation, RefinementRequest
+from app.contract.reviews import ReviewDecision
+from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
+from app.service import offers
+
+refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"])
+journal = APIRouter(prefix="/v1/refinements/{refinement_id}", tags=["journal"])
+server = APIRouter()
+UNREADABLE = (BodyTooLarge, UnsupportedMediaType, InvalidRequest)
+
+
+@refinements.post(
+    "",
+    operation_id="submitRefinement",
+    status_code=202,
+    response_model=Snapshot,
+    responses=SUBMITTED | problems(MalformedHeader, *UNREADABLE, IdempotencyMismatch, Overloaded),
+    openapi_extra=body(RefinementRequest, examples.REQUESTS),
+)
+async def submit(
+    submission: Submission,
+    key: IdempotencyKey,
+    wait_s: PreferredWait,
+    tenant: Tenant,
+    service: TheService,
+    response: Response,
+) -> Snapshot:
+    """Submit a text to improve, or a task to write one for.
+
+    Answers at once with 202, where to look (`Location`) and when (`Retry-After`). With
+    `Prefer: wait=30` it waits that long at most, and answers 200 if the refinement ended in time.
+    It does not wait for a reviewer.
+    """
+    result = await service.submit(
+        tenant, submission.content, submission.sha256, key=key, wait_s=wait_s or 0
+    )
+    return accepted(response, result, wait_s)
+
+
+@refinements.get(
+    "",
+    operation_id="listRefinements",
+    responses=LISTED | problems(MalformedHeader),
+)
+async def list_(
+    tenant: Tenant,
+    store: TheStore,
+    request: Request,
+    response: Response,
+    metadata: Metadata,
+    status: WithStatus = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> SnapshotPage:
+    """List refinements, newest first.
+
+    `metadata.KEY=VALUE` asks for those with that pair, as often as wanted. The pages stay the same
+    while refinements are added.
+    """
+    page = await store.page(tenant, status=status, metadata=metadata, limit=limit, cursor=cursor)
+    return listed(request, response, page)
+
+
+@refinements.get(
+    "/{refinement_id}",
+    operation_id="getRefinement",
+    response_model=Snapshot,
+    responses=LOOKED_AT | problems(MalformedHeader, RefinementNotFound),
+)
+async def get(
+    refinement_id: RefinementId,
+    tenant: Tenant,
+    watching: TheWatching,
+    seen: SeenEvents,
+    response: Response,
+    wait: Wait = 0,
+) -> Snapshot | Response:
+    """Look at a refinement.
+
+    Its `ETag` is the number of its last event; `If-None-Match` with that tag answers 304. With
+    `wait` the request is held until the last event is another than `If-None-Match` says (or than
+    now), and is a 304 if that does not happen in time.
+    """
+    return shown(response, await watching.news(tenant, refinement_id, seen, wait))
+
+
+@refinements.patch(
+    "/{refinement_id}",
+    operation_id="changeRefinement",
+    responses=problems(RefinementNotFound, Conflict, *UNREADABLE),
+    openapi_extra=body(LimitsChange, examples.CHANGES),
+)
+async def change(
+    refinement_id: RefinementId, change: Change, tenant: Tenant, service: TheService
+) -> Limits:
+    """Change threshold, `max_iterations` or budget while it runs; what is left out stays.
+
+    Answers with the limits now in force. They hold from the next judged draft on.
+    """
+    return await service.change(tenant, refinement_id, change.content)
+
+
+@refinements.delete(
+    "/{refinement_id}",
+    operation_id="eraseRefinement",
+    status_code=204,
+    responses=problems(RefinementNotFound),
+)
+async def erase(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> None:
+    """Erase a refinement and everything derived from it, in any status, at once.
+
+    Its worker stops, its watchers' streams end, and from now on it is a 404.
+    """
+    await store.erase(tenant, refinement_id)
+
+
+@refinements.post(
+    "/{refinement_id}/cancel",
+    operation_id="cancelRefinement",
+    status_code=202,
+    responses=ACCEPTED | problems(RefinementNotFound, Conflict),
+)
+async def cancel(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> Snapshot:
+    """Cancel a refinement: `canceling` now, `canceled` once work has really stopped.
+
+    While nobody works on it, it is `canceled` at once. The best draft so far stays in `result`.
+    """
+    return await store.cancel(tenant, refinement_id)
+
+
+@refinements.post(
+    "/{refinement_id}/finish",
+    operation_id="finishRefinement",
+    status_code=202,
+    responses=ACCEPTED | problems(RefinementNotFound, Conflict),
+)
+async def finish(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> Snapshot:
+    """Stop now and keep the best draft so far; without one, as soon as one is judged."""
+    return await store.finish(tenant, refinement_id)
+
+
+@refinements.get(
+    "/{refinement_id}/request",
+    operation_id="getRequest",
+    responses=problems(RefinementNotFound),
+)
+async def request(
+    refinement_id: RefinementId, tenant: Tenant, store: TheStore
+) -> RefinementRequest:
+    """Return what was submitted, with what was left out filled in."""
+    return await store.request(tenant, refinement_id)
+
+
+@refinements.post(
+    "/{refinement_id}/reviews",
+    operation_id="reviewRefinement",
+    status_code=202,
+    responses=ACCEPTED
+    | problems(MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch),
+    openapi_extra=body(ReviewDecision, examples.REVIEWS),
+)
+async def review(
+    refinement_id: RefinementId,
+    said: ReviewBody,
+    key: IdempotencyKey,
+    tenant: Tenant,
+    service: TheService,
+) -> Snapshot:
+    """Say what to do with the draft under review: the refinement goes on with that.
+
+    Possible while it is `paused`: `review` in the snapshot says what is asked and until when, and
+    the draft is the iteration at `review.path`. Give `review.key` as `path` to be sure that it is
+    this review you answer. With an `Idempotency-Key` the same review sent again is answered again.
+    """
+    return await service.review(tenant, refinement_id, said.content, key)
+
+
+@refinements.post(
+    "/{refinement_id}/continue",
+    operation_id="continueRefinement",
+    status_code=202,
+    response_model=Snapshot,
+    responses=SUBMITTED
+    | problems(
+        MalformedHeader,
+        RefinementNotFound,
+        Conflict,
+        *UNREADABLE,
+        IdempotencyMismatch,
+        Overloaded,
+    ),
+    openapi_extra=body(Continuation, examples.CONTINUATIONS),
+)
+async def continue_(
+    refinement_id: RefinementId,
+    continuation: ContinuationBody,
+    key: IdempotencyKey,
+    wait_s: PreferredWait,
+    tenant: Tenant,
+    service: TheService,
+    response: Response,
+) -> Snapshot:
+    """Start a new refinement from the result of one that has ended.
+
+    It has this one as its `parent` and its best draft as the draft; what the body leaves out is as
+    it was requested then, limits changed by PATCH excepted. A strategy that cannot start from that
+    draft (`nested` with `parts` of its own, `self_consistency`) gives way to `iterative` unless the
+    body names one.
+    """
+    result = await service.continue_(
+        tenant,
+        refinement_id,
+        continuation.content,
+        continuation.sha256,
+        key=key,
+        wait_s=wait_s or 0,
+    )
+    return accepted(response, result, wait_s)
+
+
+@journal.get(
+    "/events",
+    operation_id="watchRefinement",
+    response_class=Response,
+    responses=WATCHED | problems(MalformedHeader, RefinementNotFound, NotAcceptable),
+)
+async def events(
+    refinement_id: RefinementId,
+    tenant: Tenant,
+    store: TheStore,
+    watching: TheWatching,
+    request: Request,
+    after: After,
+    media_type: EventsAs,
+    limit: EventLimit = 100,
+) -> Response:
+    """Watch a refinement: every event so far, then each as it happens, up to the terminal one.
+
+    As `text/event-stream` the `id` of an event is its number. A client that was cut off sends the
+    last one it saw as `Last-Event-ID` (or `after`) and misses nothing; 204 tells it that nothing is
+    left to see. Every 15 seconds without an event there is a comment. With
+    `Accept: application/json` the same events come in pages.
+    """
+    if media_type != EVENT_STREAM:
+        found = await store.events(tenant, refinement_id, after, limit + 1)
+        return event_page(request, found, after, limit)
+    stream = await watching.follow(tenant, refinement_id, after)
+    return EventStream(stream) if stream else Response(status_code=204)
+
+
+@journal.get(
+    "/iterations",
+    operation_id="listIterations",
+    responses=problems(MalformedHeader, RefinementNotFound),
+)
+async def iterations(
+    refinement_id: RefinementId,
+    tenant: Tenant,
+    service: TheService,
+    path: SearchPath | Absent = None,
+) -> IterationList:
+    """Return every draft that was judged, inner searches included, or those of `path`."""
+    return IterationList(data=await service.iterations(tenant, refinement_id, path))
+
+
+@journal.get(
+    "/iterations/{number}",
+    operation_id="getIteration",
+    responses=problems(MalformedHeader, RefinementNotFound),
+)
+async def iteration(
+    refinement_id: RefinementId,
+    number: IterationNumber,
+    tenant: Tenant,
+    service: TheService,
+    path: SearchPath = "",
+) -> Iteration:
+    """Return one draft and how it was judged."""
+    return await service.iteration(tenant, refinement_id, number, path)
+
+
+@journal.get(
+    "/diff",
+    operation_id="diffIterations",
+    responses=problems(MalformedHeader, RefinementNotFound),
+)
+async def diff(
+    refinement_id: RefinementId,
+    tenant: Tenant,
+    service: TheService,
+    before: Annotated[
+        int, Query(alias="from", ge=0, le=1_000_000, description="0 is the client's draft.")
+    ],
+    after: Annotated[
+        int, Query(alias="to", ge=0, le=1_000_000, description="What it is compared with.")
+    ],
+    path: SearchPath = "",
+    from_path: Annotated[
+        SearchPath | Absent, Query(description="The search of `from`, when it is not `path`.")
+    ] = None,
+) -> Diff:
+    """Return the difference between two iterations, as operations and as unified text.
+
+    0 is the client's own draft; without one there is no iteration 0. They may be of two searches:
+    `?from=3&from_path=&to=1&path=reviews/1` says what a reviewer's wish has changed.
+    """
+    before_path = path if from_path is None else from_path
+    return await service.diff(tenant, refinement_id, (before_path, before), (path, after))
+
+
+@journal.get(
+    "/report",
+    operation_id="reportRefinement",
+    response_class=Response,
+    responses=REPORTED
+    | problems(MalformedHeader, RefinementNotFound, NotAcceptable, InvalidRequest),
+)
+async def report(
+    refinement_id: RefinementId,
+    tenant: Tenant,
+    service: TheService,
+    format_: ReportAs,
+) -> Response:
+    """Read the whole story of a refinement: what was asked, what happened, what came of it and why.
+
+    In any status; it tells what has happened so far. As Markdown (CommonMark with tables) or as a
+    page that stands alone: no script, no link, nothing from elsewhere, for screens and paper.
+    """
+    return reported(await service.report(tenant, refinement_id, format_), format_)
+
+
+@server.get("/v1/strategies", tags=["offers"], operation_id="listStrategies")
+async def strategies() -> OfferList:
+    """Return the strategies, each with its JSON Schema and defaults."""
+    return offers.strategies()
+
+
+@server.get("/v1/validators", tags=["offers"], operation_id="listValidators")
+async def validators() -> OfferList:
+    """Return the validators, each with its JSON Schema and defaults."""
+    return offers.validators()
+
+
+@server.get("/v1/models", tags=["offers"], operation_id="listModels")
+async def models(model_roles: TheModelRoles) -> ModelList:
+    """Return the providers of models, and what a choice of model can say."""
+    return offers.models(model_roles)
+
+
+@server.get("/healthz", tags=["health"], operation_id="getHealth")
+async def health() -> Health:
+    """Return when the process is up."""
+    return Health()
+
+
+@server.get("/readyz", tags=["health"], operation_id="getReadiness", responses=problems())
+async def readiness(store: TheStore) -> Readiness:
+    """Return when Redis answers. That no worker is alive is a warning: what is submitted waits."""
+    return offers.readiness(await store.workers())
