@@ -13,10 +13,10 @@ from typing import Any
 
 from app.cli.demo import rough_text
 from app.contract.requests import RefinementRequest
+from app.contract.strategies import STRATEGIES
 from benchmarks.broken_json import SCHEMA, broken
 from benchmarks.playing import StrategyPlayer
 from benchmarks.scripted_examples import SCRIPTED
-from workers.engine.strategies import STRATEGIES
 from workers.model_registry import Editor
 
 INTRODUCTION = """# The strategies

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.contract.requests import RefinementRequest
+from app.contract.strategies import STRATEGIES
 from benchmarks.examples import EXAMPLES, played
 from benchmarks.scripted_examples import SCRIPTED
-from workers.engine.strategies import STRATEGIES
 
 PAGES = Path(__file__).parent.parent / "docs" / "strategies"
 

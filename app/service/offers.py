@@ -8,14 +8,14 @@ from app.contract import Contract
 from app.contract.offers import ModelList, ModelOffer, Offer, OfferList, PricedModel
 from app.contract.providers import Provider, price_list
 from app.contract.requests import ModelChoice
-from app.contract.strategies import AnyStrategy
+from app.contract.strategies import STRATEGIES
 from app.contract.validators import AnyValidator
 from app.service.model_roles import ModelRoles
 
 
 def strategies() -> OfferList:
     """Return every strategy a request can name."""
-    return OfferList(data=tuple(map(_offer, _members(AnyStrategy))))
+    return OfferList(data=tuple(map(_offer, STRATEGIES.values())))
 
 
 def validators() -> OfferList:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.contract.chains import chain_of
 from app.contract.requests import RefinementRequest
+from app.contract.strategies.chains import chain_of
 from tests.engine.engine_driver import EngineDriver, Refusal, verdict
 from tests.engine.scripted_replies import checklist, questions, revised, said, steps
 from workers.engine.moves import Ask

@@ -8,7 +8,7 @@ import pytest
 from app.contract.calls import AGAIN, at_most
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
-from app.contract.strategies import NestedStrategy
+from app.contract.strategies.parts import NestedStrategy
 from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, Spender, spent_on
 from workers.engine.moves import Ask
 

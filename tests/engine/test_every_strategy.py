@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
+from app.contract.strategies import STRATEGIES
 from tests.engine.engine_driver import Refusal, drafts, judged_by, request
 from workers.engine.moves import Judged, StepError, Stopped
-from workers.engine.strategies import STRATEGIES
 
 PARTS = [
     {"name": "one", "instructions": "The first."},

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from app.contract.status import StopReason
+from app.contract.strategies import STRATEGIES
 from tests.engine.engine_driver import EngineDriver, drafts, judged_by, request
 from tests.engine.test_every_strategy import REQUESTS
 from workers.engine.moves import Draft, Judgement, Review, ReviewerReply
 from workers.engine.search import Outcome
-from workers.engine.strategies import STRATEGIES
 
 OURS = "We refund within 14 days."
 APPROVE, REPLACE = ReviewerReply("approve"), ReviewerReply("replace", draft=OURS)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from app.contract.chains import Chain, NotAChain, chain_of, steps_from
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail, Span
+from app.contract.strategies.chains import Chain, NotAChain, chain_of, steps_from
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.drafting import failures, kept_locked
 from workers.engine.issue_tracker import IssueTracker
