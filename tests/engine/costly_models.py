@@ -11,17 +11,11 @@ from app.contract.strategies.chains import chain_of
 from tests.engine.engine_driver import EngineDriver, Refusal, verdict
 from tests.engine.scripted_replies import checklist, questions, revised, said, steps
 from workers.engine.moves import Ask
-from workers.engine.prompt_requests import (
-    CheckSteps,
-    Judge,
-    ListCriteria,
-    PromptRequest,
-    Question,
-    Reason,
-    Redo,
-    Replan,
-    Vote,
-)
+from workers.engine.prompt_requests import PromptRequest
+from workers.engine.prompts.drafting import Reason, Redo
+from workers.engine.prompts.judging import Judge, ListCriteria
+from workers.engine.prompts.planning import Replan
+from workers.engine.prompts.verification import CheckSteps, Question, Vote
 
 ITERATION = re.compile(r"(?:(?P<search>.*)/)?iterations/(?P<number>\d+)")
 TEXT = "\n".join(f"- Point {n} of all that has to be said about refunds." for n in range(1, 31))

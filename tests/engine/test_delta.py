@@ -7,7 +7,7 @@ import pytest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, judged_by, player, request
 from workers.engine.moves import StepError
-from workers.engine.prompt_requests import Amend, Revise
+from workers.engine.prompts.drafting import Amend, Revise
 
 DRAFT = "We refund within 14 days. We never refund cash."
 FULL = "We refund within two weeks, and never in cash."
@@ -64,7 +64,8 @@ def test_a_model_that_is_away_is_not_asked_for_the_whole_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "score", "prompt_request"), [(1_500, 0.5, Amend), (1_499, 0.5, Revise), (1_500, 0.49, Revise)]
+    ("length", "score", "prompt_request"),
+    [(1_500, 0.5, Amend), (1_499, 0.5, Revise), (1_500, 0.49, Revise)],
 )
 def test_auto_edits_what_is_long_and_mostly_good(
     length: int, score: float, prompt_request: type

@@ -7,7 +7,8 @@ from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from app.contract.strategies.answers import answer_in, normalized
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as
 from workers.engine.moves import Check, Draft, Scored, Stopped
-from workers.engine.prompt_requests import Task, Vote
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.verification import Vote
 
 SOURCE = "agreement"
 SHOWN = 200

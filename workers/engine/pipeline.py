@@ -20,7 +20,9 @@ from app.contract.requests import Output, RefinementRequest
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.drafting import part_replies
 from workers.engine.moves import Judged, Move, MoveCoroutine, StepError, Stopped, relayed
-from workers.engine.prompt_requests import Compare, Derive, ListCriteria, Task
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.drafting import Derive
+from workers.engine.prompts.judging import Compare, ListCriteria
 from workers.engine.reviewing import ReviewPolicy, reviewed
 from workers.engine.search import Outcome
 from workers.engine.sub_search import informed

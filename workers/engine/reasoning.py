@@ -10,7 +10,9 @@ from workers.engine.drafting import failures, kept_locked
 from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Scored
-from workers.engine.prompt_requests import CheckSteps, Reason, Redo, Task
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.drafting import Reason, Redo
+from workers.engine.prompts.verification import CheckSteps
 from workers.engine.verification import SOURCE, UNREADABLE, verified
 
 UNREADABLE_STEPS = "unreadable_steps"

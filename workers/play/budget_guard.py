@@ -10,7 +10,7 @@ from app.contract.limits import Limits
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, RefinementRequest
 from workers.engine.moves import Ask
-from workers.engine.prompt_requests import Derive
+from workers.engine.prompts.drafting import Derive
 
 
 class BudgetGuard:
