@@ -39,7 +39,7 @@ def extended(copy: Path, extension: str) -> None:
 @pytest.mark.parametrize("extension", PLACES)
 def test_an_extension_is_its_own_files_and_nothing_else(extension: str, tmp_path: Path) -> None:
     extended(tmp_path, extension)
-    options = ["-q", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml"]
+    options = ["-q", "-p", "no:cacheprovider", "-c", f"{ROOT}/pyproject.toml"]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "--rootdir", tmp_path, "test.py", "check.py"],
         cwd=tmp_path,

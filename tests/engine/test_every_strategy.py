@@ -14,7 +14,8 @@ from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
 from benchmarks.examples import on_page
 from tests.engine.engine_driver import Refusal, drafts, judged_by, request
-from workers.engine.moves import Judged, StepError, Stopped
+from workers.engine.moves import Ask, Judged, StepError, Stopped
+from workers.engine.prompts.judging import Judge
 
 PARTS = [
     {"name": "one", "instructions": "The first."},
@@ -98,3 +99,14 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
         assert outcome.best.scored in [it.scored for it in judgements]
         assert outcome.best.scored.draft.sha256 == sha256_of(outcome.best.scored.draft.text)
         assert outcome.passed <= outcome.best.scored.passes(0.0)
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_a_strategy_asks_the_roles_that_it_declares_and_judges_if_it_says_so(kind: str) -> None:
+    asked = asked_of(kind, max_iterations=CAP)
+    model = judged_by(lambda path, name: 0.5, (f"1. {text}\n2. So be it." for text in drafts()))
+    model.play(asked)
+    asks = [it for it in model.moves if isinstance(it, Ask)]
+    assert {it.role for it in asks} == set(asked.strategy.roles())
+    judges = any(isinstance(it.prompt_request, Judge) for it in asks)
+    assert judges is asked.strategy.judges_criteria

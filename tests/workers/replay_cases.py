@@ -93,11 +93,7 @@ OWN: dict[str, ReplayCase] = {
 """Scenes that show what is special about a strategy."""
 
 SCENES: dict[str, ReplayCase] = {
-    **{
-        kind: ReplayCase(on_page(kind), lambda: improving(0.5, 0.1))
-        for kind in STRATEGIES
-        if kind not in OWN
-    },
-    **OWN,
+    kind: OWN.get(kind) or ReplayCase(on_page(kind), lambda: improving(0.5, 0.1))
+    for kind in STRATEGIES
 }
 """A scene for every strategy; for one that has none of its own, the request on its page."""
