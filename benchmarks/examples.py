@@ -5,6 +5,8 @@ not shown.
 """
 
 import asyncio
+import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,10 +15,10 @@ from typing import Any
 
 from app.cli.server_commands import rough_text
 from app.contract.requests import RefinementRequest
+from app.contract.strategies import STRATEGIES
 from benchmarks.broken_json import SCHEMA, broken
 from benchmarks.playing import StrategyPlayer
 from benchmarks.scripted_examples import SCRIPTED
-from workers.engine.strategies import STRATEGIES
 from workers.model_registry import Editor
 
 INTRODUCTION = """# The strategies
@@ -36,11 +38,8 @@ PLAIN = [{"name": "plain", "description": "Plain words, no jargon."}]
 TERSE = [{"name": "concise", "description": "No word too many."}]
 
 EXAMPLES: dict[str, Mapping[str, Any]] = {
-    "iterative": {},
-    "critique": {},
     "self_correction": {
         "draft": broken(Random(11)).text,
-        "criteria": [],
         "validators": [{"kind": "json"}, {"kind": "json_schema", "schema": SCHEMA}],
     },
     "best_of_n": {"strategy": {"n": 2, "refine": True}, "max_iterations": 4},
@@ -60,16 +59,29 @@ EXAMPLES: dict[str, Mapping[str, Any]] = {
             ]
         }
     },
-    "nested": {},
 }
-"""What differs from the common request, by strategy."""
+"""What differs from the common request, by strategy; for one that is not here, nothing does."""
+
+EDITED = [kind for kind, it in STRATEGIES.items() if it.needs_language is None]
+"""The strategies that the editor can play."""
+
+PAGES = Path(__file__).parent.parent / "docs" / "strategies"
+
+
+def on_page(kind: str) -> dict[str, Any]:
+    """Return the first request on the page of a strategy."""
+    (first, *_) = re.findall(r"```json\n(.*?)```", (PAGES / f"{kind}.md").read_text(), re.DOTALL)
+    request: dict[str, Any] = json.loads(first)
+    return request
 
 
 def request_for(kind: str) -> RefinementRequest:
     """Return the example of a strategy."""
-    given = dict(EXAMPLES[kind])
+    given = dict(EXAMPLES.get(kind, {}))
     strategy = {"kind": kind, **given.pop("strategy", {})}
-    common = {"draft": rough_text(), "criteria": CRITERIA, "threshold": 0.9}
+    common = {"draft": rough_text(), "threshold": 0.9}
+    if STRATEGIES[kind].judges_criteria:
+        common["criteria"] = CRITERIA
     return RefinementRequest.model_validate({**common, **given, "strategy": strategy})
 
 
@@ -99,7 +111,7 @@ async def played(kind: str) -> tuple[str, str]:
 
 async def page() -> str:
     """Return the whole page."""
-    done = [await played(kind) for kind in STRATEGIES if kind in EXAMPLES or kind in SCRIPTED]
+    done = [await played(kind) for kind in STRATEGIES if kind in EDITED or kind in SCRIPTED]
     head = ["| kind | model calls | stop reason | score | of |", "|---|---:|---|---:|---|"]
     rows, paths = zip(*done, strict=True)
     return "\n".join([INTRODUCTION, "", *head, *rows, "", PATHS, "", "\n\n".join(paths), ""])

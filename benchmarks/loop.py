@@ -9,8 +9,9 @@ from typing import Any
 
 from app.contract.judgement import CriterionScore, Critique
 from app.contract.requests import QUALITY
-from workers.engine.prompt_requests import Judge, PromptRequest, Revise, Task, Write
-from workers.engine.prompts import render
+from workers.engine.prompt_requests import PromptRequest, Task
+from workers.engine.prompts.drafting import Revise, Write
+from workers.engine.prompts.judging import Judge
 
 INSTRUCTION = """Explain our refund policy to a customer who bought a pair of running shoes in our
 shop three weeks ago and wants to bring them back. The shoes have been worn twice. Say what can be
@@ -79,7 +80,7 @@ def _text(reply: bytes) -> str:
 
 
 def _worded(prompt_request: PromptRequest) -> tuple[str, str]:
-    prompt = render(prompt_request)
+    prompt = prompt_request.prompt()
     return prompt.system, prompt.user
 
 
@@ -93,6 +94,6 @@ SCHEMA = {
     "json_schema": {
         "name": "critique",
         "strict": True,
-        "schema": render(Judge(_TASK, "DRAFT-HERE")).schema,
+        "schema": Judge(_TASK, "DRAFT-HERE").prompt().schema,
     },
 }

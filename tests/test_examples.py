@@ -18,13 +18,13 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from app.contract.requests import RefinementRequest
+from app.contract.strategies import STRATEGIES
 from benchmarks.model_replies import CRITERIA, AskedPrompt, ModelServerReply, chat, critique
 from benchmarks.model_server import ScriptedModelServer
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import key_of
 from tests.engine.scripted_replies import contradictions, plan, questions, revised, step, steps
 from tests.local_endpoint import SECRET, endpoint
-from workers.engine.strategies import STRATEGIES
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"

@@ -1,16 +1,13 @@
 """Every strategy has a page with a request that this server accepts, and one of the right kind."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from app.contract.requests import RefinementRequest
-from benchmarks.examples import EXAMPLES, played
+from app.contract.strategies import STRATEGIES
+from benchmarks.examples import EDITED, EXAMPLES, PAGES, played
 from benchmarks.scripted_examples import SCRIPTED
-from workers.engine.strategies import STRATEGIES
-
-PAGES = Path(__file__).parent.parent / "docs" / "strategies"
 
 
 @pytest.mark.parametrize("kind", STRATEGIES)
@@ -23,8 +20,13 @@ def test_the_page_of_a_strategy_asks_for_it_and_says_when_not_to(kind: str) -> N
     assert "Do not use it" in page
 
 
-def test_every_strategy_is_played_by_the_editor_or_else_by_a_script() -> None:
-    assert sorted([*EXAMPLES, *SCRIPTED]) == sorted(STRATEGIES)
+def test_a_script_plays_only_what_the_editor_cannot() -> None:
+    assert set(EXAMPLES) <= set(EDITED)
+    assert set(SCRIPTED) <= set(STRATEGIES) - set(EDITED)
+
+
+def test_every_page_is_that_of_a_strategy() -> None:
+    assert {page.stem for page in PAGES.glob("*.md")} == STRATEGIES.keys()
 
 
 @pytest.mark.parametrize("kind", SCRIPTED)

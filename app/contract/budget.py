@@ -64,10 +64,7 @@ def to_judge(
 
     It is a call for every sample of every critic; validators consume nothing.
     """
-    strategy = request.strategy
-    if strategy.kind == "self_correction":
-        return ()
-    if strategy.kind == "self_consistency" and strategy.vote == "exact":
+    if "critic" not in request.strategy.roles():
         return ()
     if draft_bytes is None:
         draft_bytes = models["generator"].max_output_tokens * OUTPUT_BYTES_PER_TOKEN
@@ -82,8 +79,8 @@ def first_judgement(
     listing = _to_list(request, models)
     if request.draft is not None:
         return (*listing, *to_judge(request, models, len(request.draft.encode())))
-    if request.strategy.kind == "plan_execute":
-        return (*listing, *_first_planned(request, models))
+    if request.strategy.prepares:
+        return (*listing, *_first_prepared(request, models))
     write = estimate(models["generator"], prompt_bytes(request))
     return (*listing, write, *to_judge(request, models))
 
@@ -109,15 +106,15 @@ def to_write(
     return (estimate(generator, material), *to_judge(request, models, added + written))
 
 
-def _first_planned(
+def _first_prepared(
     request: RefinementRequest, models: Mapping[str, ModelChoice]
 ) -> tuple[Estimate, ...]:
-    """Return the least that a plan consumes: it is made, one step is carried out, and the text is
-    written and judged."""
+    """Return the least that a prepared draft consumes: every call that comes before it reads what
+    the one before wrote, and the text is written and judged."""
     generator, asked = models["generator"], prompt_bytes(request)
-    planned = asked + generator.max_output_tokens * OUTPUT_BYTES_PER_TOKEN
-    calls = (estimate(generator, asked), estimate(generator, planned))
-    return (*calls, *to_write(request, models, planned))
+    written = generator.max_output_tokens * OUTPUT_BYTES_PER_TOKEN
+    sizes = [asked + number * written for number in range(request.strategy.prepares)]
+    return (*(estimate(generator, it) for it in sizes), *to_write(request, models, sizes[-1]))
 
 
 def least_tokens(request: RefinementRequest, models: Mapping[str, ModelChoice]) -> int:

@@ -32,6 +32,10 @@ def draft_of(reply: str) -> str:
     return reply.strip()
 
 
+PartName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+"""Part of a path, such as `outline` in `stages/outline/iterations/1`."""
+
+Instructions = Annotated[str, Field(max_length=4_000)]
 EditMode = Literal["full", "delta", "auto"]
 Edits = Annotated[
     EditMode,

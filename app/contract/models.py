@@ -1,10 +1,13 @@
 """Which model plays which role, how it is called, and who stands in for it."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.contract import Contract
+
+Role = Literal["generator", "critic"]
+ROLES: tuple[Role, ...] = get_args(Role)
 
 ModelName = Annotated[
     str,

@@ -5,17 +5,15 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from app.contract import Contract
-from app.contract.chains import NotAChain, chain_of
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Name
 from app.contract.critics import Critics
-from app.contract.drafts import MAX_TEXT, Edits, LockedText
+from app.contract.drafts import MAX_TEXT, Edits, Instructions, LockedText, PartName
 from app.contract.errors import FieldConflict
-from app.contract.judgement import OnFail
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import ModelChoice, ModelName, Models
-from app.contract.parted_strategies import Instructions, PartName
 from app.contract.reviews import ReviewPlan
-from app.contract.strategies import SIMPLE, AnyStrategy, IterativeStrategy
+from app.contract.strategies import AnyStrategy
+from app.contract.strategies.loops import DEFAULT
 from app.contract.tools import Tool
 from app.contract.validators import AnyValidator
 
@@ -52,19 +50,9 @@ class ContextDocument(Contract):
     text: str = Field(max_length=MAX_CONTEXT)
 
 
-def _drawn_at_least(strategy: AnyStrategy) -> int:
-    """Return how many drafts a strategy writes in any case."""
-    match strategy.kind:
-        case "best_of_n":
-            return strategy.n + strategy.refine
-        case "self_consistency":
-            return strategy.n
-    return 1
-
-
 def _enough_iterations(given: dict[str, Any]) -> int:
     """Return 3, or as many as the strategy draws at once."""
-    return max(3, _drawn_at_least(given["strategy"]) if "strategy" in given else 0)
+    return max(3, given["strategy"].drawn_at_least() if "strategy" in given else 0)
 
 
 class RefinementRequest(Contract):
@@ -75,7 +63,7 @@ class RefinementRequest(Contract):
     context: tuple[ContextDocument, ...] = Field((), max_length=32)
     criteria: Criteria = ()
     critics: Critics = Critics()
-    strategy: AnyStrategy = IterativeStrategy(kind="iterative")
+    strategy: AnyStrategy = DEFAULT
     threshold: Threshold = 0.85
     max_iterations: MaxIterations = Field(
         default_factory=_enough_iterations, json_schema_extra={"default": 3}
@@ -107,79 +95,13 @@ class RefinementRequest(Contract):
     def _has_something_to_do(self) -> Self:
         if self.task is None and self.draft is None:
             raise ValueError("give a task, a draft, or both")
-        if self.draft is None and self.strategy.kind == "critique":
-            raise FieldConflict(
-                "/draft", "the critique strategy judges a draft: give one in `draft`"
-            )
-        if self.draft is None and _starts_from_a_draft(self.strategy):
-            raise FieldConflict("/draft", "the first stage revises a draft: give one in `draft`")
-        if self.strategy.kind == "nested" and bool(self.strategy.parts) == bool(self.draft):
-            raise FieldConflict(
-                "/strategy/parts",
-                "nested refines either the sections of a `draft` or the given `parts`",
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_validated(self) -> Self:
-        if self.strategy.kind == "self_correction":
-            if all(it.on_fail is OnFail.WARN for it in self.validators):
-                raise FieldConflict(
-                    "/validators",
-                    "self_correction is driven by validators: give one that does not only warn",
-                )
-            if self.criteria:
-                raise FieldConflict(
-                    "/criteria",
-                    "self_correction asks no critic: state in `task` what no validator can check",
-                )
-            if self.critics != Critics():
-                raise FieldConflict(
-                    "/critics", "self_correction asks no critic: leave `critics` out"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_planned(self) -> Self:
-        is_planned = self.strategy.kind == "plan_execute"
-        if is_planned and self.task is None:
-            raise FieldConflict("/task", "plan_execute pursues a goal: state it in `task`")
-        if self.tools and not is_planned:
-            raise FieldConflict("/tools", "only the strategy plan_execute calls `tools`")
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_sampled(self) -> Self:
-        if self.strategy.kind == "self_consistency":
-            if self.draft is not None:
-                raise FieldConflict(
-                    "/draft", "self_consistency answers a `task`: a draft is no sample of it"
-                )
-            if self.criteria:
-                raise FieldConflict(
-                    "/criteria",
-                    "self_consistency counts answers and judges none: leave the criteria out",
-                )
-            if self.critics != Critics():
-                raise FieldConflict(
-                    "/critics", "self_consistency judges no answer: leave `critics` out"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _is_a_chain(self) -> Self:
-        if self.strategy.kind == "reasoning_revision" and self.draft is not None:
-            try:
-                chain_of(self.draft)
-            except NotAChain as error:
-                raise FieldConflict(
-                    "/draft", f"reasoning_revision revises numbered steps: {error}"
-                ) from None
+        for conflict in self.strategy.refused(self):
+            raise conflict
         return self
 
     @model_validator(mode="after")
     def _has_iterations_enough(self) -> Self:
-        needed = _drawn_at_least(self.strategy)
+        needed = self.strategy.drawn_at_least()
         if self.max_iterations < needed:
             raise FieldConflict(
                 "/max_iterations",
@@ -230,14 +152,11 @@ class RefinementRequest(Contract):
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         """Return every set of criteria that a critic is asked to judge on."""
-        inner = () if isinstance(self.strategy, SIMPLE) else self.strategy.rubrics()
-        return (self.judged_on(), *inner)
+        return (self.judged_on(), *self.strategy.rubrics())
 
     def needs_a_writer(self) -> bool:
         """Return whether a text has to be written that does not stand there yet."""
-        strategy = self.strategy.body if self.strategy.kind == "nested" else self.strategy
-        stages = strategy.stages if strategy.kind == "stepwise" else ()
-        return self.draft is None or any(stage.mode == "write" for stage in stages)
+        return self.draft is None or self.strategy.writes_anew()
 
     def limits(self) -> Limits:
         """Return the limits in force at the start."""
@@ -246,11 +165,6 @@ class RefinementRequest(Contract):
             max_iterations=self.max_iterations,
             **self.stop.model_dump(),
         )
-
-
-def _starts_from_a_draft(strategy: AnyStrategy) -> bool:
-    body = strategy.body if strategy.kind == "nested" else strategy
-    return body.kind == "stepwise" and body.stages[0].mode == "revise"
 
 
 class Continuation(Contract):

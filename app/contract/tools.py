@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from app.contract import Contract
-from app.contract.parted_strategies import PartName
+from app.contract.drafts import PartName
 
 MAX_LABEL = 63
 """Characters between two dots of a host name (RFC 1035, section 2.3.4)."""

@@ -11,7 +11,7 @@ from app.contract.errors import FieldError, InvalidRequest
 from app.contract.patterns import check_validators
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, ModelName, RefinementRequest
-from app.service.model_roles import NEEDING_LANGUAGE, ROLES, Choices, ModelRoles, playing
+from app.service.model_roles import Choices, ModelRoles, playing
 from app.settings import Settings
 
 
@@ -148,17 +148,17 @@ def _unable_to_stand_in(request: RefinementRequest, choices: Choices) -> Iterato
 
 
 def _speechless(request: RefinementRequest, choices: Choices) -> FieldError | None:
-    needs = NEEDING_LANGUAGE.get(request.strategy.kind)
-    roles = [role for role in ROLES if role in choices and choices[role].model == EDITOR]
-    if request.strategy.kind == "plan_execute":  # its critic judges as any other does
-        roles = [role for role in roles if role == "generator"]
-    if needs is None or not roles:
+    need = request.strategy.needs_language
+    if need is None:
+        return None
+    roles = [role for role in need.roles if role in choices and choices[role].model == EDITOR]
+    if not roles:
         return None
     named = " and ".join(f"models.{role}" for role in roles)
     return FieldError(
         pointer=pointer_of(request, roles[0]),
-        detail=f"{request.strategy.kind} {needs}, which {EDITOR} cannot: name a language model in"
-        f" {named}, such as openai:gpt-5-mini",
+        detail=f"{request.strategy.kind} {need.does}, which {EDITOR} cannot: name a language model"
+        f" in {named}, such as openai:gpt-5-mini",
     )
 
 

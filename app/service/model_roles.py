@@ -2,52 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Literal, get_args
 
 from app.contract.criteria import AUTO
 from app.contract.events import Draw, Drawn
+from app.contract.models import ROLES, Role
 from app.contract.providers import PROVIDERS, Provider, cost_usd, provider_of
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.settings import Settings
 from app.store import Achieved, Store
 
-Role = Literal["generator", "critic"]
 Choices = Mapping[str, ModelChoice]
-
-ROLES: tuple[Role, ...] = get_args(Role)
-PLAYING: Mapping[str, tuple[Role, ...]] = {
-    "iterative": ("generator", "critic"),
-    "critique": ("critic",),
-    "self_correction": ("generator",),
-    "best_of_n": ("generator", "critic"),
-    "multi_pass": ("generator", "critic"),
-    "stepwise": ("generator", "critic"),
-    "nested": ("generator", "critic"),
-    "plan_execute": ("generator", "critic"),
-    "chain_of_verification": ("generator", "critic"),
-    "self_consistency": ("generator", "critic"),
-    "reasoning_revision": ("generator", "critic"),
-}
-"""The roles of each strategy: a model that plays none is never called."""
-
-JUDGING_ALONE = {
-    "iterative",
-    "critique",
-    "best_of_n",
-    "multi_pass",
-    "stepwise",
-    "nested",
-    "plan_execute",
-}
-"""Strategies that ask a critic for nothing but a judgement: a panel takes its place."""
-
-NEEDING_LANGUAGE: Mapping[str, str] = {
-    "chain_of_verification": "asks and answers questions about what a text says",
-    "reasoning_revision": "reasons in steps and finds the faulty one",
-    "self_consistency": "answers a task several times and compares the answers",
-    "plan_execute": "plans and carries out steps",
-}
-"""What the strategies do that only a language model can, whatever role it plays."""
 
 KEYS: Mapping[str, tuple[str, str, str]] = {
     "openai": ("openai_api_key", "OPENAI_API_KEY", "openai_base_url"),
@@ -119,12 +83,10 @@ def playing(request: RefinementRequest) -> tuple[str, ...]:
 
 def _playing(request: RefinementRequest) -> tuple[str, ...]:
     """Return those that the strategy can call."""
-    roles = PLAYING[request.strategy.kind]
-    if request.strategy.kind == "self_consistency" and request.strategy.vote == "exact":
-        return ("generator",)
+    roles = request.strategy.roles()
     if "critic" not in roles or not request.critics.panel:
         return roles
-    alone = request.strategy.kind in JUDGING_ALONE
+    alone = request.strategy.critics_only_judge
     rest = tuple(role for role in roles if role != "critic" or not alone)
     return (*rest, *request.critics.seats())
 

@@ -8,7 +8,7 @@ from app.contract import Contract
 from app.contract.offers import ModelList, ModelOffer, Offer, OfferList, PricedModel, Readiness
 from app.contract.providers import Provider, price_list
 from app.contract.requests import ModelChoice
-from app.contract.strategies import AnyStrategy
+from app.contract.strategies import STRATEGIES
 from app.contract.validators import AnyValidator
 from app.service.model_roles import ModelRoles
 
@@ -17,7 +17,7 @@ NO_WORKER = "no worker is alive: what is submitted waits for one"
 
 def strategies() -> OfferList:
     """Return every strategy a request can name."""
-    return OfferList(data=tuple(map(_offer, _members(AnyStrategy))))
+    return OfferList(data=tuple(map(_offer, STRATEGIES.values())))
 
 
 def validators() -> OfferList:

@@ -17,7 +17,7 @@ from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, Snapshot
 from app.contract.status import TERMINAL, Status
-from app.contract.strategies import IterativeStrategy
+from app.contract.strategies.loops import DEFAULT
 from app.service.admission import Admission
 from app.service.iterations import diff_of, iterations_of, numbered, within
 from app.service.model_roles import Selection, playing
@@ -44,16 +44,13 @@ def require_locked(review: ReviewDecision, request: RefinementRequest) -> None:
         raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))
 
 
-ITERATIVE = IterativeStrategy(kind="iterative")
-
-
 def continued(
     request: RefinementRequest, parent: Snapshot, continuation: Continuation
 ) -> RefinementRequest:
     """Return the request of `parent` with its best draft as the draft, and what was replaced.
 
-    A strategy that cannot start from that draft gives way to `iterative` unless one is named, and
-    only `plan_execute` takes `tools` along. Raises Conflict when there is no result yet, and
+    A strategy that cannot start from that draft gives way to the default unless one is named, and
+    only one that uses `tools` takes them along. Raises Conflict when there is no result yet, and
     InvalidRequest for what does not go together.
     """
     if not parent.status.is_terminal:
@@ -62,8 +59,8 @@ def continued(
         raise Conflict(f"{parent.id} has no result to start from")
     changes = {"draft": parent.result.draft, **continuation.changes()}
     if continuation.strategy is None and not _can_start_from(parent.result.draft, request):
-        changes["strategy"] = ITERATIVE
-    if changes.get("strategy", request.strategy).kind != "plan_execute":
+        changes["strategy"] = DEFAULT
+    if not changes.get("strategy", request.strategy).uses_tools:
         changes["tools"] = ()
     try:
         return _changed(request, changes)

@@ -16,17 +16,13 @@ from app.contract.limits import LimitsChange
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
-from app.contract.strategies import AnyStrategy
+from app.contract.strategies import STRATEGIES, AnyStrategy
 from app.contract.validators import AnyValidator
 from app.main import create_app
 from app.settings import Settings
 from app.store import WorkerStore
 
 OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"
-STRATEGIES = {
-    "iterative", "critique", "self_correction", "best_of_n", "multi_pass", "stepwise", "nested",
-    "chain_of_verification", "self_consistency", "reasoning_revision", "plan_execute",
-}  # fmt: skip
 VALIDATORS = {
     "length", "contains", "excludes", "regex", "json", "json_schema", "yaml", "toml", "xml",
     "markdown", "python", "sql", "readability", "spelling",
@@ -37,7 +33,7 @@ VALIDATORS = {
 @pytest.mark.parametrize(
     ("path", "union", "kinds"),
     [
-        ("strategies", AnyStrategy, STRATEGIES),
+        ("strategies", AnyStrategy, set(STRATEGIES)),
         ("validators", AnyValidator, VALIDATORS),
     ],
 )

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from benchmarks.examples import EXAMPLES, request_for
+from benchmarks.examples import EDITED, request_for
 from benchmarks.playing import StrategyPlayer
 from tests.e2e.running_service import RunningService, running_service
 from workers.model_registry import Editor
@@ -14,9 +14,9 @@ EDITOR = {"generator": "offline:editor", "critic": "offline:editor"}
 
 async def test_every_strategy_ends_as_it_does_when_it_is_merely_played(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
-        ended = await asyncio.gather(*(refined(service, kind) for kind in EXAMPLES))
-        told = dict(zip(EXAMPLES, ended, strict=True))
-        assert told == {kind: await played(kind) for kind in EXAMPLES}
+        ended = await asyncio.gather(*(refined(service, kind) for kind in EDITED))
+        told = dict(zip(EDITED, ended, strict=True))
+        assert told == {kind: await played(kind) for kind in EDITED}
         assert service.models.counts.calls == 0
 
 

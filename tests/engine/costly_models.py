@@ -6,22 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.contract.chains import chain_of
+from pydantic import ValidationError
+
 from app.contract.requests import RefinementRequest
+from app.contract.strategies import STRATEGIES
+from app.contract.strategies.chains import chain_of
 from tests.engine.engine_driver import EngineDriver, Refusal, verdict
 from tests.engine.scripted_replies import checklist, questions, revised, said, steps
 from workers.engine.moves import Ask
-from workers.engine.prompt_requests import (
-    CheckSteps,
-    Judge,
-    ListCriteria,
-    PromptRequest,
-    Question,
-    Reason,
-    Redo,
-    Replan,
-    Vote,
-)
+from workers.engine.prompt_requests import PromptRequest
+from workers.engine.prompts.drafting import Reason, Redo
+from workers.engine.prompts.judging import Judge, ListCriteria
+from workers.engine.prompts.planning import Replan
+from workers.engine.prompts.verification import CheckSteps, Question, Vote
 
 ITERATION = re.compile(r"(?:(?P<search>.*)/)?iterations/(?P<number>\d+)")
 TEXT = "\n".join(f"- Point {n} of all that has to be said about refunds." for n in range(1, 31))
@@ -29,10 +26,7 @@ TEXT = "\n".join(f"- Point {n} of all that has to be said about refunds." for n 
 CHAIN = "1. It begins.\n2. It ends."
 GIVEN = {"reasoning_revision": CHAIN, "nested": "\n\n".join([f"# Part\n\n{TEXT}"] * 3)}
 """The client's draft, where it is another one."""
-OWN: dict[str, dict[str, Any]] = {
-    "iterative": {},
-    "critique": {},
-    "self_correction": {},
+GIVING: dict[str, dict[str, Any]] = {
     "best_of_n": {"n": 2, "refine": True},
     "best_of_n alone": {"n": 2},
     "multi_pass": {"passes": [{"focus": "facts", "max_iterations": 2}, {"focus": "style"}]},
@@ -45,22 +39,15 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "chain_of_verification": {"max_questions": 3},
     "self_consistency": {"n": 4, "vote": "judge"},
-    "reasoning_revision": {},
     "plan_execute": {"max_steps": 3},
 }
+OWN = {**{kind: {} for kind in STRATEGIES if kind != "nested"}, **GIVING}
 BODIES = ("iterative", "best_of_n", "multi_pass", "stepwise")
 NESTED = {f"nested {kind}": {"body": {"kind": kind, **OWN[kind]}} for kind in BODIES}
 KINDS = {**OWN, **NESTED}
 """Parameters by strategy; more words tell apart those of one kind."""
 
 PARTS = [{"name": name, "instructions": "Of three."} for name in ("one", "two", "three")]
-UNCRITICAL = ("self_correction", "self_consistency")
-DRAFTS = {
-    "critique": (True,),
-    "self_consistency": (False,),
-    **{kind: (False, True) for kind in KINDS if kind not in ("critique", "self_consistency")},
-}
-"""Whether a client's draft can, and must, be given."""
 
 
 def spent_on(kind: str, *, has_draft: bool, **around: Any) -> RefinementRequest:
@@ -71,7 +58,7 @@ def spent_on(kind: str, *, has_draft: bool, **around: Any) -> RefinementRequest:
         strategy["parts"] = PARTS
     if name == "self_correction":
         around["validators"] = [{"kind": "json"}] * 4
-    if name in UNCRITICAL:
+    if not STRATEGIES[name].judges_criteria:
         around = {key: it for key, it in around.items() if key not in ("criteria", "critics")}
     if has_draft:
         around["draft"] = GIVEN.get(name, TEXT)
@@ -80,6 +67,18 @@ def spent_on(kind: str, *, has_draft: bool, **around: Any) -> RefinementRequest:
 
 
 NEVER = {"patience": 50, "min_improvement": 0, "max_similarity": 1}
+
+
+def takes(kind: str, *, has_draft: bool) -> bool:
+    try:
+        spent_on(kind, has_draft=has_draft)
+    except ValidationError:
+        return False
+    return True
+
+
+DRAFTS = {kind: [it for it in (False, True) if takes(kind, has_draft=it)] for kind in KINDS}
+"""Whether a client's draft can, and must, be given."""
 
 
 @dataclass

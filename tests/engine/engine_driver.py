@@ -24,7 +24,7 @@ from workers.engine.moves import (
     Together,
     ToolResult,
 )
-from workers.engine.prompt_requests import Plan, Replan
+from workers.engine.prompts.planning import Plan, Replan
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 

@@ -2,17 +2,10 @@
 
 import json
 
-from workers.engine.prompt_requests import (
-    Answer,
-    CheckSteps,
-    Compare,
-    Contradict,
-    Plan,
-    PromptRequest,
-    Question,
-    Replan,
-    Vote,
-)
+from workers.engine.prompt_requests import PromptRequest
+from workers.engine.prompts.judging import Compare
+from workers.engine.prompts.planning import Plan, Replan
+from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
 
 Pair = tuple[str, str]
 

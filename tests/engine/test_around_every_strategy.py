@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.engine_driver import Refusal, drafts, judged_by, request
-from tests.engine.test_every_strategy import JUDGED_BY_A_CRITIC, REQUESTS
+from tests.engine.engine_driver import Refusal, drafts, judged_by
+from tests.engine.test_every_strategy import JUDGED_BY_A_CRITIC, asked_of
 from workers.engine.moves import StepError, Stopped
 from workers.engine.search import Outcome
 
@@ -31,9 +31,7 @@ def test_the_draft_and_its_score_are_those_without_it(
         def score(path: str, name: str) -> float:
             return scores[len(path) % 9] / 1000
 
-        fields = {**REQUESTS.get(kind, {}), **around}
-        strategy = {"kind": kind, **fields.pop("strategy", {})}
-        asked = request(strategy=strategy, max_iterations=6, **fields)
+        asked = asked_of(kind, max_iterations=6, **around)
         try:
             return judged_by(score, writer()).play(asked)
         except (Stopped, StepError):

@@ -8,7 +8,7 @@ import pytest
 from app.contract.calls import AGAIN, at_most
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
-from app.contract.strategies import NestedStrategy
+from app.contract.strategies.parts import NestedStrategy, StepwiseStrategy
 from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, Spender, spent_on
 from workers.engine.moves import Ask
 
@@ -36,7 +36,8 @@ def worst(asked: RefinementRequest) -> Spender:
     """Scores rise and never suffice, but in the last iteration of a stage; only the last re-ask
     can be read."""
     plan = asked.strategy.body if isinstance(asked.strategy, NestedStrategy) else asked.strategy
-    last = {it.name: it.max_iterations for it in plan.stages} if plan.kind == "stepwise" else {}
+    stages = plan.stages if isinstance(plan, StepwiseStrategy) else ()
+    last = {it.name: it.max_iterations for it in stages}
 
     found = chain([FAULTS], repeat(FAULTS[:1]))
 

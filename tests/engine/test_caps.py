@@ -14,7 +14,8 @@ from app.contract.calls import AGAIN, at_most
 from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, Spender, spent_on
 from tests.engine.engine_driver import Refusal
 from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
-from workers.engine.prompt_requests import Answer, Judge
+from workers.engine.prompts.judging import Judge
+from workers.engine.prompts.verification import Answer
 
 CRITICS = [{}, {"samples": 2}, {"samples": 2, "panel": [{"name": "one"}, {"name": "two"}]}]
 REVIEWS = [None, {"when": "each_iteration"}, {"when": "before_completion"}]

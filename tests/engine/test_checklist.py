@@ -13,7 +13,7 @@ from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, v
 from workers.engine.asking import Unreadable
 from workers.engine.moves import StepError, Stopped
 from workers.engine.pipeline import criteria_in
-from workers.engine.prompt_requests import Judge
+from workers.engine.prompts.judging import Judge
 
 NAMES = ("deadline", "card", "tone")
 LISTED = [{"name": name, "description": f"Is the {name} right?"} for name in NAMES]

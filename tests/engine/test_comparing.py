@@ -8,7 +8,7 @@ from app.contract.judgement import Comparison, Finding, OnFail
 from tests.engine.engine_driver import EngineDriver, drafts, player, request, verdict
 from tests.engine.scripted_replies import preference
 from workers.engine.moves import StepError, Stopped
-from workers.engine.prompt_requests import Compare
+from workers.engine.prompts.judging import Compare
 from workers.engine.search import Outcome
 
 OWN = "We refund."

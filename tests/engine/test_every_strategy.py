@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 
 from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
+from app.contract.requests import RefinementRequest
+from app.contract.strategies import STRATEGIES
+from benchmarks.examples import on_page
 from tests.engine.engine_driver import Refusal, drafts, judged_by, request
-from workers.engine.moves import Judged, StepError, Stopped
-from workers.engine.strategies import STRATEGIES
+from workers.engine.moves import Ask, Judged, StepError, Stopped
+from workers.engine.prompts.judging import Judge
 
 PARTS = [
     {"name": "one", "instructions": "The first."},
     {"name": "two", "instructions": "The rest."},
 ]
 REQUESTS: dict[str, dict[str, Any]] = {
+    "iterative": {},
+    "self_correction": {"validators": [{"kind": "json"}]},
     "critique": {"draft": "We refund."},
     "best_of_n": {"strategy": {"refine": True}},
     "multi_pass": {"draft": "We refund."},
@@ -29,21 +34,26 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "reasoning_revision": {},
     "plan_execute": {},
 }
+"""What a strategy is asked; for one that is not here, what its page asks."""
+
+
+def asked_of(kind: str, **fields: Any) -> RefinementRequest:
+    """Return a request for a strategy, with other fields than usual."""
+    given = {**(REQUESTS[kind] if kind in REQUESTS else on_page(kind)), **fields}
+    return request(**{**given, "strategy": {**given.get("strategy", {}), "kind": kind}})
+
+
+JUDGED_BY_A_CRITIC = [kind for kind in STRATEGIES if "critic" in asked_of(kind).strategy.roles()]
 LONG_ENOUGH = 60
 THRESHOLD = 0.8642
 CAP = 6
 PANEL = {"samples": 3, "panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
-JUDGED_BY_A_CRITIC = [kind for kind in REQUESTS if kind in STRATEGIES] + ["iterative"]
-
-
-WITHOUT_CRITICS = {"self_consistency"}
-"""Those whose answers are counted: a panel is refused."""
 
 CASES = [
     pytest.param(kind, critics, id=f"{kind}-{'panel' if critics else 'critic'}")
     for kind in JUDGED_BY_A_CRITIC
     for critics in ({}, PANEL)
-    if not (critics and kind in WITHOUT_CRITICS)
+    if STRATEGIES[kind].judges_criteria or not critics
 ]
 
 
@@ -68,12 +78,10 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
         for number, text in enumerate(drafts(), 1):
             yield f"1. {text}\n2. So be it." if number <= stops_after else Stopped()
 
-    fields = {"critics": critics, **REQUESTS.get(kind, {})}
-    strategy = {"kind": kind, **fields.pop("strategy", {})}
     model = judged_by(score, writer(), lambda: next(given_faults))
     try:
         outcome = model.play(
-            request(strategy=strategy, threshold=THRESHOLD, max_iterations=CAP, **fields)
+            asked_of(kind, threshold=THRESHOLD, max_iterations=CAP, critics=critics)
         )
     except (Stopped, StepError):
         outcome = None
@@ -91,3 +99,14 @@ def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
         assert outcome.best.scored in [it.scored for it in judgements]
         assert outcome.best.scored.draft.sha256 == sha256_of(outcome.best.scored.draft.text)
         assert outcome.passed <= outcome.best.scored.passes(0.0)
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_a_strategy_asks_the_roles_that_it_declares_and_judges_if_it_says_so(kind: str) -> None:
+    asked = asked_of(kind, max_iterations=CAP)
+    model = judged_by(lambda path, name: 0.5, (f"1. {text}\n2. So be it." for text in drafts()))
+    model.play(asked)
+    asks = [it for it in model.moves if isinstance(it, Ask)]
+    assert {it.role for it in asks} == set(asked.strategy.roles())
+    judges = any(isinstance(it.prompt_request, Judge) for it in asks)
+    assert judges is asked.strategy.judges_criteria

@@ -1,22 +1,20 @@
 """For every strategy: what a reviewer approves, asks for and gives is what becomes of it."""
 
 import re
-from typing import Any
 
 import pytest
 
 from app.contract.status import StopReason
+from app.contract.strategies import STRATEGIES
 from tests.engine.engine_driver import EngineDriver, drafts, judged_by, request
-from tests.engine.test_every_strategy import REQUESTS
+from tests.engine.test_every_strategy import asked_of
 from workers.engine.moves import Draft, Judgement, Review, ReviewerReply
 from workers.engine.search import Outcome
-from workers.engine.strategies import STRATEGIES
 
 OURS = "We refund within 14 days."
 APPROVE, REPLACE = ReviewerReply("approve"), ReviewerReply("replace", draft=OURS)
 MORE = ReviewerReply("revise", feedback="Name the deadline.")
 OUTERMOST = r"iterations/\d+/review|reviews/\d+"
-DRIVEN_BY_VALIDATORS = {"self_correction": {"validators": [{"kind": "json"}]}}
 
 
 def played(kind: str, when: str, *words: ReviewerReply) -> tuple[Outcome, list[Judgement]]:
@@ -24,11 +22,7 @@ def played(kind: str, when: str, *words: ReviewerReply) -> tuple[Outcome, list[J
     chains = (f"1. {text}\n2. So be it." for text in drafts())
     model = judged_by(lambda path, name: 0.5, chains)
     model.reviewer = iter(words)
-    fields: dict[str, Any] = {**(REQUESTS | DRIVEN_BY_VALIDATORS).get(kind, {})}
-    strategy = {"kind": kind, **fields.pop("strategy", {})}
-    outcome = model.play(
-        request(strategy=strategy, max_iterations=6, review={"when": when}, **fields)
-    )
+    outcome = model.play(asked_of(kind, max_iterations=6, review={"when": when}))
     return outcome, shown(model)
 
 
@@ -65,6 +59,21 @@ def test_a_text_of_the_reviewers_own_is_judged_and_reviewed_again(kind: str, whe
     draft: Draft = second.scored.draft
     assert (draft.text, draft.is_reply) == (OURS, False)
     assert (outcome.reason, outcome.best) == (StopReason.APPROVED, second)
+
+
+def judging(kind: str, when: str) -> set[str]:
+    """Return the steps by which a text of the reviewer's own is judged."""
+    model = judged_by(lambda path, name: 0.5, (f"1. {text}\n2. So be it." for text in drafts()))
+    model.reviewer = iter([REPLACE, APPROVE])
+    outcome = model.play(asked_of(kind, max_iterations=6, review={"when": when}))
+    at = f"{outcome.best.path}/"
+    steps = {path.removeprefix(at) for path in model.paths if path.startswith(at)}
+    return steps - {"review"}
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_a_text_of_the_reviewers_own_is_judged_the_same_way_at_any_time(kind: str) -> None:
+    assert judging(kind, "before_completion") == judging(kind, "each_iteration")
 
 
 @pytest.mark.parametrize("when", ["each_iteration", "before_completion"])

@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.engine_driver import EngineDriver, player, request
 from workers.engine.moves import StepError, Stopped
-from workers.engine.prompt_requests import Derive
+from workers.engine.prompts.drafting import Derive
 from workers.engine.search import Outcome
 
 ORDERED = [

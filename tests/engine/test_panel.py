@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.contract.critics import Critics
+from app.contract.strategies import STRATEGIES
 from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, verdict
 from workers.engine.moves import Judged, Scored, StepError, Stopped
 from workers.engine.search import Outcome
@@ -153,7 +154,10 @@ def test_a_panel_that_cannot_be_told_apart_or_is_too_large_is_refused(critics: A
         request(critics=critics)
 
 
-@pytest.mark.parametrize("kind", ["self_correction", "self_consistency"])
+UNCRITICAL = [kind for kind, it in STRATEGIES.items() if not it.judges_criteria]
+
+
+@pytest.mark.parametrize("kind", UNCRITICAL)
 def test_a_strategy_without_critics_takes_none(kind: str) -> None:
     fields: dict[str, Any] = {"validators": [{"kind": "length", "max_words": 9}]}
     with pytest.raises(ValidationError, match="leave `critics` out"):

@@ -1,28 +1,40 @@
 """Every prompt leaves the client's own texts the room that the budget reckons with."""
 
-from inspect import getmodule
-from typing import get_args
+from importlib import import_module
+from inspect import isabstract
+from pkgutil import walk_packages
+from types import ModuleType
 
 import pytest
 
+import workers.engine
 from app.contract.budget import PROMPT_BYTES
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts import RENDERERS
 
+
+def requests_of(module: ModuleType) -> list[type[PromptRequest]]:
+    return [
+        it
+        for it in vars(module).values()
+        if isinstance(it, type)
+        and issubclass(it, PromptRequest)
+        and it.__module__ == module.__name__
+        and not isabstract(it)
+    ]
+
+
+NAMES = [it.name for it in walk_packages(workers.engine.__path__, "workers.engine.")]
+ASKING = [module for module in map(import_module, NAMES) if requests_of(module)]
 INSTRUCTIONS: dict[str, str] = {
     name: text
-    for it in RENDERERS.values()
-    for name, text in vars(getmodule(it)).items()
+    for module in ASKING
+    for name, text in vars(module).items()
     if name.endswith("_SYSTEM")
 }
 
 
-def test_every_brief_can_be_put_into_words() -> None:
-    assert set(RENDERERS) == set(get_args(PromptRequest))
-
-
 def test_every_prompt_has_instructions() -> None:
-    assert len(INSTRUCTIONS) == len(RENDERERS)
+    assert len(INSTRUCTIONS) == sum(len(requests_of(module)) for module in ASKING) > 0
 
 
 @pytest.mark.parametrize("name", INSTRUCTIONS)

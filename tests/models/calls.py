@@ -8,8 +8,9 @@ from typing import Any
 from app.contract.requests import QUALITY
 from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply
 from benchmarks.model_server import ScriptedModelServer
-from workers.engine.prompt_requests import Judge, PromptRequest, Task, Write
-from workers.engine.prompts import render
+from workers.engine.prompt_requests import PromptRequest, Task
+from workers.engine.prompts.drafting import Write
+from workers.engine.prompts.judging import Judge
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote, WireFormat
@@ -24,7 +25,7 @@ def call(prompt_request: PromptRequest | None = None, **changes: Any) -> ModelCa
     """A call for a first draft, unless another brief is given."""
     prompt_request = prompt_request or Write(TASK)
     question = ModelCall(
-        "gpt-x", render(prompt_request), prompt_request, "ref_1/iterations/1/draft"
+        "gpt-x", prompt_request.prompt(), prompt_request, "ref_1/iterations/1/draft"
     )
     return replace(question, **changes)
 

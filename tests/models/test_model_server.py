@@ -10,7 +10,8 @@ from app.contract.judgement import Critique
 from benchmarks.model_replies import draft, improving
 from benchmarks.model_server import ScriptedModelServer
 from tests.models.calls import TASK, call, serving
-from workers.engine.prompt_requests import Judge, Revise
+from workers.engine.prompts.drafting import Revise
+from workers.engine.prompts.judging import Judge
 from workers.engine.similarity import similarity
 
 

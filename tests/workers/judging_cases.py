@@ -4,7 +4,7 @@ from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
 from tests.workers.replay_cases import CLEAR, SCENES, ReplayCase
 from tests.workers.scripted_models import improving
-from workers.engine.prompt_requests import Judge, ListCriteria
+from workers.engine.prompts.judging import Judge, ListCriteria
 from workers.models.port import ModelCall, ModelUnavailable
 
 PANEL = [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]

@@ -27,7 +27,7 @@ from app.store import (
     open_store,
     open_worker_store,
 )
-from workers.engine.prompt_requests import Judge
+from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall, ModelReply
 from workers.play.refinements import Refinements
 from workers.validators import NO_RESOURCES, ServerResources

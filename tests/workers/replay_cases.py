@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.contract.strategies import STRATEGIES
+from benchmarks.examples import on_page
 from tests.workers.refinement_harness import ReviewScript, ScriptedAnswers, scores
 from tests.workers.scripted_models import (
     LOOK_UP,
@@ -43,7 +45,7 @@ ORDERED = [
     {"name": "summary", "instructions": "One sentence."},
 ]
 
-SCENES: dict[str, ReplayCase] = {
+OWN: dict[str, ReplayCase] = {
     "plan_execute": ReplayCase({"tools": [LOOK_UP]}, planning),
     "iterative": ReplayCase(
         {"compare": True, "outputs": ORDERED}, lambda: followed_up(scores(0.4, 0.7, 0.6))
@@ -88,3 +90,10 @@ SCENES: dict[str, ReplayCase] = {
         lambda: writing('{"days": ', '{"days": "14"}', '{"days": 14}'),
     ),
 }
+"""Scenes that show what is special about a strategy."""
+
+SCENES: dict[str, ReplayCase] = {
+    kind: OWN.get(kind) or ReplayCase(on_page(kind), lambda: improving(0.5, 0.1))
+    for kind in STRATEGIES
+}
+"""A scene for every strategy; for one that has none of its own, the request on its page."""

@@ -12,17 +12,9 @@ from tests.engine.scripted_replies import (
     steps,
 )
 from tests.workers.refinement_harness import ScriptedAnswers, verdict
-from workers.engine.prompt_requests import (
-    Answer,
-    CheckSteps,
-    Compare,
-    Contradict,
-    Derive,
-    Judge,
-    Question,
-    Redo,
-    Vote,
-)
+from workers.engine.prompts.drafting import Derive, Redo
+from workers.engine.prompts.judging import Compare, Judge
+from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
 from workers.models.port import ModelCall, ModelRefused
 from workers.outbound.guarded_client import EndpointUnavailable
 from workers.validators import ServerResources

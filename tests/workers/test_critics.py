@@ -7,7 +7,7 @@ from typing import Any
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed
 from app.contract.status import Status, StopReason
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
-from workers.engine.prompt_requests import Judge
+from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall, ModelUnavailable
 
 PANEL: dict[str, Any] = {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}

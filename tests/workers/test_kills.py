@@ -8,11 +8,11 @@ import pytest
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed, Stopping
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Snapshot
+from app.contract.strategies import STRATEGIES
 from app.service.iterations import iterations_of
 from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import TENANT, RefinementHarness
 from tests.workers.replay_cases import SCENES, ReplayCase
-from workers.engine.strategies import STRATEGIES
 
 OF_THE_RUN = {
     "id", "created_at", "started_at", "ended_at", "expires_at", "last_event", "links",

@@ -17,7 +17,8 @@ from tests.workers.refinement_harness import (
     verdict,
 )
 from tests.workers.scripted_models import LOOK_UP, planning
-from workers.engine.prompt_requests import Judge, Plan, Replan
+from workers.engine.prompts.judging import Judge
+from workers.engine.prompts.planning import Plan, Replan
 from workers.models.port import ModelCall
 from workers.validators import ServerResources
 

@@ -8,7 +8,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
 from workers.engine.moves import Together, within
-from workers.engine.prompt_requests import Judge
+from workers.engine.prompts.judging import Judge
 from workers.engine.search import Outcome
 from workers.engine.strategies import strategy_for
 from workers.models.port import ModelCall, ModelUnavailable

@@ -10,15 +10,9 @@ from dataclasses import asdict
 
 from app.contract.editor import EDITOR
 from workers.engine.edits import between, restored
-from workers.engine.prompt_requests import (
-    Amend,
-    Compare,
-    Judge,
-    ListCriteria,
-    PromptRequest,
-    Revise,
-    Write,
-)
+from workers.engine.prompt_requests import PromptRequest
+from workers.engine.prompts.drafting import Amend, Revise, Write
+from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 
 
 class EditorCannot(Exception):

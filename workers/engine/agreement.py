@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.contract.answers import answer_in, normalized
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
-from app.contract.reasoning_strategies import SelfConsistencyStrategy
+from app.contract.strategies.answers import answer_in, normalized
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as
 from workers.engine.moves import Check, Draft, Scored, Stopped
-from workers.engine.prompt_requests import Task, Vote
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.verification import Vote
 
 SOURCE = "agreement"
 SHOWN = 200
@@ -50,9 +50,7 @@ async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     return Sample(draft, findings, None if _is_vetoed(findings) else answer)
 
 
-async def voted(
-    task: Task, plan: SelfConsistencyStrategy, samples: Sequence[Sample]
-) -> tuple[Group, ...]:
+async def voted(task: Task, samples: Sequence[Sample], *, asks_critic: bool) -> tuple[Group, ...]:
     """Return the groups of samples that agree, by exact comparison or as a critic sees it.
 
     When the critic cannot be asked any more the answers are compared exactly: they agree at least
@@ -60,7 +58,7 @@ async def voted(
     """
     votes = [number for number, sample in enumerate(samples) if sample.answer is not None]
     answers = [samples[number].answer or "" for number in votes]
-    if plan.vote == "judge" and len(votes) > 1:
+    if asks_critic and len(votes) > 1:
         asked = question("vote", "critic", Vote(task, tuple(answers)))
         try:
             groups = await ask(asked, _grouped(len(votes)), "unreadable_vote")

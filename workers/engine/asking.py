@@ -10,7 +10,6 @@ from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
 from workers.engine.moves import Ask, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts import render
 from workers.engine.prompts.fence import fenced
 
 Read = TypeVar("Read")
@@ -22,7 +21,7 @@ class Unreadable(Exception):
 
 def question(path: str, role: Role, prompt_request: PromptRequest) -> Ask:
     """Return what asks a role to do what a brief says, in the words of its prompt."""
-    return Ask(path, role, prompt_request, render(prompt_request))
+    return Ask(path, role, prompt_request, prompt_request.prompt())
 
 
 async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int = AGAIN) -> Read:

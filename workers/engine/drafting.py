@@ -12,7 +12,8 @@ from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as
 from workers.engine.edits import CannotApply, Edited, SearchReplace, applied, restored
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.moves import Draft, MoveCoroutine, Reply, Scored, StepError, Stopped, Together
-from workers.engine.prompt_requests import Amend, Revise, Task, Write
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.drafting import Amend, Revise, Write
 from workers.engine.search import RequestedRevision, Search
 from workers.engine.verdicts import below_floor
 
@@ -99,7 +100,7 @@ async def amended(prompt_request: Revise) -> Edited | None:
 
     try:
         return await ask(
-            question("revise", "generator", Amend(prompt_request)),
+            question("revise", "generator", Amend(prompt_request.task, prompt_request)),
             read,
             UNUSABLE,
             times=AMENDED_AGAIN,

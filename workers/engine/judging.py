@@ -13,7 +13,8 @@ from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from workers.engine.asking import ask, question
 from workers.engine.drafting import part_replies
 from workers.engine.moves import Check, Draft, Scored, Together
-from workers.engine.prompt_requests import Judge, Task
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.judging import Judge
 from workers.engine.verdicts import MOST_EVIDENCE, MOST_LINES, below_floor, reader, total
 
 CritiqueLine = TypeVar("CritiqueLine")

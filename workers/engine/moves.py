@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 from app.contract.drafts import EditsMade
 from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from app.contract.limits import Limits
+from app.contract.models import Role
 from app.contract.reviews import ReviewAction, ReviewWhen
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompt_requests import Prompt, PromptRequest
@@ -93,7 +94,6 @@ __all__ = [
     "within",
 ]
 
-Role = Literal["generator", "critic"]
 Reply = TypeVar("Reply")
 
 

@@ -20,8 +20,10 @@ from app.contract.requests import Output, RefinementRequest
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.drafting import part_replies
 from workers.engine.moves import Judged, Move, MoveCoroutine, StepError, Stopped, relayed
-from workers.engine.prompt_requests import Compare, Derive, ListCriteria, Task
-from workers.engine.reviewing import reviewed
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.drafting import Derive
+from workers.engine.prompts.judging import Compare, ListCriteria
+from workers.engine.reviewing import ReviewPolicy, reviewed
 from workers.engine.search import Outcome
 from workers.engine.sub_search import informed
 
@@ -159,14 +161,18 @@ StrategyFunction = Callable[[Task, Limits, Any], MoveCoroutine[Outcome]]
 
 
 async def whole(
-    request: RefinementRequest, task: Task, limits: Limits, strategy: StrategyFunction
+    request: RefinementRequest,
+    task: Task,
+    limits: Limits,
+    strategy: StrategyFunction,
+    policy: ReviewPolicy,
 ) -> Outcome:
     """Play the strategy of a request, and return what it decided."""
     if request.criteria == AUTO:
         task = await with_checklist(task)
     when = request.review and request.review.when
     task = replace(task, is_reviewed=when == "each_iteration")
-    played = _played(request, task, limits, strategy)
+    played = _played(request, task, limits, strategy, policy)
     outcome = await (compared(task, played) if request.compare else played)
     if request.outputs:
         outcome = await with_outputs(informed(task, outcome.observed), request.outputs, outcome)
@@ -174,12 +180,18 @@ async def whole(
 
 
 async def _played(
-    request: RefinementRequest, task: Task, limits: Limits, strategy: StrategyFunction
+    request: RefinementRequest,
+    task: Task,
+    limits: Limits,
+    strategy: StrategyFunction,
+    policy: ReviewPolicy,
 ) -> Outcome:
     """Play the strategy, and have its outcome reviewed where that was asked for."""
     outcome = await strategy(task, limits, request.strategy)
     if request.review and request.review.when == "before_completion":
         observed = outcome.observed
-        outcome = await reviewed(request, informed(task, observed), limits, outcome)
+        if not request.strategy.judges_criteria:
+            task = replace(task, criteria=())
+        outcome = await reviewed(policy, informed(task, observed), limits, outcome)
         outcome = replace(outcome, observed=observed)
     return outcome

@@ -12,16 +12,8 @@ from app.contract.requests import ContextDocument
 from workers.engine.asking import ReplyModel, Unreadable, again, ask, question, read_as, text_in
 from workers.engine.evidence import Source
 from workers.engine.moves import Ask, Call, Check, StepError, Stopped
-from workers.engine.prompt_requests import (
-    Do,
-    Observation,
-    Plan,
-    PlannedStep,
-    PromptRequest,
-    Replan,
-    Revision,
-    Task,
-)
+from workers.engine.prompt_requests import Observation, PlannedStep, PromptRequest, Revision, Task
+from workers.engine.prompts.planning import Do, Plan, Replan
 
 MOST_STEPS = 30
 """Steps that one plan may have; how many are carried out is the strategy's to bound."""

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 
-from app.contract.chains import Chain, NotAChain, chain_of, steps_from
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail, Span
+from app.contract.strategies.chains import Chain, NotAChain, chain_of, steps_from
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.drafting import failures, kept_locked
 from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Scored
-from workers.engine.prompt_requests import CheckSteps, Reason, Redo, Task
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.drafting import Reason, Redo
+from workers.engine.prompts.verification import CheckSteps
 from workers.engine.verification import SOURCE, UNREADABLE, verified
 
 UNREADABLE_STEPS = "unreadable_steps"

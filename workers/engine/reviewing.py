@@ -2,20 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from app.contract.limits import Limits
-from app.contract.reasoning_strategies import (
-    ChainOfVerificationStrategy,
-    ReasoningRevisionStrategy,
-    SelfConsistencyStrategy,
-)
-from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from app.contract.strategies import SelfCorrectionStrategy
-from workers.engine.agreement import afterwards
 from workers.engine.drafting import Revised, propose
-from workers.engine.judging import judge, validate
+from workers.engine.judging import judge
 from workers.engine.moves import (
     Draft,
     Judged,
@@ -27,10 +18,8 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompt_requests import Task
-from workers.engine.reasoning import judge_and_check, redone
 from workers.engine.search import LimitOverrides, Outcome, RequestedRevision, Search
-from workers.engine.sub_search import ALL_PASS, below
-from workers.engine.verification import judge_and_verify
+from workers.engine.sub_search import below
 
 MOST_ROUNDS = 50
 """How often a reviewer can send an outcome back."""
@@ -43,32 +32,14 @@ GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
 @dataclass(frozen=True, slots=True)
 class ReviewPolicy:
-    """How a request has a draft judged as a whole."""
+    """How a strategy has a draft judged as a whole, and how it revises one."""
 
-    task: Task
     judge: Callable[[Task, Draft], MoveCoroutine[Scored]] = judge
     own: LimitOverrides = LimitOverrides()  # noqa: RUF009 - frozen
     revised: Revised | None = None
 
-    @classmethod
-    def of(cls, request: RefinementRequest, task: Task) -> "ReviewPolicy":
-        """Return the critic, or who else has a say in the strategy of a request."""
-        match request.strategy:
-            case SelfCorrectionStrategy():
-                return cls(replace(task, criteria=()), validate, ALL_PASS)
-            case SelfConsistencyStrategy():
-                return cls(replace(task, criteria=()), afterwards)
-            case ChainOfVerificationStrategy(max_questions=most):
-                return cls(task, partial(judge_and_verify, most))
-            case ReasoningRevisionStrategy():
-                return cls(task, judge_and_check, revised=redone)
-            case _:
-                return cls(task)
 
-
-async def reviewed(
-    request: RefinementRequest, task: Task, limits: Limits, outcome: Outcome
-) -> Outcome:
+async def reviewed(policy: ReviewPolicy, task: Task, limits: Limits, outcome: Outcome) -> Outcome:
     """Put an outcome before a reviewer until they ask for no other draft.
 
     What they ask for is made and judged below `reviews/1`, `reviews/2` ..., and is the outcome that
@@ -90,7 +61,7 @@ async def reviewed(
                 return replace(outcome, reason=StopReason.REJECTED, passed=False)
             best = outcome.best
             best = replace(best, path=f"/{best.path}", issues=best.issues.under(""))
-            again = _again(ReviewPolicy.of(request, task), limits, RequestedRevision(best, word))
+            again = _again(policy, task, limits, RequestedRevision(best, word))
             outcome = _kept(outcome.missing if word.draft is None else (), await below(path, again))
         except Stopped:
             return outcome
@@ -130,12 +101,14 @@ async def _told(judgement: Judgement) -> Limits:
     return await Judged(judgement.path, judgement, judgement)
 
 
-async def _again(bench: ReviewPolicy, limits: Limits, wish: RequestedRevision) -> Outcome:
+async def _again(
+    policy: ReviewPolicy, task: Task, limits: Limits, wish: RequestedRevision
+) -> Outcome:
     """Make one more draft as the reviewer wishes, and judge it as a whole."""
-    with Search(limits, own=bench.own) as search:
+    with Search(limits, own=policy.own) as search:
         search.wish = wish
         at = search.upcoming
-        draft = await within(at, propose(bench.task, search, revised=bench.revised))
-        await search.judged(await within(at, bench.judge(bench.task, draft)))
+        draft = await within(at, propose(task, search, revised=policy.revised))
+        await search.judged(await within(at, policy.judge(task, draft)))
         search.settle(StopReason.COMPLETED)
     return search.outcome()

@@ -23,9 +23,6 @@ from workers.engine.moves import (
 from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 
-ALL_PASS = LimitOverrides(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
-"""The rules of a search in which validators alone have a say."""
-
 
 async def loop(task: Task, search: Search) -> Outcome:
     """Draft or take the draft there is, and revise the best until the search stops."""

@@ -9,7 +9,8 @@ from workers.engine.drafting import part_replies
 from workers.engine.evidence import Source
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, MoveCoroutine, Scored, Stopped, within
-from workers.engine.prompt_requests import Answer, Contradict, Question, Task
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.verification import Answer, Contradict, Question
 
 SOURCE = "verification"
 UNREADABLE = "unreadable_verification"

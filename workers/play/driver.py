@@ -29,7 +29,7 @@ from workers.engine.moves import (
     Stopped,
     Together,
 )
-from workers.engine.prompt_requests import Derive
+from workers.engine.prompts.drafting import Derive
 from workers.engine.search import Outcome
 from workers.play.executor import StepExecutor
 from workers.play.journal_writer import Ending, JournalWriter, JudgedDraft

@@ -27,6 +27,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Iteration, Snapshot
 from app.contract.status import Status
+from app.contract.strategies import STRATEGIES
 from app.service.iterations import diff_of, iterations_of
 from app.service.report import wording
 from app.service.report.markdown import fenced, joined, listed, path, plain, shortened, table, under
@@ -125,7 +126,7 @@ def _limits(limits: Limits) -> Iterator[tuple[str, str]]:
 
 
 def _criteria_asked(story: Story) -> str:
-    if story.snapshot.strategy in {"self_correction", "self_consistency"}:
+    if not STRATEGIES[story.snapshot.strategy].judges_criteria:
         return "No criteria: this strategy asks no critic for scores."
     if story.request.criteria == AUTO:
         return "A critic listed the criteria from the task first."
@@ -264,7 +265,7 @@ def _plans(story: Story) -> Iterator[str]:
             continue
         first, _, again = step.key.partition("/again/")
         retry = f", asked again ({again})" if again else ""
-        if story.snapshot.strategy == "plan_execute" and first.split("/")[-1] in {"plan", "replan"}:
+        if first.split("/")[-1] in STRATEGIES[story.snapshot.strategy].plan_steps:
             if step.kind == "ask":
                 what = "The plan" if first == "plan" else "The plan, changed"
                 yield joined((f"**{what}** at {path(step.key)}{retry}:", _plan(step)))

@@ -1,6 +1,9 @@
-"""The first draft."""
+"""First drafts, revisions and further texts."""
 
-from workers.engine.prompt_requests import Amend, Derive, Prompt, Reason, Redo, Revise, Write
+from dataclasses import dataclass
+
+from app.contract.judgement import Critique, Finding
+from workers.engine.prompt_requests import Prompt, PromptRequest
 from workers.engine.prompts.fence import (
     DATA_RULE,
     TEXT,
@@ -19,9 +22,12 @@ Answer with the text alone: no preamble, no comment, no code fence around it.
 {DATA_RULE}"""
 
 
-def render_write(prompt_request: Write) -> Prompt:
-    """Ask for a draft where there is none."""
-    return Prompt("write", WRITE_VERSION, WRITE_SYSTEM, "\n\n".join(described(prompt_request.task)))
+@dataclass(frozen=True, slots=True)
+class Write(PromptRequest):
+    """Write a first draft."""
+
+    def prompt(self) -> Prompt:
+        return Prompt("write", WRITE_VERSION, WRITE_SYSTEM, "\n\n".join(described(self.task)))
 
 
 REVISE_VERSION = 3
@@ -35,9 +41,19 @@ Answer with the whole revised text alone: no preamble, no comment, no code fence
 {DATA_RULE}"""
 
 
-def render_revise(prompt_request: Revise) -> Prompt:
-    """Ask for a better version of a judged draft."""
-    return Prompt("revise", REVISE_VERSION, REVISE_SYSTEM, material(prompt_request))
+@dataclass(frozen=True, slots=True)
+class Revise(PromptRequest):
+    """Revise a draft: what failed is named, what is good is to be kept."""
+
+    draft: str
+    failing: tuple[str, ...]
+    critique: Critique
+    findings: tuple[Finding, ...]
+    mended: tuple[str, ...] = ()
+    """What earlier revisions mended, and this one may not undo."""
+
+    def prompt(self) -> Prompt:
+        return Prompt("revise", REVISE_VERSION, REVISE_SYSTEM, material(self))
 
 
 def material(prompt_request: Revise) -> str:
@@ -83,10 +99,15 @@ Answer with one JSON object and nothing else: {{"edits": [{{"search": "...", "re
 {DATA_RULE}"""
 
 
-def render_amend(prompt_request: Amend) -> Prompt:
-    """Ask for edits that make a judged draft better."""
-    schema = listed("edits", closed({"search": TEXT, "replace": TEXT}))
-    return Prompt("amend", AMEND_VERSION, AMEND_SYSTEM, material(prompt_request.revision), schema)
+@dataclass(frozen=True, slots=True)
+class Amend(PromptRequest):
+    """Revise a draft by search/replace edits of it."""
+
+    revision: Revise
+
+    def prompt(self) -> Prompt:
+        schema = listed("edits", closed({"search": TEXT, "replace": TEXT}))
+        return Prompt("amend", AMEND_VERSION, AMEND_SYSTEM, material(self.revision), schema)
 
 
 DERIVE_VERSION = 1
@@ -100,14 +121,20 @@ Answer with the further text alone: no preamble, no comment, no code fence aroun
 The order too says what is to be achieved."""
 
 
-def render_derive(prompt_request: Derive) -> Prompt:
-    """Ask for a text that is made of another."""
-    task = prompt_request.task
-    given = [fenced("Task", task.instruction)] if task.instruction else []
-    texts = [fenced("Finished text", prompt_request.draft), fenced("Order", prompt_request.order)]
-    return Prompt(
-        "derive", DERIVE_VERSION, DERIVE_SYSTEM, "\n\n".join([*given, *documents(task), *texts])
-    )
+@dataclass(frozen=True, slots=True)
+class Derive(PromptRequest):
+    """Write a further text, as ordered, from a finished one."""
+
+    draft: str
+    order: str
+
+    def prompt(self) -> Prompt:
+        task = self.task
+        given = [fenced("Task", task.instruction)] if task.instruction else []
+        texts = [fenced("Finished text", self.draft), fenced("Order", self.order)]
+        return Prompt(
+            "derive", DERIVE_VERSION, DERIVE_SYSTEM, "\n\n".join([*given, *documents(task), *texts])
+        )
 
 
 REASON_VERSION = 1
@@ -122,11 +149,12 @@ Answer with the steps alone: no comment, no code fence around them.
 {DATA_RULE}"""
 
 
-def render_reason(prompt_request: Reason) -> Prompt:
-    """Ask for a chain of steps where there is none."""
-    return Prompt(
-        "reason", REASON_VERSION, REASON_SYSTEM, "\n\n".join(described(prompt_request.task))
-    )
+@dataclass(frozen=True, slots=True)
+class Reason(PromptRequest):
+    """Write a first draft in numbered steps."""
+
+    def prompt(self) -> Prompt:
+        return Prompt("reason", REASON_VERSION, REASON_SYSTEM, "\n\n".join(described(self.task)))
 
 
 REDO_VERSION = 1
@@ -141,16 +169,25 @@ Answer with the new steps alone: no comment, no code fence around them.
 {DATA_RULE}"""
 
 
-def render_redo(prompt_request: Redo) -> Prompt:
-    """Ask for the rest of a chain."""
-    critique = prompt_request.critique
-    review = [*prompt_request.failing, *critique.weaknesses, *critique.suggestions]
-    stays = [fenced("Steps that stay", prompt_request.kept)] if prompt_request.kept.strip() else []
-    parts = [
-        *described(prompt_request.task),
-        *stays,
-        fenced("Steps to do anew", prompt_request.rest),
-        fenced("Review", "\n".join(f"- {line}" for line in review)),
-        f"Begin with step {prompt_request.first}.",
-    ]
-    return Prompt("redo", REDO_VERSION, REDO_SYSTEM, "\n\n".join(parts))
+@dataclass(frozen=True, slots=True)
+class Redo(PromptRequest):
+    """Do the steps from number `first` on anew; what is `kept` stands before them and stays."""
+
+    kept: str
+    rest: str
+    first: int
+    failing: tuple[str, ...]
+    critique: Critique
+
+    def prompt(self) -> Prompt:
+        critique = self.critique
+        review = [*self.failing, *critique.weaknesses, *critique.suggestions]
+        stays = [fenced("Steps that stay", self.kept)] if self.kept.strip() else []
+        parts = [
+            *described(self.task),
+            *stays,
+            fenced("Steps to do anew", self.rest),
+            fenced("Review", "\n".join(f"- {line}" for line in review)),
+            f"Begin with step {self.first}.",
+        ]
+        return Prompt("redo", REDO_VERSION, REDO_SYSTEM, "\n\n".join(parts))

@@ -1,7 +1,10 @@
 """The blind critique: task, criteria, context and draft, and not where the draft stands."""
 
+from dataclasses import dataclass
+
 from app.contract.criteria import FEWEST_LISTED, LONGEST_NAME, LONGEST_QUESTION, MOST_LISTED
-from workers.engine.prompt_requests import Compare, Judge, ListCriteria, Prompt
+from app.contract.critics import PanelMember
+from workers.engine.prompt_requests import Prompt, PromptRequest
 from workers.engine.prompts.fence import DATA_RULE, TEXT, closed, described, fenced, listed
 
 CRITIQUE_VERSION = 2
@@ -35,16 +38,26 @@ You judge with the eyes of the reader described under Perspective: what counts f
 criteria and the scale stay as they are."""
 
 
-def render_critique(prompt_request: Judge) -> Prompt:
-    """Ask for a verdict on one draft, of a panel's critic in the part that was given to it."""
-    system, parts = CRITIQUE_SYSTEM, described(prompt_request.task)
-    if prompt_request.member and prompt_request.member.adversarial:
-        system += ADVERSARIAL
-    if prompt_request.member and prompt_request.member.perspective:
-        system += PERSPECTIVE
-        parts.append(fenced("Perspective", prompt_request.member.perspective))
-    user = "\n\n".join([*parts, fenced("Draft", prompt_request.draft)])
-    return Prompt("critique", CRITIQUE_VERSION, system, user, schema_for(prompt_request))
+@dataclass(frozen=True, slots=True)
+class Judge(PromptRequest):
+    """Judge a draft, blind: no threshold, no earlier score, no iteration, no author.
+
+    `member` is the critic of a panel whose part it is.
+    """
+
+    draft: str
+    member: PanelMember | None = None
+
+    def prompt(self) -> Prompt:
+        """Ask for a verdict on one draft, of a panel's critic in the part that was given to it."""
+        system, parts = CRITIQUE_SYSTEM, described(self.task)
+        if self.member and self.member.adversarial:
+            system += ADVERSARIAL
+        if self.member and self.member.perspective:
+            system += PERSPECTIVE
+            parts.append(fenced("Perspective", self.member.perspective))
+        user = "\n\n".join([*parts, fenced("Draft", self.draft)])
+        return Prompt("critique", CRITIQUE_VERSION, system, user, schema_for(self))
 
 
 def schema_for(prompt_request: Judge) -> dict[str, object]:
@@ -104,16 +117,22 @@ Answer with one JSON object and nothing else: {{"reason": "<why>", "better": "A"
 COMPARE_SCHEMA = closed({"reason": TEXT, "better": {"type": "string", "enum": ["A", "B", "tie"]}})
 
 
-def render_compare(prompt_request: Compare) -> Prompt:
-    """Ask which of two texts is better."""
-    texts = [fenced("Text A", prompt_request.a), fenced("Text B", prompt_request.b)]
-    return Prompt(
-        "compare",
-        COMPARE_VERSION,
-        COMPARE_SYSTEM,
-        "\n\n".join([*described(prompt_request.task), *texts]),
-        COMPARE_SCHEMA,
-    )
+@dataclass(frozen=True, slots=True)
+class Compare(PromptRequest):
+    """Say which of two texts does better what the task asks, blind as in judging one."""
+
+    a: str
+    b: str
+
+    def prompt(self) -> Prompt:
+        texts = [fenced("Text A", self.a), fenced("Text B", self.b)]
+        return Prompt(
+            "compare",
+            COMPARE_VERSION,
+            COMPARE_SYSTEM,
+            "\n\n".join([*described(self.task), *texts]),
+            COMPARE_SCHEMA,
+        )
 
 
 CHECKLIST_VERSION = 1
@@ -133,14 +152,18 @@ Answer with one JSON object and nothing else:
 {DATA_RULE}"""
 
 
-def render_checklist(prompt_request: ListCriteria) -> Prompt:
-    """Ask for the criteria; a draft is shown only when there is no task."""
-    parts = described(prompt_request.task)
-    if prompt_request.task.instruction is None and prompt_request.task.draft is not None:
-        parts.append(fenced("Draft", prompt_request.task.draft))
-    return Prompt(
-        "checklist", CHECKLIST_VERSION, CHECKLIST_SYSTEM, "\n\n".join(parts), CHECKLIST_SCHEMA
-    )
+@dataclass(frozen=True, slots=True)
+class ListCriteria(PromptRequest):
+    """List what a text will be judged on, from the task; from its draft only if there is none."""
+
+    def prompt(self) -> Prompt:
+        """Ask for the criteria; a draft is shown only when there is no task."""
+        parts = described(self.task)
+        if self.task.instruction is None and self.task.draft is not None:
+            parts.append(fenced("Draft", self.task.draft))
+        return Prompt(
+            "checklist", CHECKLIST_VERSION, CHECKLIST_SYSTEM, "\n\n".join(parts), CHECKLIST_SCHEMA
+        )
 
 
 CHECKLIST_SCHEMA = listed("criteria", closed({"name": TEXT, "description": TEXT}))

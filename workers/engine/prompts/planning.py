@@ -1,13 +1,13 @@
 """The plan: what to find out before the text is written."""
 
+from dataclasses import dataclass
+
 from app.contract.tools import Tool
 from workers.engine.prompt_requests import (
-    Do,
     Observation,
-    Plan,
     PlannedStep,
     Prompt,
-    Replan,
+    PromptRequest,
     Task,
     canonical,
 )
@@ -40,13 +40,16 @@ STEPS: dict[str, object] = {
 }
 
 
-def render_plan(prompt_request: Plan) -> Prompt:
-    """Ask for the steps."""
-    parts = [
-        *material(prompt_request.task),
-        f"At most {prompt_request.most} steps are carried out.",
-    ]
-    return Prompt("plan", PLAN_VERSION, PLAN_SYSTEM, "\n\n".join(parts), closed({"steps": STEPS}))
+@dataclass(frozen=True, slots=True)
+class Plan(PromptRequest):
+    """Plan how to reach the task's goal, of which at most so many steps are carried out."""
+
+    most: int
+
+    def prompt(self) -> Prompt:
+        parts = [*material(self.task), f"At most {self.most} steps are carried out."]
+        schema = closed({"steps": STEPS})
+        return Prompt("plan", PLAN_VERSION, PLAN_SYSTEM, "\n\n".join(parts), schema)
 
 
 def material(task: Task) -> list[str]:
@@ -85,17 +88,24 @@ Answer with one JSON object and nothing else:
 {DATA_RULE}"""
 
 
-def render_replan(prompt_request: Replan) -> Prompt:
-    """Ask for the verdict on the goal and the steps that remain."""
-    remaining = [written(step) for step in prompt_request.remaining] or ["no step"]
-    parts = [
-        *material(prompt_request.task),
-        *map(observed, prompt_request.observations),
-        fenced("Remaining plan so far", "\n\n".join(remaining)),
-        _what_happened(prompt_request.observations[-1]),
-        f"At most {prompt_request.most} more steps are carried out.",
-    ]
-    return Prompt("replan", REPLAN_VERSION, REPLAN_SYSTEM, "\n\n".join(parts), _schema())
+@dataclass(frozen=True, slots=True)
+class Replan(PromptRequest):
+    """Say whether the goal is met, and what remains to be done after the last observation."""
+
+    remaining: tuple[PlannedStep, ...]
+    observations: tuple[Observation, ...]
+    most: int
+
+    def prompt(self) -> Prompt:
+        remaining = [written(step) for step in self.remaining] or ["no step"]
+        parts = [
+            *material(self.task),
+            *map(observed, self.observations),
+            fenced("Remaining plan so far", "\n\n".join(remaining)),
+            _what_happened(self.observations[-1]),
+            f"At most {self.most} more steps are carried out.",
+        ]
+        return Prompt("replan", REPLAN_VERSION, REPLAN_SYSTEM, "\n\n".join(parts), _schema())
 
 
 def observed(it: Observation) -> str:
@@ -129,11 +139,17 @@ Answer with the result of the step alone: no preamble, no comment.
 {DATA_RULE}"""
 
 
-def render_do(prompt_request: Do) -> Prompt:
-    """Ask for the result of one step."""
-    parts = described(prompt_request.task)
-    if prompt_request.task.draft is not None:
-        parts.append(fenced("Draft to be improved", prompt_request.task.draft))
-    parts += map(observed, prompt_request.observations)
-    parts.append(fenced("The step to carry out", written(prompt_request.step)))
-    return Prompt("do", DO_VERSION, DO_SYSTEM, "\n\n".join(parts))
+@dataclass(frozen=True, slots=True)
+class Do(PromptRequest):
+    """Carry out one step that names no tool."""
+
+    step: PlannedStep
+    observations: tuple[Observation, ...]
+
+    def prompt(self) -> Prompt:
+        parts = described(self.task)
+        if self.task.draft is not None:
+            parts.append(fenced("Draft to be improved", self.task.draft))
+        parts += map(observed, self.observations)
+        parts.append(fenced("The step to carry out", written(self.step)))
+        return Prompt("do", DO_VERSION, DO_SYSTEM, "\n\n".join(parts))

@@ -1,6 +1,8 @@
 """Verification questions about what a draft states (Chain-of-Verification, arXiv:2309.11495)."""
 
-from workers.engine.prompt_requests import Answer, CheckSteps, Contradict, Prompt, Question, Vote
+from dataclasses import dataclass
+
+from workers.engine.prompt_requests import Prompt, PromptRequest
 from workers.engine.prompts.fence import (
     DATA_RULE,
     NUMBER,
@@ -29,16 +31,22 @@ Answer with one JSON object and nothing else:
 QUESTIONS_SCHEMA = listed("questions", closed({"claim": TEXT, "question": TEXT}))
 
 
-def render_questions(prompt_request: Question) -> Prompt:
-    """Ask for open questions about a draft."""
-    parts = [
-        *described(prompt_request.task),
-        fenced("Draft", prompt_request.draft),
-        f"Ask at most {prompt_request.most}, the most important first.",
-    ]
-    return Prompt(
-        "questions", QUESTIONS_VERSION, QUESTIONS_SYSTEM, "\n\n".join(parts), QUESTIONS_SCHEMA
-    )
+@dataclass(frozen=True, slots=True)
+class Question(PromptRequest):
+    """Ask at most so many open questions about what a draft states."""
+
+    draft: str
+    most: int
+
+    def prompt(self) -> Prompt:
+        parts = [
+            *described(self.task),
+            fenced("Draft", self.draft),
+            f"Ask at most {self.most}, the most important first.",
+        ]
+        return Prompt(
+            "questions", QUESTIONS_VERSION, QUESTIONS_SYSTEM, "\n\n".join(parts), QUESTIONS_SCHEMA
+        )
 
 
 ANSWER_VERSION = 1
@@ -49,12 +57,17 @@ itself. If you do not know for certain, answer with the one word: unknown
 {DATA_RULE}"""
 
 
-def render_answer(prompt_request: Answer) -> Prompt:
-    """Ask one question of somebody who has not seen the draft."""
-    task = prompt_request.task
-    given = [fenced("Task", task.instruction)] if task.instruction else []
-    parts = [*given, *documents(task), fenced("Question", prompt_request.question)]
-    return Prompt("answer", ANSWER_VERSION, ANSWER_SYSTEM, "\n\n".join(parts))
+@dataclass(frozen=True, slots=True)
+class Answer(PromptRequest):
+    """Answer one question without seeing the draft it is about."""
+
+    question: str
+
+    def prompt(self) -> Prompt:
+        task = self.task
+        given = [fenced("Task", task.instruction)] if task.instruction else []
+        parts = [*given, *documents(task), fenced("Question", self.question)]
+        return Prompt("answer", ANSWER_VERSION, ANSWER_SYSTEM, "\n\n".join(parts))
 
 
 CONTRADICTIONS_VERSION = 1
@@ -76,20 +89,26 @@ CONTRADICTIONS_SCHEMA = listed(
 )
 
 
-def render_contradictions(prompt_request: Contradict) -> Prompt:
-    """Ask for the contradictions between a draft and independent answers."""
-    answers = [
-        fenced(f"Question and answer {number}", f"{asked}\n\n{answer}")
-        for number, (asked, answer) in enumerate(prompt_request.answered, 1)
-    ]
-    parts = [*described(prompt_request.task), fenced("Draft", prompt_request.draft), *answers]
-    return Prompt(
-        "contradictions",
-        CONTRADICTIONS_VERSION,
-        CONTRADICTIONS_SYSTEM,
-        "\n\n".join(parts),
-        CONTRADICTIONS_SCHEMA,
-    )
+@dataclass(frozen=True, slots=True)
+class Contradict(PromptRequest):
+    """Say where a draft and independent answers (question, answer) contradict each other."""
+
+    draft: str
+    answered: tuple[tuple[str, str], ...]
+
+    def prompt(self) -> Prompt:
+        answers = [
+            fenced(f"Question and answer {number}", f"{asked}\n\n{answer}")
+            for number, (asked, answer) in enumerate(self.answered, 1)
+        ]
+        parts = [*described(self.task), fenced("Draft", self.draft), *answers]
+        return Prompt(
+            "contradictions",
+            CONTRADICTIONS_VERSION,
+            CONTRADICTIONS_SYSTEM,
+            "\n\n".join(parts),
+            CONTRADICTIONS_SCHEMA,
+        )
 
 
 STEPS_VERSION = 1
@@ -110,12 +129,17 @@ STEPS_SCHEMA = listed(
 )
 
 
-def render_steps(prompt_request: CheckSteps) -> Prompt:
-    """Ask for the first faulty step of a chain."""
-    task = prompt_request.task
-    given = [fenced("Task", task.instruction)] if task.instruction else []
-    parts = [*given, *documents(task), fenced("Steps", prompt_request.draft)]
-    return Prompt("steps", STEPS_VERSION, STEPS_SYSTEM, "\n\n".join(parts), STEPS_SCHEMA)
+@dataclass(frozen=True, slots=True)
+class CheckSteps(PromptRequest):
+    """Say of each numbered step whether it is correct, up to the first that is not."""
+
+    draft: str
+
+    def prompt(self) -> Prompt:
+        task = self.task
+        given = [fenced("Task", task.instruction)] if task.instruction else []
+        parts = [*given, *documents(task), fenced("Steps", self.draft)]
+        return Prompt("steps", STEPS_VERSION, STEPS_SYSTEM, "\n\n".join(parts), STEPS_SCHEMA)
 
 
 VOTE_VERSION = 1
@@ -132,12 +156,15 @@ _GROUP = {"type": "array", "items": {"type": "integer"}}
 VOTE_SCHEMA = closed({"groups": {"type": "array", "items": _GROUP}})
 
 
-def render_vote(prompt_request: Vote) -> Prompt:
-    """Ask which answers say the same."""
-    task = prompt_request.task
-    given = [fenced("Task", task.instruction)] if task.instruction else []
-    answers = [
-        fenced(f"Answer {number}", text) for number, text in enumerate(prompt_request.answers, 1)
-    ]
-    parts = [*given, *documents(task), *answers]
-    return Prompt("vote", VOTE_VERSION, VOTE_SYSTEM, "\n\n".join(parts), VOTE_SCHEMA)
+@dataclass(frozen=True, slots=True)
+class Vote(PromptRequest):
+    """Say which of several answers to a task are the same."""
+
+    answers: tuple[str, ...]
+
+    def prompt(self) -> Prompt:
+        task = self.task
+        given = [fenced("Task", task.instruction)] if task.instruction else []
+        answers = [fenced(f"Answer {number}", text) for number, text in enumerate(self.answers, 1)]
+        parts = [*given, *documents(task), *answers]
+        return Prompt("vote", VOTE_VERSION, VOTE_SYSTEM, "\n\n".join(parts), VOTE_SCHEMA)

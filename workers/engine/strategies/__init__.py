@@ -1,39 +1,43 @@
-"""The strategies by their kind. One file each."""
+"""The strategies, one module each: `<kind>.py` holds the coroutine function of the same name.
+
+A module may also hold `review_policy(plan)`, when not critics judge a draft as a whole or a
+revision is made in its own way: what a reviewer asks for is then judged and revised like any draft.
+"""
+
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 
 from app.contract.drafts import in_order
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
+from app.contract.strategies import Strategy
 from app.contract.validators import JsonSchemaValidator
 from workers.engine.moves import MoveCoroutine
 from workers.engine.pipeline import StrategyFunction, whole
 from workers.engine.prompt_requests import Task
+from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome
-from workers.engine.strategies.best_of_n import best_of_n
-from workers.engine.strategies.chain_of_verification import chain_of_verification
-from workers.engine.strategies.critique import critique
-from workers.engine.strategies.iterative import iterative
-from workers.engine.strategies.multi_pass import multi_pass
-from workers.engine.strategies.nested import nested
-from workers.engine.strategies.plan_execute import plan_execute
-from workers.engine.strategies.reasoning_revision import reasoning_revision
-from workers.engine.strategies.self_consistency import self_consistency
-from workers.engine.strategies.self_correction import self_correction
-from workers.engine.strategies.stepwise import stepwise
 
-STRATEGIES: dict[str, StrategyFunction] = {
-    "iterative": iterative,
-    "critique": critique,
-    "self_correction": self_correction,
-    "best_of_n": best_of_n,
-    "multi_pass": multi_pass,
-    "stepwise": stepwise,
-    "chain_of_verification": chain_of_verification,
-    "self_consistency": self_consistency,
-    "reasoning_revision": reasoning_revision,
-    "plan_execute": plan_execute,
-    "nested": lambda task, limits, plan: nested(task, limits, plan, STRATEGIES[plan.body.kind]),
-}
-"""Each is given the task, the limits at the start and its own parameters from the contract."""
+
+def function_of(kind: str) -> StrategyFunction:
+    """Return what plays a strategy: a function of the task, the limits at the start, and the
+    strategy's own parameters."""
+    function: StrategyFunction = getattr(_module(kind), kind)
+    return function
+
+
+def review_policy_of(strategy: Strategy) -> ReviewPolicy:
+    """Return how a draft that a reviewer asked for is judged and revised; by critics, if the
+    strategy says nothing else."""
+    own = getattr(_module(strategy.kind), "review_policy", None)
+    policy: ReviewPolicy = ReviewPolicy() if own is None else own(strategy)
+    return policy
+
+
+@cache
+def _module(kind: str) -> ModuleType:
+    return import_module(f"{__name__}.{kind}")
 
 
 def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
@@ -53,4 +57,5 @@ def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
             it.schema_ for it in request.validators if isinstance(it, JsonSchemaValidator)
         ),
     )
-    return whole(request, task, request.limits(), STRATEGIES[request.strategy.kind])
+    function, policy = function_of(request.strategy.kind), review_policy_of(request.strategy)
+    return whole(request, task, request.limits(), function, policy)

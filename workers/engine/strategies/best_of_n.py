@@ -2,7 +2,7 @@
 
 from app.contract.limits import Limits
 from app.contract.status import StopReason
-from app.contract.strategies import BestOfNStrategy
+from app.contract.strategies.loops import BestOfNStrategy
 from workers.engine.drafting import play_parts, propose
 from workers.engine.judging import judge
 from workers.engine.moves import Scored, within

@@ -1,10 +1,13 @@
 """Facts checked by answers that cannot see the draft."""
 
+from functools import partial
+
 from app.contract.limits import Limits
-from app.contract.reasoning_strategies import ChainOfVerificationStrategy
+from app.contract.strategies.reasoning import ChainOfVerificationStrategy
 from workers.engine.drafting import propose
 from workers.engine.moves import Scored, within
 from workers.engine.prompt_requests import Task
+from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
 from workers.engine.verification import is_unverified, judge_and_verify
 
@@ -27,6 +30,11 @@ async def chain_of_verification(
                 search.settle(None)
                 break
     return search.outcome()
+
+
+def review_policy(plan: ChainOfVerificationStrategy) -> ReviewPolicy:
+    """Have what a reviewer asks for judged and verified."""
+    return ReviewPolicy(partial(judge_and_verify, plan.max_questions))
 
 
 async def _verified(task: Task, search: Search, plan: ChainOfVerificationStrategy) -> Scored:

@@ -3,7 +3,7 @@
 from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
 from app.contract.status import StopReason
-from app.contract.strategies import CritiqueStrategy
+from app.contract.strategies.loops import CritiqueStrategy
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, within
 from workers.engine.prompt_requests import Task

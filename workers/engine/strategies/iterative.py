@@ -1,7 +1,7 @@
 """The loop most people mean."""
 
 from app.contract.limits import Limits
-from app.contract.strategies import IterativeStrategy
+from app.contract.strategies.loops import IterativeStrategy
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
 from workers.engine.moves import within

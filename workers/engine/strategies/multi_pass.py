@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from app.contract.criteria import Criterion
 from app.contract.limits import Limits
-from app.contract.parted_strategies import MultiPassStrategy, Pass
 from app.contract.status import StopReason
+from app.contract.strategies.parts import MultiPassStrategy, Pass
 from workers.engine.moves import StepError, Stopped
 from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search

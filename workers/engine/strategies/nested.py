@@ -1,18 +1,17 @@
 """A loop whose body is another strategy: the parts of a larger text."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from app.contract.drafts import sections_of, sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
-from app.contract.strategies import NestedStrategy
+from app.contract.strategies.parts import NestedStrategy
 from workers.engine.drafting import PartResults, play_parts
-from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Stopped
+from workers.engine.moves import Check, Draft, Scored, Stopped
 from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
+from workers.engine.strategies import function_of
 from workers.engine.sub_search import (
     below,
     closing,
@@ -22,8 +21,6 @@ from workers.engine.sub_search import (
     starting_from,
     with_instruction,
 )
-
-Body = Callable[[Task, Limits, Any], MoveCoroutine[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class Piece:
     text: str | None = None
 
 
-async def nested(task: Task, limits: Limits, plan: NestedStrategy, body: Body) -> Outcome:
+async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
     """Refine every part with another strategy to its own threshold, and judge the joined whole.
 
     After Re3 (arXiv:2210.06774), whose parts are written in a row; here they share nothing and are
@@ -47,7 +44,7 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy, body: Body) -
         if await passes_as_it_is(task, whole):
             return whole.outcome()
         pieces = _pieces(going_on(task, whole), limits, plan)
-        parts = [_refined(piece, limits, plan, body) for piece in pieces]
+        parts = [_refined(piece, limits, plan) for piece in pieces]
         return await _joined(task, limits, plan, whole, pieces, await play_parts("parts", parts))
     return whole.outcome()
 
@@ -75,8 +72,9 @@ def _part(task: Task, instructions: str) -> Task:
     return with_instruction(task, "This is about one part of the whole text", what)
 
 
-async def _refined(piece: Piece, limits: Limits, plan: NestedStrategy, body: Body) -> Outcome:
+async def _refined(piece: Piece, limits: Limits, plan: NestedStrategy) -> Outcome:
     own = LimitOverrides(piece.threshold, plan.max_iterations)
+    body = function_of(plan.body.kind)
     part = body(piece.task, own.instead_of(limits), plan.body)
     return await below(f"parts/{piece.name}", ruled(own, part))
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from app.contract.limits import Limits
-from app.contract.planning import PlanExecuteStrategy
 from app.contract.requests import ContextDocument
+from app.contract.strategies.planning import PlanExecuteStrategy
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
 from workers.engine.moves import within

@@ -1,11 +1,12 @@
 """Numbered steps, redone from the first faulty one."""
 
 from app.contract.limits import Limits
-from app.contract.reasoning_strategies import ReasoningRevisionStrategy
+from app.contract.strategies.reasoning import ReasoningRevisionStrategy
 from workers.engine.drafting import propose
 from workers.engine.moves import within
 from workers.engine.prompt_requests import Task
 from workers.engine.reasoning import judge_and_check, reasoned, redone
+from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
 from workers.engine.verification import is_unverified
 
@@ -29,3 +30,8 @@ async def reasoning_revision(
                 search.settle(None)
                 break
     return search.outcome()
+
+
+def review_policy(_plan: ReasoningRevisionStrategy) -> ReviewPolicy:
+    """Have the steps of what a reviewer asks for checked, and redone from the first faulty one."""
+    return ReviewPolicy(judge_and_check, revised=redone)

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.contract.limits import Limits
-from app.contract.reasoning_strategies import SelfConsistencyStrategy
 from app.contract.status import StopReason
+from app.contract.strategies.reasoning import SelfConsistencyStrategy
 from workers.engine.agreement import Sample, afterwards, sampled, scored, voted
 from workers.engine.drafting import play_parts, propose
 from workers.engine.moves import Scored, within
 from workers.engine.prompt_requests import Task
+from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
 
 
@@ -25,7 +26,7 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
         parts = [within(at, _sample(task, search, plan)) for at in search.side_by_side(plan.n)]
         drawn = await play_parts("samples", parts)
         made = [sample for sample in drawn.replies if sample is not None]
-        groups = await voted(task, plan, made)
+        groups = await voted(task, made, asks_critic=plan.vote == "judge")
         verdicts = iter(_verdicts(made, groups, plan.n))
         await search.sampled(
             [None if sample is None else next(verdicts) for sample in drawn.replies]
@@ -35,6 +36,11 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
             await search.judged(await within(search.upcoming, afterwards(task, draft)))
         search.settle(drawn.unless_stopped(StopReason.COMPLETED))
     return search.outcome()
+
+
+def review_policy(_plan: SelfConsistencyStrategy) -> ReviewPolicy:
+    """Validate what a reviewer asks for; the vote is over."""
+    return ReviewPolicy(afterwards)
 
 
 async def _sample(task: Task, search: Search, plan: SelfConsistencyStrategy) -> Sample:

@@ -3,13 +3,17 @@
 from dataclasses import replace
 
 from app.contract.limits import Limits
-from app.contract.strategies import SelfCorrectionStrategy
+from app.contract.status import StopReason
+from app.contract.strategies.loops import SelfCorrectionStrategy
 from workers.engine.drafting import propose
 from workers.engine.judging import validate
 from workers.engine.moves import within
 from workers.engine.prompt_requests import Task
-from workers.engine.search import Outcome, Search
-from workers.engine.sub_search import ALL_PASS
+from workers.engine.reviewing import ReviewPolicy
+from workers.engine.search import LimitOverrides, Outcome, Search
+
+ALL_PASS = LimitOverrides(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
+"""The rules of a search in which validators alone have a say."""
 
 
 async def self_correction(task: Task, limits: Limits, _plan: SelfCorrectionStrategy) -> Outcome:
@@ -24,3 +28,8 @@ async def self_correction(task: Task, limits: Limits, _plan: SelfCorrectionStrat
             draft = await within(at, propose(task, search))
             await search.judged(await within(at, validate(task, draft)))
     return search.outcome()
+
+
+def review_policy(_plan: SelfCorrectionStrategy) -> ReviewPolicy:
+    """Have validators judge what a reviewer asks for."""
+    return ReviewPolicy(validate, ALL_PASS)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from app.contract.drafts import sections_of
 from app.contract.limits import Limits
-from app.contract.parted_strategies import Stage, StepwiseStrategy
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
+from app.contract.strategies.parts import Stage, StepwiseStrategy
 from workers.engine.drafting import write
 from workers.engine.moves import StepError, Stopped, Together, within
 from workers.engine.prompt_requests import Task

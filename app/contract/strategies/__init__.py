@@ -1,0 +1,168 @@
+"""The strategies: each declares its parameters, and all that the rest of the system must know.
+
+Model roles, call counts, budgets, admission, reports and offers read the declarations; none of them
+names a strategy. Every module of this package is imported and every `Strategy` in it is offered: no
+list is edited. The engine has a module of the same name as its `kind` in
+`workers/engine/strategies`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
+
+from pydantic import Field
+
+from app.contract import Contract
+from app.contract.calls import Rates
+from app.contract.criteria import Criterion
+from app.contract.critics import Critics
+from app.contract.errors import FieldConflict
+from app.contract.models import ROLES, Role
+
+if TYPE_CHECKING:
+    from app.contract.requests import RefinementRequest
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageNeed:
+    """What a strategy asks of models that only a language model can do, and in which roles."""
+
+    does: str
+    """Completes a sentence that begins with the kind, such as "plans and carries out steps"."""
+    roles: tuple[Role, ...] = ROLES
+
+
+class Strategy(Contract):
+    """One shape of the loop, as a request names it by its `kind`.
+
+    A subclass has a docstring, which is its description in the API, a `kind` of its own, and
+    whatever stands here without a value; else its definition raises TypeError. What stands here
+    with a value is right for a strategy that drafts, has critics judge, and revises.
+    """
+
+    kind: str
+
+    needs_language: ClassVar[LanguageNeed | None]
+    """What `offline:editor` cannot do; None when it can play every role."""
+
+    judges_criteria: ClassVar[bool]
+    """Whether critics judge drafts on the request's criteria; else criteria and critics are
+    refused."""
+
+    uses_tools: ClassVar[bool] = False
+    """Whether it calls the request's tools; else tools are refused."""
+
+    prepares: ClassVar[int] = 0
+    """Calls of the generator at least before a first draft is written, each of which reads what the
+    one before it wrote: a budget must pay for them."""
+
+    plan_steps: ClassVar[tuple[str, ...]] = ()
+    """Last parts of the keys of steps whose replies are plans: a report shows them."""
+
+    @abstractmethod
+    def roles(self) -> tuple[Role, ...]:
+        """Return the roles whose models it can call; without `critic`, judging costs nothing."""
+
+    @abstractmethod
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        """Return how many model calls it makes at most.
+
+        `draft` is the client's. Reviews, comparison, outputs and checklist are counted elsewhere.
+        """
+
+    def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        """Give what of a request does not go with it; the client is told the first.
+
+        The request has a task, a draft or both. Criteria, critics and tools that the strategy does
+        not use are refused without it, after what is given here.
+        """
+        yield from ()
+
+    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
+        """Return what critics judge on besides the request's criteria."""
+        return ()
+
+    def drawn_at_least(self) -> int:
+        """Return how many drafts it writes in any case: `max_iterations` must allow as many."""
+        return 1
+
+    def writes_anew(self) -> bool:
+        """Return whether it writes a text from nothing even when a draft is given."""
+        return False
+
+    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
+        """Return whether the result can be another draft than the first one judged as a whole."""
+        return has_draft or max_iterations > 1
+
+    @property
+    def critics_only_judge(self) -> bool:
+        """Whether a critic is asked for nothing but judgements: then a panel takes its place."""
+        return self.needs_language is None or "critic" not in self.needs_language.roles
+
+    def refused(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        """Give everything of a request that does not go with it, in the order of `conflicts`."""
+        yield from self.conflicts(request)
+        if not self.judges_criteria:
+            if request.criteria:
+                yield FieldConflict(
+                    "/criteria",
+                    f"{self.kind} asks no critic for scores: leave the criteria out, and state in"
+                    " `task` what matters",
+                )
+            if request.critics != Critics():
+                yield FieldConflict(
+                    "/critics", f"{self.kind} asks no critic for scores: leave `critics` out"
+                )
+        yield from self.refused_tools(request)
+
+    def refused_tools(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        """Give the conflict about tools, if there are any that it does not use."""
+        if request.tools and not self.uses_tools:
+            using = " or ".join(kind for kind, it in STRATEGIES.items() if it.uses_tools)
+            yield FieldConflict("/tools", f"only the strategy {using} calls `tools`")
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a declaration that leaves something out."""
+        super().__pydantic_init_subclass__(**kwargs)
+        required = ("needs_language", "judges_criteria")
+        lacking = [name for name in required if not hasattr(cls, name)]
+        lacking += sorted(cls.__abstractmethods__)
+        kind = cls.model_fields["kind"].annotation
+        if get_origin(kind) is not Literal or len(get_args(kind)) != 1:
+            lacking.insert(0, 'kind: Literal["..."]')
+        if not cls.__doc__ or cls.__doc__ == cls.__base__.__doc__:
+            lacking.append("a docstring")
+        if lacking:
+            raise TypeError(f"{cls.__name__} does not declare: {', '.join(lacking)}")
+
+
+def kind_of(strategy: type[Strategy]) -> str:
+    """Return the kind that a strategy declares."""
+    kind: str = get_args(strategy.model_fields["kind"].annotation)[0]
+    return kind
+
+
+def _declared() -> dict[str, type[Strategy]]:
+    """Return every strategy of this package, by module and then in the order of definition."""
+    found: dict[str, type[Strategy]] = {}
+    for module in sorted(it.name for it in iter_modules(__path__)):
+        path = f"{__name__}.{module}"
+        for it in vars(import_module(path)).values():
+            if isinstance(it, type) and issubclass(it, Strategy) and it.__module__ == path:
+                if kind_of(it) in found:
+                    raise TypeError(f"two strategies have the kind {kind_of(it)!r}")
+                found[kind_of(it)] = it
+    return found
+
+
+STRATEGIES: Mapping[str, type[Strategy]] = _declared()
+"""Every strategy that a request can name, by its kind."""
+
+if TYPE_CHECKING:
+    AnyStrategy = Strategy
+else:
+    AnyStrategy = Annotated[Union[*STRATEGIES.values()], Field(discriminator="kind")]

@@ -1,0 +1,114 @@
+"""Strategies that judge whole drafts: one loop, or one round of drafts."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from app.contract.calls import ASKED, Rates
+from app.contract.errors import FieldConflict
+from app.contract.judgement import OnFail
+from app.contract.models import ROLES, Role
+from app.contract.strategies import LanguageNeed, Strategy
+
+if TYPE_CHECKING:
+    from app.contract.requests import RefinementRequest
+
+
+class IterativeStrategy(Strategy):
+    """Draft, then critique and revise the best until good enough.
+
+    Self-Refine, arXiv 2303.17651.
+    """
+
+    kind: Literal["iterative"]
+
+    needs_language: ClassVar[LanguageNeed | None] = None
+    judges_criteria: ClassVar[bool] = True
+
+    def roles(self) -> tuple[Role, ...]:
+        return ROLES
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        return rates.search(max_iterations, has_draft=draft is not None)
+
+
+DEFAULT = IterativeStrategy(kind="iterative")
+"""The strategy of a request that names none."""
+
+
+class CritiqueStrategy(Strategy):
+    """Judge the given draft once and revise nothing."""
+
+    kind: Literal["critique"]
+
+    needs_language: ClassVar[LanguageNeed | None] = None
+    judges_criteria: ClassVar[bool] = True
+
+    def roles(self) -> tuple[Role, ...]:
+        return ("critic",)
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        return rates.judge
+
+    def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        if request.draft is None:
+            yield FieldConflict(
+                "/draft", "the critique strategy judges a draft: give one in `draft`"
+            )
+
+    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
+        return False
+
+
+class SelfCorrectionStrategy(Strategy):
+    """Validate, and correct from the exact errors until every validator passes. No critic is asked.
+
+    The loop of Reflexion (arXiv 2303.11366) and Self-Debugging (arXiv 2304.05128) with validators
+    as the only judge: for JSON, SQL, code and whatever else can be checked without an opinion.
+    """
+
+    kind: Literal["self_correction"]
+
+    needs_language: ClassVar[LanguageNeed | None] = None
+    judges_criteria: ClassVar[bool] = False
+
+    def roles(self) -> tuple[Role, ...]:
+        return ("generator",)
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        return replace(rates, judge=0).search(max_iterations, has_draft=draft is not None)
+
+    def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        if all(it.on_fail is OnFail.WARN for it in request.validators):
+            yield FieldConflict(
+                "/validators",
+                "self_correction is driven by validators: give one that does not only warn",
+            )
+
+
+class BestOfNStrategy(Strategy):
+    """Write n drafts at once, judge each, return the best (best-of-n, arXiv 2009.01325).
+
+    With `refine` the best is then revised with what `max_iterations` leaves, which counts every
+    draft: breadth and depth at an equal budget (arXiv 2408.03314).
+    """
+
+    kind: Literal["best_of_n"]
+    n: int = Field(3, ge=2, le=16, description="Drafts written at once.")
+    refine: bool = Field(False, description="Revise the best with the iterations that are left.")
+
+    needs_language: ClassVar[LanguageNeed | None] = None
+    judges_criteria: ClassVar[bool] = True
+
+    def roles(self) -> tuple[Role, ...]:
+        return ROLES
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        write = ASKED if draft is None else rates.revise
+        refined = self.refine * (max_iterations - self.n) * (rates.revise + rates.judge)
+        return rates.judge * (draft is not None) + self.n * (write + rates.judge) + refined
+
+    def drawn_at_least(self) -> int:
+        return self.n + self.refine

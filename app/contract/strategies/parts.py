@@ -1,0 +1,274 @@
+"""Strategies made of searches of their own: passes, stages and parts."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from app.contract import Contract
+from app.contract.calls import ASKED, Rates
+from app.contract.criteria import Criterion
+from app.contract.drafts import MOST_SECTIONS, Instructions, PartName, sections_of
+from app.contract.errors import FieldConflict
+from app.contract.limits import Threshold
+from app.contract.models import ROLES, Role
+from app.contract.strategies import LanguageNeed, Strategy
+from app.contract.strategies.loops import DEFAULT, BestOfNStrategy, IterativeStrategy
+
+if TYPE_CHECKING:
+    from app.contract.requests import RefinementRequest
+
+Focus = Literal["structure", "content", "style", "facts", "format"]
+OwnIterations = Annotated[
+    int, Field(ge=1, le=50, description="Drafts written and judged there at most.")
+]
+OwnThreshold = Annotated[
+    Threshold | None, Field(description="Score that is good enough there; the request's if null.")
+]
+
+FOCUSES: dict[Focus, Criterion] = {
+    "structure": Criterion(
+        name="structure",
+        description="Every part stands where a reader needs it; nothing is said twice.",
+    ),
+    "content": Criterion(
+        name="content", description="Everything the task asks for is there, and nothing else."
+    ),
+    "style": Criterion(
+        name="style", description="Clear, concise and plain: short sentences, active verbs."
+    ),
+    "facts": Criterion(
+        name="facts",
+        description="Every statement of fact is supported by the task or a context document.",
+    ),
+    "format": Criterion(
+        name="format", description="Layout, headings and spelling are as the task wants them."
+    ),
+}
+"""What a pass is judged on that names no criteria."""
+
+
+class Pass(Contract):
+    """One pass over the whole text with its mind on one thing."""
+
+    focus: Focus
+    instructions: Instructions = ""
+    criteria: tuple[Criterion, ...] = Field((), max_length=10)
+    threshold: OwnThreshold = None
+    max_iterations: OwnIterations = 1
+
+    def judged_on(self) -> tuple[Criterion, ...]:
+        """Return its criteria, or the one that its focus stands for."""
+        return self.criteria or (FOCUSES[self.focus],)
+
+
+class MultiPassStrategy(Strategy):
+    """Improve the text in passes that are scheduled beforehand, each with a focus of its own.
+
+    A later pass is also judged on what the earlier ones met, with a floor, and may not undo it. The
+    result is judged on the request's own criteria. (Multi-pass editing: Du et al., "Read, Revise,
+    Repeat", arXiv 2204.03685.)
+    """
+
+    kind: Literal["multi_pass"]
+    passes: tuple[Pass, ...] = Field(
+        tuple(Pass(focus=focus) for focus in FOCUSES), min_length=1, max_length=10
+    )
+
+    needs_language: ClassVar[LanguageNeed | None] = None
+    judges_criteria: ClassVar[bool] = True
+
+    def roles(self) -> tuple[Role, ...]:
+        return ROLES
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        _unique("passes", [it.focus for it in self.passes])
+        _unique("criteria of the passes", [c.name for it in self.passes for c in it.judged_on()])
+        return self
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        has_draft = draft is not None
+        first, *later = (it.max_iterations for it in self.passes)
+        searches = rates.search(first, has_draft=has_draft)
+        searches += sum(rates.search(most, has_draft=True) for most in later)
+        return _as_a_whole(rates, draft) + searches
+
+    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
+        return tuple(it.judged_on() for it in self.passes)
+
+    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
+        return has_draft
+
+
+class Stage(Contract):
+    """One stage: it writes a new text from what the stage before came to, or revises that text."""
+
+    name: PartName
+    mode: Literal["write", "revise"] = "write"
+    instructions: Instructions = ""
+    criteria: tuple[Criterion, ...] = Field(
+        (), max_length=20, description="What verifies the stage; the request's if empty."
+    )
+    threshold: OwnThreshold = None
+    max_iterations: OwnIterations = 2
+    sections: bool = Field(
+        False,
+        description="Write one text per section of what the stage before came to, all at once, and"
+        " put them together. Sections are headings, else top-level list items, else paragraphs.",
+    )
+
+    @model_validator(mode="after")
+    def _sections_are_written(self) -> Self:
+        if self.sections and self.mode == "revise":
+            raise ValueError("sections are written: give the stage the mode `write`")
+        return self
+
+    def calls(self, rates: Rates) -> int:
+        """Return how many model calls the stage makes at most."""
+        sections = ASKED * MOST_SECTIONS if self.sections else 0
+        has_draft = self.sections or self.mode == "revise"
+        return sections + rates.search(self.max_iterations, has_draft=has_draft)
+
+
+STAGES = (
+    Stage(
+        name="outline",
+        instructions="write only an outline: a list with one line for each point of the text",
+        criteria=(
+            Criterion(
+                name="outline",
+                description="Every point the task needs, in an order that a reader can follow.",
+            ),
+        ),
+    ),
+    Stage(name="draft", instructions="write the whole text along the outline"),
+    Stage(
+        name="polish",
+        mode="revise",
+        instructions="polish the language and change nothing that is said",
+    ),
+)
+
+
+class StepwiseStrategy(Strategy):
+    """Work in ordered stages, each verified on its own criteria before the next begins.
+
+    A stage that cannot pass, or fails, is given up: the result is what the last verified stage came
+    to, judged on the request's own criteria. (Decomposed prompting, arXiv 2210.02406; outline
+    first, sections at once: Skeleton-of-Thought, arXiv 2307.15337.)
+    """
+
+    kind: Literal["stepwise"]
+    stages: tuple[Stage, ...] = Field(STAGES, min_length=1, max_length=10)
+
+    needs_language: ClassVar[LanguageNeed | None] = None
+    judges_criteria: ClassVar[bool] = True
+
+    def roles(self) -> tuple[Role, ...]:
+        return ROLES
+
+    @model_validator(mode="after")
+    def _stages_follow(self) -> Self:
+        _unique("stages", [it.name for it in self.stages])
+        for stage in self.stages:
+            _unique(f"criteria of {stage.name}", [it.name for it in stage.criteria])
+        if self.stages[0].sections:
+            raise ValueError("the first stage has nothing before it to take sections from")
+        return self
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        return _as_a_whole(rates, draft) + sum(it.calls(rates) for it in self.stages)
+
+    def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        if request.draft is None and self.stages[0].mode == "revise":
+            yield FieldConflict("/draft", "the first stage revises a draft: give one in `draft`")
+
+    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
+        return tuple(it.criteria for it in self.stages if it.criteria)
+
+    def writes_anew(self) -> bool:
+        return any(it.mode == "write" for it in self.stages)
+
+    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
+        return has_draft
+
+
+Body = Annotated[
+    IterativeStrategy | BestOfNStrategy | MultiPassStrategy | StepwiseStrategy,
+    Field(discriminator="kind"),
+]
+"""What can refine a part: strategies whose critics score drafts, and that need no tools."""
+
+
+class Part(Contract):
+    """One part of a larger text, such as a chapter."""
+
+    name: PartName
+    instructions: Annotated[Instructions, Field(min_length=1)]
+    criteria: tuple[Criterion, ...] = Field(
+        (), max_length=20, description="What the part is judged on; the request's if empty."
+    )
+    threshold: OwnThreshold = None
+
+
+class NestedStrategy(Strategy):
+    """Refine n parts side by side, each with another strategy to its own threshold, and join them.
+
+    Without `parts` they are the sections of the given draft. The joined text is judged as a whole.
+    Money, tokens and time are counted over all. (Recursive reprompting and revision, Re3, arXiv
+    2210.06774.)
+    """
+
+    kind: Literal["nested"]
+    parts: tuple[Part, ...] = Field((), max_length=30)
+    body: Body = DEFAULT
+    max_iterations: OwnIterations = 3
+    separator: str = Field("\n\n", max_length=100, description="Stands between two parts.")
+
+    needs_language: ClassVar[LanguageNeed | None] = None
+    judges_criteria: ClassVar[bool] = True
+
+    def roles(self) -> tuple[Role, ...]:
+        return ROLES
+
+    @model_validator(mode="after")
+    def _parts_can_be_played(self) -> Self:
+        _unique("parts", [part.name for part in self.parts])
+        if self.body.drawn_at_least() > self.max_iterations:
+            raise ValueError(
+                f"max_iterations counts every draft of a part: {self.body.kind} needs more"
+            )
+        return self
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        parts = len(self.parts) if draft is None else len(sections_of(draft))
+        part = self.body.calls(rates, self.max_iterations, draft)
+        return _as_a_whole(rates, draft) + parts * part
+
+    def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        yield from self.body.conflicts(request)
+        if bool(self.parts) == bool(request.draft):
+            yield FieldConflict(
+                "/strategy/parts",
+                "nested refines either the sections of a `draft` or the given `parts`",
+            )
+
+    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
+        return (*self.body.rubrics(), *(it.criteria for it in self.parts if it.criteria))
+
+    def writes_anew(self) -> bool:
+        return self.body.writes_anew()
+
+    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
+        return has_draft
+
+
+def _as_a_whole(rates: Rates, draft: str | None) -> int:
+    """Return the calls that judge the client's draft, and what the inner searches came to."""
+    return rates.judge * (1 if draft is None else 2)
+
+
+def _unique(what: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"two {what} have the same name")

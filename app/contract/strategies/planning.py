@@ -1,0 +1,46 @@
+"""The strategy that makes a plan, and changes it with what is observed."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from app.contract.calls import ASKED, Rates
+from app.contract.errors import FieldConflict
+from app.contract.models import ROLES, Role
+from app.contract.strategies import LanguageNeed, Strategy
+
+if TYPE_CHECKING:
+    from app.contract.requests import RefinementRequest
+
+
+class PlanExecuteStrategy(Strategy):
+    """Plan, carry out the next step, observe, revise the plan, until the goal is met; then write.
+
+    The task is the goal. A step is done by the model or by one of the request's `tools`; a failed
+    tool changes the plan. That the goal is met is a verdict that must quote what was observed. The
+    result is written from what was observed, judged, and revised like `iterative`. (Plan-and-Solve,
+    arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT, arXiv 2311.05772.)
+    """
+
+    kind: Literal["plan_execute"]
+    max_steps: int = Field(8, ge=1, le=30, description="Steps carried out at most.")
+
+    needs_language: ClassVar[LanguageNeed | None] = LanguageNeed(
+        "plans and carries out steps", roles=("generator",)
+    )
+    judges_criteria: ClassVar[bool] = True
+    uses_tools: ClassVar[bool] = True
+    prepares: ClassVar[int] = 2  # the plan, and one step of it
+    plan_steps: ClassVar[tuple[str, ...]] = ("plan", "replan")
+
+    def roles(self) -> tuple[Role, ...]:
+        return ROLES
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        planned = 2 * ASKED * self.max_steps
+        return planned + rates.search(max_iterations, has_draft=draft is not None)
+
+    def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        if request.task is None:
+            yield FieldConflict("/task", "plan_execute pursues a goal: state it in `task`")
