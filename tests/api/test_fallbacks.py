@@ -49,7 +49,7 @@ def admission() -> Admission:
     """A server with a key for OpenAI and a server of its own, whose prices nobody knows."""
     local = ModelServer(base_url="http://127.0.0.1:1/v1")
     settings = Settings(openai_api_key=SecretStr("k"), providers={"local": local})
-    return Admission(ModelRoles(settings), {})
+    return Admission(ModelRoles(settings), ())
 
 
 @pytest.mark.parametrize(

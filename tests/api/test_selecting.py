@@ -115,7 +115,7 @@ async def test_candidates_that_contradict_themselves_are_refused(
 def admission() -> Admission:
     local = ModelServer(base_url="http://127.0.0.1:1/v1")
     return Admission(
-        ModelRoles(Settings(openai_api_key=SecretStr("k"), providers={"local": local})), {}
+        ModelRoles(Settings(openai_api_key=SecretStr("k"), providers={"local": local})), ()
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.contract.judgement import Finding
 from app.contract.tools import MAX_RESULT, Tool
-from app.contract.validators import JsonSchemaValidator
+from app.contract.validators.json import JsonSchemaValidator
 from workers.engine.moves import ToolResult
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
 from workers.validators.check_process import CheckProcess, shared

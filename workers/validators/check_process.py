@@ -13,18 +13,21 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Self
 
+from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
-from workers.validators.kinds import Documents
 from workers.validators.violation import ValidatorUnavailable, Violation
 
 CPU_S = 0.5
 WALL_S = 20.0
 ROOT = Path(__file__).parent.parent.parent
+
+Documents = Sequence[ContextDocument]
 
 
 class CheckProcess:

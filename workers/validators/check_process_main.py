@@ -18,8 +18,8 @@ from pydantic import TypeAdapter
 
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
+from workers.validators import check_of, violations
 from workers.validators.check_process import too_expensive
-from workers.validators.kinds import check_of, violations
 from workers.validators.violation import ValidatorUnavailable, Violation
 
 MEMORY_BYTES = 1 << 30
@@ -53,7 +53,7 @@ def _answer(line: bytes, cpu_s: float) -> tuple[Violation, ...]:
     documents = [ContextDocument.model_construct(**each) for each in asked["documents"]]
     # Nobody's draft is to blame for the seconds that a first import may take.
     _limit_cpu(IMPORT_S)
-    check_of(validator.kind)
+    check_of(validator.family(), validator.kind)
     try:
         try:
             _limit_cpu(cpu_s)

@@ -1,4 +1,4 @@
-"""ruff, run as the program it is, on code that may be hostile: it is parsed, never run."""
+"""The validator of Python code, which may be hostile: ruff parses it, and nothing runs it."""
 
 import ast
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
-from app.contract.validators import PythonValidator
+from app.contract.validators.python import PythonValidator
 from workers.validators.violation import (
     ValidatorUnavailable,
     Violation,

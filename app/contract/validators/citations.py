@@ -1,10 +1,10 @@
-"""Validators of what a draft owes to the documents of its request."""
+"""The validator of what a draft owes to the documents of its request."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from app.contract.validator import Validator
+from app.contract.validators import Validator
 
 
 class CitationsValidator(Validator):
@@ -16,6 +16,8 @@ class CitationsValidator(Validator):
     paragraph, and must be in one of them word for word; case and punctuation do not count, and
     `...` or `[...]` stands for words left out.
     """
+
+    reads_documents = True
 
     kind: Literal["citations"]
     min_quote_words: int = Field(
