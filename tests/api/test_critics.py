@@ -11,7 +11,7 @@ from app.service import Admission, ModelRoles
 from app.service.model_roles import playing
 from app.settings import Settings
 
-SETTINGS = Settings(openai_api_key=SecretStr("k"))
+SETTINGS = Settings().model_copy(update={"openai_api_key": SecretStr("k")})
 DRAFT = {"task": "Say it plainly.", "draft": "We refund."}
 
 

@@ -1,19 +1,27 @@
+import ast
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from app.contract.providers import PROVIDERS, Provider
 from app.settings import ModelServer, Settings
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
 from benchmarks.model_server import ScriptedModelServer as Server
 from tests.models.calls import Remembering, call, in_turn
 from workers.model_registry import open_models
 from workers.models.port import ModelError, ModelRefused
+from workers.models.remote import adapter_of
 from workers.models.scripted import Scripted
 from workers.models.scripted import in_turn as lines
 
 SECRET = "sk-very-secret-1234"
+ROOT = Path(__file__).parents[2]
+CALLED = [it for it in PROVIDERS if it.wire]
 
 
 def settings(**changes: object) -> Settings:
@@ -32,41 +40,90 @@ async def test_a_server_of_ones_own_is_called_by_its_name() -> None:
     assert reply.usage.cost_usd is None
 
 
-@pytest.mark.parametrize(
-    ("provider", "path", "field"),
-    [
-        ("openai", "/v1/chat/completions", "authorization"),
-        ("anthropic", "/v1/messages", "x-api-key"),
-    ],
-)
-async def test_a_providers_own_address_and_key_are_settings(
-    provider: str, path: str, field: str
-) -> None:
+ASKED = {
+    "openai": ("/v1/chat/completions", "authorization"),
+    "anthropic": ("/v1/messages", "x-api-key"),
+}
+"""By wire format: the path of a call, and the header that has the key."""
+
+
+@pytest.mark.parametrize("provider", CALLED)
+async def test_a_providers_own_address_and_key_are_settings(provider: Provider) -> None:
     behaviour = Remembering(in_turn(refusal(404, "no such model")))
     async with Server(behaviour) as server:
-        address = {f"{provider}_base_url": server.url, f"{provider}_api_key": SECRET}
+        address = {provider.base_url_setting: server.url, provider.api_key_setting: SECRET}
         async with open_models(settings(**address)) as models:
             with pytest.raises(ModelRefused):
-                await models.complete(f"{provider}:x", call())
+                await models.complete(f"{provider.name}:x", call())
+    path, field = ASKED[str(provider.wire)]
     assert behaviour.asked[0].path == path
     assert SECRET in (behaviour.asked[0].header(field) or "")
 
 
+def variables_read(**variables: str) -> list[tuple[str, str]]:
+    """Return address and key of every provider, as another process reads them."""
+    show = (
+        "from app.contract.providers import PROVIDERS\n"
+        "from app.settings import Settings\n"
+        "settings = Settings(_env_file=None)\n"
+        "print([settings.server_of(it) for it in PROVIDERS if it.wire])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", show],
+        env={"PATH": os.defpath, "PYTHONPATH": str(ROOT), **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    read: list[tuple[str, str]] = ast.literal_eval(done.stdout)
+    return read
+
+
+def test_the_variables_of_a_provider_are_made_of_its_name() -> None:
+    assert variables_read() == [(it.base_url, "") for it in CALLED]
+    names = [it.name.upper() for it in CALLED]
+    addresses = {f"HONE_{name}_BASE_URL": f"http://{name}.example" for name in names}
+    expected = [(f"http://{name}.example", f"key of {name}") for name in names]
+    for key in ("{}_API_KEY", "HONE_{}_API_KEY"):
+        keys = {key.format(name): f"key of {name}" for name in names}
+        assert variables_read(**addresses, **keys) == expected
+
+
+@pytest.mark.parametrize("provider", CALLED)
+def test_every_wire_format_has_an_adapter(provider: Provider) -> None:
+    adapter = adapter_of(str(provider.wire))(str(provider.base_url), "key")
+    assert adapter.request(call(), frozenset()).url.startswith(str(provider.base_url))
+
+
+def test_every_adapter_is_the_wire_format_of_a_provider() -> None:
+    folder = ROOT / "workers" / "models"
+    adapters = {path.stem for path in folder.glob("*.py") if "\nADAPTER" in path.read_text()}
+    assert adapters == {it.wire for it in CALLED}
+
+
+async def test_an_offered_provider_without_a_wire_format_runs_in_the_worker() -> None:
+    async with open_models(settings()) as models:
+        for provider in PROVIDERS:
+            if provider.wire is None and provider.is_offered:
+                assert models.get(f"{provider.name}:{provider.models[0]}")
+
+
 @pytest.mark.parametrize("name", ["nobody:x", "offline:writer", "scripted:x", "openai", ""])
 async def test_a_model_nobody_serves_is_refused_with_the_settings_that_add_one(name: str) -> None:
+    known = ", ".join(sorted(it.name for it in PROVIDERS if it.is_offered))
     async with open_models(settings(openai_api_key=SECRET)) as models:
-        with pytest.raises(ModelRefused, match=r"anthropic, offline, openai; HONE_PROVIDER_"):
+        with pytest.raises(ModelRefused, match=rf"{known}; HONE_PROVIDER_"):
             await models.complete(name, call())
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("provider", [it for it in CALLED if it.needs_key])
 @pytest.mark.parametrize("key", [None, ""])
 async def test_a_provider_without_its_key_says_which_setting_is_missing(
-    provider: str, key: str | None
+    provider: Provider, key: str | None
 ) -> None:
-    async with open_models(settings(**{f"{provider}_api_key": key})) as models:
-        with pytest.raises(ModelRefused, match=f"set {provider.upper()}_API_KEY"):
-            await models.complete(f"{provider}:x", call())
+    async with open_models(settings(**{provider.api_key_setting: key})) as models:
+        with pytest.raises(ModelRefused, match=f"set {provider.name.upper()}_API_KEY"):
+            await models.complete(f"{provider.name}:x", call())
 
 
 async def test_a_model_may_be_passed_in() -> None:
