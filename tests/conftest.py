@@ -8,6 +8,9 @@ from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
 
+# Examples that tests put into a copy of the repository.
+collect_ignore = ["extending"]
+
 # How fast this machine is today says nothing about the code.
 settings.register_profile("hone", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hone")

@@ -1,8 +1,4 @@
-import ast
 import logging
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,13 +11,10 @@ from benchmarks.model_server import ScriptedModelServer as Server
 from tests.models.calls import Remembering, call, in_turn
 from workers.model_registry import open_models
 from workers.models.port import ModelError, ModelRefused
-from workers.models.remote import adapter_of
 from workers.models.scripted import Scripted
 from workers.models.scripted import in_turn as lines
 
 SECRET = "sk-very-secret-1234"
-ROOT = Path(__file__).parents[2]
-CALLED = [it for it in PROVIDERS if it.wire]
 
 
 def settings(**changes: object) -> Settings:
@@ -40,14 +33,14 @@ async def test_a_server_of_ones_own_is_called_by_its_name() -> None:
     assert reply.usage.cost_usd is None
 
 
-ASKED = {
+WIRE = {
     "openai": ("/v1/chat/completions", "authorization"),
     "anthropic": ("/v1/messages", "x-api-key"),
 }
 """By wire format: the path of a call, and the header that has the key."""
 
 
-@pytest.mark.parametrize("provider", CALLED)
+@pytest.mark.parametrize("provider", [it for it in PROVIDERS if it.wire in WIRE])
 async def test_a_providers_own_address_and_key_are_settings(provider: Provider) -> None:
     behaviour = Remembering(in_turn(refusal(404, "no such model")))
     async with Server(behaviour) as server:
@@ -55,57 +48,9 @@ async def test_a_providers_own_address_and_key_are_settings(provider: Provider) 
         async with open_models(settings(**address)) as models:
             with pytest.raises(ModelRefused):
                 await models.complete(f"{provider.name}:x", call())
-    path, field = ASKED[str(provider.wire)]
+    path, field = WIRE[str(provider.wire)]
     assert behaviour.asked[0].path == path
     assert SECRET in (behaviour.asked[0].header(field) or "")
-
-
-def variables_read(**variables: str) -> list[tuple[str, str]]:
-    """Return address and key of every provider, as another process reads them."""
-    show = (
-        "from app.contract.providers import PROVIDERS\n"
-        "from app.settings import Settings\n"
-        "settings = Settings(_env_file=None)\n"
-        "print([settings.server_of(it) for it in PROVIDERS if it.wire])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", show],
-        env={"PATH": os.defpath, "PYTHONPATH": str(ROOT), **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    read: list[tuple[str, str]] = ast.literal_eval(done.stdout)
-    return read
-
-
-def test_the_variables_of_a_provider_are_made_of_its_name() -> None:
-    assert variables_read() == [(it.base_url, "") for it in CALLED]
-    names = [it.name.upper() for it in CALLED]
-    addresses = {f"HONE_{name}_BASE_URL": f"http://{name}.example" for name in names}
-    expected = [(f"http://{name}.example", f"key of {name}") for name in names]
-    for key in ("{}_API_KEY", "HONE_{}_API_KEY"):
-        keys = {key.format(name): f"key of {name}" for name in names}
-        assert variables_read(**addresses, **keys) == expected
-
-
-@pytest.mark.parametrize("provider", CALLED)
-def test_every_wire_format_has_an_adapter(provider: Provider) -> None:
-    adapter = adapter_of(str(provider.wire))(str(provider.base_url), "key")
-    assert adapter.request(call(), frozenset()).url.startswith(str(provider.base_url))
-
-
-def test_every_adapter_is_the_wire_format_of_a_provider() -> None:
-    folder = ROOT / "workers" / "models"
-    adapters = {path.stem for path in folder.glob("*.py") if "\nADAPTER" in path.read_text()}
-    assert adapters == {it.wire for it in CALLED}
-
-
-async def test_an_offered_provider_without_a_wire_format_runs_in_the_worker() -> None:
-    async with open_models(settings()) as models:
-        for provider in PROVIDERS:
-            if provider.wire is None and provider.is_offered:
-                assert models.get(f"{provider.name}:{provider.models[0]}")
 
 
 @pytest.mark.parametrize("name", ["nobody:x", "offline:writer", "scripted:x", "openai", ""])
@@ -116,7 +61,7 @@ async def test_a_model_nobody_serves_is_refused_with_the_settings_that_add_one(n
             await models.complete(name, call())
 
 
-@pytest.mark.parametrize("provider", [it for it in CALLED if it.needs_key])
+@pytest.mark.parametrize("provider", [it for it in PROVIDERS if it.needs_key])
 @pytest.mark.parametrize("key", [None, ""])
 async def test_a_provider_without_its_key_says_which_setting_is_missing(
     provider: Provider, key: str | None
