@@ -2,14 +2,27 @@
 
 from pathlib import Path
 
-from tests.extended_copy import extended_by
+import pytest
 
-TESTS = ("declarations", "page", "dates")
+from tests.extended_copy import extended_by, files_of, is_shown
+
+TESTS = (
+    "test_declarations.py::test_a_function_of_its_name_checks_it[weekdays]",
+    "test_declarations.py::test_every_check_belongs_to_a_kind_that_is_declared",
+    "test_page.py::test_the_page_has_a_section_for_each_kind",
+    "test_page.py::test_the_example_of_a_kind_fails_the_draft_under_it[weekdays]",
+    "test_dates.py",
+)
 
 
 def test_a_validator_is_added_by_its_declaration_its_check_its_test_and_its_section(
-    tmp_path: Path, redis_url: str
+    tmp_path: Path,
 ) -> None:
     copy = extended_by("validator", tmp_path)
-    copy.run("-m", "pytest", "-q", *(f"tests/validators/test_{name}.py" for name in TESTS))
-    copy.run("-m", "tests.added_validator", "weekdays", redis_url)
+    tests = (f"tests/validators/{test}" for test in TESTS)
+    copy.test("tests/added_validator.py", *tests, added="weekdays")
+
+
+@pytest.mark.parametrize("added", files_of("validator"), ids=lambda it: it.name)
+def test_the_page_shows_the_files_of_the_example(added: Path) -> None:
+    assert is_shown(added)

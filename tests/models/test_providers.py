@@ -1,9 +1,5 @@
 """Every provider is declared once, and what its declaration promises is there."""
 
-import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,33 +14,21 @@ ROOT = Path(__file__).parents[2]
 CALLED = [it for it in PROVIDERS if it.wire]
 
 
-def variables_read(**variables: str) -> list[tuple[str, str]]:
-    """Return address and key of every provider, as another process reads them."""
-    show = (
-        "from app.contract.providers import PROVIDERS\n"
-        "from app.settings import Settings\n"
-        "settings = Settings(_env_file=None)\n"
-        "print([settings.server_of(it) for it in PROVIDERS if it.wire])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", show],
-        env={"PATH": os.defpath, "PYTHONPATH": str(ROOT), **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    read: list[tuple[str, str]] = ast.literal_eval(done.stdout)
-    return read
+def servers(env_file: Path, **variables: str) -> list[tuple[str, str]]:
+    """Return address and key of every provider, as settings read them."""
+    env_file.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+    read = Settings(_env_file=env_file)
+    return [read.server_of(it) for it in CALLED]
 
 
-def test_the_variables_of_a_provider_are_made_of_its_name() -> None:
-    assert variables_read() == [(it.base_url, "") for it in CALLED]
+@pytest.mark.parametrize("key", ["{}_API_KEY", "HONE_{}_API_KEY"])
+def test_the_variables_of_a_provider_are_made_of_its_name(key: str, tmp_path: Path) -> None:
     names = [it.name.upper() for it in CALLED]
     addresses = {f"HONE_{name}_BASE_URL": f"http://{name}.example" for name in names}
-    expected = [(f"http://{name}.example", f"key of {name}") for name in names]
-    for key in ("{}_API_KEY", "HONE_{}_API_KEY"):
-        keys = {key.format(name): f"key of {name}" for name in names}
-        assert variables_read(**addresses, **keys) == expected
+    keys = {key.format(name): f"key-of-{name}" for name in names}
+    expected = [(f"http://{name}.example", f"key-of-{name}") for name in names]
+    assert servers(tmp_path / "env") == [(it.base_url, "") for it in CALLED]
+    assert servers(tmp_path / "env", **addresses, **keys) == expected
 
 
 @pytest.mark.parametrize("provider", CALLED)

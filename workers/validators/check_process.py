@@ -2,7 +2,7 @@
 
 No count of schema nodes or pattern states bounds what a hostile schema or pattern costs; a process
 can be interrupted wherever it is. Within the process a timer of `CPU_S` interrupts Python, the
-kernel's limits end what is deeper in C or needs too much memory (`aside_main`), and `WALL_S` is for
+kernel's limits end what is deeper in C or needs too much memory (`check_process_main`), and `WALL_S` is for
 a process that gets no CPU at all.
 """
 

@@ -60,7 +60,7 @@ def remarks(code: str, version: str, rules: Sequence[str]) -> tuple[Remark, ...]
             check=False,
             timeout=WALL_S,
             env={"RAYON_NUM_THREADS": "1"},
-            # Of all the processes here only the one aside runs checks, and it has no threads.
+            # Only the check process runs this, and it has no threads.
             preexec_fn=_limit,
         )
     except subprocess.TimeoutExpired:
