@@ -2,9 +2,17 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -13,7 +21,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from app.contract.providers import PROVIDERS
+from app.contract.providers import PROVIDERS, Provider
 
 PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)
 BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
@@ -46,8 +54,8 @@ def _is_long_enough(key: SecretStr) -> SecretStr:
 SecretKey = Annotated[SecretStr, AfterValidator(_is_long_enough)]
 
 
-class Settings(BaseSettings):
-    """Everything that can be set; construct it with keywords in tests."""
+class _ServerSettings(BaseSettings):
+    """How settings are read, and those that come before the ones of providers."""
 
     model_config = SettingsConfigDict(
         env_prefix="HONE_",
@@ -65,25 +73,60 @@ class Settings(BaseSettings):
         Path("~/.local/share/hone"), description="Where the embedded Redis keeps its AOF."
     )
     model: str = Field("offline:editor", description="The model of every role that names none.")
-    openai_base_url: str = Field(
-        "https://api.openai.com/v1",
-        description="Any OpenAI-compatible server, for `openai:NAME`.",
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Add the servers that variables name to the sources pydantic-settings knows."""
+        named = _NamedServers(settings_cls, dotenv_settings, env_settings)
+        return init_settings, env_settings, dotenv_settings, file_secret_settings, named
+
+
+def _provider_settings() -> dict[str, Any]:
+    """Return address and key of every provider that is called over the network."""
+    fields: dict[str, Any] = {}
+    for provider in PROVIDERS:
+        if provider.base_url is None:
+            continue
+        key, variable = provider.api_key_setting, provider.key_variable
+        fields[provider.base_url_setting] = (
+            str,
+            Field(provider.base_url, description=provider.address),
+        )
+        fields[key] = (
+            SecretStr | None,
+            Field(
+                None,
+                validation_alias=AliasChoices(key, f"HONE_{variable}", variable),
+                description="Its key.",
+            ),
+        )
+    return fields
+
+
+if TYPE_CHECKING:
+
+    class _WithProviders(_ServerSettings): ...
+
+else:
+    _WithProviders = create_model(
+        "_WithProviders", __base__=_ServerSettings, **_provider_settings()
     )
-    openai_api_key: SecretStr | None = Field(
-        None,
-        validation_alias=AliasChoices("openai_api_key", "HONE_OPENAI_API_KEY", "OPENAI_API_KEY"),
-        description="Its key.",
-    )
-    anthropic_base_url: str = Field(
-        "https://api.anthropic.com", description="For `anthropic:NAME`."
-    )
-    anthropic_api_key: SecretStr | None = Field(
-        None,
-        validation_alias=AliasChoices(
-            "anthropic_api_key", "HONE_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"
-        ),
-        description="Its key.",
-    )
+
+
+class Settings(_WithProviders):
+    """Everything that can be set; construct it with keywords in tests.
+
+    Every provider that is called over the network has two fields more, `NAME_base_url` and
+    `NAME_api_key`; `server_of` reads them.
+    """
+
     providers: dict[ProviderName, ModelServer] = Field(
         {},
         description="More OpenAI-compatible servers, for `name:MODEL`, each named by a pair of "
@@ -111,18 +154,19 @@ class Settings(BaseSettings):
         False, description="Run `python_tests` validators, in a sandbox; not as root."
     )
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Add the servers that variables name to the sources pydantic-settings knows."""
-        named = _NamedServers(settings_cls, dotenv_settings, env_settings)
-        return init_settings, env_settings, dotenv_settings, file_secret_settings, named
+    def server_of(self, provider: Provider) -> tuple[str, str]:
+        """Return the address of a provider that has one, and the key, empty without."""
+        if provider.name in self.providers:
+            server = self.providers[provider.name]
+            base_url, key = server.base_url, server.api_key
+        else:
+            base_url = getattr(self, provider.base_url_setting)
+            key = getattr(self, provider.api_key_setting)
+        return base_url, key.get_secret_value() if key else ""
+
+    def lacks_key(self, provider: Provider) -> bool:
+        """Tell whether a provider's own server would be called without the key it needs."""
+        return provider.needs_key and self.server_of(provider) == (provider.base_url, "")
 
 
 class _NamedServers(PydanticBaseSettingsSource):

@@ -10,6 +10,9 @@ from app.local.embedded import EmbeddedRedis
 from app.local.redis_binary import RedisNotFound, find_redis
 from tests.servers import MISSING, find_oldest
 
+# Examples that tests put into a copy of the repository.
+collect_ignore = ["extending"]
+
 # How fast this machine is today says nothing about the code.
 settings.register_profile("hone", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hone")

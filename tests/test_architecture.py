@@ -34,7 +34,7 @@ CROSSINGS = [
     ("engine", "workers.engine.moves", "app.settings"),
     ("engine", "workers.engine.moves", "workers.models.port"),
     ("rooms", "workers.models.remote", "workers.validators"),
-    ("rooms", "workers.validators.length", "workers.editor"),
+    ("rooms", "workers.validators.text", "workers.editor"),
     ("rooms", "workers.play.driver", "workers.rq.worker"),
     ("rooms", "workers.outbound.transport", "workers.models.port"),
     ("pure", "workers.engine.moves", "asyncio"),

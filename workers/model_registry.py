@@ -7,17 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cache
 
-from pydantic import SecretStr
-
 from app.contract.editor import EDITOR
 from app.contract.judgement import Usage
-from app.contract.providers import BY_NAME
+from app.contract.providers import BY_NAME, PROVIDERS, Provider, added
 from app.settings import Settings
 from workers.editor import EditorCannot, answer
-from workers.models.anthropic import Anthropic
-from workers.models.openai import OpenAI
 from workers.models.port import Model, ModelCall, ModelRefused, ModelReply
-from workers.models.remote import Remote
+from workers.models.remote import Remote, adapter_of
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
 NAMED = "HONE_PROVIDER_{0}_BASE_URL and HONE_PROVIDER_{0}_API_KEY"
@@ -42,15 +38,14 @@ class Editor:
 class MissingKey:
     """Stands where a provider's own server would refuse every call."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
 
     async def complete(self, _call: ModelCall) -> ModelReply:
         """Refuse, and say which settings are missing."""
-        name = self._name.upper()
         raise ModelRefused(
-            f"{self._name} needs a key: set {name}_API_KEY, or point HONE_{name}_BASE_URL at a "
-            "server that needs none"
+            f"{self._provider.name} needs a key: set {self._provider.key_variable}, or point "
+            f"HONE_{self._provider.base_url_setting.upper()} at a server that needs none"
         )
 
 
@@ -89,28 +84,15 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
 
 
 def _remote(settings: Settings, transport: Transport) -> dict[str, Model]:
-    models: dict[str, Model] = {
-        name: Remote(name, OpenAI(server.base_url, _revealed(server.api_key)), transport)
-        for name, server in settings.providers.items()
-    }
-    openai = OpenAI(settings.openai_base_url, _revealed(settings.openai_api_key))
-    anthropic = Anthropic(settings.anthropic_base_url, _revealed(settings.anthropic_api_key))
-    models["openai"] = Remote("openai", openai, transport)
-    models["anthropic"] = Remote("anthropic", anthropic, transport)
-    return models | {
-        name: MissingKey(name) for name in ("openai", "anthropic") if _lacks_key(settings, name)
-    }
+    """Return the models of every provider that has a wire format, settings' own included."""
+    providers = (*PROVIDERS, *map(added, settings.providers))
+    return {it.name: _model(it, it.wire, settings, transport) for it in providers if it.wire}
 
 
-def _lacks_key(settings: Settings, name: str) -> bool:
-    """True when a provider's own server would be called without a key."""
-    url, key = f"{name}_base_url", f"{name}_api_key"
-    is_own = getattr(settings, url) == Settings.model_fields[url].default
-    return is_own and not _revealed(getattr(settings, key))
-
-
-def _revealed(key: SecretStr | None) -> str:
-    return key.get_secret_value() if key else ""
+def _model(provider: Provider, wire: str, settings: Settings, transport: Transport) -> Model:
+    if settings.lacks_key(provider):
+        return MissingKey(provider)
+    return Remote(provider.name, adapter_of(wire)(*settings.server_of(provider)), transport)
 
 
 @cache

@@ -1,13 +1,13 @@
 """What is wrong with the patterns and schemas of a request, said before anything runs."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from app.contract.errors import FieldError
 from app.contract.json_schemas import MAX_VALUES, Error, errors_in
 from app.contract.regexes import PatternError, compile_pattern
 from app.contract.tools import Tool
-from app.contract.validators import AnyValidator, JsonSchemaValidator, RegexValidator
+from app.contract.validators import AnyValidator, Regex, Schema
 
 MAX_ERRORS = 10
 
@@ -24,20 +24,31 @@ def check_validators(
 
 def _errors(validators: Sequence[AnyValidator], tools: Sequence[Tool]) -> Iterator[FieldError]:
     allowed = MAX_VALUES
-    for index, validator in enumerate(validators):
-        if isinstance(validator, RegexValidator):
-            try:
-                compile_pattern(validator.pattern, case_sensitive=validator.case_sensitive)
-            except PatternError as error:
-                yield FieldError(pointer=f"/validators/{index}/pattern", detail=str(error))
-        elif isinstance(validator, JsonSchemaValidator):
-            errors, size = errors_in(validator.schema_, allowed)
+    for pointer, given in _given(validators, tools):
+        if isinstance(given, Regex):
+            yield from _regex_error(pointer, given)
+        else:
+            errors, size = errors_in(given, allowed)
             allowed -= size
-            yield from _at(f"/validators/{index}/schema", errors)
+            yield from _at(pointer, errors)
+
+
+def _given(
+    validators: Sequence[AnyValidator], tools: Sequence[Tool]
+) -> Iterator[tuple[str, Regex | Schema]]:
+    """Yield every pattern and schema of a request with its JSON Pointer."""
+    for index, validator in enumerate(validators):
+        for at, given in chain(validator.regexes().items(), validator.json_schemas().items()):
+            yield f"/validators/{index}{at}", given
     for index, tool in enumerate(tools):
-        errors, size = errors_in(tool.parameters, allowed)
-        allowed -= size
-        yield from _at(f"/tools/{index}/parameters", errors)
+        yield f"/tools/{index}/parameters", tool.parameters
+
+
+def _regex_error(pointer: str, regex: Regex) -> Iterator[FieldError]:
+    try:
+        compile_pattern(regex.pattern, case_sensitive=regex.case_sensitive)
+    except PatternError as error:
+        yield FieldError(pointer=pointer, detail=str(error))
 
 
 def _at(pointer: str, errors: Sequence[Error]) -> Iterator[FieldError]:

@@ -1,7 +1,7 @@
 """Whether this server can do what a request asks, and where in the request it cannot."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from app.contract.budget import first_judgement, least_tokens
 from app.contract.criteria import AUTO
@@ -11,6 +11,7 @@ from app.contract.errors import FieldError, InvalidRequest
 from app.contract.patterns import check_validators
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, ModelName, RefinementRequest
+from app.contract.resources import ENDPOINTS, RESOURCES, Resource
 from app.service.model_roles import Choices, ModelRoles, playing
 from app.settings import Settings
 
@@ -77,14 +78,9 @@ def unfit_for_a_checklist(
             )
 
 
-def switched_off(settings: Settings) -> Mapping[str, str]:
-    """Return the kinds that a request cannot name here, each with what would have to be set."""
-    reasons = {}
-    if not settings.python_tests:
-        reasons["python_tests"] = "this server runs no tests: its HONE_PYTHON_TESTS is off"
-    if not settings.secret_key:
-        reasons["http"] = "this server calls no endpoints: its HONE_SECRET_KEY is not set"
-    return reasons
+def switched_off(settings: Settings) -> frozenset[Resource]:
+    """Return what validators and tools may need and this server does not have."""
+    return frozenset(each for each in RESOURCES if not getattr(settings, each.setting))
 
 
 COMPILE_S = 2.0
@@ -92,9 +88,9 @@ COMPILE_S = 2.0
 
 
 class Admission:
-    """Admits what the models of a cast can do; validators that are `off` have a reason each."""
+    """Admits what the models of a cast can do; validators that need what is `off` are refused."""
 
-    def __init__(self, model_roles: ModelRoles, off: Mapping[str, str]) -> None:
+    def __init__(self, model_roles: ModelRoles, off: Collection[Resource]) -> None:
         self._model_roles = model_roles
         self._off = off
 
@@ -118,10 +114,10 @@ class Admission:
 
     def _errors(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
         for index, validator in enumerate(request.validators):
-            if reason := self._off.get(validator.kind):
-                yield FieldError(pointer=f"/validators/{index}/kind", detail=reason)
-        if request.tools and (reason := self._off.get("http")):
-            yield FieldError(pointer="/tools", detail=reason)
+            if (needed := validator.needs) and needed in self._off:
+                yield FieldError(pointer=f"/validators/{index}/kind", detail=needed.missing)
+        if request.tools and ENDPOINTS in self._off:
+            yield FieldError(pointer="/tools", detail=ENDPOINTS.missing)
         cast: Choices = {seat: choices[seat] for seat in playing(request)}
         uncallable = (*_unselectable(request, cast), *self._uncallable(request, cast))
         yield from uncallable

@@ -6,20 +6,12 @@ from random import Random
 from app.contract.criteria import AUTO
 from app.contract.events import Draw, Drawn
 from app.contract.models import ROLES, Role
-from app.contract.providers import PROVIDERS, Provider, cost_usd, provider_of
+from app.contract.providers import PROVIDERS, Provider, added, cost_usd, provider_of
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.settings import Settings
 from app.store import Achieved, Store
 
 Choices = Mapping[str, ModelChoice]
-
-KEYS: Mapping[str, tuple[str, str, str]] = {
-    "openai": ("openai_api_key", "OPENAI_API_KEY", "openai_base_url"),
-    "anthropic": ("anthropic_api_key", "ANTHROPIC_API_KEY", "anthropic_base_url"),
-}
-"""By provider: the setting of its key, the variable to name, and the setting of its address."""
-
-FORMS = {"offline": "offline:editor", "openai": "openai:NAME", "anthropic": "anthropic:NAME"}
 
 
 class ModelRoles:
@@ -47,27 +39,19 @@ class ModelRoles:
         """Return why a model cannot be called, and what to do about it; None when it can."""
         provider = provider_of(model, self._settings.providers)
         if provider is None:
-            known = ", ".join([*FORMS.values(), *(f"{it}:NAME" for it in self._settings.providers)])
+            known = ", ".join(form for it in self.providers() for form in it.forms())
             return f"nobody serves {model[:100]!r} here; known are {known}"
         return self.missing(provider)
 
     def providers(self) -> tuple[Provider, ...]:
         """Return every provider that a request can name."""
-        added = (
-            provider_of(f"{name}:", self._settings.providers) for name in self._settings.providers
-        )
-        return (*(it for it in PROVIDERS if it.name in FORMS), *filter(None, added))
+        return (*(it for it in PROVIDERS if it.is_offered), *map(added, self._settings.providers))
 
     def missing(self, provider: Provider) -> str | None:
         """Return what has to be set before a provider's models can be called."""
-        if not provider.needs_key:
+        if not self._settings.lacks_key(provider):
             return None
-        key, variable, address = KEYS[provider.name]
-        secret = getattr(self._settings, key)
-        elsewhere = getattr(self._settings, address) != Settings.model_fields[address].default
-        if elsewhere or (secret is not None and secret.get_secret_value()):
-            return None
-        return f"{provider.name} needs a key: set {variable} on the server"
+        return f"{provider.name} needs a key: set {provider.key_variable} on the server"
 
     def _choice(self, request: RefinementRequest, role: Role) -> ModelChoice:
         return _choice_of(getattr(request.models, role) or self.default)

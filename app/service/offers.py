@@ -9,7 +9,7 @@ from app.contract.offers import ModelList, ModelOffer, Offer, OfferList, PricedM
 from app.contract.providers import Provider, price_list
 from app.contract.requests import ModelChoice
 from app.contract.strategies import STRATEGIES
-from app.contract.validators import AnyValidator
+from app.contract.validators import VALIDATORS
 from app.service.model_roles import ModelRoles
 
 NO_WORKER = "no worker is alive: what is submitted waits for one"
@@ -22,7 +22,7 @@ def strategies() -> OfferList:
 
 def validators() -> OfferList:
     """Return every validator a request can name."""
-    return OfferList(data=tuple(map(_offer, _members(AnyValidator))))
+    return OfferList(data=tuple(map(_offer, VALIDATORS.values())))
 
 
 def models(model_roles: ModelRoles) -> ModelList:

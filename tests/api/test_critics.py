@@ -11,7 +11,7 @@ from app.service import Admission, ModelRoles
 from app.service.model_roles import playing
 from app.settings import Settings
 
-SETTINGS = Settings(openai_api_key=SecretStr("k"))
+SETTINGS = Settings().model_copy(update={"openai_api_key": SecretStr("k")})
 DRAFT = {"task": "Say it plainly.", "draft": "We refund."}
 
 
@@ -22,7 +22,7 @@ def asked(**fields: Any) -> RefinementRequest:
 async def refusals(**fields: Any) -> dict[str, str]:
     """Return by pointer why a request is refused; nothing when it is admitted."""
     try:
-        await Admission(ModelRoles(SETTINGS), {}).admit(asked(**fields))
+        await Admission(ModelRoles(SETTINGS), ()).admit(asked(**fields))
     except InvalidRequest as refused:
         return {it.pointer: it.detail for it in refused.errors}
     return {}
@@ -97,7 +97,7 @@ def test_only_models_that_can_be_called_play(
 
 
 async def test_a_critic_without_a_model_has_the_roles_own() -> None:
-    choices = await Admission(ModelRoles(SETTINGS), {}).admit(
+    choices = await Admission(ModelRoles(SETTINGS), ()).admit(
         asked(models={"critic": {"model": "openai:x", "temperature": 1}}, critics=panel(None))
     )
     assert choices["critic/critic-0"] == choices["critic"]

@@ -13,28 +13,24 @@ from pydantic import TypeAdapter
 from app.api import examples
 from app.contract.events import Event, EventPage
 from app.contract.limits import LimitsChange
+from app.contract.providers import PROVIDERS
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
 from app.contract.strategies import STRATEGIES, AnyStrategy
-from app.contract.validators import AnyValidator
+from app.contract.validators import VALIDATORS
 from app.main import create_app
 from app.settings import Settings
 from app.store import WorkerStore
+from tests.validators.validator_page import sections
 
 OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"
-VALIDATORS = {
-    "length", "contains", "excludes", "regex", "json", "json_schema", "yaml", "toml", "xml",
-    "markdown", "python", "sql", "readability", "spelling",
-    "citations", "python_tests", "http",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("path", "union", "kinds"),
     [
         ("strategies", AnyStrategy, set(STRATEGIES)),
-        ("validators", AnyValidator, VALIDATORS),
     ],
 )
 async def test_every_kind_is_offered_with_a_schema_that_its_defaults_satisfy(
@@ -42,24 +38,36 @@ async def test_every_kind_is_offered_with_a_schema_that_its_defaults_satisfy(
 ) -> None:
     offers = (await api.get(f"/v1/{path}")).json()["data"]
     assert {offer["kind"] for offer in offers} == kinds
-    needed = {
-        "pattern": "a", "texts": ["a"], "schema": {}, "max_words": 1, "max_grade": 9,
-        "tests": "def test(): ...", "url": "https://example.com",
-    }  # fmt: skip
     for offer in offers:
         Draft202012Validator.check_schema(offer["schema"])
-        fields = {name: needed[name] for name in needed if name in offer["schema"]["properties"]}
-        request = {**offer["defaults"], **fields, "kind": offer["kind"]}
+        request = {**offer["defaults"], "kind": offer["kind"]}
         Draft202012Validator(offer["schema"]).validate(request)
         TypeAdapter(union).validate_python(request)
+
+
+async def test_every_validator_is_offered_with_a_schema_that_its_example_satisfies(
+    api: httpx.AsyncClient,
+) -> None:
+    offers = (await api.get("/v1/validators")).json()["data"]
+    assert [offer["kind"] for offer in offers] == list(VALIDATORS)
+    for offer in offers:
+        Draft202012Validator.check_schema(offer["schema"])
+        request = {**offer["defaults"], **sections()[offer["kind"]].example}
+        Draft202012Validator(offer["schema"]).validate(request)
+        VALIDATORS[offer["kind"]].model_validate(request)
 
 
 async def test_the_models_say_what_has_to_be_set(api: httpx.AsyncClient) -> None:
     models = (await api.get("/v1/models")).json()
     offers = {offer["provider"]: offer for offer in models["data"]}
     assert models["default"] == "offline:editor"
-    assert offers.keys() == {"offline", "openai", "anthropic"}
-    assert offers["offline"]["configured"]
+    assert list(offers) == [it.name for it in PROVIDERS if it.is_offered]
+    for provider in PROVIDERS:
+        if provider.is_offered:
+            offer = offers[provider.name]
+            assert offer["configured"] is not provider.needs_key
+            assert offer["names"] == [f"{provider.name}:{model}" for model in provider.models]
+            assert not provider.needs_key or provider.key_variable in offer["missing"]
     assert offers["offline"]["names"] == ["offline:editor"]
     assert "OPENAI_API_KEY" in offers["openai"]["missing"]
     assert offers["anthropic"]["priced"]

@@ -114,9 +114,9 @@ async def test_candidates_that_contradict_themselves_are_refused(
 
 def admission() -> Admission:
     local = ModelServer(base_url="http://127.0.0.1:1/v1")
-    return Admission(
-        ModelRoles(Settings(openai_api_key=SecretStr("k"), providers={"local": local})), {}
-    )
+    settings = Settings(providers={"local": local})
+    with_key = settings.model_copy(update={"openai_api_key": SecretStr("k")})
+    return Admission(ModelRoles(with_key), ())
 
 
 @pytest.mark.parametrize(

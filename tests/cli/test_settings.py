@@ -23,10 +23,9 @@ EVERYTHING = Settings(
     redis_url="unix:///tmp/x y/redis.sock",
     data_dir=Path("/tmp/x y"),
     model="openai:x",
-    openai_api_key=SecretStr(SECRET),
     providers={"vllm": ModelServer(base_url="http://x:1/v1", api_key=SecretStr(SECRET))},
     grace_s=0.5,
-)
+).model_copy(update={"openai_api_key": SecretStr(SECRET)})
 
 
 def test_another_process_reads_the_same_settings_from_its_environment(tmp_path: Path) -> None:

@@ -106,8 +106,13 @@ async def running_service(
             made = Settings(
                 redis_url=redis.url,
                 port=free_port("127.0.0.1"),
-                openai_base_url=models.url,
-                **{"model": "openai:test", "lease_s": 1, "grace_s": 5, **settings},
+                **{
+                    "openai_base_url": models.url,
+                    "model": "openai:test",
+                    "lease_s": 1,
+                    "grace_s": 5,
+                    **settings,
+                },
             )
             async with httpx.AsyncClient(base_url=url_of(made), timeout=PATIENCE_S) as client:
                 service = RunningService(made, client, models, redis, path, worker_module)

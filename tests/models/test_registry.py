@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from app.contract.providers import PROVIDERS, Provider
 from app.settings import ModelServer, Settings
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
 from benchmarks.model_server import ScriptedModelServer as Server
@@ -32,41 +33,42 @@ async def test_a_server_of_ones_own_is_called_by_its_name() -> None:
     assert reply.usage.cost_usd is None
 
 
-@pytest.mark.parametrize(
-    ("provider", "path", "field"),
-    [
-        ("openai", "/v1/chat/completions", "authorization"),
-        ("anthropic", "/v1/messages", "x-api-key"),
-    ],
-)
-async def test_a_providers_own_address_and_key_are_settings(
-    provider: str, path: str, field: str
-) -> None:
+WIRE = {
+    "openai": ("/v1/chat/completions", "authorization"),
+    "anthropic": ("/v1/messages", "x-api-key"),
+}
+"""By wire format: the path of a call, and the header that has the key."""
+
+
+@pytest.mark.parametrize("provider", [it for it in PROVIDERS if it.wire in WIRE])
+async def test_a_providers_own_address_and_key_are_settings(provider: Provider) -> None:
     behaviour = Remembering(in_turn(refusal(404, "no such model")))
     async with Server(behaviour) as server:
-        address = {f"{provider}_base_url": server.url, f"{provider}_api_key": SECRET}
+        address = {provider.base_url_setting: server.url, provider.api_key_setting: SECRET}
         async with open_models(settings(**address)) as models:
             with pytest.raises(ModelRefused):
-                await models.complete(f"{provider}:x", call())
+                await models.complete(f"{provider.name}:x", call())
+    path, field = WIRE[str(provider.wire)]
     assert behaviour.asked[0].path == path
     assert SECRET in (behaviour.asked[0].header(field) or "")
 
 
 @pytest.mark.parametrize("name", ["nobody:x", "offline:writer", "scripted:x", "openai", ""])
 async def test_a_model_nobody_serves_is_refused_with_the_settings_that_add_one(name: str) -> None:
+    known = ", ".join(sorted(it.name for it in PROVIDERS if it.is_offered))
     async with open_models(settings(openai_api_key=SECRET)) as models:
-        with pytest.raises(ModelRefused, match=r"anthropic, offline, openai; HONE_PROVIDER_"):
+        with pytest.raises(ModelRefused, match=rf"{known}; HONE_PROVIDER_"):
             await models.complete(name, call())
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("provider", [it for it in PROVIDERS if it.needs_key])
 @pytest.mark.parametrize("key", [None, ""])
 async def test_a_provider_without_its_key_says_which_setting_is_missing(
-    provider: str, key: str | None
+    provider: Provider, key: str | None
 ) -> None:
-    async with open_models(settings(**{f"{provider}_api_key": key})) as models:
-        with pytest.raises(ModelRefused, match=f"set {provider.upper()}_API_KEY"):
-            await models.complete(f"{provider}:x", call())
+    async with open_models(settings(**{provider.api_key_setting: key})) as models:
+        with pytest.raises(ModelRefused, match=f"set {provider.name.upper()}_API_KEY"):
+            await models.complete(f"{provider.name}:x", call())
 
 
 async def test_a_model_may_be_passed_in() -> None:

@@ -11,13 +11,9 @@ from typing import Any
 import pytest
 
 from app.contract.judgement import OnFail, Span
-from app.contract.validators import (
-    AnyValidator,
-    ContainsValidator,
-    JsonSchemaValidator,
-    LengthValidator,
-    RegexValidator,
-)
+from app.contract.validators import AnyValidator
+from app.contract.validators.json import JsonSchemaValidator
+from app.contract.validators.text import ContainsValidator, LengthValidator, RegexValidator
 from workers.validators import compile_validators
 from workers.validators.check_process import CheckProcess
 
@@ -133,7 +129,7 @@ def test_a_process_that_was_killed_is_replaced(check_process: CheckProcess) -> N
 def test_the_process_ends_with_its_parent() -> None:
     script = (
         "from workers.validators.check_process import shared\n"
-        "from app.contract.validators import JsonSchemaValidator as V\n"
+        "from app.contract.validators.json import JsonSchemaValidator as V\n"
         "shared().check(V(kind='json_schema', schema=True), '1')\n"
         "print(shared()._process.pid, flush=True)\n"
         "import os, sys; os._exit(0) if 'abruptly' in sys.argv else None\n"

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.regexes import PatternError, compile_pattern
-from app.contract.validators import ContainsValidator, RegexValidator
-from workers.validators.contains import check_contains
-from workers.validators.regex import MAX_VIOLATIONS, check_regex
+from app.contract.validators.text import ContainsValidator, RegexValidator
+from workers.validators.text import MAX_VIOLATIONS, check_contains, check_regex
 from workers.validators.violation import Violation
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.validators import ExcludesValidator
-from workers.validators.excludes import MAX_VIOLATIONS, check_excludes
+from app.contract.validators.text import ExcludesValidator
+from workers.validators.text import MAX_VIOLATIONS, check_excludes
 from workers.validators.violation import Violation
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -9,12 +9,11 @@ from aiohttp import web
 from pydantic import ValidationError
 from standardwebhooks import Webhook
 
-from app.contract.validators import HttpValidator
+from app.contract.validators.http import HttpValidator
 from tests.local_endpoint import SECRET, EndpointAnswer, Pointing, endpoint, saying
 from workers.outbound.guarded_client import is_public, open_endpoints, public_socket
-from workers.validators import ValidatorUnavailable, compile_validators
+from workers.validators import ServerResources, ValidatorUnavailable, compile_validators
 from workers.validators.http import MAX_VIOLATIONS, check_http
-from workers.validators.resources import ServerResources
 from workers.validators.violation import Violation
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.validators import JsonValidator
+from app.contract.validators.json import JsonValidator
 from workers.validators.json import MAX_VIOLATIONS, check_json
 from workers.validators.violation import Violation
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from app.contract.validators import JsonSchemaValidator
-from workers.validators.json_schema import MAX_VIOLATIONS, check_json_schema
+from app.contract.validators.json import JsonSchemaValidator
+from workers.validators.json import MAX_VIOLATIONS, check_json_schema
 from workers.validators.violation import Violation
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.sampled_from("aBc")

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.contract.validators import LengthValidator
+from app.contract.validators.text import LengthValidator
 from workers.text.words import sentences, words
-from workers.validators.length import check_length
+from workers.validators.text import check_length
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 

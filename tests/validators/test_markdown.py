@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.contract.validators import MarkdownValidator
+from app.contract.validators.formats import MarkdownValidator
 from workers.validators import compile_validators
-from workers.validators.markdown import MAX_VIOLATIONS, check_markdown
+from workers.validators.formats import MAX_VIOLATIONS, check_markdown
 from workers.validators.violation import Violation
 
 WHOLE = """Intro with a [link](https://example.com) and `[]()` as code.

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from app.contract.json_schemas import MAX_VALUES
 from app.contract.patterns import MAX_ERRORS, check_validators
 from app.contract.tools import Tool
-from app.contract.validators import JsonSchemaValidator, LengthValidator, RegexValidator
+from app.contract.validators.json import JsonSchemaValidator
+from app.contract.validators.text import LengthValidator, RegexValidator
 
 KEYWORDS = st.sampled_from(["$ref", "$id", "$schema", "type", "pattern", "allOf", "items", "$defs"])
 JSON = st.recursive(

@@ -1,7 +1,9 @@
 """A validator that cannot be run fails its step; the draft is not judged by silence."""
 
 from app.contract.events import FindingsReply, StepCompleted, StepFailed
-from app.contract.validators import AnyValidator, ContainsValidator, HttpValidator
+from app.contract.validators import AnyValidator
+from app.contract.validators.http import HttpValidator
+from app.contract.validators.text import ContainsValidator
 from workers.engine.moves import Check
 from workers.model_registry import ModelRegistry
 from workers.play.executor import StepExecutor

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from app.contract.validators import PythonValidator
+from app.contract.validators.python import PythonValidator
 from workers.validators import ValidatorUnavailable, compile_validators
 from workers.validators.python import MAX_VIOLATIONS, check_python
 from workers.validators.violation import Violation

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from app.contract.validators import ReadabilityValidator
+from app.contract.validators.text import ReadabilityValidator
 from workers.validators import compile_validators
-from workers.validators.readability import check_readability
+from workers.validators.text import check_readability
 from workers.validators.violation import Violation
 
 EASY = "The cat sat on the mat. It saw a dog. The dog ran off."

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.contract.validators import SpellingValidator
+from app.contract.validators.text import SpellingValidator
 from workers.validators import compile_validators
-from workers.validators.spelling import MAX_VIOLATIONS, check_spelling
+from workers.validators.text import MAX_VIOLATIONS, check_spelling
 from workers.validators.violation import Violation
 
 

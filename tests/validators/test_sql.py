@@ -5,8 +5,7 @@ from typing import get_args
 import pytest
 from sqlglot.dialects import Dialects
 
-from app.contract.format_validators import SqlDialect
-from app.contract.validators import SqlValidator
+from app.contract.validators.sql import SqlDialect, SqlValidator
 from workers.validators import compile_validators
 from workers.validators.sql import check_sql
 from workers.validators.violation import Violation

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.validators import TomlValidator
-from workers.validators.toml import check_toml
+from app.contract.validators.formats import TomlValidator
+from workers.validators.formats import check_toml
 from workers.validators.violation import Violation
 
 KEYS = st.text("abc-_1", min_size=1, max_size=4)

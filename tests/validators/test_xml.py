@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.validators import XmlValidator
+from app.contract.validators.formats import XmlValidator
+from workers.validators.formats import check_xml
 from workers.validators.violation import Violation
-from workers.validators.xml import check_xml
 
 TEXT = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs", "Cn", "Cc"]), max_size=20)
 LAUGHS = (

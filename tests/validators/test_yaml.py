@@ -7,10 +7,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.validators import YamlValidator
+from app.contract.validators.formats import YamlValidator
 from workers.validators import compile_validators
+from workers.validators.formats import MAX_VIOLATIONS, check_yaml
 from workers.validators.violation import Violation
-from workers.validators.yaml import MAX_VIOLATIONS, check_yaml
 
 NAMES = st.text("aeé:#-*&!|>'\"{}[], \n1", max_size=6)
 INNER = st.recursive(

@@ -8,7 +8,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.remote import NAMES_OF_JSON, ChatReply, Unwanted, counted, flaw_of, system_text
+from workers.models.remote import (
+    NAMES_OF_JSON,
+    AdapterFactory,
+    ChatReply,
+    Unwanted,
+    counted,
+    flaw_of,
+    system_text,
+)
 from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"
@@ -75,3 +83,6 @@ class Anthropic:
         return ChatReply(
             text, message.model, counted(message.usage, INPUT_TOKENS, "output_tokens"), flaw
         )
+
+
+ADAPTER: AdapterFactory = Anthropic

@@ -11,7 +11,15 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.remote import NAMES_OF_JSON, ChatReply, Unwanted, counted, flaw_of, system_text
+from workers.models.remote import (
+    NAMES_OF_JSON,
+    AdapterFactory,
+    ChatReply,
+    Unwanted,
+    counted,
+    flaw_of,
+    system_text,
+)
 from workers.outbound.transport import Request
 
 JSON_FORMATS = ("json_schema", "json_object")
@@ -100,6 +108,9 @@ class OpenAI:
         is_withheld = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
         flaw = flaw_of(text, is_cut_off=choice.finish_reason == "length", is_withheld=is_withheld)
         return ChatReply(text, completion.model, tokens, flaw)
+
+
+ADAPTER: AdapterFactory = OpenAI
 
 
 def _key_field(api_key: str, is_azure: bool) -> dict[str, str]:

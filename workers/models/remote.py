@@ -1,8 +1,10 @@
 """A model behind a wire format: send the request, drop what the server refuses, read, count."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from time import perf_counter
 from typing import Protocol
 
@@ -103,6 +105,17 @@ class WireFormat(Protocol):
 
     def read(self, body: bytes) -> ChatReply:
         """Read a reply. Raises `UnreadableReply` when it is not in this format."""
+
+
+AdapterFactory = Callable[[str, str], WireFormat]
+"""Makes the adapter for a base URL and a key, which is empty where none is wanted."""
+
+
+@cache
+def adapter_of(wire: str) -> AdapterFactory:
+    """Return the `ADAPTER` of the module beside this one that is named as the wire format."""
+    adapter: AdapterFactory = import_module(f"workers.models.{wire}").ADAPTER
+    return adapter
 
 
 NAMES_A_PART = frozenset({400, 422})

@@ -19,7 +19,7 @@ from app.contract.events import (
 from app.contract.judgement import Finding, Usage
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
-from app.contract.validators import JsonSchemaValidator
+from app.contract.validators.json import JsonSchemaValidator
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
 from workers.models.port import ModelCall, ModelError, ModelReply

@@ -1,12 +1,31 @@
 """Validators: checks of a draft that need no model, behind one port.
 
-Each kind is one function in one file: a validator of the request and a draft in, violations out.
+A kind is checked by the function `check_<kind>` of the module here that is named as its family in
+the contract. It takes a validator of the request and a draft, also the documents of the request
+if the kind reads them, and gives violations. A kind that needs a resource of the server has a
+coroutine function instead, which takes that resource and the key of the step as well.
 """
 
-from workers.validators.checks import RequestValidators, compile_validators
-from workers.validators.resources import NO_RESOURCES, ServerResources, open_server_resources
-from workers.validators.sandbox import RunsAsRoot
-from workers.validators.violation import ValidatorUnavailable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from itertools import chain
+from typing import Any
+
+from aiohttp.connector import SocketFactoryType
+
+from app.contract.judgement import Finding, Span
+from app.contract.regexes import PatternError
+from app.contract.resources import Resource
+from app.contract.validators import AnyValidator
+from app.settings import Settings
+from workers.outbound.guarded_client import EndpointClient, open_endpoints, public_socket
+from workers.validators.check_process import CheckProcess, Documents, shared
+from workers.validators.python_tests import RunsAsRoot, Sandbox, open_sandbox
+from workers.validators.violation import ValidatorUnavailable, Violation
 
 __all__ = [
     "NO_RESOURCES",
@@ -14,6 +33,144 @@ __all__ = [
     "RunsAsRoot",
     "ServerResources",
     "ValidatorUnavailable",
+    "check_of",
     "compile_validators",
     "open_server_resources",
+    "violations",
 ]
+
+CheckFunction = Callable[..., Any]
+
+
+@cache
+def check_of(family: str, kind: str) -> CheckFunction:
+    """Return the function that checks a kind; what it needs is imported when it is first wanted."""
+    check: CheckFunction = getattr(import_module(f"{__name__}.{family}"), f"check_{kind}")
+    return check
+
+
+def violations(
+    validator: AnyValidator, draft: str, documents: Documents = ()
+) -> Iterator[Violation]:
+    """Yield what the draft breaks; how long that takes is for the caller to bound."""
+    found: Iterator[Violation] = _start(validator, draft, documents)
+    return found
+
+
+def _start(validator: AnyValidator, draft: str, documents: Documents, *more: object) -> Any:
+    check = check_of(validator.family(), validator.kind)
+    return check(validator, draft, *((documents,) if validator.reads_documents else ()), *more)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerResources:
+    """What this worker has, each under the name it has in the contract."""
+
+    sandbox: Sandbox | None = None
+    endpoints: EndpointClient | None = None
+
+
+NO_RESOURCES = ServerResources()
+
+
+@asynccontextmanager
+async def open_server_resources(
+    settings: Settings, socket_factory: SocketFactoryType = public_socket
+) -> AsyncIterator[ServerResources]:
+    """Keep open what the settings allow. Raises `RunsAsRoot`.
+
+    Sockets to endpoints come from `socket_factory`.
+    """
+    sandbox = open_sandbox(allowed=settings.python_tests)
+    key = settings.secret_key.get_secret_value() if settings.secret_key else ""
+    if not key:
+        yield ServerResources(sandbox)
+        return
+    async with open_endpoints(key, socket_factory=socket_factory) as endpoints:
+        yield ServerResources(sandbox, endpoints)
+
+
+class RequestValidators:
+    """All validators of one request."""
+
+    def __init__(
+        self,
+        validators: Sequence[AnyValidator],
+        documents: Documents,
+        check_process: CheckProcess,
+        resources: ServerResources,
+    ) -> None:
+        self._validators = tuple(validators)
+        self._documents = tuple(documents)
+        self._check_process = check_process
+        self._resources = resources
+
+    async def run(self, draft: str, key: str = "") -> tuple[Finding, ...]:
+        """Return what is wrong with the draft, in the order of the validators; empty when all pass.
+
+        It holds the event loop for a few milliseconds at most. A validator that is too expensive
+        for this draft is a finding as well: what could not be checked has not passed. `key` is the
+        same whenever the same step runs again. Raises `ValidatorUnavailable` when a validator
+        fails whatever the draft.
+        """
+        found = [await self._check(*each, draft, key) for each in enumerate(self._validators)]
+        return tuple(chain.from_iterable(found))
+
+    async def _check(
+        self, index: int, validator: AnyValidator, draft: str, key: str
+    ) -> list[Finding]:
+        try:
+            if validator.needs:
+                step = f"{key}/validators/{index}"
+                found = await self._with(validator.needs, validator, draft, step)
+            elif validator.is_quick(draft):
+                found = tuple(violations(validator, draft, self._documents))
+            else:
+                found = await asyncio.get_running_loop().run_in_executor(
+                    self._check_process.executor,
+                    self._check_process.check,
+                    validator,
+                    draft,
+                    self._documents if validator.reads_documents else (),
+                )
+        except PatternError as error:
+            found = (Violation(str(error), "correct the pattern of the validator"),)
+        return [_finding(index, validator, each) for each in found]
+
+    async def _with(
+        self, needed: Resource, validator: AnyValidator, draft: str, step: str
+    ) -> tuple[Violation, ...]:
+        resource = getattr(self._resources, needed.name)
+        if resource is None:
+            raise ValidatorUnavailable(needed.missing)
+        found: tuple[Violation, ...] = await _start(
+            validator, draft, self._documents, resource, step
+        )
+        return found
+
+
+def compile_validators(
+    validators: Sequence[AnyValidator],
+    check_process: CheckProcess | None = None,
+    *,
+    context: Documents = (),
+    resources: ServerResources = NO_RESOURCES,
+) -> RequestValidators:
+    """Return the checks of a request, whose context they may read.
+
+    What is expensive runs in the process that all share; what needs more of the server than that
+    uses `resources`.
+    """
+    return RequestValidators(validators, context, check_process or shared(), resources)
+
+
+def _finding(index: int, validator: AnyValidator, violation: Violation) -> Finding:
+    return Finding(
+        source=f"validators/{index}",
+        kind=validator.kind,
+        message=violation.message,
+        fix=violation.fix,
+        span=Span(start=violation.span[0], end=violation.span[1]) if violation.span else None,
+        quote=violation.quote,
+        on_fail=validator.on_fail,
+    )

@@ -2,8 +2,8 @@
 
 No count of schema nodes or pattern states bounds what a hostile schema or pattern costs; a process
 can be interrupted wherever it is. Within the process a timer of `CPU_S` interrupts Python, the
-kernel's limits end what is deeper in C or needs too much memory (`aside_main`), and `WALL_S` is for
-a process that gets no CPU at all.
+kernel's limits end what is deeper in C or needs too much memory (`check_process_main`), and
+`WALL_S` is for a process that gets no CPU at all.
 """
 
 import atexit
@@ -13,18 +13,21 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Self
 
+from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
-from workers.validators.kinds import Documents
 from workers.validators.violation import ValidatorUnavailable, Violation
 
 CPU_S = 0.5
 WALL_S = 20.0
 ROOT = Path(__file__).parent.parent.parent
+
+Documents = Sequence[ContextDocument]
 
 
 class CheckProcess:

@@ -1,4 +1,4 @@
-"""python -m workers.validators.check_process_main CPU_SECONDS: what `Aside` runs.
+"""python -m workers.validators.check_process_main CPU_SECONDS: what `CheckProcess` runs.
 
 A line of JSON in, a line of JSON out, until its standard input ends: violations, or in a string why
 the validator cannot be run. It ignores Ctrl-C, which the
@@ -18,8 +18,8 @@ from pydantic import TypeAdapter
 
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
+from workers.validators import check_of, violations
 from workers.validators.check_process import too_expensive
-from workers.validators.kinds import check_of, violations
 from workers.validators.violation import ValidatorUnavailable, Violation
 
 MEMORY_BYTES = 1 << 30
@@ -51,9 +51,9 @@ def _answer(line: bytes, cpu_s: float) -> tuple[Violation, ...]:
     asked = json.loads(line)
     validator = _parsed(asked["validator"])
     documents = [ContextDocument.model_construct(**each) for each in asked["documents"]]
-    # Nobody's draft is to blame for the seconds that a first import may take.
+    # The seconds that a first import may take are not counted against a draft.
     _limit_cpu(IMPORT_S)
-    check_of(validator.kind)
+    check_of(validator.family(), validator.kind)
     try:
         try:
             _limit_cpu(cpu_s)

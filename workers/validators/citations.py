@@ -1,4 +1,7 @@
-"""Quotations looked up in documents, word for word: case, punctuation and spacing do not count."""
+"""The validator of citations and of the quotations attributed to them.
+
+Quotations are looked up word for word: case, punctuation and spacing do not count.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +11,7 @@ from itertools import islice
 from unicodedata import normalize
 
 from app.contract.requests import ContextDocument
-from app.contract.validators import CitationsValidator
+from app.contract.validators.citations import CitationsValidator
 from workers.validators.violation import Violation, shortened, violation_at
 
 WORD = re.compile(r"\w+")

@@ -5,7 +5,7 @@ import json
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.judgement import Span
-from app.contract.validators import HttpValidator
+from app.contract.validators.http import HttpValidator
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
 from workers.validators.violation import ValidatorUnavailable, Violation, shortened
 
@@ -34,14 +34,12 @@ class EndpointVerdict(BaseModel):
 
 
 async def check_http(
-    validator: HttpValidator, draft: str, endpoints: EndpointClient | None, key: str
+    validator: HttpValidator, draft: str, endpoints: EndpointClient, key: str
 ) -> tuple[Violation, ...]:
     """Return what the endpoint finds wrong; a draft that it passes has no violations.
 
     Raises `ValidatorUnavailable` when there is no answer, or one that is no verdict.
     """
-    if endpoints is None:
-        raise ValidatorUnavailable("calls cannot be signed: HONE_SECRET_KEY is not set")
     body = json.dumps({"draft": draft}, ensure_ascii=False).encode()
     try:
         reply = await endpoints.post(validator.url, body, key, validator.timeout_s)

@@ -1,15 +1,117 @@
-"""The `json` validator: a draft that is one JSON document."""
+"""The validators of JSON documents, read by the letter of RFC 8259 and short when quoted."""
 
+import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any, NoReturn
 
-from app.contract.validators import JsonValidator
-from workers.validators.documents import NotJson, read
-from workers.validators.violation import Violation, body_of, shortened, violation_at
+from jsonschema import ValidationError
+from jsonschema.exceptions import best_match
+from referencing.exceptions import Unresolvable
+
+from app.contract.json_schemas import validator_for
+from app.contract.regexes import PatternError
+from app.contract.validators.json import JsonSchemaValidator, JsonValidator
+from workers.validators.violation import MAX_DEPTH, Violation, body_of, shortened, violation_at
 
 MAX_VIOLATIONS = 20
 TOKEN = re.compile(r'(?P<string>"(?:[^"\\]++|\\.)*+")(?P<is_name>\s*+:)?|[{}\[\]]')
+
+
+class NotJson(ValueError):
+    """The text is no JSON document that can be checked; `position` is where, if that is known."""
+
+    def __init__(self, reason: str, position: int | None = None) -> None:
+        super().__init__(reason)
+        self.position = position
+
+
+class _Short:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the value's JSON, at most 80 characters of it.
+
+        jsonschema quotes the whole instance in every message, which would be quadratic.
+        """
+        return shortened(_outline(self, 12))
+
+
+class Text(_Short, str):
+    """A string of a document."""
+
+    __slots__ = ()
+
+
+class Array(_Short, list[Any]):
+    """An array of a document."""
+
+    __slots__ = ()
+
+
+class Object(_Short, dict[str, Any]):
+    """An object of a document."""
+
+    __slots__ = ()
+
+
+def read(text: str) -> Any:
+    """Return the document. Raises `NotJson`: for NaN too, and numbers that no double can hold."""
+    try:
+        return short(json.loads(text, parse_constant=_refuse, parse_float=_number))
+    except json.JSONDecodeError as error:
+        raise NotJson(error.msg, error.pos) from None
+    except RecursionError:
+        raise NotJson(f"nested more than {MAX_DEPTH} levels deep") from None
+    except UnicodeEncodeError:
+        raise NotJson("a string holds a lone surrogate") from None
+    except NotJson:
+        raise
+    except ValueError:
+        raise NotJson("an integer has more than 4,300 digits") from None
+
+
+def short(value: Any, depth: int = 0) -> Any:
+    """Return the same document with strings, arrays and objects that are short when quoted."""
+    if depth >= MAX_DEPTH and isinstance(value, list | tuple | dict):
+        raise NotJson(f"nested more than {MAX_DEPTH} levels deep")
+    match value:
+        case str():
+            value.encode()
+            return Text(value)
+        case list() | tuple():
+            return Array(short(each, depth + 1) for each in value)
+        case dict():
+            return Object((short(name), short(held, depth + 1)) for name, held in value.items())
+        case _:
+            return value
+
+
+def _outline(value: Any, room: int) -> str:
+    match value:
+        case str():
+            return json.dumps(value[:100], ensure_ascii=False)
+        case list():
+            held = [_outline(each, room // 2) for each in value[:room]]
+            return f"[{', '.join(held)}{', …' if len(value) > room else ''}]"
+        case dict():
+            names = list(value)[:room] if room else []
+            held = [f"{_outline(name, 0)}: {_outline(value[name], room // 2)}" for name in names]
+            return f"{{{', '.join(held)}{', …' if len(value) > room else ''}}}"
+        case _:
+            return json.dumps(value)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise NotJson(f"{constant} is no JSON number")
+
+
+def _number(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise NotJson(f"{shortened(digits, 20)} is larger than any double")
+    return number
 
 
 def check_json(validator: JsonValidator, draft: str) -> Iterator[Violation]:
@@ -57,3 +159,59 @@ def _repeated(body: str, draft: str, offset: int) -> Iterator[Violation]:
             objects.append(set())
         elif token[0] in "}]":
             objects.pop()
+
+
+def check_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Violation]:
+    """Yield the first violations, each with the JSON Pointer of what breaks the schema.
+
+    The document may stand in one code fence. A draft that is no JSON is one violation.
+    """
+    body, offset = body_of(draft)
+    try:
+        document = read(body)
+    except NotJson as reason:
+        yield not_json(reason, draft, offset)
+        return
+    try:
+        errors = validator_for(short(validator.schema_)).iter_errors(document)
+        for error in islice(errors, MAX_VIOLATIONS):
+            yield _violation(error, draft)
+    except RecursionError:
+        yield _unusable("it refers to itself without end")
+    except (Unresolvable, PatternError, ArithmeticError, NotJson) as failure:
+        yield _unusable(shortened(str(failure), 300))
+
+
+def _unusable(reason: str) -> Violation:
+    return Violation(
+        f"the schema cannot be applied to this draft: {reason}",
+        "correct the schema of the validator",
+    )
+
+
+def _violation(error: ValidationError, draft: str) -> Violation:
+    closest = best_match(iter([error])) or error
+    where = pointer(closest.absolute_path) or "the document"
+    written = _as_written(closest.instance, draft)
+    at = draft.find(written) if written and draft.count(written) == 1 else -1
+    return Violation(
+        f"at {where}: {shortened(closest.message, 500)}",
+        f"change {where} so that it satisfies {shortened(_rule(closest), 200)}",
+        span=(at, at + len(written)) if at >= 0 else None,
+        quote=written if written and written in draft else None,
+    )
+
+
+def pointer(path: Sequence[str | int]) -> str:
+    """Return the JSON Pointer (RFC 6901) of a path."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _rule(error: ValidationError) -> str:
+    return f"`{error.validator}: {error.validator_value!r}`" if error.validator else "`false`"
+
+
+def _as_written(instance: Any, draft: str) -> str:
+    if not isinstance(instance, str) or not 0 < len(instance) <= 200:
+        return ""
+    return json.dumps(instance, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""ruff, run as the program it is, on code that may be hostile: it is parsed, never run."""
+"""The validator of Python code, which may be hostile: ruff parses it, and nothing runs it."""
 
 import ast
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
-from app.contract.validators import PythonValidator
+from app.contract.validators.python import PythonValidator
 from workers.validators.violation import (
     ValidatorUnavailable,
     Violation,
@@ -60,7 +60,7 @@ def remarks(code: str, version: str, rules: Sequence[str]) -> tuple[Remark, ...]
             check=False,
             timeout=WALL_S,
             env={"RAYON_NUM_THREADS": "1"},
-            # Of all the processes here only the one aside runs checks, and it has no threads.
+            # Only the check process runs this, and it has no threads.
             preexec_fn=_limit,
         )
     except subprocess.TimeoutExpired:

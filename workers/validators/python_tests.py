@@ -1,13 +1,27 @@
-"""The `python_tests` validator: tests of the caller, run against the draft in a sandbox.
+"""The validator that runs tests of the caller against a draft, and the sandbox it runs them in.
 
 They run in the draft's own process: they find mistakes, not a draft that sets out to deceive them.
+
+The sandbox is bubblewrap, and limits that the code of a model cannot lift.
+
+It has a read-only system with a Python and no packages, 16 MiB of its own to write to, no network,
+no other processes, no environment, no user namespaces and no capabilities. CPU time, memory, files
+and processes are limited within, time and output without.
 """
 
-from collections.abc import Iterator
+import asyncio
+import json
+import os
+import secrets
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from app.contract.validators import PythonTestsValidator
-from workers.validators.sandbox import NoReport, Sandbox
+from app.contract.validators.python_tests import PythonTestsValidator
 from workers.validators.violation import (
     ValidatorUnavailable,
     Violation,
@@ -16,16 +30,182 @@ from workers.validators.violation import (
     violation_at,
 )
 
+MEMORY_BYTES = 512 * 1024 * 1024
+SEALED = (
+    "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session --cap-drop ALL"
+    " --clearenv --setenv HOME /tmp --setenv LANG C.UTF-8 --setenv PYTHONHASHSEED 0"
+    " --hostname sandbox"
+)
+# Bubblewrap's own file systems are writable, and without a limit, until they are mounted again.
+WRITABLE = (
+    "--proc /proc --dev /dev --size 16777216 --tmpfs /tmp --remount-ro /dev --remount-ro /"
+    " --chdir /tmp --"
+)
+MAX_REPORT = 64 * 1024
+START_S = 10
+INSIDE = Path(__file__).with_name("sandboxed.py")
+READY = b"ready\n"
+
+
+class RunsAsRoot(Exception):
+    """Code of models must not run where its worker is root, not even in a sandbox."""
+
+
+class NoReport(Exception):
+    """The code was ended, or ended itself, before the tests were through; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python, and the directory that it and its library stand in."""
+
+    path: Path
+    prefix: Path
+
+    @classmethod
+    def own(cls) -> "Interpreter":
+        """Return the one that runs this, without the packages of its environment."""
+        prefix = Path(sys.base_prefix)
+        major, minor = sys.version_info[:2]
+        return cls(prefix / "bin" / f"python{major}.{minor}", prefix)
+
+
+class Sandbox:
+    """Runs tests against drafts, as many at once as there are processors.
+
+    `via` goes in front of bubblewrap: a command that drops privileges, say.
+    """
+
+    def __init__(self, python: Interpreter, via: Sequence[str] = ()) -> None:
+        self._python = python
+        self._via = tuple(via)
+        self._places = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def run(self, draft: str, tests: str, timeout_s: int) -> dict[str, Any]:
+        """Return the report of `sandboxed.py`.
+
+        `timeout_s` seconds of CPU, and twice that by the clock. Raises `NoReport`, and
+        `ValidatorUnavailable` where nothing can be run.
+        """
+        async with self._places:
+            nonce = secrets.token_hex(16)
+            asked = {
+                "nonce": nonce,
+                "draft": draft,
+                "tests": tests,
+                "cpu_s": timeout_s,
+                "memory_bytes": MEMORY_BYTES,
+            }
+            said, errors = await self._played(json.dumps(asked).encode(), 2 * timeout_s + START_S)
+        if not said.startswith(READY):
+            reason = errors.decode(errors="replace").strip()[-300:] or "it does not start"
+            raise ValidatorUnavailable(f"the sandbox cannot be used: {reason}")
+        return _report(said, nonce)
+
+    async def _played(self, asked: bytes, wall_s: float) -> tuple[bytes, bytes]:
+        process = await asyncio.create_subprocess_exec(
+            *self._command(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"PATH": os.defpath},
+        )
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        try:
+            async with asyncio.timeout(wall_s):
+                said, errors, _ = await asyncio.gather(
+                    _read(process.stdout, process),
+                    _read(process.stderr, process),
+                    _write(process.stdin, asked),
+                )
+                return said, errors
+        except TimeoutError:
+            raise NoReport("they did not end in time") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()  # to the end, or its pipes would stay open
+
+    def _command(self) -> list[str]:
+        bubblewrap = shutil.which("bwrap")
+        if bubblewrap is None:
+            raise ValidatorUnavailable(
+                "bubblewrap, the sandbox, is missing on this worker: apt-get install bubblewrap"
+            )
+        return [
+            *self._via,
+            bubblewrap,
+            *shlex.split(SEALED),
+            *_system(self._python.prefix),
+            *shlex.split(WRITABLE),
+            str(self._python.path),
+            *shlex.split("-I -S -B -X utf8 -c"),
+            INSIDE.read_text(encoding="utf-8"),
+        ]
+
+
+def open_sandbox(*, allowed: bool, user_id: int | None = None) -> Sandbox | None:
+    """Return the sandbox of this worker, if it may have one. Raises `RunsAsRoot`."""
+    if not allowed:
+        return None
+    if (os.geteuid() if user_id is None else user_id) == 0:
+        raise RunsAsRoot("HONE_PYTHON_TESTS is on: a worker that runs drafts must not be root")
+    return Sandbox(Interpreter.own())
+
+
+def _system(prefix: Path) -> list[str]:
+    arguments = ["--ro-bind", "/usr", "/usr", "--ro-bind-try", *["/etc/ld.so.cache"] * 2]
+    for path in map(Path, ("/bin", "/lib", "/lib32", "/lib64")):
+        if path.is_symlink():
+            arguments += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            arguments += ["--ro-bind", str(path), str(path)]
+    if not prefix.is_relative_to("/usr"):
+        arguments += ["--ro-bind", str(prefix), str(prefix)]
+    return arguments
+
+
+def _report(said: bytes, nonce: str) -> dict[str, Any]:
+    if len(said) > MAX_REPORT:
+        raise NoReport("they wrote too much")
+    try:
+        report = json.loads(said.removeprefix(READY))
+    except (ValueError, RecursionError):
+        raise NoReport("the process ended early: out of CPU time or memory, or by itself") from None
+    if not isinstance(report, dict) or report.pop("nonce", None) != nonce:
+        raise NoReport("the draft wrote a report of its own")
+    return report
+
+
+async def _read(stream: asyncio.StreamReader, process: asyncio.subprocess.Process) -> bytes:
+    """Read to the end; a process that says more than a report is ended, the rest is lost."""
+    said = b""
+    while piece := await stream.read(MAX_REPORT):
+        if len(said) <= MAX_REPORT:
+            said += piece
+        elif process.returncode is None:
+            process.kill()
+    return said
+
+
+async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
+    try:
+        stream.write(data)
+        await stream.drain()
+        stream.close()
+    except OSError:
+        return  # it has ended, and what it said last says why
+
 
 async def check_python_tests(
-    validator: PythonTestsValidator, draft: str, sandbox: Sandbox | None
+    validator: PythonTestsValidator, draft: str, sandbox: Sandbox, _key: str = ""
 ) -> tuple[Violation, ...]:
     """Return a violation for every test that fails.
 
-    Raises `ValidatorUnavailable` without a sandbox, and for tests that are none.
+    Raises `ValidatorUnavailable` for tests that are none.
     """
-    if sandbox is None:
-        raise ValidatorUnavailable("this worker runs no tests: HONE_PYTHON_TESTS is off")
     body, offset = body_of(draft)
     try:
         report = await sandbox.run(body, validator.tests, validator.timeout_s)

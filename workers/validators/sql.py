@@ -1,4 +1,4 @@
-"""Names of tables and columns in SQL, looked up in the tables there are. Case is ignored."""
+"""The validator of SQL: its syntax, and whether its tables and columns exist in any case."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from app.contract.validators import SqlValidator
+from app.contract.validators.sql import SqlValidator
 from workers.validators.violation import Violation, body_of, offset_of, shortened, violation_at
 
 MAX_DEPTH = 20

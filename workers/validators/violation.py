@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from app.contract.drafts import draft_of
 
+MAX_DEPTH = 100
+"""Levels of a document that is read at all."""
+
 
 class ValidatorUnavailable(Exception):
     """The validator could not be run, whatever the draft; `detail` says why and what to change."""

@@ -12,7 +12,6 @@ from app.contract.drafts import in_order
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.strategies import Strategy
-from app.contract.validators import JsonSchemaValidator
 from workers.engine.moves import MoveCoroutine
 from workers.engine.pipeline import StrategyFunction, whole
 from workers.engine.prompt_requests import Task
@@ -53,9 +52,7 @@ def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
         locked=in_order(request.draft, request.locked),
         has_validators=bool(request.validators),
         demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
-        schemas=tuple(
-            it.schema_ for it in request.validators if isinstance(it, JsonSchemaValidator)
-        ),
+        schemas=tuple(schema for it in request.validators for schema in it.json_schemas().values()),
     )
     function, policy = function_of(request.strategy.kind), review_policy_of(request.strategy)
     return whole(request, task, request.limits(), function, policy)

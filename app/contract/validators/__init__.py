@@ -1,0 +1,99 @@
+"""The validators a request can name: checks that need no model, one class for each kind.
+
+A class says everything that the rest of the system must know about its kind: parameters, cost,
+what it reads and needs. Those that belong together are a module of this package, which is their
+family; `workers/validators` has a module of the same name that checks them.
+"""
+
+import pkgutil
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from importlib import import_module
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args
+
+from pydantic import Field
+
+from app.contract import Contract
+from app.contract.judgement import OnFail
+from app.contract.resources import Resource
+
+Schema = dict[str, Any] | bool
+
+
+class Regex(NamedTuple):
+    """A regular expression in RE2 syntax."""
+
+    pattern: str
+    case_sensitive: bool
+
+
+class Validator(Contract):
+    """A check of the draft that needs no model."""
+
+    on_fail: OnFail = Field(
+        OnFail.VETO,
+        description="`veto`: the draft cannot pass; `revise`: a finding only; `warn`: reported.",
+    )
+    kind: str
+
+    reads_documents: ClassVar[bool] = False
+    """Whether the check reads the documents of the request as well."""
+
+    needs: ClassVar[Resource | None] = None
+    """What a server must have to run the check, if it is not just a processor."""
+
+    @classmethod
+    def family(cls) -> str:
+        """Return the module that declares the kind, which is also the one that checks it."""
+        return cls.__module__.rpartition(".")[2]
+
+    def is_quick(self, draft: str) -> bool:
+        """Tell whether the check takes at most a few milliseconds, whatever the client wrote.
+
+        Such a check runs on the event loop of its worker, all others in a process of their own.
+        """
+        return False
+
+    def regexes(self) -> Mapping[str, Regex]:
+        """Return the regular expressions that must compile, by their JSON Pointers in here."""
+        return {}
+
+    def json_schemas(self) -> Mapping[str, Schema]:
+        """Return the schemas that the draft must satisfy, by their JSON Pointers in here."""
+        return {}
+
+
+def _declared() -> Iterator[tuple[str, type[Validator]]]:
+    """Yield every kind with its class, family by family, in the order of the alphabet."""
+    for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        module = import_module(f"{__name__}.{name}")
+        for each in vars(module).values():
+            is_class = isinstance(each, type) and issubclass(each, Validator)
+            if is_class and each.__module__ == module.__name__:
+                yield _kind(each), each
+
+
+def _kind(declared: type[Validator]) -> str:
+    kinds = get_args(declared.model_fields["kind"].annotation)
+    if len(kinds) != 1:
+        raise TypeError(f"{declared.__name__} declares no kind: Literal[...]")
+    return str(kinds[0])
+
+
+def _by_kind() -> Mapping[str, type[Validator]]:
+    by_kind: dict[str, type[Validator]] = {}
+    for kind, declared in _declared():
+        if kind in by_kind:
+            raise TypeError(f"{declared.__name__} and {by_kind[kind].__name__} are both {kind!r}")
+        by_kind[kind] = declared
+    return by_kind
+
+
+VALIDATORS = _by_kind()
+"""Every validator by its kind."""
+
+if TYPE_CHECKING:
+    AnyValidator = Validator
+else:
+    AnyValidator = Annotated[reduce(or_, VALIDATORS.values()), Field(discriminator="kind")]

@@ -1,0 +1,45 @@
+"""Validators of document formats other than JSON."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.contract.validators import Validator
+
+
+class YamlValidator(Validator):
+    """The draft is YAML: a mapping or sequence, or several, in which no mapping repeats a key.
+
+    Read as YAML 1.1 by libyaml, without the tags that make objects of a programming language.
+    """
+
+    kind: Literal["yaml"]
+
+
+class TomlValidator(Validator):
+    """The draft is one TOML document (1.0)."""
+
+    kind: Literal["toml"]
+
+
+class XmlValidator(Validator):
+    """The draft is one well-formed XML document, namespaces included, without a DTD."""
+
+    kind: Literal["xml"]
+
+
+class MarkdownValidator(Validator):
+    """The draft has these headings, and its Markdown is whole.
+
+    Whole: every block of code ends, headings go down one level at a time, every row of a table has
+    as many cells as its header, and every link has a text and a destination.
+    """
+
+    kind: Literal["markdown"]
+    headings: tuple[Annotated[str, Field(pattern=r"^#{0,6}\s*[^#\s]", max_length=200)], ...] = (
+        Field(
+            (),
+            max_length=50,
+            description="Required; `## Usage` at that level, `Usage` at any. Case is ignored.",
+        )
+    )

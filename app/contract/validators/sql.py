@@ -1,0 +1,29 @@
+"""The validator of SQL."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.contract.validators import Validator
+
+SqlDialect = Literal[
+    "athena", "bigquery", "clickhouse", "databricks", "doris", "drill", "druid", "duckdb", "hive",
+    "materialize", "mysql", "oracle", "postgres", "presto", "redshift", "risingwave", "snowflake",
+    "spark", "sqlite", "starrocks", "teradata", "trino", "tsql",
+]  # fmt: skip
+SqlName = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+class SqlValidator(Validator):
+    """The draft is SQL of one dialect and names only tables and columns that there are.
+
+    Statements are parsed, never run. What the parser (sqlglot) can only recognise does not pass.
+    """
+
+    kind: Literal["sql"]
+    dialect: SqlDialect = "postgres"
+    tables: dict[SqlName, Annotated[tuple[SqlName, ...], Field(max_length=1_000)]] | None = Field(
+        None,
+        max_length=500,
+        description="Columns by table; none listed: any. Without `tables` names are not checked.",
+    )

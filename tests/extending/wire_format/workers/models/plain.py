@@ -1,0 +1,60 @@
+"""Plain's wire format: a prompt in, a text out. JSON is asked for in the prompt alone."""
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+
+from workers.models.port import ModelCall, UnreadableReply
+from workers.models.remote import (
+    AdapterFactory,
+    ChatReply,
+    Unwanted,
+    counted,
+    flaw_of,
+    system_text,
+)
+from workers.outbound.transport import Request
+
+
+class _Generated(BaseModel):
+    text: str
+    is_cut_off: bool = False
+    usage: object = None
+
+
+class Plain:
+    """The wire format, for one base URL and key."""
+
+    def __init__(self, base_url: str, api_key: str = "") -> None:
+        self._url = f"{base_url.rstrip('/')}/generate"
+        self._key = api_key
+        self._headers = {"X-Key": api_key} if api_key else {}
+
+    def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
+        """Ask for one text."""
+        body: dict[str, object] = {
+            "model": call.model,
+            "system": system_text(call.prompt, in_words=True),
+            "prompt": call.prompt.user,
+            "max_tokens": call.max_output_tokens,
+        }
+        if call.temperature is not None and "temperature" not in unwanted:
+            body["temperature"] = call.temperature
+        return Request(self._url, self._headers, to_json(body), self._key)
+
+    def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
+        """Return the parameter that a refusal names, if it was sent and can be left out."""
+        is_sent = call.temperature is not None and "temperature" not in unwanted
+        return "temperature" if is_sent and "temperature" in said else None
+
+    def read(self, body: bytes) -> ChatReply:
+        """Read a text; one cut off is flawed."""
+        try:
+            generated = _Generated.model_validate_json(body)
+        except ValidationError:
+            raise UnreadableReply("the reply is no generated text") from None
+        tokens = counted(generated.usage, ["input"], "output")
+        flaw = flaw_of(generated.text, is_cut_off=generated.is_cut_off, is_withheld=False)
+        return ChatReply(generated.text, None, tokens, flaw)
+
+
+ADAPTER: AdapterFactory = Plain

@@ -1,0 +1,387 @@
+"""The validators of document formats other than JSON: YAML, TOML, XML and Markdown."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate, chain, islice, pairwise
+from xml.parsers import expat
+
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from yaml import CSafeLoader, events
+
+from app.contract.validators.formats import (
+    MarkdownValidator,
+    TomlValidator,
+    XmlValidator,
+    YamlValidator,
+)
+from workers.validators.violation import (
+    MAX_DEPTH,
+    Violation,
+    body_of,
+    offset_of,
+    shortened,
+    violation_at,
+)
+
+MAX_VIOLATIONS = 20
+
+OWN_TAGS = "tag:yaml.org,2002:"
+KNOWN_TAGS = frozenset({
+    "binary", "bool", "float", "int", "map", "merge", "null", "omap", "pairs", "seq", "set", "str",
+    "timestamp", "value",
+})  # fmt: skip
+YAML_FIX = "start over: answer with one YAML document and nothing else"
+
+
+@dataclass
+class _Collection:
+    """A mapping or sequence that is open; a mapping's nodes are key and value in turn."""
+
+    is_mapping: bool
+    nodes: int = 0
+    keys: set[tuple[str | None, bool, str]] = field(default_factory=set)
+
+
+def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
+    """Yield the first error of syntax, and before it what readers refuse or read differently.
+
+    The events of the parser are enough for that: nothing is built, so no alias is ever expanded.
+    """
+    body, offset = body_of(draft)
+    count = 0
+    try:
+        for at, length, message, fix in _yaml_flaws(body):
+            yield violation_at(draft, offset + at, f"the draft is not YAML: {message}", fix, length)
+            count += 1
+            if count >= MAX_VIOLATIONS:
+                return
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = ", ".join(part for part in (error.problem, error.context) if part)
+        yield violation_at(
+            draft,
+            offset + (mark.index if mark else 0),
+            f"the draft is not YAML: {shortened(said, 200)}",
+            "correct the syntax there; quote what holds `: ` or ` #` or starts with a sign",
+        )
+    except yaml.reader.ReaderError as error:
+        yield violation_at(
+            draft, offset + error.position, f"the draft is not YAML: {error.reason}", "remove it"
+        )
+
+
+def _yaml_flaws(body: str) -> Iterator[tuple[int, int, str, str]]:
+    """Yield offset, length, message and fix of what the syntax allows all the same."""
+    open_ones: list[_Collection] = []
+    anchors: set[str] = set()
+    is_empty = True
+    for event in yaml.parse(body, Loader=CSafeLoader):
+        if isinstance(event, events.DocumentStartEvent):
+            anchors.clear()
+        if isinstance(event, events.CollectionEndEvent):
+            open_ones.pop()
+        if not isinstance(event, events.NodeEvent):
+            continue
+        is_empty = False
+        assert event.start_mark
+        assert event.end_mark
+        at, length = event.start_mark.index, event.end_mark.index - event.start_mark.index
+        for message, fix in _node_flaws(event, open_ones, anchors):
+            yield at, length, message, fix
+        if isinstance(event, events.CollectionStartEvent):
+            open_ones.append(_Collection(isinstance(event, events.MappingStartEvent)))
+            if len(open_ones) > MAX_DEPTH:
+                yield at, 1, f"it is nested more than {MAX_DEPTH} levels deep", "nest it less"
+                return
+    if is_empty:
+        yield 0, 0, "it holds no document", YAML_FIX
+
+
+def _node_flaws(
+    event: events.NodeEvent, open_ones: list[_Collection], anchors: set[str]
+) -> Iterator[tuple[str, str]]:
+    tag = getattr(event, "tag", None) or ""
+    if isinstance(event, events.AliasEvent):
+        if event.anchor not in anchors:
+            yield f"the alias *{event.anchor} has no anchor before it", "write the value out"
+    elif event.anchor:
+        anchors.add(event.anchor)
+    if tag.startswith(OWN_TAGS) and tag.removeprefix(OWN_TAGS) not in KNOWN_TAGS:
+        yield (
+            f"no reader that is safe knows the tag !!{tag.removeprefix(OWN_TAGS)}",
+            "remove the tag",
+        )
+    if open_ones:
+        yield from _repeated_keys(event, open_ones[-1])
+    elif isinstance(event, events.ScalarEvent) and event.implicit[0]:
+        yield "it is neither a mapping nor a sequence, but text", YAML_FIX
+
+
+def _repeated_keys(event: events.NodeEvent, inside: _Collection) -> Iterator[tuple[str, str]]:
+    inside.nodes += 1
+    if not (inside.is_mapping and inside.nodes % 2 and isinstance(event, events.ScalarEvent)):
+        return
+    key = (event.tag, event.implicit[0], event.value)
+    # Several merge keys in one mapping are common, and harmless.
+    if key in inside.keys and key != (None, True, "<<"):
+        yield (
+            f"the mapping has the key {shortened(event.value)!r} twice",
+            "keep one of the two, or rename one",
+        )
+    inside.keys.add(key)
+
+
+PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)\Z")
+TOML_FIX = "correct the syntax there; answer with one TOML document and nothing else"
+
+
+def check_toml(validator: TomlValidator, draft: str) -> Iterator[Violation]:
+    """Yield the first error (TOML 1.0), a key or table that is there twice included."""
+    body, offset = body_of(draft)
+    try:
+        tomllib.loads(body)
+    except tomllib.TOMLDecodeError as error:
+        # Only Python 3.14 has the place as attributes as well.
+        said = str(error)
+        place = PLACE.search(said)
+        at = len(body)
+        if place and place["line"]:
+            at = offset_of(body, int(place["line"]), int(place["column"]))
+        reason = PLACE.sub("", said)
+        yield violation_at(draft, offset + at, f"the draft is not TOML: {reason}", TOML_FIX)
+    except RecursionError:
+        yield Violation(
+            f"the draft is not TOML that can be read: nested far more than {MAX_DEPTH} levels deep",
+            "nest it less",
+        )
+    except ValueError:
+        yield Violation(
+            "the draft is not TOML that can be read: an integer has more than 4,300 digits",
+            "write a smaller number, or a string",
+        )
+    else:
+        if not body.strip():
+            yield Violation("the draft is empty", TOML_FIX)
+
+
+# A DTD ends the parse before it can declare anything, so there is no entity to expand or fetch.
+
+
+XML_FIX = "correct the markup there; answer with one XML document and nothing else"
+
+
+class _HasDtd(Exception):
+    pass
+
+
+def check_xml(validator: XmlValidator, draft: str) -> Iterator[Violation]:
+    """Yield the first error (XML 1.0, Namespaces in XML 1.0); a document type is one."""
+    body, offset = body_of(draft)
+    data = body.encode()
+    # The encoding that the declaration names is that of a file; a draft is text.
+    parser = expat.ParserCreate("utf-8", namespace_separator=" ")
+    parser.StartDoctypeDeclHandler = _refuse_dtd
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        at = offset + len(data[: parser.ErrorByteIndex].decode(errors="ignore"))
+        message = f"the draft is not well-formed XML: {expat.ErrorString(error.code)}"
+        yield violation_at(draft, at, message, XML_FIX)
+    except _HasDtd:
+        yield violation_at(
+            draft,
+            draft.find("<!DOCTYPE", offset),
+            "the draft has a document type declaration, which could define entities",
+            "remove the DOCTYPE; write characters out instead of entities",
+            len("<!DOCTYPE"),
+        )
+
+
+def _refuse_dtd(*_declared: object) -> None:
+    raise _HasDtd
+
+
+MarkdownFlaw = tuple[int, str, str]
+"""Line (from 0), message, fix."""
+
+# Tables are read as GitHub reads them: a header, a row of dashes of the same width, and rows.
+# https://github.github.com/gfm/#tables-extension-
+PIPE = re.compile(r"(?<!\\)\|")
+DASHES = re.compile(r"(?=[^|]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*+(?:[ \t]*:?-+:?[ \t]*)?")
+
+
+def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[MarkdownFlaw]:
+    """Yield every row whose cells are not as many as those of its header."""
+    width = 0
+    for token in tokens:
+        if token.type == "thead_open":
+            width = 0
+        elif token.type == "th_open":
+            width += 1
+        elif token.type == "tr_open" and token.map and width:
+            cells = _cells(lines[token.map[0]].lstrip("> \t"))
+            if cells != width:
+                yield (
+                    token.map[0],
+                    f"the row has {_counted(cells)} under a header of {width}",
+                    f"give it {_counted(width)}; a | within a cell is written \\|",
+                )
+
+
+def tables_that_are_none(tokens: Sequence[Token]) -> Iterator[MarkdownFlaw]:
+    """Yield every paragraph that was meant to be a table."""
+    for token in tokens:
+        if token.type != "inline" or not token.map or "|" not in token.content:
+            continue
+        rows = [row.strip() for row in token.content.split("\n")]
+        dashes = next((at for at, row in enumerate(rows) if DASHES.fullmatch(row)), None)
+        first = token.map[0]
+        if dashes:
+            header, under = _cells(rows[dashes - 1]), _cells(rows[dashes])
+            yield (
+                first + dashes,
+                f"the row of dashes has {_counted(under)} under a header of {header}",
+                "give both rows the same number of cells",
+            )
+        elif dashes == 0 and len(rows) > 1:
+            yield first, "the table has no header", "put a header row above the row of dashes"
+        elif len(rows) > 1 and all(row.startswith("|") for row in rows):
+            yield (
+                first,
+                "the table has no row of dashes under its header",
+                f"put under the first row: |{' --- |' * _cells(rows[0])}",
+            )
+
+
+def _cells(row: str) -> int:
+    row = row.strip()
+    inner = row.removeprefix("|")
+    return len(PIPE.findall(inner)) + (not re.search(r"(?<!\\)\|\Z", inner))
+
+
+def _counted(cells: int) -> str:
+    return f"{cells} cell{'' if cells == 1 else 's'}"
+
+
+LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
+ORNAMENT = " \t*_`#:"
+EMPTY_LINK = re.compile(
+    r"!?+\[[^\[\]\n]*+\]\(\s*+(?:<\s*>|#)?\s*+(?:\"[^\"\n]*\"\s*)?\)|(?<!!)\[\s*\]\([^()\s]*\)"
+)
+
+
+def check_markdown(validator: MarkdownValidator, draft: str) -> Iterator[Violation]:
+    """Yield the headings that are missing, then the first places where the structure is broken.
+
+    Structure is what CommonMark and GitHub's tables make of the draft.
+    """
+    page = _Page(draft)
+    broken = chain(
+        page.fences_without_end(), page.leaps(), page.broken_tables(), page.empty_links()
+    )
+    yield from page.missing(validator.headings)
+    yield from islice(broken, MAX_VIOLATIONS)
+
+
+class _Page:
+    """A draft as its blocks; what is inside a line is read only where it is wanted."""
+
+    def __init__(self, draft: str) -> None:
+        self.draft = draft
+        self.lines = LINE.findall(draft)
+        self._starts = list(accumulate(map(len, self.lines), initial=0))
+        self._tokens = _parser().parse(draft)
+
+    def missing(self, wanted: Sequence[str]) -> Iterator[Violation]:
+        there = {(level, _plain(text)) for _, level, text in self._headings()}
+        texts = {text for _, text in there}
+        for heading in wanted:
+            level = len(heading) - len(heading.lstrip("#"))
+            text = _plain(heading)
+            if (level, text) not in there if level else text not in texts:
+                at_level = f" at level {level}" if level and text in texts else ""
+                yield Violation(
+                    f"the heading {shortened(heading)!r} is missing{at_level}",
+                    f"put in a section with the heading: {heading}",
+                )
+
+    def fences_without_end(self) -> Iterator[Violation]:
+        for token in self._tokens:
+            if token.type != "fence" or not token.map:
+                continue
+            first, end = token.map
+            last = self.lines[end - 1].strip().lstrip("> \t")
+            if end - first < 2 or set(last) != {token.markup[0]} or len(last) < len(token.markup):
+                yield self._line(
+                    first,
+                    "a block of code begins and never ends",
+                    f"close it with {token.markup} on a line of its own",
+                )
+
+    def leaps(self) -> Iterator[Violation]:
+        for (_, before, _), (line, level, _) in pairwise(self._headings()):
+            if level > before + 1:
+                yield self._line(
+                    line,
+                    f"the level of headings leaps from {before} to {level}",
+                    f"make it {'#' * (before + 1)}, or put in the level between",
+                )
+
+    def broken_tables(self) -> Iterator[Violation]:
+        for line, message, fix in chain(
+            rows_of_other_widths(self._tokens, self.lines), tables_that_are_none(self._tokens)
+        ):
+            yield self._line(line, message, fix)
+
+    def empty_links(self) -> Iterator[Violation]:
+        for token in self._tokens:
+            if token.type != "inline" or not token.map or not EMPTY_LINK.search(token.content):
+                continue
+            start, end = (self._starts[line] for line in token.map)
+            empty = _empty_links(token.content)
+            for found in islice(EMPTY_LINK.finditer(self.draft, start, end), empty):
+                yield violation_at(
+                    self.draft,
+                    found.start(),
+                    "the link leads nowhere, or has no text,",
+                    "give it a text and a destination, or remove it",
+                    len(found[0]),
+                )
+
+    def _headings(self) -> Iterator[tuple[int, int, str]]:
+        """Give line, level and text of every heading that stands in no list or quotation."""
+        for token, content in pairwise(self._tokens):
+            if token.type == "heading_open" and token.level == 0 and token.map:
+                yield token.map[0], int(token.tag[1:]), content.content
+
+    def _line(self, line: int, message: str, fix: str) -> Violation:
+        return violation_at(
+            self.draft, self._starts[line], message, fix, len(self.lines[line].rstrip("\r\n"))
+        )
+
+
+def _plain(heading: str) -> str:
+    return " ".join(heading.strip(ORNAMENT).casefold().split())
+
+
+def _empty_links(content: str) -> int:
+    tokens: list[Token] = []
+    parser = _parser()
+    parser.inline.parse(content, parser, {}, tokens)
+    links = [
+        each.attrGet("href") in {"", "#"} or following.type == "link_close"
+        for each, following in pairwise(tokens)
+        if each.type == "link_open"
+    ]
+    images = [each.attrGet("src") == "" for each in tokens if each.type == "image"]
+    return sum(links) + sum(images)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark").enable("table").disable("inline")

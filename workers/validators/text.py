@@ -1,0 +1,197 @@
+"""The validators of texts: how long they are, what stands in them, how they read."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+
+from app.contract.regexes import compile_pattern
+from app.contract.validators.text import (
+    MEASURES,
+    UNITS,
+    ContainsValidator,
+    ExcludesValidator,
+    LengthValidator,
+    ReadabilityMeasure,
+    ReadabilityValidator,
+    RegexValidator,
+    SpellingValidator,
+    Unit,
+)
+from workers.text.document import Document, Sentence
+from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_reading_ease
+from workers.text.spelling import repetitions, spelling
+from workers.text.words import sentences, words
+from workers.validators.violation import Violation, shortened, spot, violation_at
+
+MAX_VIOLATIONS = 20
+
+COUNT: Mapping[Unit, Callable[[str], int]] = {
+    "characters": len,
+    "words": lambda text: sum(1 for _ in words(text)),
+    "sentences": lambda text: sum(1 for _ in sentences(text)),
+}
+
+
+def check_length(validator: LengthValidator, draft: str) -> Iterator[Violation]:
+    """Yield a violation for every bound that the draft misses."""
+    for unit in UNITS:
+        least, most = validator.bounds(unit)
+        if least is None and most is None:
+            continue
+        count = COUNT[unit](draft)
+        if most is not None and count > most:
+            yield Violation(
+                f"the draft has {_counted(count, unit)}; at most {most} may be there",
+                f"shorten it by {_counted(count - most, unit)} or more",
+            )
+        if least is not None and count < least:
+            yield Violation(
+                f"the draft has {_counted(count, unit)}; at least {least} must be there",
+                f"lengthen it by {_counted(least - count, unit)} or more",
+            )
+
+
+def _counted(count: int, unit: Unit) -> str:
+    return f"{count} {unit[:-1] if count == 1 else unit}"
+
+
+def check_contains(validator: ContainsValidator, draft: str) -> Iterator[Violation]:
+    """Yield a violation for every text that the draft does not hold, letter by letter."""
+    folded = draft.casefold()
+    for text in validator.texts:
+        if validator.case_sensitive and text in draft:
+            continue
+        in_any_case = text.casefold() in folded
+        if in_any_case and not validator.case_sensitive:
+            continue
+        yield Violation(
+            f"the draft does not contain {shortened(text)!r}"
+            + (" in this case" if in_any_case else ""),
+            f"put in, letter by letter: {text}",
+        )
+
+
+def check_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Violation]:
+    """Yield a violation for each of the first places where one of the texts stands."""
+    return islice(_everywhere(validator, draft), MAX_VIOLATIONS)
+
+
+def _everywhere(validator: ExcludesValidator, draft: str) -> Iterator[Violation]:
+    searched = draft if validator.case_sensitive else draft.casefold()
+    starts = None if len(searched) == len(draft) else _starts(draft)
+    for text in validator.texts:
+        wanted = text if validator.case_sensitive else text.casefold()
+        for at in _found(wanted, searched, whole_words=validator.whole_words):
+            last = at + len(wanted) - 1
+            start, end = (starts[at], starts[last] + 1) if starts else (at, last + 1)
+            yield Violation(
+                f"the draft contains {shortened(text)!r}, which it must not",
+                "remove or reword it",
+                span=(start, end),
+                quote=draft[start:end] if end - start <= 200 else None,
+            )
+
+
+def _found(wanted: str, text: str, *, whole_words: bool) -> Iterator[int]:
+    at = text.find(wanted)
+    while at >= 0:
+        end = at + len(wanted)
+        is_hit = not whole_words or not (
+            _joined(text[at - 1 : at], wanted[0]) or _joined(wanted[-1], text[end : end + 1])
+        )
+        if is_hit:
+            yield at
+        at = text.find(wanted, end if is_hit else at + 1)
+
+
+def _joined(left: str, right: str) -> bool:
+    return left.isalnum() and right.isalnum()
+
+
+def _starts(draft: str) -> list[int]:
+    """Return which character of the draft each character of its case-folded form comes from."""
+    return [index for index, each in enumerate(draft) for _ in each.casefold()]
+
+
+def check_regex(validator: RegexValidator, draft: str) -> Iterator[Violation]:
+    """Yield a violation if nothing matches, or for each of the first matches of what must not."""
+    pattern = compile_pattern(validator.pattern, case_sensitive=validator.case_sensitive)
+    if validator.expect == "no_match":
+        for found in islice(pattern.finditer(draft), MAX_VIOLATIONS):
+            start, end = found.span()
+            yield Violation(
+                f"{shortened(draft[start:end])!r} matches {validator.pattern!r}, which nothing may",
+                "remove or reword it",
+                span=(start, end),
+                quote=draft[start:end] if end - start <= 200 else None,
+            )
+    elif not pattern.search(draft):
+        yield Violation(
+            f"nothing in the draft matches {validator.pattern!r}",
+            "write a passage that matches the pattern (RE2 syntax)",
+        )
+
+
+FORMULA: Mapping[ReadabilityMeasure, tuple[str, Callable[[TextCounts], float]]] = {
+    "reading_ease": ("Flesch reading ease", flesch_reading_ease),
+    "grade": ("Flesch-Kincaid grade", flesch_kincaid_grade),
+    "sentence_words": ("mean length of a sentence in words", lambda it: it.words_per_sentence),
+}
+EASIER = "split long sentences and use shorter words; begin with the sentence at {}"
+HARDER = "join sentences that belong together, and use the exact words of the subject"
+
+
+def check_readability(validator: ReadabilityValidator, draft: str) -> Iterator[Violation]:
+    """Yield a violation for every bound that the draft misses.
+
+    One that is too hard to read points at its longest sentence.
+    """
+    measured = Document(draft).sentences
+    if not measured:
+        yield Violation("the draft has no sentence to measure", "write prose")
+        return
+    counts = TextCounts.of(measured)
+    for measure in MEASURES:
+        name, formula = FORMULA[measure]
+        value = formula(counts)
+        least, most = validator.bounds(measure)
+        if most is not None and value > most:
+            said = f"the {name} is {value:.1f}; at most {most:g} is allowed"
+            yield _hard_to_read(said, measured, draft, is_too_hard=measure != "reading_ease")
+        if least is not None and value < least:
+            said = f"the {name} is {value:.1f}; at least {least:g} is wanted"
+            yield _hard_to_read(said, measured, draft, is_too_hard=measure == "reading_ease")
+
+
+def _hard_to_read(
+    said: str, measured: tuple[Sentence, ...], draft: str, *, is_too_hard: bool
+) -> Violation:
+    if not is_too_hard:
+        return Violation(said, HARDER)
+    longest = max(measured, key=lambda sentence: len(sentence.words))
+    text = draft[longest.start : longest.end].rstrip()
+    return Violation(
+        said,
+        EASIER.format(f"{spot(draft, longest.start)}, which has {len(longest.words)} words"),
+        span=(longest.start, longest.start + len(text)),
+        quote=text if len(text) <= 200 else None,
+    )
+
+
+def check_spelling(validator: SpellingValidator, draft: str) -> Iterator[Violation]:
+    """Yield the first words that are misspelled, or there twice in a row, in their order."""
+    allowed = {word.casefold() for word in validator.allow}
+    document = Document(draft)
+    issues = sorted((*spelling(document), *repetitions(document)), key=lambda issue: issue.start)
+    wrong = (it for it in issues if not _is_allowed(draft[it.start : it.end], allowed))
+    for issue in islice(wrong, MAX_VIOLATIONS):
+        yield violation_at(
+            draft,
+            issue.start,
+            issue.message.removesuffix("."),
+            issue.fix or "correct it",
+            issue.end - issue.start,
+        )
+
+
+def _is_allowed(text: str, allowed: set[str]) -> bool:
+    return text.casefold() in allowed or text.casefold().split()[0] in allowed
