@@ -57,5 +57,5 @@ async def api(server: str, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def worker(settings: Settings, redis_url: str) -> AsyncIterator[WorkerStore]:
-    async with open_worker_store(settings, RefinementQueue(settings.queue), "hand") as store:
+    async with open_worker_store(settings, RefinementQueue(settings.queue), "manual") as store:
         yield store

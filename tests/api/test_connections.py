@@ -18,7 +18,7 @@ from app.api.server import Connection
 from app.cli.processes import free_port
 from app.settings import Settings
 from app.store import WorkerStore
-from tests.api.api_client import REQUEST, WorkerByHand, submitted
+from tests.api.api_client import REQUEST, ManualWorker, submitted
 from tests.api.conftest import running
 from tests.waiting import eventually
 
@@ -95,9 +95,9 @@ def test_a_large_body_has_the_time_it_needs(hasty: str) -> None:
 async def test_a_watcher_that_reads_nothing_is_cut_off(hasty: str, worker: WorkerStore) -> None:
     async with httpx.AsyncClient(base_url=hasty, timeout=60) as api:
         refinement_id = await submitted(api)
-        hand = await WorkerByHand.claim(worker, refinement_id)
+        manual = await ManualWorker.claim(worker, refinement_id)
         for number in range(1, 60):
-            await hand.judge(number, "x" * 150_000, 0.5)
+            await manual.judge(number, "x" * 150_000, 0.5)
         path = f"/v1/refinements/{refinement_id}/events"
         with socket.socket() as idler:
             idler.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.api_client import DRAFT, WorkerByHand, paused, problem, submitted
+from tests.api.api_client import DRAFT, ManualWorker, paused, problem, submitted
 
 
 async def reviewed(
@@ -61,8 +61,8 @@ async def test_a_reviewers_word_is_journaled_and_it_goes_on(
     word = {name: value for name, value in said.items() if name != "path"}
     known = {"key": "iterations/0/review", "by": "reviewer"}
     assert (last["type"], last["data"]) == ("refinement.reviewed", left_out | known | word)
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.complete()
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.complete()
     assert (await api.get(f"/v1/refinements/{refinement_id}")).json()["status"] == "succeeded"
 
 

@@ -29,7 +29,7 @@ PROBLEM = {
 
 
 def script(server: ScriptedApi, final: CannedResponse | None = None) -> None:
-    """Accept a submission, and tell the story to who watches."""
+    """Accept a submission, and stream its events."""
     server.answers[SUBMIT] = [
         CannedResponse(snapshot(Status.QUEUED, None, None).model_dump_json(), 202)
     ]

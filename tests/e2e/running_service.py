@@ -37,7 +37,7 @@ class RunningService:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, *module: str) -> subprocess.Popen[bytes]:
-        """Start a process of the service with the town's settings."""
+        """Start a process of the service with the service's settings."""
         log = self.logs / f"{len(self.processes)}-{module[0]}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -85,7 +85,7 @@ class RunningService:
             ]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Return once something has come true that no event of the town tells."""
+        """Return once something has come true that no event shows."""
         async with asyncio.timeout(PATIENCE_S):
             while not condition():  # noqa: ASYNC110 - another process makes it true
                 await asyncio.sleep(0.01)

@@ -43,8 +43,8 @@ async def orders(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def planning_town(path: Path) -> AsyncIterator[RunningService]:
-    """A town whose workers may call this machine."""
+async def planning_service(path: Path) -> AsyncIterator[RunningService]:
+    """A service whose workers may call this machine."""
     module, key = "tests.e2e.local_endpoint_worker", SecretStr(SECRET)
     async with running_service(path, answer, worker_module=module, secret_key=key) as service:
         yield service
@@ -62,7 +62,7 @@ def planned(url: str) -> dict[str, Any]:
 
 
 async def test_a_tool_that_fails_once_changes_the_plan(tmp_path: Path) -> None:
-    async with endpoint(orders) as (url, asked, _), planning_town(tmp_path) as service:
+    async with endpoint(orders) as (url, asked, _), planning_service(tmp_path) as service:
         ended = await service.ended(await service.submit(**planned(url)))
         events = await service.events(ended["id"])
     assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
@@ -90,7 +90,7 @@ async def test_a_call_that_died_with_its_worker_is_made_again_with_the_same_key(
             await asyncio.Event().wait()
         return await orders(request)
 
-    async with endpoint(once_silent) as (url, asked, _), planning_town(tmp_path) as service:
+    async with endpoint(once_silent) as (url, asked, _), planning_service(tmp_path) as service:
         refinement_id = await service.submit(**planned(url))
         await asyncio.wait_for(called.wait(), 60)
         service.processes[-1].kill()

@@ -13,7 +13,7 @@ WRONG = "Refunds take 30 days."
 RIGHT = "Refunds take 14 days."
 
 
-def saying(said: Mapping[str, str]) -> Behaviour:
+def replying(said: Mapping[str, str]) -> Behaviour:
     """A model that answers by the step's key."""
 
     def answer(asked: AskedPrompt) -> ModelServerReply:
@@ -37,7 +37,7 @@ VERIFIED = {
 
 
 async def test_a_contradicted_draft_is_mended(tmp_path: Path) -> None:
-    async with running_service(tmp_path, saying(VERIFIED)) as service:
+    async with running_service(tmp_path, replying(VERIFIED)) as service:
         strategy = {"kind": "chain_of_verification"}
         ended = await service.ended(await service.submit(strategy=strategy))
         assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
@@ -51,7 +51,7 @@ async def test_a_contradicted_draft_is_mended(tmp_path: Path) -> None:
 async def test_the_answer_that_most_samples_give_is_returned(tmp_path: Path) -> None:
     drawn = {"iterations/1/draft": "So: 41", "iterations/2/draft": "So: 42.0"}
     drawn["iterations/3/draft"] = "Because I say so: 42"
-    async with running_service(tmp_path, saying(drawn)) as service:
+    async with running_service(tmp_path, replying(drawn)) as service:
         strategy = {"kind": "self_consistency", "n": 3, "answer": r"(?i)so: ([\d.]+)"}
         ended = await service.ended(await service.submit(strategy=strategy, threshold=0.6))
         assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
@@ -75,7 +75,7 @@ async def test_a_faulty_step_is_done_anew_and_those_before_it_stay(tmp_path: Pat
         "iterations/2/critique": verdict(0.9),
         "iterations/2/verify": steps(True, True),
     }
-    async with running_service(tmp_path, saying(said)) as service:
+    async with running_service(tmp_path, replying(said)) as service:
         ended = await service.ended(await service.submit(strategy={"kind": "reasoning_revision"}))
         assert (ended["stop_reason"], ended["usage"]["calls"]) == ("threshold_met", len(said))
         assert ended["result"]["draft"] == "1. Two and two are four.\n2. So it is four."

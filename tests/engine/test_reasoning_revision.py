@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, Refusal, player, request
+from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, request
 from tests.engine.scripted_replies import steps
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 
@@ -26,7 +26,7 @@ def reasoning(**fields: object) -> RefinementRequest:
 
 
 def model(*critic: float | str | Refusal, writer: list[str | Refusal]) -> EngineDriver:
-    return player(*critic, writer=writer)
+    return driver_scoring(*critic, writer=writer)
 
 
 def judged(played: EngineDriver) -> list[Scored]:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, Refusal, player, request
+from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, request
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 
 GONE = StepError("model_unavailable", "gone")
@@ -23,7 +23,7 @@ def consistent(n: int, **fields: object) -> RefinementRequest:
 
 
 def drawing(*samples: str | Refusal, votes: Iterable[str | Refusal] = ()) -> EngineDriver:
-    return player(*votes, writer=samples)
+    return driver_scoring(*votes, writer=samples)
 
 
 def judged(model: EngineDriver) -> list[Scored]:

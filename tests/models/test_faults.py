@@ -22,19 +22,19 @@ from benchmarks.model_replies import (
     huge,
     refusal,
 )
-from tests.models.calls import PATIENCE, REPLY_BYTES, call, in_turn, serving
+from tests.models.calls import REPLY_BYTES, RETRY_POLICY, call, in_turn, serving
 from workers.models.port import ModelError, ModelRefused, ModelUnavailable, UnreadableReply
 from workers.outbound.transport import RetryPolicy
 
-HASTY = replace(PATIENCE, total_s=0.3)
+HASTY = replace(RETRY_POLICY, total_s=0.3)
 BUSY = refusal(429, "slow down", ("Retry-After", "0"))
 
 
 async def failure(
-    reply: ModelServerReply, patience: RetryPolicy = PATIENCE
+    reply: ModelServerReply, retry_policy: RetryPolicy = RETRY_POLICY
 ) -> tuple[ModelError, int]:
     """How a call fails that always gets this reply, and how many requests the server saw."""
-    async with serving(in_turn(reply), patience=patience) as (model, server):
+    async with serving(in_turn(reply), retry_policy=retry_policy) as (model, server):
         with pytest.raises(ModelError) as caught:
             await model.complete(call())
         assert caught.value.usage.calls == server.counts.calls
@@ -111,8 +111,8 @@ async def test_a_server_too_slow_for_the_whole_time_is_given_up(reply: ModelServ
 
 
 async def test_a_first_byte_that_does_not_come_leaves_time_to_try_again() -> None:
-    patience = replace(PATIENCE, first_byte_s=0.1)
-    async with serving(in_turn(HANG, chat("done")), patience=patience) as (model, _):
+    retry_policy = replace(RETRY_POLICY, first_byte_s=0.1)
+    async with serving(in_turn(HANG, chat("done")), retry_policy=retry_policy) as (model, _):
         reply = await model.complete(call())
     assert reply.text == "done"
     assert reply.usage.calls == 2

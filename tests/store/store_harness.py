@@ -76,7 +76,7 @@ def new(tenant: str = TENANT, body: str = BODY, **metadata: str) -> NewRefinemen
 
 @dataclass(frozen=True)
 class HeldClaim:
-    """A refinement in a worker's hands."""
+    """A refinement that a worker has claimed."""
 
     id: str
     claimed: Claimed

@@ -2,7 +2,7 @@
 
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
-from tests.workers.replay_cases import CLEAR, SCENES, ReplayCase
+from tests.workers.replay_cases import CASES, CLEAR, ReplayCase
 from tests.workers.scripted_models import improving
 from workers.engine.prompt_requests import Judge, ListCriteria
 from workers.models.port import ModelCall, ModelUnavailable
@@ -130,5 +130,5 @@ REVIEWED: dict[str, ReplayCase] = {
 }
 """Scenes with a reviewer who says one word at each pause."""
 
-EVERY: dict[str, ReplayCase] = {**SCENES, **REVIEWED, **REVISED, **JUDGED}
-"""All scenes there are, by name; what is played is the kind that the name or the request says."""
+EVERY: dict[str, ReplayCase] = {**CASES, **REVIEWED, **REVISED, **JUDGED}
+"""All cases by name; what is played is the kind that the name or the request says."""

@@ -1,4 +1,4 @@
-"""A stage for refinements: the real store, and models that are functions."""
+"""Refinements for tests of workers: the real store, and models that are functions."""
 
 import asyncio
 import json
@@ -142,7 +142,7 @@ class RefinementHarness:
     def worker(
         self, models: ScriptedAnswers, nonce: str = "first", store: WorkerStore | None = None
     ) -> Refinements:
-        """Return a worker's hands; every nonce is another process."""
+        """Return a worker; every nonce stands for another process."""
         return Refinements(store or self.worker_store, models, nonce, models.outside)
 
     async def play_and_die(
@@ -197,7 +197,7 @@ class RefinementHarness:
 
 
 @asynccontextmanager
-async def open_stage(redis_url: str, lease_s: float = 5) -> AsyncIterator[RefinementHarness]:
+async def open_harness(redis_url: str, lease_s: float = 5) -> AsyncIterator[RefinementHarness]:
     """Connect both sides of the store."""
     settings = Settings(redis_url=redis_url, lease_s=lease_s)
     async with AsyncExitStack() as stack:

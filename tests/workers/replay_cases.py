@@ -1,4 +1,4 @@
-"""A scene for every kind of strategy: a request, and models whose answers depend on the step alone.
+"""A case for every kind of strategy: a request, and models whose answers depend on the step alone.
 
 Each is played with all its appends and once more for every append that kills its worker.
 """
@@ -43,7 +43,7 @@ ORDERED = [
     {"name": "summary", "instructions": "One sentence."},
 ]
 
-SCENES: dict[str, ReplayCase] = {
+CASES: dict[str, ReplayCase] = {
     "plan_execute": ReplayCase({"tools": [LOOK_UP]}, planning),
     "iterative": ReplayCase(
         {"compare": True, "outputs": ORDERED}, lambda: followed_up(scores(0.4, 0.7, 0.6))

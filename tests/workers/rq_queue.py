@@ -52,7 +52,7 @@ class RqInspector:
 
 
 @contextmanager
-def desk_at(url: str) -> Iterator[RqInspector]:
+def open_inspector(url: str) -> Iterator[RqInspector]:
     with Redis.from_url(url) as client:
         yield RqInspector(client)
 
