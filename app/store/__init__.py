@@ -68,12 +68,13 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
 
     Raises Unavailable, and UnusableRedis for a server that would lose records.
     """
+    timeout_s = settings.redis_timeout_s
     with (
-        blocking_client(settings.redis_url) as blocking,
+        blocking_client(settings.redis_url, timeout_s) as blocking,
         ThreadPoolExecutor(CREATORS, "create") as executor,
     ):
-        async with api_client(settings.redis_url) as client:
-            async with refusals():
+        async with api_client(settings.redis_url, timeout_s) as client:
+            async with refusals(timeout_s):
                 await check_server(client)
             lease_ms = _milliseconds(settings.lease_s)
             creation = Creation(
@@ -85,7 +86,8 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
                 retention_ms=_milliseconds(settings.retention_s),
             )
             enqueuer = Enqueuer(queue, blocking, executor, lease_ms)
-            store = Store(client, creation, Commands(client, enqueuer, lease_ms))
+            commands = Commands(client, enqueuer, lease_ms, timeout_s / 2)
+            store = Store(client, creation, commands, timeout_s)
             yield store
             await store.aclose()
 
@@ -100,7 +102,7 @@ async def open_worker_store(
     """
     lease_ms = _milliseconds(settings.lease_s)
     with (
-        blocking_client(settings.redis_url) as blocking,
+        blocking_client(settings.redis_url, settings.redis_timeout_s) as blocking,
         ThreadPoolExecutor(1, "post") as executor,
     ):
         async with (

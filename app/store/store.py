@@ -44,7 +44,6 @@ from app.store.codec import (
     stored_event,
 )
 from app.store.committer import Committer
-from app.store.connection import GIVE_UP_S
 from app.store.creation import RETRY_AFTER_S, Creation
 from app.store.enqueue import Enqueuer
 from app.store.listing import Listing
@@ -158,18 +157,19 @@ class Reader:
         return cast("Sequence[Any]", reply)
 
 
-POST_S = 1.0  # less than a client is kept waiting for an answer
-
 log = logging.getLogger(__name__)
 
 
 class Commands:
     """Gives commands. Every one raises RefinementNotFound, and Conflict when it comes too late."""
 
-    def __init__(self, client: Redis, enqueuer: Enqueuer, lease_ms: int) -> None:
+    def __init__(
+        self, client: Redis, enqueuer: Enqueuer, lease_ms: int, post_timeout_s: float
+    ) -> None:
         self._client = client
         self._enqueuer = enqueuer
         self._lease_ms = lease_ms
+        self._post_timeout_s = post_timeout_s  # less than a client is kept waiting for an answer
 
     async def cancel(self, tenant: str, refinement_id: str, command_id: str | None) -> None:
         """Cancel at once what waits; what runs is `canceling`."""
@@ -234,7 +234,7 @@ class Commands:
         The command was taken: whatever happens here must not look like a refusal.
         """
         try:
-            async with asyncio.timeout(POST_S):
+            async with asyncio.timeout(self._post_timeout_s):
                 await self._enqueuer.post([job])
         except (RedisError, TimeoutError) as error:
             log.warning("%s: its job will be posted by a worker: %s", job.refinement_id, error)
@@ -259,10 +259,10 @@ NO_METADATA: Mapping[str, str] = {}
 
 
 @asynccontextmanager
-async def refusals() -> AsyncIterator[None]:
-    """Say as a refusal, within two seconds, that Redis is away, too slow or full."""
+async def refusals(timeout_s: float) -> AsyncIterator[None]:
+    """Say as a refusal, within `timeout_s`, that Redis is away, too slow or full."""
     try:
-        async with asyncio.timeout(GIVE_UP_S):
+        async with asyncio.timeout(timeout_s):
             yield
     except (RedisTimeoutError, TimeoutError) as error:
         raise Unavailable("Redis did not answer in time", retry_after_s=RETRY_AFTER_S) from error
@@ -275,8 +275,11 @@ async def refusals() -> AsyncIterator[None]:
 class Store:
     """What the API may do. Every method raises `Unavailable` when Redis cannot be reached."""
 
-    def __init__(self, client: Redis, creation: Creation, commands: Commands) -> None:
+    def __init__(
+        self, client: Redis, creation: Creation, commands: Commands, timeout_s: float
+    ) -> None:
         self._client = client
+        self._timeout_s = timeout_s
         self._creation = creation
         self._reader = Reader(client)
         self._listing = Listing(client)
@@ -287,17 +290,17 @@ class Store:
 
         Raises IdempotencyMismatch, and Overloaded when the queue is full or memory nearly so.
         """
-        async with refusals():
+        async with refusals(self._timeout_s):
             return await self._creation.create(new, idempotency_key)
 
     async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         """Return the refinement as it stands, else RefinementNotFound."""
-        async with refusals():
+        async with refusals(self._timeout_s):
             return await self._reader.snapshot(tenant, refinement_id)
 
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         """Return what was submitted, else RefinementNotFound."""
-        async with refusals():
+        async with refusals(self._timeout_s):
             return await self._reader.request(tenant, refinement_id)
 
     async def page(
@@ -313,7 +316,7 @@ class Store:
 
         With several filters that seldom meet a page may be short and still have a next one.
         """
-        async with refusals():
+        async with refusals(self._timeout_s):
             return await self._listing.page(
                 tenant, status=status, metadata=metadata, limit=limit, cursor=cursor
             )
@@ -325,14 +328,14 @@ class Store:
 
         Raises RefinementNotFound.
         """
-        async with refusals():
+        async with refusals(self._timeout_s):
             return await self._reader.events(tenant, refinement_id, after, limit)
 
     async def decoded_events(
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[Event, ...]:
         """Return the same events as `events`, decoded."""
-        async with refusals():
+        async with refusals(self._timeout_s):
             return await self._reader.decoded_events(tenant, refinement_id, after, limit)
 
     async def cancel(
@@ -342,7 +345,7 @@ class Store:
 
         Raises RefinementNotFound, and Conflict when it has succeeded or failed.
         """
-        async with refusals():
+        async with refusals(self._timeout_s):
             await self._commands.cancel(tenant, refinement_id, command_id)
             return await self._reader.snapshot(tenant, refinement_id)
 
@@ -353,7 +356,7 @@ class Store:
 
         Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
         """
-        async with refusals():
+        async with refusals(self._timeout_s):
             await self._commands.finish(tenant, refinement_id, command_id)
             return await self._reader.snapshot(tenant, refinement_id)
 
@@ -365,7 +368,7 @@ class Store:
         Raises RefinementNotFound, Conflict unless this review is pending, and IdempotencyMismatch
         for a `command_id` that said something else.
         """
-        async with refusals():
+        async with refusals(self._timeout_s):
             await self._commands.review(tenant, refinement_id, review, command_id)
             return await self._reader.snapshot(tenant, refinement_id)
 
@@ -376,17 +379,17 @@ class Store:
 
         Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
         """
-        async with refusals():
+        async with refusals(self._timeout_s):
             return await self._commands.change(tenant, refinement_id, change, command_id)
 
     async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, else RefinementNotFound."""
-        async with refusals():
+        async with refusals(self._timeout_s):
             await self._commands.erase(tenant, refinement_id)
 
     async def achieved(self, tenant: str, models: Sequence[str]) -> Mapping[str, Achieved]:
         """Return what each of these models has achieved in the refinements it was drawn for."""
-        async with refusals():
+        async with refusals(self._timeout_s):
             return await achieved(self._client, tenant, models)
 
     async def aclose(self) -> None:
@@ -395,10 +398,10 @@ class Store:
 
     async def ping(self) -> None:
         """Return when Redis answers, else Unavailable."""
-        async with refusals():
+        async with refusals(self._timeout_s):
             await self._client.ping()
 
     async def workers(self) -> int:
         """Return how many workers gave a sign of life within their lease."""
-        async with refusals():
+        async with refusals(self._timeout_s):
             return int(await run(self._client, WORKERS))

@@ -16,6 +16,7 @@ from app.settings import ModelServer, Settings
 from app.store import Achieved, WorkerStore
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
 from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
 
 EDITOR = "offline:editor"
 CHEAP, STRONG = "openai:gpt-5-mini", "anthropic:claude-sonnet-5"
@@ -70,7 +71,7 @@ async def test_the_draw_is_journaled_and_draws_from_what_the_tenant_has_seen(
 ) -> None:
     callable_ = settings.model_copy(update={"openai_api_key": SecretStr("k")})
     with running(callable_) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=30) as api:
+        async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as api:
             first = await queued(api, await submitted(api, **auto(EDITOR, CHEAP)))
             assert first.draw is not None
             assert first.models["generator"] == first.draw.picked

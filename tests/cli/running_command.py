@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.processes import command_of, descendants, is_alive
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -47,12 +47,12 @@ class Running:
 
     def end(self) -> int:
         """Wait for the end, and return the exit status."""
-        status = self.process.wait(120)
+        status = self.process.wait(TIMEOUT_S)
         self._reader.join()
         return status
 
     def left(self) -> list[int]:
-        """What of its family is still alive, given a moment to be gone."""
+        """What of its family is still alive, once they have had time to end."""
         eventually(lambda: not self._alive())
         return self._alive()
 

@@ -21,7 +21,7 @@ REQUEST = {"draft": "In order to utilize the the report, it must be read by you.
 
 @contextmanager
 def serving(data_dir: Path, port: int, **environment: str) -> Iterator[Running]:
-    variables = {"HONE_DATA_DIR": str(data_dir), "HONE_PORT": str(port), "HONE_GRACE_S": "5"}
+    variables = {"HONE_DATA_DIR": str(data_dir), "HONE_PORT": str(port), "HONE_GRACE_S": "60"}
     with running("serve", **variables | environment) as serve:
         yield serve
 

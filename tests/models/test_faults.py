@@ -23,10 +23,11 @@ from benchmarks.model_replies import (
     refusal,
 )
 from tests.models.calls import REPLY_BYTES, RETRY_POLICY, call, in_turn, serving
+from tests.waiting import TIMEOUT_S
 from workers.models.port import ModelError, ModelRefused, ModelUnavailable, UnreadableReply
 from workers.outbound.transport import RetryPolicy
 
-HASTY = replace(RETRY_POLICY, total_s=0.3)
+HASTY = replace(RETRY_POLICY, total_s=1.0)
 BUSY = refusal(429, "slow down", ("Retry-After", "0"))
 
 
@@ -111,7 +112,7 @@ async def test_a_server_too_slow_for_the_whole_time_is_given_up(reply: ModelServ
 
 
 async def test_a_first_byte_that_does_not_come_leaves_time_to_try_again() -> None:
-    retry_policy = replace(RETRY_POLICY, first_byte_s=0.1)
+    retry_policy = replace(RETRY_POLICY, first_byte_s=1.0)
     async with serving(in_turn(HANG, chat("done")), retry_policy=retry_policy) as (model, _):
         reply = await model.complete(call())
     assert reply.text == "done"
@@ -208,7 +209,7 @@ async def test_200_calls_at_once_overlap_and_each_has_its_own_reply() -> None:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for the condition, within a bound that only a failure reaches."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():  # noqa: ASYNC110 - what is waited for is a counter, not an event
             await asyncio.sleep(0.01)
 

@@ -12,7 +12,7 @@ from tests.store.store_harness import ListQueue
 
 @pytest.fixture
 def settings(redis_url: str) -> Settings:
-    return Settings(redis_url=redis_url, queue_max=1_000)
+    return Settings(redis_url=redis_url, redis_timeout_s=60, queue_max=1_000)
 
 
 @pytest.fixture

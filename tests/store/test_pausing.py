@@ -124,7 +124,7 @@ async def test_a_review_holds_though_its_job_could_not_be_posted(
 
 
 class Stuck(ListQueue):
-    """A queue that answers nobody until it is released."""
+    """A queue that does not answer before it is released."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
@@ -137,7 +137,8 @@ async def test_a_review_that_was_taken_is_not_refused_because_the_queue_is_slow(
     store: Store, worker: WorkerStore, settings: Settings
 ) -> None:
     held, queue = await paused(store, worker), Stuck()
-    async with open_store(settings, queue) as api:
+    slow = settings.model_copy(update={"redis_timeout_s": 6})
+    async with open_store(slow, queue) as api:
         try:
             assert (await api.review(TENANT, held.id, APPROVED)).status is Status.QUEUED
         finally:

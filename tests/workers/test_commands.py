@@ -8,6 +8,7 @@ from app.contract.errors import Conflict
 from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import TENANT, RefinementHarness, pausing_at, scores
 from workers.play.refinements import Refinements
 
@@ -17,7 +18,7 @@ async def begun(
 ) -> asyncio.Task[None]:
     """Start playing, and return once the awaited call has begun."""
     playing = asyncio.create_task(harness.deliver(worker, refinement_id))
-    await asyncio.wait_for(call.wait(), 30)
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
     return playing
 
 

@@ -3,6 +3,7 @@
 import asyncio
 
 from app.contract.status import Status, StopReason
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import TENANT, RefinementHarness, pausing_at, scores
 from tests.workers.replay_cases import ORDERED
 from tests.workers.scripted_models import followed_up
@@ -15,7 +16,7 @@ async def test_a_finish_leaves_the_texts_in_flight_missing(harness: RefinementHa
     refinement_id = await harness.submit(outputs=SUBJECT, compare=True)
     worker = harness.worker(models)
     playing = asyncio.create_task(harness.deliver(worker, refinement_id))
-    await asyncio.wait_for(call.wait(), 30)
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
     await harness.store.finish(TENANT, refinement_id)
     await worker.look(refinement_id)
     await playing
@@ -32,7 +33,7 @@ async def test_a_finish_before_it_leaves_no_comparison(harness: RefinementHarnes
     refinement_id = await harness.submit(outputs=SUBJECT, compare=True)
     worker = harness.worker(models)
     playing = asyncio.create_task(harness.deliver(worker, refinement_id))
-    await asyncio.wait_for(call.wait(), 30)
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
     await harness.store.finish(TENANT, refinement_id)
     await worker.look(refinement_id)
     await playing

@@ -19,14 +19,16 @@ from workers.models.port import ModelCall
 REJECT = {"action": "reject"}
 
 
-def hanging(models: ScriptedAnswers, at: int) -> ScriptedAnswers:
-    """Return the same models with one call, counted from 1, that never answers."""
+def overdue(harness: RefinementHarness, models: ScriptedAnswers, at: int) -> ScriptedAnswers:
+    """Return the same models with one call, counted from 1, during which the deadline passes."""
 
     async def answer(key: str, call: ModelCall) -> str:
         if hung.calls.total() == at:
+            passing.append(asyncio.create_task(harness.pass_deadline(call.key.partition("/")[0])))
             await asyncio.Event().wait()
         return await models.answer(key, call)
 
+    passing: list[asyncio.Task[None]] = []
     hung = ScriptedAnswers(answer, outside=models.outside)
     return hung
 
@@ -51,11 +53,10 @@ async def test_a_deadline_in_the_middle_of_any_call(harness: RefinementHarness, 
     models = case.models()
     undisturbed = await harness.snapshot(await played(harness, kind, case, models))
     calls = models.calls.total()
-    stop = {"patience": 50, "max_seconds": 0.3}
-    hurried = replace(case, request={**case.request, "stop": stop})
+    patient = replace(case, request={**case.request, "stop": {"patience": 50}})
     for at in {1, (calls + 1) // 2, calls}:
-        models = hanging(case.models(), at)
-        refinement_id = await played(harness, kind, hurried, models)
+        models = overdue(harness, case.models(), at)
+        refinement_id = await played(harness, kind, patient, models)
         ended, events = await harness.snapshot(refinement_id), await harness.events(refinement_id)
         require_an_honest_end(ended, events, StopReason.DEADLINE, undisturbed)
         assert models.aborted

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from app.contract.events import EventType, StepCompleted, StepFailed
 from app.contract.judgement import Usage
+from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
 from tests.engine.scripted_replies import plan, revised, step
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import (
     TENANT,
     RefinementHarness,
@@ -73,16 +76,22 @@ async def interrupted(
     models: ScriptedAnswers,
     begun: asyncio.Event,
     command: Callable[..., Awaitable[Any]],
+    **fields: Any,
 ) -> str:
     """Play until something has begun, give the command, and play on to the end."""
-    refinement_id = await harness.submit(**PLANNED)
+    refinement_id = await harness.submit(**PLANNED, **fields)
     worker = harness.worker(models)
     playing = asyncio.create_task(harness.deliver(worker, refinement_id))
-    await asyncio.wait_for(begun.wait(), 30)
+    await asyncio.wait_for(begun.wait(), TIMEOUT_S)
     await command(TENANT, refinement_id)
     await worker.look(refinement_id)
     await playing
     return refinement_id
+
+
+def overdue(harness: RefinementHarness) -> Callable[..., Awaitable[Any]]:
+    """Return the command that changes the deadline to one that has passed."""
+    return partial(harness.store.change, change=LimitsChange(max_seconds=0.001))
 
 
 async def test_a_budget_that_ends_in_the_plan_still_buys_a_judged_text(
@@ -144,8 +153,10 @@ async def test_cancel_aborts_a_tool_call(harness: RefinementHarness) -> None:
 
 async def test_a_deadline_in_the_plan_ends_with_nothing_judged(harness: RefinementHarness) -> None:
     slow = Slow()
-    refinement_id = await harness.submit(**PLANNED, stop={"max_seconds": 0.3})
-    ended = await harness.play(refinement_id, thinking(endpoints=slow))
+    refinement_id = await interrupted(
+        harness, thinking(endpoints=slow), slow.called, overdue(harness)
+    )
+    ended = await harness.snapshot(refinement_id)
     assert slow.aborted
     assert ended.error is not None
     assert ended.error.code == "nothing_judged"
@@ -155,8 +166,10 @@ async def test_with_a_judged_draft_a_deadline_in_the_plan_ends_with_it(
     harness: RefinementHarness,
 ) -> None:
     slow = Slow()
-    fields: dict[str, Any] = {"draft": "We refund.", "stop": {"max_seconds": 0.3}}
-    ended = await harness.play(await harness.submit(**PLANNED, **fields), thinking(endpoints=slow))
+    refinement_id = await interrupted(
+        harness, thinking(endpoints=slow), slow.called, overdue(harness), draft="We refund."
+    )
+    ended = await harness.snapshot(refinement_id)
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.DEADLINE)
     assert ended.result is not None
     assert ended.result.path == "iterations/0"

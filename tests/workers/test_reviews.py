@@ -12,6 +12,7 @@ from app.contract.reviews import Paused
 from app.contract.status import Status, StopReason
 from app.service.iterations import iterations_of
 from app.store import Claimed, Journal, State, WorkerStore
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import (
     TENANT,
     RefinementHarness,
@@ -116,7 +117,7 @@ async def test_rating_the_best_below_another_keeps_the_other_even_when_canceled(
     await harness.say(refinement_id, action="rate", score=0.1)
     worker = harness.worker(models, "third")
     playing = asyncio.create_task(harness.deliver(worker, refinement_id))
-    await asyncio.wait_for(call.wait(), 30)
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
     await harness.store.cancel(TENANT, refinement_id)
     await worker.look(refinement_id)
     await playing
@@ -179,7 +180,7 @@ async def test_a_finish_that_comes_with_the_pause_is_heeded(harness: RefinementH
     models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
     refinement_id = await harness.submit(**EACH)
     playing = asyncio.create_task(harness.deliver(harness.worker(models), refinement_id))
-    await asyncio.wait_for(call.wait(), 30)
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
     await harness.store.finish(TENANT, refinement_id)  # and no command reaches the worker
     go_on.set()
     await playing
@@ -191,7 +192,7 @@ async def test_a_cancel_that_comes_with_the_pause_is_heeded(harness: RefinementH
     models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
     refinement_id = await harness.submit(**EACH)
     playing = asyncio.create_task(harness.deliver(harness.worker(models), refinement_id))
-    await asyncio.wait_for(call.wait(), 30)
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
     await harness.store.cancel(TENANT, refinement_id)  # and no command reaches the worker
     go_on.set()
     await playing
@@ -237,7 +238,7 @@ async def test_a_change_that_comes_with_the_pause_is_in_force(harness: Refinemen
     models, call, go_on = pausing_at("iterations/1/critique", scores(0.4))
     refinement_id = await harness.submit(**BEFORE)
     playing = asyncio.create_task(harness.deliver(harness.worker(models), refinement_id))
-    await asyncio.wait_for(call.wait(), 30)
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
     await harness.store.change(TENANT, refinement_id, LimitsChange(threshold=0.3))
     go_on.set()
     await playing
@@ -299,7 +300,7 @@ async def test_a_worker_that_leaves_lets_it_pause(harness: RefinementHarness) ->
     refinement_id = await harness.submit(**EACH)
     worker = harness.worker(models)
     playing = asyncio.create_task(harness.deliver(worker, refinement_id))
-    await asyncio.wait_for(call.wait(), 30)
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
     worker.leave()
     go_on.set()
     await playing

@@ -43,7 +43,7 @@ async def test_a_job_that_does_not_finish_may_hand_back_what_it_holds(redis_url:
 
     with open_inspector(redis_url) as inspector:
         inspector.enqueue(["ref_1", "ref_2"])
-        async with working(redis_url, refine, grace_s=1.0):
+        async with working(redis_url, refine, grace_s=3.0):
             await until(lambda: jobs.in_flight == 2)
         assert sorted(handed_back) == ["ref_1", "ref_2"]
         assert inspector.left() == set()

@@ -6,6 +6,7 @@ import pytest
 
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
 from workers.engine.moves import Together, within
 from workers.engine.prompt_requests import Judge
@@ -48,7 +49,7 @@ async def drive(
 
 async def all_begun(models: ScriptedAnswers, calls: int) -> None:
     """Return once that many calls have begun."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(TIMEOUT_S):
         while len(models.calls) < calls:  # noqa: ASYNC110 - the models are a plain function
             await asyncio.sleep(0.01)
 
