@@ -17,6 +17,7 @@ from tests.e2e.scripted_models import key_of
 from tests.engine.engine_driver import verdict
 from tests.engine.scripted_replies import plan, revised, step
 from tests.local_endpoint import SECRET, endpoint
+from tests.waiting import TIMEOUT_S
 
 SAID = {
     "plan": plan(step("Find the order.", "find_order", order=4712), "Say what it means."),
@@ -61,8 +62,9 @@ def planned(url: str) -> dict[str, Any]:
     return {"strategy": {"kind": "plan_execute", "max_steps": 4}, "tools": [tool]}
 
 
-async def test_a_tool_that_fails_once_changes_the_plan(tmp_path: Path) -> None:
-    async with endpoint(orders) as (url, asked, _), planning_service(tmp_path) as service:
+async def test_a_tool_that_fails_once_changes_the_plan(service: RunningService) -> None:
+    service.models.behaviour = answer
+    async with endpoint(orders) as (url, asked, _):
         ended = await service.ended(await service.submit(**planned(url)))
         events = await service.events(ended["id"])
     assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
@@ -92,7 +94,7 @@ async def test_a_call_that_died_with_its_worker_is_made_again_with_the_same_key(
 
     async with endpoint(once_silent) as (url, asked, _), planning_service(tmp_path) as service:
         refinement_id = await service.submit(**planned(url))
-        await asyncio.wait_for(called.wait(), 60)
+        await asyncio.wait_for(called.wait(), TIMEOUT_S)
         service.processes[-1].kill()
         service.worker()
         ended = await service.ended(refinement_id)
