@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.contract.calls import AGAIN, at_most
 from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, Spender, spent_on
+from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal
 from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
 from workers.engine.prompt_requests import Answer, Judge
@@ -30,7 +31,7 @@ AROUND = st.fixed_dictionaries(
         "threshold": st.sampled_from([0.3, 0.8, 1.0]),
     }
 )
-SAID = st.sampled_from(["read"] * 9 + ["unreadable"] * 3 + ["refused", "stopped"])
+SAID = ["read"] * 9 + ["unreadable"] * 3 + ["refused", "stopped"]
 REFUSALS: dict[str, Refusal] = {"refused": StepError("model_refused", "no"), "stopped": Stopped()}
 WORDS = st.sampled_from(
     [ReviewerReply("rate", score=it) for it in (0.1, 0.5, 0.9)] + [ReviewerReply("reject")]
@@ -84,8 +85,8 @@ def asked_of(model: Spender, prompt_request: type) -> Mapping[str, set[str]]:
 @given(
     around=AROUND,
     has_draft=st.booleans(),
-    said=st.lists(SAID, min_size=40, max_size=40),
-    scores=st.lists(st.integers(0, 100), min_size=29, max_size=29),
+    said=lists_of(SAID, 40),
+    scores=lists_of(range(101), 29),
     words=st.lists(WORDS, min_size=3, max_size=3),
 )
 def test_every_cap_holds(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
+from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal, drafts, judged_by, request
 from workers.engine.moves import Judged, StepError, Stopped
 from workers.engine.strategies import STRATEGIES
@@ -49,8 +50,8 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "critics"), CASES)
 @given(
-    scores=st.lists(st.integers(0, 997), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
-    faults=st.lists(st.booleans(), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
+    scores=lists_of(range(998), LONG_ENOUGH),
+    faults=lists_of((False, True), LONG_ENOUGH),
     stops_after=st.integers(1, 60),
 )
 def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(
