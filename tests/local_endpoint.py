@@ -20,7 +20,7 @@ def any_socket(target: Any) -> socket.socket:
     return socket.socket(target[0], target[1], target[2])
 
 
-class Pointing(AbstractResolver):
+class FixedResolver(AbstractResolver):
     """Resolves every name to one address."""
 
     def __init__(self, address: str) -> None:

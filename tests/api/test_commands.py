@@ -9,7 +9,7 @@ from app.store import WorkerStore
 from tests.api.api_client import DRAFT, ManualWorker, ended, problem, submitted, watching
 
 
-async def test_cancel_ends_at_once_what_nobody_works_on(api: httpx.AsyncClient) -> None:
+async def test_cancel_ends_at_once_what_no_worker_has_claimed(api: httpx.AsyncClient) -> None:
     url = f"/v1/refinements/{await submitted(api)}"
     response = await api.post(f"{url}/cancel")
     assert response.status_code == 202

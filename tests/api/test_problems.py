@@ -1,4 +1,4 @@
-"""Every refusal is a problem, whoever refuses, and no body is a defect."""
+"""Every refusal is a problem document, and no body is a defect."""
 
 import json
 from typing import Any

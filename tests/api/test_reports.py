@@ -236,7 +236,7 @@ async def test_a_format_that_there_is_not_is_refused_with_those_that_there_are(
     problem(nothing, 406, "not_acceptable")
 
 
-async def test_the_report_of_what_is_nobodys_is_not_found(api: httpx.AsyncClient) -> None:
+async def test_the_report_of_an_unknown_refinement_is_not_found(api: httpx.AsyncClient) -> None:
     unknown = "/v1/refinements/ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB/report"
     problem(await api.get(unknown), 404, "not_found")
 

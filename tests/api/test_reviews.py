@@ -122,13 +122,13 @@ async def test_a_review_of_another_step_than_the_one_pending_is_a_conflict(
     assert "iterations/0/review" in refused["detail"]
 
 
-async def test_a_review_that_nobody_waits_for_is_a_conflict(api: httpx.AsyncClient) -> None:
+async def test_a_review_that_was_not_asked_for_is_a_conflict(api: httpx.AsyncClient) -> None:
     refinement_id = await submitted(api)
     refused = problem(await reviewed(api, refinement_id, {"action": "approve"}), 409, "conflict")
     assert "not waiting" in refused["detail"]
 
 
-async def test_a_review_of_what_is_nobodys_is_not_found(api: httpx.AsyncClient) -> None:
+async def test_a_review_of_an_unknown_refinement_is_not_found(api: httpx.AsyncClient) -> None:
     unknown = "ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"
     problem(await reviewed(api, unknown, {"action": "approve"}), 404, "not_found")
 

@@ -15,7 +15,7 @@ from tests.waiting import TIMEOUT_S, eventually
 ROOT = Path(__file__).parent.parent.parent
 
 
-class Running:
+class RunningCommand:
     """The process, and what it has printed so far."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
@@ -69,7 +69,7 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str, **environment: str) -> Iterator[Running]:
+def running(*arguments: str, **environment: str) -> Iterator[RunningCommand]:
     """Run a command; whatever the test does, it is killed at the end."""
     command = [sys.executable, "-m", "app.cli", *arguments]
     variables = {name: v for name, v in os.environ.items() if not name.startswith("HONE_")}
@@ -81,7 +81,7 @@ def running(*arguments: str, **environment: str) -> Iterator[Running]:
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        run = Running(process)
+        run = RunningCommand(process)
         try:
             yield run
         finally:

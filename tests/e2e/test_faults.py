@@ -29,7 +29,7 @@ async def test_a_killed_workers_refinement_goes_on_where_it_was(tmp_path: Path) 
         assert [event["type"] for event in events].count("refinement.resumed") == 1
 
 
-async def test_a_worker_that_is_told_to_leave_hands_its_refinement_back(tmp_path: Path) -> None:
+async def test_a_worker_hands_its_refinement_back_at_sigterm(tmp_path: Path) -> None:
     slow = slow_at("iterations/2/revise", 1)
     async with running_service(tmp_path, slow, grace_s=10) as service:
         refinement_id = await service.submit()

@@ -1,4 +1,4 @@
-"""A panel and its samples over real HTTP: who is asked, what counts, and what is told."""
+"""A panel and its samples over real HTTP: which models are asked, and what is reported."""
 
 import json
 from typing import Any

@@ -36,7 +36,7 @@ def answer(asked: AskedPrompt) -> ModelServerReply:
 
 
 async def orders(request: web.Request) -> web.StreamResponse:
-    """Answer for one order alone, and only to who can sign."""
+    """Answer for one order alone, and only to callers that can sign."""
     said = Webhook(SECRET).verify(await request.text(), dict(request.headers))
     if said["arguments"] != {"order": 4711}:
         return web.json_response({"message": "no such order; there is 4711"}, status=404)

@@ -54,7 +54,7 @@ async def test_a_reviewer_sees_every_draft_and_the_last_word_is_theirs(
     assert (ended["usage"]["calls"], service.models.counts.calls) == (5, 5)
 
 
-async def test_who_waits_for_the_result_is_told_at_once_that_a_reviewer_is_asked(
+async def test_a_wait_for_the_result_ends_when_a_review_is_asked_for(
     service: RunningService,
 ) -> None:
     async with asyncio.timeout(55):  # less than the answer would wait for the end
@@ -100,7 +100,7 @@ async def test_it_waits_while_no_worker_lives_and_goes_on_with_another(tmp_path:
         assert (ended["result"]["score"], service.models.counts.calls) == (0.95, 8)
 
 
-async def test_nobodys_answer_is_what_was_agreed(service: RunningService) -> None:
+async def test_a_review_that_times_out_takes_the_agreed_action(service: RunningService) -> None:
     review = {"when": "each_iteration", "timeout_s": 0.1, "on_timeout": "approve"}
     ended = await service.ended(await service.submit(review=review))
     assert (ended["stop_reason"], ended["result"]["path"]) == ("approved", "iterations/1")

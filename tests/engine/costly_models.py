@@ -83,7 +83,7 @@ NEVER = {"patience": 50, "min_improvement": 0, "max_similarity": 1}
 
 
 @dataclass
-class Spender(EngineDriver):
+class CostlyDriver(EngineDriver):
     """Says something that can be read and leads on; `spoiled` may take it back."""
 
     score: Callable[[str], float] = field(kw_only=True)

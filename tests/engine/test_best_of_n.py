@@ -68,7 +68,7 @@ def test_a_draft_that_cannot_be_made_costs_nothing_but_its_number() -> None:
     ]
 
 
-def test_a_draft_that_was_refused_from_outside_leaves_the_reason_to_whoever_refused() -> None:
+def test_a_draft_that_was_refused_from_outside_keeps_the_reason_of_the_refusal() -> None:
     outcome = driver_scoring(0.4, 0.6, writer=["one", Stopped(), "three"]).play(best_of(3))
     assert (outcome.best.path, outcome.reason) == ("iterations/3", None)
 

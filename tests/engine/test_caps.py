@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.calls import AGAIN, at_most
-from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, Spender, spent_on
+from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, CostlyDriver, spent_on
 from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal
 from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
@@ -59,7 +59,7 @@ def cap_of(strategy: Any, most: int, search: Sequence[str]) -> int:
     return cap
 
 
-def numbers(model: Spender) -> Mapping[str, set[int]]:
+def numbers(model: CostlyDriver) -> Mapping[str, set[int]]:
     """Return which iterations were judged, by the path of their search."""
     found: dict[str, set[int]] = defaultdict(set)
     for move in model.moves:
@@ -70,7 +70,7 @@ def numbers(model: Spender) -> Mapping[str, set[int]]:
     return found
 
 
-def asked_of(model: Spender, prompt_request: type) -> Mapping[str, set[str]]:
+def asked_of(model: CostlyDriver, prompt_request: type) -> Mapping[str, set[str]]:
     """Return the questions of a kind, re-asks left out, by the iteration that they are about."""
     found: dict[str, set[str]] = defaultdict(set)
     for move in model.moves:
@@ -106,7 +106,7 @@ def test_every_cap_holds(
         done = next(how)
         return {"read": reply, "unreadable": "", **REFUSALS}[done]
 
-    model = Spender(
+    model = CostlyDriver(
         iter(()),
         iter(()),
         reviewer=cycle(words),

@@ -72,7 +72,7 @@ def test_the_finding_says_where_what_and_how_to_mend_it() -> None:
     assert "Say it right." in revision
 
 
-def test_whoever_answers_sees_task_context_and_question_and_nothing_of_the_draft() -> None:
+def test_the_answering_model_sees_task_context_and_question_and_nothing_of_the_draft() -> None:
     model = caught()
     context = [{"name": "policy.md", "text": "Fourteen days."}]
     model.play(verifying(context=context, criteria=[{"name": "quality", "description": "It is."}]))

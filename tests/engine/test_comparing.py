@@ -82,7 +82,7 @@ def test_where_validators_alone_judge_the_critic_is_asked_for_this_alone() -> No
     assert [it.path for it in model.asked("critic")] == ["compare/1", "compare/2"]
 
 
-def test_a_result_that_is_the_draft_itself_is_a_tie_and_nobody_is_asked() -> None:
+def test_a_result_that_is_the_draft_itself_is_a_tie_and_no_model_is_asked() -> None:
     told = comparison(scores=(0.9,))
     assert (told.against, told.verdict, told.orders) == ("iterations/0", "tie", ())
 

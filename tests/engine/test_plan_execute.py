@@ -172,7 +172,7 @@ def test_the_order_of_names_makes_no_other_call() -> None:
     assert len(calls(model)) == 1
 
 
-def test_steps_that_nobody_needs_are_not_checked() -> None:
+def test_steps_without_use_are_not_checked() -> None:
     model = planning(
         plan(step("Look it up.", "look_up", id=7)),
         revised(step("Once more.", "look_up"), met=True, evidence=((1, "14 days"),)),

@@ -65,7 +65,7 @@ def test_the_faulty_step_is_a_finding_that_keeps_the_chain_from_passing() -> Non
     assert "1. Two and two are four." in asked.partition("Steps to do anew")[0]
 
 
-def test_whoever_checks_the_steps_sees_no_score_and_no_critique() -> None:
+def test_the_model_that_checks_the_steps_sees_no_score_and_no_critique() -> None:
     played = model(0.4321, RIGHT, 0.9, RIGHT, writer=[FIRST, MENDED])
     played.play(reasoning())
     check = next(it for it in played.asked("critic") if it.path.endswith("verify"))

@@ -183,7 +183,7 @@ def test_a_score_comes_with_approval_too() -> None:
     assert (outcome.best.scored.score, outcome.score_from) == (0.6, "review")
 
 
-def test_nobodys_word_leaves_the_best_and_what_the_rules_said() -> None:
+def test_a_review_without_a_decision_leaves_the_best_and_what_the_rules_said() -> None:
     outcome = each(driver_scoring(0.7, 0.2), MORE, Stopped())
     assert (outcome.reason, outcome.best.path, outcome.passed) == (None, "iterations/1", False)
     outcome = each(driver_scoring(0.9), Stopped())
@@ -303,7 +303,7 @@ def test_before_completion_what_was_asked_for_is_rated_at_its_own_path() -> None
     assert (outcome.reason, outcome.passed) == (StopReason.COMPLETED, True)
 
 
-def test_before_completion_nobodys_word_leaves_the_outcome_as_it_is() -> None:
+def test_before_completion_a_review_without_a_decision_leaves_the_outcome_as_it_is() -> None:
     outcome = before(driver_scoring(0.9), Stopped())
     assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
     model = driver_scoring(0.9, writer=["a first draft", Stopped()])

@@ -59,7 +59,7 @@ def in_turn(*replies: ModelServerReply) -> Behaviour:
     return lambda asked: replies[min(asked.number, len(replies)) - 1]
 
 
-class Remembering:
+class RecordingBehaviour:
     """A behaviour that keeps what it was asked."""
 
     def __init__(self, behaviour: Behaviour) -> None:

@@ -7,7 +7,7 @@ from pydantic import SecretStr, ValidationError
 from app.settings import ModelServer, Settings
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
 from benchmarks.model_server import ScriptedModelServer as Server
-from tests.models.calls import Remembering, call, in_turn
+from tests.models.calls import RecordingBehaviour, call, in_turn
 from workers.model_registry import open_models
 from workers.models.port import ModelError, ModelRefused
 from workers.models.scripted import Scripted
@@ -21,7 +21,7 @@ def settings(**changes: object) -> Settings:
 
 
 async def test_a_server_of_ones_own_is_called_by_its_name() -> None:
-    behaviour = Remembering(in_turn(chat("done")))
+    behaviour = RecordingBehaviour(in_turn(chat("done")))
     async with Server(behaviour) as server:
         local = ModelServer(base_url=server.url, api_key=SecretStr(SECRET))
         async with open_models(settings(providers={"local": local})) as models:
@@ -42,7 +42,7 @@ async def test_a_server_of_ones_own_is_called_by_its_name() -> None:
 async def test_a_providers_own_address_and_key_are_settings(
     provider: str, path: str, field: str
 ) -> None:
-    behaviour = Remembering(in_turn(refusal(404, "no such model")))
+    behaviour = RecordingBehaviour(in_turn(refusal(404, "no such model")))
     async with Server(behaviour) as server:
         address = {f"{provider}_base_url": server.url, f"{provider}_api_key": SECRET}
         async with open_models(settings(**address)) as models:
@@ -53,7 +53,7 @@ async def test_a_providers_own_address_and_key_are_settings(
 
 
 @pytest.mark.parametrize("name", ["nobody:x", "offline:writer", "scripted:x", "openai", ""])
-async def test_a_model_nobody_serves_is_refused_with_the_settings_that_add_one(name: str) -> None:
+async def test_an_unknown_model_is_refused_with_the_settings_that_add_one(name: str) -> None:
     async with open_models(settings(openai_api_key=SECRET)) as models:
         with pytest.raises(ModelRefused, match=r"anthropic, offline, openai; HONE_PROVIDER_"):
             await models.complete(name, call())

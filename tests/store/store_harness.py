@@ -54,7 +54,7 @@ class ListQueue:
         return int(connection.llen(self.KEY))
 
 
-class Full(ListQueue):
+class FullQueue(ListQueue):
     """A queue that takes nothing."""
 
     def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:

@@ -21,7 +21,7 @@ async def wakeups(settings: Settings) -> AsyncIterator[Wakeups]:
         yield wakeups
 
 
-async def test_an_append_wakes_its_watchers_and_nobody_else(
+async def test_an_append_wakes_its_watchers_and_no_others(
     store: Store, worker: WorkerStore, wakeups: Wakeups
 ) -> None:
     held, other = await started(store, worker), await started(store, worker)

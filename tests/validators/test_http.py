@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from standardwebhooks import Webhook
 
 from app.contract.validators import HttpValidator
-from tests.local_endpoint import SECRET, EndpointAnswer, Pointing, answering_with, endpoint
+from tests.local_endpoint import SECRET, EndpointAnswer, FixedResolver, answering_with, endpoint
 from workers.outbound.addresses import is_public, public_socket
 from workers.outbound.guarded_client import open_endpoints
 from workers.validators import ValidatorUnavailable, compile_validators
@@ -130,7 +130,7 @@ async def test_without_a_secret_nothing_is_called() -> None:
 async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
     async with endpoint(answering_with({"passed": True})) as (url, asked, _):
         port = url.rpartition(":")[2]
-        resolver = Pointing("127.0.0.1") if host == "rebound.example" else None
+        resolver = FixedResolver("127.0.0.1") if host == "rebound.example" else None
         async with open_endpoints(SECRET, resolver=resolver) as endpoints:
             validator = HttpValidator(kind="http", url=f"http://{host}:{port}", timeout_s=60)
             with pytest.raises(ValidatorUnavailable, match=r"not a public one|is no address"):

@@ -22,10 +22,10 @@ from workers.models.port import ModelCall, ModelReply
 
 BUDGETS = 6
 ASKED_AGAIN = {"reasoning_revision", "edits"}
-"""Scenes in which a text cannot be used, and no budget may be left to ask for it again."""
+"""Cases in which a text cannot be used, and no budget may be left to ask for it again."""
 
 
-class Costly(ScriptedAnswers):
+class CostlyAnswers(ScriptedAnswers):
     """Models whose every call consumes all that can be set aside for it."""
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
@@ -36,11 +36,11 @@ class Costly(ScriptedAnswers):
 
 
 def costly(case: ReplayCase, max_tokens: int | None = None) -> ReplayCase:
-    """Return the case with a budget and models like that; whoever is asked else says reject."""
+    """Return the case with a budget and models like that; other reviews are rejected."""
 
     def models() -> ScriptedAnswers:
         given = case.models()
-        return Costly(given.answer, outside=given.outside)
+        return CostlyAnswers(given.answer, outside=given.outside)
 
     stop = {"patience": 50, "max_tokens": max_tokens}
     words = defaultdict(lambda: {"action": "reject"}, case.words)

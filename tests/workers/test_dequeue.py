@@ -46,7 +46,7 @@ async def test_once_more_jobs_are_known_to_wait_they_come_together(
         assert not dequeuer.is_empty
 
 
-async def test_a_job_that_nobody_started_is_taken_at_the_second_look(
+async def test_a_job_that_was_not_started_is_taken_at_the_second_look(
     redis_url: str, dequeuer: Dequeuer
 ) -> None:
     with open_inspector(redis_url) as inspector:

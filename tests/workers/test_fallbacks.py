@@ -38,7 +38,7 @@ async def test_the_entry_names_who_answered_and_who_did_not(harness: RefinementH
     }
 
 
-async def test_a_step_fails_when_nobody_answers(harness: RefinementHarness) -> None:
+async def test_a_step_fails_when_no_model_answers(harness: RefinementHarness) -> None:
     async def answer(key: str, call: ModelCall) -> str:
         raise ModelUnavailable(f"{call.model[0]} is down")
 

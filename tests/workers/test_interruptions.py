@@ -40,7 +40,7 @@ async def played(
     models: ScriptedAnswers,
     store: WorkerStore | None = None,
 ) -> str:
-    """Play a case to its end and return its id; whoever is asked unexpectedly says reject."""
+    """Play a case to its end and return its id; unexpected reviews are rejected."""
     words = defaultdict(lambda: REJECT, case.words)
     refinement_id = await submitted(harness, kind, case)
     await harness.play_on(harness.worker(models, store=store), refinement_id, words)

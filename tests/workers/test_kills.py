@@ -85,7 +85,7 @@ async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
 async def undisturbed(
     harness: RefinementHarness, kind: str, case: ReplayCase
 ) -> tuple[dict[str, Any], Counter[str]]:
-    """Return what the case comes to when nobody is killed, and its model calls by step."""
+    """Return what the case comes to without a kill, and its model calls by step."""
     models = case.models()
     refinement_id = await submitted(harness, kind, case)
     await harness.play_on(harness.worker(models), refinement_id, case.words)

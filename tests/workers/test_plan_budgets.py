@@ -33,7 +33,7 @@ WORDY = {**LOOK_UP, "parameters": {"description": "word " * 3_000}}
 
 
 @dataclass
-class Spending(EngineDriver):
+class BudgetedDriver(EngineDriver):
     """Every call consumes all that was set aside for it; what cannot be paid for is refused."""
 
     budget_guard: BudgetGuard = field(kw_only=True)
@@ -72,7 +72,7 @@ def test_a_judged_text_comes_of_it(
     tools: list[dict[str, Any]], extra: int, calls_tool: list[bool]
 ) -> None:
     asked = request(strategy={"kind": "plan_execute"}, tools=tools, max_iterations=1)
-    model = Spending(
+    model = BudgetedDriver(
         iter(()),
         iter(()),
         tool=long_result,

@@ -28,7 +28,7 @@ PLANNED: dict[str, Any] = {"strategy": {"kind": "plan_execute"}, "tools": [LOOK_
 STEPS: list[str | dict[str, object]] = [step("Look it up.", "look_up", id=7), "Think."]
 
 
-class Slow:
+class SlowTool:
     """A tool that answers when told to, and says when it is called."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ async def test_a_budget_that_ends_in_the_plan_still_buys_a_judged_text(
 
 
 async def test_finish_in_a_tool_call_writes_and_judges_at_once(harness: RefinementHarness) -> None:
-    slow = Slow()
+    slow = SlowTool()
     refinement_id = await interrupted(
         harness, thinking(endpoints=slow), slow.called, harness.store.finish
     )
@@ -143,7 +143,7 @@ async def test_finish_while_queued_writes_without_a_plan(harness: RefinementHarn
 
 
 async def test_cancel_aborts_a_tool_call(harness: RefinementHarness) -> None:
-    slow = Slow()
+    slow = SlowTool()
     refinement_id = await interrupted(
         harness, thinking(endpoints=slow), slow.called, harness.store.cancel
     )
@@ -152,7 +152,7 @@ async def test_cancel_aborts_a_tool_call(harness: RefinementHarness) -> None:
 
 
 async def test_a_deadline_in_the_plan_ends_with_nothing_judged(harness: RefinementHarness) -> None:
-    slow = Slow()
+    slow = SlowTool()
     refinement_id = await interrupted(
         harness, thinking(endpoints=slow), slow.called, overdue(harness)
     )
@@ -165,7 +165,7 @@ async def test_a_deadline_in_the_plan_ends_with_nothing_judged(harness: Refineme
 async def test_with_a_judged_draft_a_deadline_in_the_plan_ends_with_it(
     harness: RefinementHarness,
 ) -> None:
-    slow = Slow()
+    slow = SlowTool()
     refinement_id = await interrupted(
         harness, thinking(endpoints=slow), slow.called, overdue(harness), draft="We refund."
     )

@@ -258,7 +258,7 @@ async def test_a_word_that_comes_before_the_worker_knows_it_paused_is_not_lost(
         said.append(asyncio.create_task(harness.deliver(worker, refinement_id)))
         await asyncio.sleep(0.05)  # the job is there, and the answer to the pause is not
 
-    store: Any = SlowlyPausing(harness.worker_store, say_at_once)
+    store: Any = SlowlyPausingStore(harness.worker_store, say_at_once)
     worker = harness.worker(scores(0.4), store=store)
     refinement_id = await harness.submit(**EACH)
     await harness.deliver(worker, refinement_id)
@@ -266,7 +266,7 @@ async def test_a_word_that_comes_before_the_worker_knows_it_paused_is_not_lost(
     assert (await harness.snapshot(refinement_id)).stop_reason is StopReason.APPROVED
 
 
-class SlowlyPausing:
+class SlowlyPausingStore:
     """A worker's store whose answer to a pause comes late: something happens before it."""
 
     def __init__(self, store: WorkerStore, first: Callable[[str], Awaitable[None]]) -> None:

@@ -63,7 +63,7 @@ async def test_a_worker_that_is_cancelled_cancels_its_jobs_and_leaves(redis_url:
         assert inspector.left() == set()
 
 
-async def test_a_job_that_will_not_end_holds_up_nobody(redis_url: str) -> None:
+async def test_a_job_that_does_not_end_holds_up_no_other(redis_url: str) -> None:
     jobs, never = Jobs(held=True), asyncio.Event()
 
     async def refine(job_id: str, refinement_id: str) -> None:

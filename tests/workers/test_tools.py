@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 
 from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
-from tests.local_endpoint import SECRET, EndpointAnswer, Pointing, answering_with, endpoint
+from tests.local_endpoint import SECRET, EndpointAnswer, FixedResolver, answering_with, endpoint
 from workers.engine.moves import Call, Check, ToolResult
 from workers.model_registry import ModelRegistry
 from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
@@ -106,7 +106,7 @@ async def test_whatever_goes_wrong_is_a_result(answer: EndpointAnswer, said: str
     assert re.search(said, result.text), result.text
 
 
-class Patient:
+class RecordingEndpoint:
     """Takes down how long a tool may take."""
 
     def __init__(self) -> None:
@@ -119,10 +119,10 @@ class Patient:
 
 
 async def test_a_tool_has_its_own_time() -> None:
-    patient = Patient()
-    await Tools([tool(timeout_s=7)], patient).call("look_up", {"id": 7}, STEP)
-    await Tools([tool()], patient).call("look_up", {"id": 7}, STEP)
-    assert patient.timeouts == [7, 10]
+    recording = RecordingEndpoint()
+    await Tools([tool(timeout_s=7)], recording).call("look_up", {"id": 7}, STEP)
+    await Tools([tool()], recording).call("look_up", {"id": 7}, STEP)
+    assert recording.timeouts == [7, 10]
 
 
 async def test_only_the_first_flaws_of_a_plan_are_told() -> None:
@@ -181,7 +181,7 @@ async def test_without_a_secret_nothing_is_called() -> None:
 async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
     async with endpoint(answering_with("yes")) as (url, asked, _):
         there = f"http://{host}:{url.rpartition(':')[2]}"
-        resolver = Pointing("127.0.0.1") if host == "rebound.example" else None
+        resolver = FixedResolver("127.0.0.1") if host == "rebound.example" else None
         async with open_endpoints(SECRET, resolver=resolver) as endpoints:
             tools = Tools([tool(there, timeout_s=60)], endpoints)
             result = await tools.call("look_up", {"id": 7}, STEP)
