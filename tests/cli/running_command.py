@@ -7,12 +7,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from tests.processes import command_of, descendants, is_alive
 from tests.waiting import TIMEOUT_S, eventually
-
-ROOT = Path(__file__).parent.parent.parent
 
 
 class RunningCommand:
@@ -75,7 +72,6 @@ def running(*arguments: str, **environment: str) -> Iterator[RunningCommand]:
     variables = {name: v for name, v in os.environ.items() if not name.startswith("HONE_")}
     with subprocess.Popen(
         command,
-        cwd=ROOT,
         env=variables | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
