@@ -177,7 +177,9 @@ async def test_trouble_that_passes_is_not_noticed_but_counted(trouble: ModelServ
 
 
 async def test_a_wait_longer_than_the_time_left_is_not_begun() -> None:
-    error, calls = await failure(refusal(429, "slow down", ("Retry-After", "60")))
+    error, calls = await failure(
+        refusal(429, "slow down", ("Retry-After", "60")), replace(RETRY_POLICY, total_s=30.0)
+    )
     assert type(error) is ModelUnavailable
     assert "no time is left" in error.detail
     assert calls == 1
