@@ -69,6 +69,9 @@ class _ServerSettings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65_535, description="Port the API listens on.")
     redis_url: str = Field("", description="The shared Redis; empty: `hone serve` starts its own.")
+    redis_timeout_s: float = Field(
+        1.8, gt=0, description="Seconds the API waits for Redis before it answers 503."
+    )
     data_dir: Path = Field(
         Path("~/.local/share/hone"), description="Where the embedded Redis keeps its AOF."
     )

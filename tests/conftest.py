@@ -1,9 +1,15 @@
-"""What every test may ask for: a real Redis of its own, empty at the start of each test."""
+"""Every run of the tests is alike: a Redis of its own, and nothing of the caller's environment."""
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
@@ -13,9 +19,39 @@ from tests.servers import MISSING, find_oldest
 # Examples that tests put into a copy of the repository.
 collect_ignore = ["extending"]
 
+ROOT = Path(__file__).parent.parent
+READ_BY_SETTINGS = ("HONE_", "OPENAI_", "ANTHROPIC_")
+DEFAULT_HANDLERS: dict[signal.Signals, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+
 # How fast this machine is today says nothing about the code.
-settings.register_profile("hone", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "hone",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples"),
+)
 settings.load_profile("hone")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Drop what the caller's shell gave this process, for it and for all that tests start.
+
+    That is the variables and the `.env` that Settings reads, and ignored signals: a shell that
+    starts the run in the background has it ignore SIGINT.
+    """
+    for name in [name for name in os.environ if name.upper().startswith(READ_BY_SETTINGS)]:
+        del os.environ[name]
+    for number, handler in DEFAULT_HANDLERS.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
+    without_env_file = TemporaryDirectory(prefix="hone-tests-")
+    config.add_cleanup(without_env_file.cleanup)
+    config.add_cleanup(lambda: os.chdir(config.invocation_params.dir))
+    os.chdir(without_env_file.name)
 
 
 def pytest_report_header() -> str:

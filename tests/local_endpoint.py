@@ -20,7 +20,7 @@ def any_socket(target: Any) -> socket.socket:
     return socket.socket(target[0], target[1], target[2])
 
 
-class Pointing(AbstractResolver):
+class FixedResolver(AbstractResolver):
     """Resolves every name to one address."""
 
     def __init__(self, address: str) -> None:
@@ -59,7 +59,7 @@ async def endpoint(
         yield str(server.make_url("/check")), asked, endpoints
 
 
-def saying(body: Any, status: int = 200) -> EndpointAnswer:
+def answering_with(body: Any, status: int = 200) -> EndpointAnswer:
     async def answer(_request: web.Request) -> web.StreamResponse:
         text = body if isinstance(body, str) else json.dumps(body)
         return web.Response(text=text, status=status, headers={"Location": "/elsewhere"})

@@ -7,7 +7,7 @@ PROC = Path("/proc")
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it runs; one that has ended and that nobody has waited for does not."""
+    """Whether it runs; one that has ended and was not waited for does not."""
     try:
         stat = (PROC / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -8,7 +8,7 @@ from app.contract.requests import RefinementRequest
 from benchmarks.simulation.figures import HELD_OUT, TUNING, Mean, simulated
 from benchmarks.simulation.policies import hone, naive
 from benchmarks.simulation.world import Critic, Reviser, World, quality_of, text_of
-from tests.engine.engine_driver import player, verdict
+from tests.engine.engine_driver import driver_scoring, verdict
 from workers.engine.moves import Judged
 
 STEADY = Reviser("always helps", helps_worst=1, helps_best=1, reach=0.5, harm=0)
@@ -77,7 +77,7 @@ def test_the_naive_loop_at_equal_calls_spends_no_more_than_hone() -> None:
 
 
 def test_of_two_drafts_that_score_the_same_the_later_is_revised_and_the_earlier_returned() -> None:
-    model = player(0.5, 0.5, 0.4)
+    model = driver_scoring(0.5, 0.5, 0.4)
     outcome = model.play(RefinementRequest(task="-"))
     parents = [
         move.judgement.scored.draft.parent for move in model.moves if isinstance(move, Judged)
@@ -92,7 +92,7 @@ def test_a_draft_that_fails_a_floor_is_not_revised_for_its_equal_score() -> None
         {"task": "-", "criteria": [{"name": "accuracy", "floor": 0.5}, {"name": "tone"}]}
     )
     scores = [(0.6, 0.6), (0.4, 0.8), (0.1, 0.1)]
-    model = player(*[verdict(*pair, names=names) for pair in scores])
+    model = driver_scoring(*[verdict(*pair, names=names) for pair in scores])
     model.play(request)
     parents = [
         move.judgement.scored.draft.parent for move in model.moves if isinstance(move, Judged)

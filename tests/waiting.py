@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 150.0
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    """Whether `condition` became true within half a minute."""
-    give_up = time.monotonic() + PATIENCE_S
+    """Return whether `condition` became true within `TIMEOUT_S`."""
+    give_up = time.monotonic() + TIMEOUT_S
     while not condition():
         if time.monotonic() > give_up:
             return False

@@ -64,12 +64,13 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
 
     Raises Unavailable, and UnusableRedis for a server that would lose records.
     """
+    timeout_s = settings.redis_timeout_s
     with (
-        blocking_client(settings.redis_url) as blocking,
+        blocking_client(settings.redis_url, timeout_s) as blocking,
         ThreadPoolExecutor(CREATORS, "create") as executor,
     ):
-        async with api_client(settings.redis_url) as client:
-            async with refusals():
+        async with api_client(settings.redis_url, timeout_s) as client:
+            async with refusals(timeout_s):
                 await check_server(client)
             lease_ms = _milliseconds(settings.lease_s)
             creation = Creation(
@@ -81,7 +82,7 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
             )
             enqueuer = Enqueuer(queue, blocking, executor, lease_ms)
             committer = Committer(client)
-            yield Store(client, committer, executor, creation, enqueuer, lease_ms)
+            yield Store(client, committer, executor, creation, enqueuer, lease_ms, timeout_s)
             await committer.aclose()
 
 
@@ -95,7 +96,7 @@ async def open_worker_store(
     """
     lease_ms = _milliseconds(settings.lease_s)
     with (
-        blocking_client(settings.redis_url) as blocking,
+        blocking_client(settings.redis_url, settings.redis_timeout_s) as blocking,
         ThreadPoolExecutor(1, "enqueue") as executor,
     ):
         async with (

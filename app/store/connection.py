@@ -11,12 +11,11 @@ from redis.retry import Retry
 
 OLDEST = (6, 2)
 
-# The API must answer 503 within two seconds, and redis-py may wait for three time-outs: that of
-# the command, of a new connection, of its retry. A worker can wait, and keeps what it paid for.
-API_TIMEOUT_S = 0.6
+# The API must answer 503 within `redis_timeout_s`, and redis-py may wait for three time-outs: that
+# of the command, of a new connection, of its retry. A worker can wait, and keeps what it paid for.
+TIMEOUTS_PER_REQUEST = 3
 API_RETRIES = 1
 API_CONNECTIONS = 8  # one event loop keeps no more of them busy
-GIVE_UP_S = 1.8  # a request that waits for one of them, too
 WORKER_TIMEOUT_S = 5.0
 WORKER_RETRIES = 3
 
@@ -25,13 +24,13 @@ class UnusableRedis(Exception):
     """This Redis would lose or refuse records; the text says what to change."""
 
 
-def api_client(url: str) -> AsyncRedis:
-    """Return a client that gives up within two seconds; who finds no connection free waits."""
+def api_client(url: str, give_up_s: float) -> AsyncRedis:
+    """Return a client that gives up after `give_up_s`, the wait for a free connection included."""
     pool = BlockingConnectionPool.from_url(
         url,
         max_connections=API_CONNECTIONS,
-        timeout=GIVE_UP_S,
-        **_options(API_TIMEOUT_S, API_RETRIES),
+        timeout=give_up_s,
+        **_options(give_up_s / TIMEOUTS_PER_REQUEST, API_RETRIES),
     )
     return AsyncRedis.from_pool(pool)
 
@@ -46,12 +45,13 @@ def listening_client(url: str) -> AsyncRedis:
     return AsyncRedis.from_url(url, socket_timeout=None, protocol=2)
 
 
-def blocking_client(url: str) -> Redis:
-    """Return a client for threads: RQ is synchronous."""
+def blocking_client(url: str, give_up_s: float) -> Redis:
+    """Return a client for threads that gives up after `give_up_s`: RQ is synchronous."""
+    timeout_s = give_up_s / TIMEOUTS_PER_REQUEST
     return Redis.from_url(
         url,
-        socket_timeout=API_TIMEOUT_S,
-        socket_connect_timeout=API_TIMEOUT_S,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
         retry=Retry(ExponentialWithJitterBackoff(base=0.01, cap=0.1), API_RETRIES),
         protocol=2,
     )

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import wraps
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import uuid4
 
 from redis import Redis
@@ -48,7 +49,6 @@ from app.store.codec import (
     snapshot_json,
     stored_event,
 )
-from app.store.connection import GIVE_UP_S
 from app.store.enqueue import Enqueuer, Queue
 from app.store.listing import decode_cursor, encode_cursor, list_ids
 from app.store.scripts import (
@@ -69,7 +69,6 @@ from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted
 
 ACHIEVED_FIELDS = ("ended", "passed", "priced", "cost_usd")
 LAST = 2**64 - 1  # the highest number a stream id can hold
-ENQUEUE_S = 1.0  # less than a client is kept waiting for an answer
 REMEMBERED_S = 24 * 3600  # how long an idempotency key is known
 FULL = 0.8  # the share of maxmemory from which new work is refused
 RETRY_AFTER_S = 5
@@ -79,15 +78,16 @@ NO_METADATA: Mapping[str, str] = {}
 
 ScriptArguments = tuple[str | bytes | int, ...]
 T = TypeVar("T")
+P = ParamSpec("P")
 
 log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def refusals() -> AsyncIterator[None]:
-    """Raise a refusal, within two seconds, when Redis is unreachable, too slow or full."""
+async def refusals(timeout_s: float) -> AsyncIterator[None]:
+    """Raise a refusal, within `timeout_s`, when Redis is unreachable, too slow or full."""
     try:
-        async with asyncio.timeout(GIVE_UP_S):
+        async with asyncio.timeout(timeout_s):
             yield
     except (RedisTimeoutError, TimeoutError) as error:
         raise Unavailable("Redis did not answer in time", retry_after_s=RETRY_AFTER_S) from error
@@ -95,6 +95,19 @@ async def refusals() -> AsyncIterator[None]:
         raise Unavailable("Redis cannot be reached", retry_after_s=RETRY_AFTER_S) from error
     except OutOfMemoryError as error:
         raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
+
+
+def refusing(
+    method: "Callable[Concatenate[Store, P], Awaitable[T]]",
+) -> "Callable[Concatenate[Store, P], Coroutine[Any, Any, T]]":
+    """Have a method of the store raise `refusals` within the time-out of the store."""
+
+    @wraps(method)
+    async def refused(self: "Store", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async with refusals(self.timeout_s):
+            return await method(self, *args, **kwargs)
+
+    return refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +145,9 @@ class Store:
         creation: "Creation",
         enqueuer: Enqueuer,
         lease_ms: int,
+        timeout_s: float,
     ) -> None:
+        self.timeout_s = timeout_s
         self._client = client
         self._committer = committer
         self._executor = executor
@@ -140,7 +155,7 @@ class Store:
         self._enqueuer = enqueuer
         self._lease_ms = lease_ms
 
-    @refusals()
+    @refusing
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
         """Store and queue a refinement in one transaction.
 
@@ -152,12 +167,12 @@ class Store:
         create = self._creation.create
         return await loop.run_in_executor(self._executor, create, new, idempotency_key)
 
-    @refusals()
+    @refusing
     async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         """Return the refinement as it stands, else RefinementNotFound."""
         return await self._snapshot(tenant, refinement_id)
 
-    @refusals()
+    @refusing
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         """Return what was submitted, else RefinementNotFound."""
         async with self._client.pipeline(transaction=True) as pipeline:
@@ -168,7 +183,7 @@ class Store:
             raise RefinementNotFound(refinement_id)
         return decode_request(request)
 
-    @refusals()
+    @refusing
     async def page(
         self,
         tenant: str,
@@ -193,7 +208,7 @@ class Store:
             next_cursor=encode_cursor(tenant, last_seen) if last_seen is not None else None,
         )
 
-    @refusals()
+    @refusing
     async def events(
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[StoredEvent, ...]:
@@ -203,14 +218,14 @@ class Store:
         """
         return await self._entries(tenant, refinement_id, after, limit, stored_event)
 
-    @refusals()
+    @refusing
     async def decoded_events(
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[Event, ...]:
         """Return the same events as `events`, decoded."""
         return await self._entries(tenant, refinement_id, after, limit, decoded_event)
 
-    @refusals()
+    @refusing
     async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
         """Cancel it: at once while no worker works on it, else it is `canceling`.
 
@@ -219,7 +234,7 @@ class Store:
         await self._give(CANCEL, tenant, refinement_id, uuid4().hex)
         return await self._snapshot(tenant, refinement_id)
 
-    @refusals()
+    @refusing
     async def finish(
         self, tenant: str, refinement_id: str, command_id: str | None = None
     ) -> Snapshot:
@@ -232,7 +247,7 @@ class Store:
         await self._give(FINISH, tenant, refinement_id, *args)
         return await self._snapshot(tenant, refinement_id)
 
-    @refusals()
+    @refusing
     async def review(
         self, tenant: str, refinement_id: str, review: ReviewDecision, command_id: str | None = None
     ) -> Snapshot:
@@ -245,7 +260,7 @@ class Store:
         await self._give(REVIEW, tenant, refinement_id, *args)
         return await self._snapshot(tenant, refinement_id)
 
-    @refusals()
+    @refusing
     async def change(
         self, tenant: str, refinement_id: str, change: LimitsChange, command_id: str | None = None
     ) -> Limits:
@@ -266,19 +281,19 @@ class Store:
                 return limits
             # Another client changed them in between.
 
-    @refusals()
+    @refusing
     async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, else RefinementNotFound."""
         await self._give(ERASE, tenant, refinement_id)
 
-    @refusals()
+    @refusing
     async def achieved(self, tenant: str, models: Sequence[str]) -> Mapping[str, Achieved]:
         """Return what each of these models has achieved in the refinements it was drawn for."""
         names = [f"{field} {model}" for model in models for field in ACHIEVED_FIELDS]
         values = iter(await self._client.hmget(keys.achieved(tenant), names))
         return {model: _achieved(list(islice(values, len(ACHIEVED_FIELDS)))) for model in models}
 
-    @refusals()
+    @refusing
     async def workers(self) -> int:
         """Return how many workers gave a sign of life within their lease."""
         return int(await run(self._client, WORKERS))
@@ -335,7 +350,7 @@ class Store:
         The command was taken: whatever happens here must not look like a refusal.
         """
         try:
-            async with asyncio.timeout(ENQUEUE_S):
+            async with asyncio.timeout(self.timeout_s / 2):  # the client waits for the answer
                 await self._enqueuer.enqueue([job])
         except (RedisError, TimeoutError) as error:
             log.warning("%s: a worker will enqueue its job: %s", job.refinement_id, error)

@@ -1,4 +1,4 @@
-"""What the API's tests share: a worker played by hand, clients, and a way to read a stream."""
+"""What the API's tests share: a worker driven by the test, clients, and a way to read a stream."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ class ServerSent:
     event: dict[str, Any]
 
 
-class WorkerByHand:
+class ManualWorker:
     """A worker that does what a test tells it."""
 
     def __init__(self, journal: Journal, state: State) -> None:
@@ -160,19 +160,19 @@ async def submitted(api: httpx.AsyncClient, **fields: Any) -> str:
 async def ended(api: httpx.AsyncClient, worker: WorkerStore, drafts: int = 2) -> str:
     """Submit and let a worker judge that many drafts and succeed; return the id."""
     refinement_id = await submitted(api)
-    hand = await WorkerByHand.claim(worker, refinement_id)
+    manual = await ManualWorker.claim(worker, refinement_id)
     for number in range(drafts):
-        await hand.judge(number, DRAFT if number == 0 else f"Draft {number}.", number / 10)
-    await hand.complete()
+        await manual.judge(number, DRAFT if number == 0 else f"Draft {number}.", number / 10)
+    await manual.complete()
     return refinement_id
 
 
 async def paused(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> str:
     """Submit, let a worker judge the draft and ask a reviewer about it; return the id."""
     refinement_id = await submitted(api, **fields)
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.judge(0, DRAFT, 0.4)
-    await hand.pause()
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, DRAFT, 0.4)
+    await manual.pause()
     return refinement_id
 
 

@@ -15,7 +15,7 @@ from app.queue import RefinementQueue
 from app.service import Shutdown
 from app.settings import Settings
 from app.store import WorkerStore, open_worker_store
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 
 @contextmanager
@@ -39,7 +39,9 @@ def running(
 
 @pytest.fixture(scope="session")
 def settings(redis_server: EmbeddedRedis) -> Settings:
-    return Settings(redis_url=redis_server.url, port=0, max_body_bytes=300_000)
+    return Settings(
+        redis_url=redis_server.url, redis_timeout_s=TIMEOUT_S, port=0, max_body_bytes=300_000
+    )
 
 
 @pytest.fixture(scope="session")
@@ -51,11 +53,11 @@ def server(settings: Settings) -> Iterator[str]:
 @pytest.fixture
 async def api(server: str, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the API, whose Redis is empty."""
-    async with httpx.AsyncClient(base_url=server, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=server, timeout=TIMEOUT_S) as client:
         yield client
 
 
 @pytest.fixture
 async def worker(settings: Settings, redis_url: str) -> AsyncIterator[WorkerStore]:
-    async with open_worker_store(settings, RefinementQueue(settings.queue), "hand") as store:
+    async with open_worker_store(settings, RefinementQueue(settings.queue), "manual") as store:
         yield store

@@ -6,10 +6,10 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.api_client import DRAFT, WorkerByHand, ended, problem, submitted, watching
+from tests.api.api_client import DRAFT, ManualWorker, ended, problem, submitted, watching
 
 
-async def test_cancel_ends_at_once_what_nobody_works_on(api: httpx.AsyncClient) -> None:
+async def test_cancel_ends_at_once_what_no_worker_has_claimed(api: httpx.AsyncClient) -> None:
     url = f"/v1/refinements/{await submitted(api)}"
     response = await api.post(f"{url}/cancel")
     assert response.status_code == 202
@@ -21,10 +21,10 @@ async def test_cancel_is_over_when_work_has_stopped(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     url = f"/v1/refinements/{(refinement_id := await submitted(api))}"
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.judge(0, DRAFT, 0.4)
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, DRAFT, 0.4)
     assert (await api.post(f"{url}/cancel")).json()["status"] == "canceling"
-    await hand.stop()
+    await manual.stop()
     snapshot = (await api.get(url)).json()
     assert (snapshot["status"], snapshot["stop_reason"]) == ("canceled", "canceled")
     assert snapshot["result"]["draft"] == DRAFT
@@ -42,10 +42,10 @@ async def test_finish_is_journaled_once_a_draft_was_judged(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     url = f"/v1/refinements/{(refinement_id := await submitted(api))}"
-    hand = await WorkerByHand.claim(worker, refinement_id)
+    manual = await ManualWorker.claim(worker, refinement_id)
     before = (await api.post(f"{url}/finish")).json()["last_event"]
     assert before == 2
-    await hand.judge(0, DRAFT, 0.4)
+    await manual.judge(0, DRAFT, 0.4)
     judged = (await api.get(url)).json()["last_event"]
     assert (await api.post(f"{url}/finish")).json()["last_event"] == judged + 1
     assert (await api.post(f"{url}/finish")).json()["last_event"] == judged + 1

@@ -18,9 +18,9 @@ from app.api.server import Connection
 from app.cli.processes import free_port
 from app.settings import Settings
 from app.store import WorkerStore
-from tests.api.api_client import REQUEST, WorkerByHand, submitted
+from tests.api.api_client import REQUEST, ManualWorker, submitted
 from tests.api.conftest import running
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 BODY = (
@@ -29,39 +29,39 @@ BODY = (
 )
 
 
-class Hasty(Connection):
-    """A server's side that loses patience soon."""
+class ShortTimeouts(Connection):
+    """A server's side of a connection that waits only shortly."""
 
     arrival_s = 1.0
     stall_s = 0.5
 
 
 @pytest.fixture(scope="module")
-def hasty(settings: Settings) -> Iterator[str]:
-    with running(settings, connection=Hasty) as url:
+def impatient(settings: Settings) -> Iterator[str]:
+    with running(settings, connection=ShortTimeouts) as url:
         yield url
 
 
 def said(server: str, request: bytes) -> bytes:
     """Send some bytes and return everything that comes back until the server closes."""
     host, port = server.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
         connection.sendall(request)
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
 @pytest.mark.parametrize("request_", [HEAD, BODY, HEAD + b"Expect: 100-continue\r\n"])
 def test_a_request_that_does_not_arrive_is_closed_with_a_problem(
-    hasty: str, request_: bytes
+    impatient: str, request_: bytes
 ) -> None:
-    answer = said(hasty, request_)
+    answer = said(impatient, request_)
     assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     assert b'"code":"request_timeout"' in answer
 
 
-def test_a_body_that_trickles_in_is_closed(hasty: str) -> None:
-    host, port = hasty.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
+def test_a_body_that_trickles_in_is_closed(impatient: str) -> None:
+    host, port = impatient.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
         connection.sendall(BODY.replace(b"Length: 9", b"Length: 900"))
         connection.settimeout(0.2)
         assert eventually(lambda: trickled(connection).startswith(b"HTTP/1.1 408"))
@@ -76,32 +76,32 @@ def trickled(connection: socket.socket) -> bytes:
         return b""
 
 
-def test_a_connection_without_a_request_is_closed_without_a_word(hasty: str) -> None:
-    assert said(hasty, b"") == b""
+def test_a_connection_without_a_request_is_closed_without_a_word(impatient: str) -> None:
+    assert said(impatient, b"") == b""
 
 
-def test_a_large_body_has_the_time_it_needs(hasty: str) -> None:
+def test_a_large_body_has_the_time_it_needs(impatient: str) -> None:
     """200 kB are four seconds more than the one that a request has."""
     head = b"POST /v1/refinements HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     body = b'{"draft":"%b"}' % (b"x" * 199_000)
-    host, port = hasty.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
+    host, port = impatient.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
         connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:190_000])
         time.sleep(2)
         connection.sendall(body[190_000:])
         assert connection.recv(20) == b"HTTP/1.1 202 Accepted"[:20]
 
 
-async def test_a_watcher_that_reads_nothing_is_cut_off(hasty: str, worker: WorkerStore) -> None:
-    async with httpx.AsyncClient(base_url=hasty, timeout=60) as api:
+async def test_a_watcher_that_reads_nothing_is_cut_off(impatient: str, worker: WorkerStore) -> None:
+    async with httpx.AsyncClient(base_url=impatient, timeout=TIMEOUT_S) as api:
         refinement_id = await submitted(api)
-        hand = await WorkerByHand.claim(worker, refinement_id)
+        manual = await ManualWorker.claim(worker, refinement_id)
         for number in range(1, 60):
-            await hand.judge(number, "x" * 150_000, 0.5)
+            await manual.judge(number, "x" * 150_000, 0.5)
         path = f"/v1/refinements/{refinement_id}/events"
         with socket.socket() as idler:
             idler.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-            host, port = hasty.removeprefix("http://").split(":")
+            host, port = impatient.removeprefix("http://").split(":")
             idler.connect((host, int(port)))
             idler.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             assert await asyncio.to_thread(eventually, lambda: was_reset(idler))
@@ -132,7 +132,12 @@ def test_what_is_no_decent_request_is_a_problem(
 def process(settings: Settings, redis_url: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """The API as its own process."""
     port = free_port("127.0.0.1")
-    told = {"HONE_REDIS_URL": redis_url, "HONE_PORT": str(port), "HONE_GRACE_S": "20"}
+    told = {
+        "HONE_REDIS_URL": redis_url,
+        "HONE_PORT": str(port),
+        "HONE_REDIS_TIMEOUT_S": "60",
+        "HONE_GRACE_S": "300",
+    }
     command = [sys.executable, "-m", "app.cli", "api"]
     with subprocess.Popen(command, env=os.environ | told) as process:
         url = f"http://127.0.0.1:{port}"
@@ -155,18 +160,19 @@ def test_sigterm_ends_open_streams_and_polls_cleanly(
 ) -> None:
     api, url = process
     refinement = (
-        f"{url}/v1/refinements/" + httpx.post(f"{url}/v1/refinements", json=REQUEST).json()["id"]
+        f"{url}/v1/refinements/"
+        + httpx.post(f"{url}/v1/refinements", json=REQUEST, timeout=TIMEOUT_S).json()["id"]
     )
     opened: list[str] = []
     ended: list[str] = []
 
     def watch() -> None:
-        with httpx.stream("GET", f"{refinement}/events", timeout=60) as response:
+        with httpx.stream("GET", f"{refinement}/events", timeout=TIMEOUT_S) as response:
             opened.extend(response.iter_lines())
         ended.append("stream")  # a stream that was torn would have raised
 
     def poll() -> None:
-        ended.append(str(httpx.get(f"{refinement}?wait=60", timeout=60).status_code))
+        ended.append(str(httpx.get(f"{refinement}?wait=60", timeout=TIMEOUT_S).status_code))
 
     watchers = [threading.Thread(target=watch) for _ in range(5)]
     polling = threading.Thread(target=poll)
@@ -174,7 +180,7 @@ def test_sigterm_ends_open_streams_and_polls_cleanly(
         thread.start()
     assert eventually(lambda: opened.count("id: 1") == 5)
     api.send_signal(signal.SIGTERM)
-    assert api.wait(20) == 0
+    assert api.wait(TIMEOUT_S) == 0
     for thread in (*watchers, polling):
         thread.join()
     assert sorted(ended) == ["304", *["stream"] * 5]

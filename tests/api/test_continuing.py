@@ -10,7 +10,7 @@ from app.contract.requests import Continuation, RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.service.service import continued as continued_by
 from app.store import WorkerStore
-from tests.api.api_client import REQUEST, WorkerByHand, ended, paused, problem, submitted
+from tests.api.api_client import REQUEST, ManualWorker, ended, paused, problem, submitted
 
 REVIEW = {"when": "each_iteration", "timeout_s": 60, "on_timeout": "reject"}
 
@@ -29,9 +29,9 @@ async def continued(
 async def given(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> str:
     """Submit, and let it end with the result `Better.`; return the id."""
     refinement_id = await submitted(api, **fields)
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.judge(1, "Better.", 0.5)
-    await hand.complete()
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(1, "Better.", 0.5)
+    await manual.complete()
     return refinement_id
 
 

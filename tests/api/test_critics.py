@@ -54,7 +54,7 @@ async def test_the_editor_judges_on_no_checklist_but_its_own(
     assert "checklist" in refused[pointer]
 
 
-async def test_a_checklist_is_made_by_whoever_judges_on_it() -> None:
+async def test_a_checklist_is_made_by_the_critic_that_judges_on_it() -> None:
     editor, model = "offline:editor", "openai:x"
     assert not await refusals(criteria="auto")
     assert not await refusals(criteria="auto", critics=panel(None, editor))

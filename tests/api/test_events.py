@@ -9,8 +9,8 @@ import pytest
 from app.store import WorkerStore
 from tests.api.api_client import (
     DRAFT,
+    ManualWorker,
     ServerSent,
-    WorkerByHand,
     ended,
     problem,
     server_sent,
@@ -23,11 +23,11 @@ async def test_a_stream_replays_then_goes_on_live_and_ends_with_the_snapshot(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     refinement_id = await submitted(api)
-    hand = await WorkerByHand.claim(worker, refinement_id)
+    manual = await ManualWorker.claim(worker, refinement_id)
     async with watching(api, refinement_id) as events:
         replayed = [await anext(events), await anext(events)]
-        await hand.judge(0, DRAFT, 0.9)
-        await hand.complete()
+        await manual.judge(0, DRAFT, 0.9)
+        await manual.complete()
         live = [event async for event in events]
     seen = [*replayed, *live]
     assert [event.id for event in seen] == list(range(1, 6))
@@ -49,11 +49,11 @@ async def test_a_stream_cut_anywhere_and_resumed_has_no_gap_and_no_duplicate(
     chance = random.Random(7)
 
     async def work() -> None:
-        hand = await WorkerByHand.claim(worker, refinement_id)
+        manual = await ManualWorker.claim(worker, refinement_id)
         for number in range(40):
-            await hand.judge(number, DRAFT if number == 0 else f"Draft {number}.", 0.5)
+            await manual.judge(number, DRAFT if number == 0 else f"Draft {number}.", 0.5)
             await asyncio.sleep(0.005)
-        await hand.complete()
+        await manual.complete()
 
     async def watch() -> list[ServerSent]:
         seen: list[ServerSent] = []

@@ -46,7 +46,7 @@ async def test_a_role_that_is_not_played_needs_no_one_to_stand_in(api: httpx.Asy
 
 
 def admission() -> Admission:
-    """A server with a key for OpenAI and a server of its own, whose prices nobody knows."""
+    """A server with a key for OpenAI and a server of its own, whose prices are unknown."""
     local = ModelServer(base_url="http://127.0.0.1:1/v1")
     settings = Settings(providers={"local": local})
     settings = settings.model_copy(update={"openai_api_key": SecretStr("k")})

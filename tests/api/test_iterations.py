@@ -5,7 +5,7 @@ import pytest
 
 from app.contract.drafts import sha256_of
 from app.store import WorkerStore
-from tests.api.api_client import DRAFT, WorkerByHand, ended, problem, submitted
+from tests.api.api_client import DRAFT, ManualWorker, ended, problem, submitted
 
 
 async def test_an_iteration_is_the_draft_that_was_judged_and_how(
@@ -29,8 +29,8 @@ async def test_what_is_not_judged_yet_is_no_iteration(
     refinement_id = await submitted(api)
     url = f"/v1/refinements/{refinement_id}/iterations"
     assert (await api.get(url)).json() == {"data": []}
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.start("iterations/0/critique")
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.start("iterations/0/critique")
     problem(await api.get(f"{url}/0"), 404, "not_found")
 
 
@@ -48,9 +48,9 @@ async def test_a_diff_says_what_became_of_which_lines(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     refinement_id = await submitted(api)
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.judge(0, DRAFT, 0.1)
-    await hand.judge(1, "First line.\nAnother line.", 0.2)
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, DRAFT, 0.1)
+    await manual.judge(1, "First line.\nAnother line.", 0.2)
     diff = (await api.get(f"/v1/refinements/{refinement_id}/diff?from=0&to=1")).json()
     assert [(each["op"], each["to_text"]) for each in diff["operations"]] == [
         ("equal", "First line.\n"),
@@ -72,8 +72,8 @@ async def test_without_a_draft_of_the_clients_there_is_no_iteration_0(
 ) -> None:
     models = {"generator": "scripted:x", "critic": "scripted:x"}
     refinement_id = await submitted(api, draft=None, models=models)
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.judge(1, "Draft 1.", 0.2)
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(1, "Draft 1.", 0.2)
     url = f"/v1/refinements/{refinement_id}/diff"
     problem(await api.get(f"{url}?from=0&to=1"), 404, "not_found")
     assert (await api.get(f"{url}?from=1&to=1")).json()["unified"] == ""

@@ -3,6 +3,8 @@
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,7 +16,7 @@ from app.main import serve
 from app.settings import Settings
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 BUSY = [("GET", "/v1/refinements"), ("GET", "/readyz"), ("POST", "/v1/refinements")]
 
@@ -26,12 +28,17 @@ def redis(tmp_path: Path) -> Iterator[EmbeddedRedis]:
         yield server
 
 
+@contextmanager
+def connected(redis: EmbeddedRedis, redis_timeout_s: float) -> Iterator[httpx.Client]:
+    """A client of an API that waits so long for this Redis."""
+    settings = Settings(redis_url=redis.url, redis_timeout_s=redis_timeout_s, port=0)
+    with running(settings) as url, httpx.Client(base_url=url, timeout=TIMEOUT_S) as client:
+        yield client
+
+
 @pytest.fixture
 def client(redis: EmbeddedRedis) -> Iterator[httpx.Client]:
-    with (
-        running(Settings(redis_url=redis.url, port=0)) as url,
-        httpx.Client(base_url=url) as client,
-    ):
+    with connected(redis, redis_timeout_s=60) as client:
         yield client
 
 
@@ -55,14 +62,15 @@ def test_without_redis_every_answer_is_a_503_until_it_is_back(
 
 
 def test_a_frozen_redis_is_a_503_before_the_client_gives_up(
-    redis: EmbeddedRedis, client: httpx.Client
+    redis: EmbeddedRedis,
 ) -> None:
-    os.kill(redis.pid, signal.SIGSTOP)
-    try:
-        for method, path in BUSY:
-            problem(ask(client, method, path), 503, "unavailable")
-    finally:
-        os.kill(redis.pid, signal.SIGCONT)
+    with connected(redis, redis_timeout_s=4) as client, ThreadPoolExecutor() as threads:
+        os.kill(redis.pid, signal.SIGSTOP)
+        try:
+            for response in threads.map(lambda it: ask(client, *it), BUSY):
+                problem(response, 503, "unavailable")
+        finally:
+            os.kill(redis.pid, signal.SIGCONT)
 
 
 def test_a_stream_outlives_an_outage(redis: EmbeddedRedis, client: httpx.Client) -> None:
@@ -98,7 +106,9 @@ def test_a_full_redis_takes_no_more_work_and_still_answers(
 
 def test_a_full_queue_takes_no_more_work(settings: Settings, redis_url: str) -> None:
     with running(settings.model_copy(update={"queue_max": 2})) as url:
-        answers = [httpx.post(f"{url}/v1/refinements", json=REQUEST) for _ in range(3)]
+        answers = [
+            httpx.post(f"{url}/v1/refinements", json=REQUEST, timeout=TIMEOUT_S) for _ in range(3)
+        ]
     assert [answer.status_code for answer in answers] == [202, 202, 503]
     problem(answers[2], 503, "overloaded")
 

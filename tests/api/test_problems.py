@@ -1,4 +1,4 @@
-"""Every refusal is a problem, whoever refuses, and no body is a defect."""
+"""Every refusal is a problem document, and no body is a defect."""
 
 import json
 from typing import Any
@@ -13,6 +13,7 @@ from app.main import create_app
 from app.settings import Settings
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
 
 JSON = {"Content-Type": "application/json"}
 VALUES = st.recursive(
@@ -42,7 +43,7 @@ BODIES = st.binary(max_size=200) | VALUES.map(json.dumps).map(str.encode) | MUTA
 
 
 def test_no_body_is_a_defect(server: str, redis_url: str) -> None:
-    with httpx.Client(base_url=server, timeout=30) as client:
+    with httpx.Client(base_url=server, timeout=TIMEOUT_S) as client:
 
         @examined(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
         @given(BODIES)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.api_client import DRAFT, WorkerByHand, ended, paused, problem, submitted
+from tests.api.api_client import DRAFT, ManualWorker, ended, paused, problem, submitted
 
 HOSTILE = [
     "<script>alert(1)</script><img src=x onerror=alert(1)>",
@@ -81,9 +81,9 @@ async def test_no_text_of_a_client_becomes_markup_and_all_of_it_is_shown(
     criteria = [{"name": "clarity"}, {"name": text[:100], "description": text}]
     fields = {"task": text, "draft": text, "criteria": criteria, "metadata": {"a": text}}
     refinement_id = await submitted(api, **fields)
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.judge(0, text, 0.4)
-    await hand.complete()
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, text, 0.4)
+    await manual.complete()
     page = Page(await report(api, refinement_id, "html"))
     assert page.elements <= ELEMENTS
     assert page.attributes <= ATTRIBUTES
@@ -171,15 +171,15 @@ async def test_every_status_has_a_report_that_says_so(
 ) -> None:
     refinement_id = await submitted(api)
     assert "**Queued.** It waits for a worker." in await report(api, refinement_id)
-    hand = await WorkerByHand.claim(worker, refinement_id)
+    manual = await ManualWorker.claim(worker, refinement_id)
     assert "No draft is judged yet." in await report(api, refinement_id)
-    await hand.judge(0, DRAFT, 0.4)
+    await manual.judge(0, DRAFT, 0.4)
     running = await report(api, refinement_id)
     assert "**Running.**" in running
     assert section(running, "## The best draft so far").endswith(f"```text\n{DRAFT}```")
     await api.post(f"/v1/refinements/{refinement_id}/cancel")
     assert "**Canceling.**" in await report(api, refinement_id)
-    await hand.stop()
+    await manual.stop()
     assert "**Canceled.** It was canceled." in await report(api, refinement_id)
 
 
@@ -193,8 +193,8 @@ async def test_a_pause_and_its_answer_are_told(api: httpx.AsyncClient, worker: W
     answered = section(await report(api, refinement_id), "## Reviews")
     assert "A reviewer rated the draft, with a score of 0.95." in answered
     assert answered.endswith("```text\nGood `enough`.\n```")
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.start("iterations/1/revise")
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.start("iterations/1/revise")
     assert "a worker was lost" not in await report(api, refinement_id)
 
 
@@ -202,7 +202,7 @@ async def test_changed_limits_are_told_with_what_they_were(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     refinement_id = await submitted(api)
-    await WorkerByHand.claim(worker, refinement_id)
+    await ManualWorker.claim(worker, refinement_id)
     await api.patch(f"/v1/refinements/{refinement_id}", json={"threshold": 0.5})
     happened = section(await report(api, refinement_id), "## What happened on the way")
     assert happened.endswith("limits changed: threshold from 0.85 to 0.5.")
@@ -236,7 +236,7 @@ async def test_a_format_that_there_is_not_is_refused_with_those_that_there_are(
     problem(nothing, 406, "not_acceptable")
 
 
-async def test_the_report_of_what_is_nobodys_is_not_found(api: httpx.AsyncClient) -> None:
+async def test_the_report_of_an_unknown_refinement_is_not_found(api: httpx.AsyncClient) -> None:
     unknown = "/v1/refinements/ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB/report"
     problem(await api.get(unknown), 404, "not_found")
 
@@ -247,10 +247,10 @@ async def test_a_draft_as_long_as_they_come_is_shown_whole(
     long = "".join(f"{number} `<b>`|*\n" for number in range(14_000))[:200_000]
     other = "".join(f"<i>{number}`\n" for number in range(18_000))[:200_000].strip()
     refinement_id = await submitted(api, draft=long)
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.judge(0, long, 0.4)
-    await hand.judge(1, other, 0.9)
-    await hand.complete()
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, long, 0.4)
+    await manual.judge(1, other, 0.9)
+    await manual.complete()
     page = Page(await report(api, refinement_id, "html"))
     assert page.blocks[0] == f"{other}\n"
     assert page.elements <= ELEMENTS

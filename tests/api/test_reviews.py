@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.api_client import DRAFT, WorkerByHand, paused, problem, submitted
+from tests.api.api_client import DRAFT, ManualWorker, paused, problem, submitted
 
 
 async def reviewed(
@@ -61,8 +61,8 @@ async def test_a_reviewers_word_is_journaled_and_it_goes_on(
     word = {name: value for name, value in said.items() if name != "path"}
     known = {"key": "iterations/0/review", "by": "reviewer"}
     assert (last["type"], last["data"]) == ("refinement.reviewed", left_out | known | word)
-    hand = await WorkerByHand.claim(worker, refinement_id)
-    await hand.complete()
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.complete()
     assert (await api.get(f"/v1/refinements/{refinement_id}")).json()["status"] == "succeeded"
 
 
@@ -122,13 +122,13 @@ async def test_a_review_of_another_step_than_the_one_pending_is_a_conflict(
     assert "iterations/0/review" in refused["detail"]
 
 
-async def test_a_review_that_nobody_waits_for_is_a_conflict(api: httpx.AsyncClient) -> None:
+async def test_a_review_that_was_not_asked_for_is_a_conflict(api: httpx.AsyncClient) -> None:
     refinement_id = await submitted(api)
     refused = problem(await reviewed(api, refinement_id, {"action": "approve"}), 409, "conflict")
     assert "not waiting" in refused["detail"]
 
 
-async def test_a_review_of_what_is_nobodys_is_not_found(api: httpx.AsyncClient) -> None:
+async def test_a_review_of_an_unknown_refinement_is_not_found(api: httpx.AsyncClient) -> None:
     unknown = "ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"
     problem(await reviewed(api, unknown, {"action": "approve"}), 404, "not_found")
 

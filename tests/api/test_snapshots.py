@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.api_client import WorkerByHand, ended, problem, submitted
+from tests.api.api_client import ManualWorker, ended, problem, submitted
 
 NOBODY = "ref_00000000000000000000000000"
 
@@ -32,7 +32,7 @@ async def test_wait_holds_the_request_until_there_is_news(
     )
     await asyncio.sleep(0.2)
     assert not polling.done()
-    await WorkerByHand.claim(worker, refinement_id)
+    await ManualWorker.claim(worker, refinement_id)
     response = await polling
     assert response.status_code == 200
     assert response.json()["status"] == "running"

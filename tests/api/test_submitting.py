@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.api_client import REQUEST, WorkerByHand, ended, first_listed, problem, submitted
+from tests.api.api_client import REQUEST, ManualWorker, ended, first_listed, problem, submitted
 
 
 async def test_a_submission_is_accepted_with_where_and_when_to_look(api: httpx.AsyncClient) -> None:
@@ -55,9 +55,9 @@ async def test_a_replay_answers_with_the_refinement_as_it_is_now(
 ) -> None:
     headers = {"Idempotency-Key": "k"}
     first = await api.post("/v1/refinements", json=REQUEST, headers=headers)
-    hand = await WorkerByHand.claim(worker, first.json()["id"])
-    await hand.judge(0, REQUEST["draft"], 0.9)
-    await hand.complete()
+    manual = await ManualWorker.claim(worker, first.json()["id"])
+    await manual.judge(0, REQUEST["draft"], 0.9)
+    await manual.complete()
     again = await api.post("/v1/refinements", json=REQUEST, headers={**headers, "Prefer": "wait=9"})
     assert again.status_code == 200
     assert again.headers["idempotency-replayed"] == "true"
@@ -70,9 +70,9 @@ async def test_prefer_wait_answers_as_soon_as_it_has_ended(
     waiting = asyncio.create_task(
         api.post("/v1/refinements", json=REQUEST, headers={"Prefer": "wait=30"})
     )
-    hand = await WorkerByHand.claim(worker, await first_listed(api))
-    await hand.judge(0, REQUEST["draft"], 0.9)
-    await hand.complete()
+    manual = await ManualWorker.claim(worker, await first_listed(api))
+    await manual.judge(0, REQUEST["draft"], 0.9)
+    await manual.complete()
     response = await waiting
     assert response.status_code == 200
     assert response.headers["preference-applied"] == "wait=30"

@@ -7,15 +7,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from tests.processes import command_of, descendants, is_alive
-from tests.waiting import eventually
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.waiting import TIMEOUT_S, eventually
 
 
-class Running:
+class RunningCommand:
     """The process, and what it has printed so far."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
@@ -47,12 +44,12 @@ class Running:
 
     def end(self) -> int:
         """Wait for the end, and return the exit status."""
-        status = self.process.wait(120)
+        status = self.process.wait(TIMEOUT_S)
         self._reader.join()
         return status
 
     def left(self) -> list[int]:
-        """What of its family is still alive, given a moment to be gone."""
+        """What of its family is still alive, once they have had time to end."""
         eventually(lambda: not self._alive())
         return self._alive()
 
@@ -69,19 +66,18 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str, **environment: str) -> Iterator[Running]:
+def running(*arguments: str, **environment: str) -> Iterator[RunningCommand]:
     """Run a command; whatever the test does, it is killed at the end."""
     command = [sys.executable, "-m", "app.cli", *arguments]
     variables = {name: v for name, v in os.environ.items() if not name.startswith("HONE_")}
     with subprocess.Popen(
         command,
-        cwd=ROOT,
         env=variables | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        run = Running(process)
+        run = RunningCommand(process)
         try:
             yield run
         finally:

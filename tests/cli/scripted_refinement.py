@@ -1,4 +1,4 @@
-"""One refinement, told as events: a draft of 0.41 becomes one of 0.91."""
+"""The events of one refinement: a draft of 0.41 becomes one of 0.91."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

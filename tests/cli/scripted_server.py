@@ -1,4 +1,4 @@
-"""A small HTTP server that answers what it was told to, and remembers what it was asked."""
+"""A small HTTP server that answers as scripted and records what it was asked."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The client: nothing is missed, and what goes wrong is told in words."""
+"""The client: no event is missed, and failures are explained."""
 
 import json
 

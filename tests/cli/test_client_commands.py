@@ -14,7 +14,6 @@ from tests.cli.conftest import Run
 from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending, snapshot, stream
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
 
-ROOT = Path(__file__).parent.parent.parent
 SUBMIT = "POST /v1/refinements"
 WATCH = f"GET /v1/refinements/{ID}/events"
 PROBLEM = {
@@ -29,7 +28,7 @@ PROBLEM = {
 
 
 def script(server: ScriptedApi, final: CannedResponse | None = None) -> None:
-    """Accept a submission, and tell the story to who watches."""
+    """Accept a submission, and stream its events."""
     server.answers[SUBMIT] = [
         CannedResponse(snapshot(Status.QUEUED, None, None).model_dump_json(), 202)
     ]
@@ -185,7 +184,7 @@ def test_cancel_prints_the_status_after_it(server: ScriptedApi, hone: Run) -> No
 def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: ScriptedApi) -> None:
     script(server, CannedResponse(stream(*EVENTS), media_type="text/event-stream", hangs=True))
     command = [sys.executable, "-m", "app.cli", "watch", ID, "--server", server.url]
-    watching = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with watching:
         output = watching.stdout
         assert output is not None

@@ -71,7 +71,7 @@ def test_the_end_carries_the_final_snapshot() -> None:
         (EventType.STOPPING, Stopping(reason=StopReason.FINISHED_EARLY)),
     ],
 )
-def test_a_review_is_asked_for_until_it_is_given_or_nobody_waits_any_more(
+def test_a_review_is_pending_until_it_is_given_or_the_refinement_goes_on(
     kind: EventType, data: Reviewed | Stopping
 ) -> None:
     waiting = told(*EVENTS, PAUSED)

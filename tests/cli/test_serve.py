@@ -13,15 +13,15 @@ import pytest
 from app.cli.client import Client
 from app.cli.processes import free_port
 from app.contract.snapshot import Snapshot
-from tests.cli.running_command import Running, running
+from tests.cli.running_command import RunningCommand, running
 from tests.waiting import eventually
 
 REQUEST = {"draft": "In order to utilize the the report, it must be read by you.", "task": "Edit."}
 
 
 @contextmanager
-def serving(data_dir: Path, port: int, **environment: str) -> Iterator[Running]:
-    variables = {"HONE_DATA_DIR": str(data_dir), "HONE_PORT": str(port), "HONE_GRACE_S": "5"}
+def serving(data_dir: Path, port: int, **environment: str) -> Iterator[RunningCommand]:
+    variables = {"HONE_DATA_DIR": str(data_dir), "HONE_PORT": str(port), "HONE_GRACE_S": "60"}
     with running("serve", **variables | environment) as serve:
         yield serve
 

@@ -29,7 +29,7 @@ def test_without_a_redis_it_says_what_is_missing(command: str) -> None:
 def test_an_api_serves_what_a_worker_works_on(redis_url: str) -> None:
     with (
         running("api", HONE_REDIS_URL=redis_url, HONE_PORT="0") as api,
-        running("worker", HONE_REDIS_URL=redis_url, HONE_GRACE_S="1") as worker,
+        running("worker", HONE_REDIS_URL=redis_url, HONE_GRACE_S="60") as worker,
     ):
         assert api.says("Uvicorn running on http://127.0.0.1:")
         assert worker.says("refinements at once")

@@ -19,8 +19,9 @@ from app.local.embedded import EmbeddedRedis
 from app.settings import Settings
 from benchmarks.model_replies import Behaviour, improving
 from benchmarks.model_server import ScriptedModelServer
+from tests.waiting import TIMEOUT_S
 
-PATIENCE_S = 60.0
+UNFINISHED = ("queued", "running", "paused", "canceling")
 TERMINAL = {"succeeded", "failed", "canceled"}
 
 
@@ -37,7 +38,7 @@ class RunningService:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, *module: str) -> subprocess.Popen[bytes]:
-        """Start a process of the service with the town's settings."""
+        """Start a process of the service with the service's settings."""
         log = self.logs / f"{len(self.processes)}-{module[0]}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -67,7 +68,7 @@ class RunningService:
 
     async def ended(self, refinement_id: str) -> Any:
         """Poll, as a client would, until the refinement has ended."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while True:
                 snapshot = await self.get(refinement_id)
                 if snapshot["status"] in TERMINAL:
@@ -77,16 +78,24 @@ class RunningService:
     async def events(self, refinement_id: str, **headers: str) -> list[dict[str, Any]]:
         """Read the event stream to its end."""
         path = f"/v1/refinements/{refinement_id}/events"
-        async with self.client.stream("GET", path, headers=headers, timeout=PATIENCE_S) as stream:
+        async with self.client.stream("GET", path, headers=headers, timeout=TIMEOUT_S) as stream:
             return [
                 json.loads(line.removeprefix("data:"))
                 async for line in stream.aiter_lines()
                 if line.startswith("data:")
             ]
 
+    async def erase_unfinished(self) -> None:
+        """Erase every refinement that has not ended, and return once no call is in flight."""
+        for status in UNFINISHED:
+            listed = await self.client.get("/v1/refinements", params={"status": status})
+            for refinement in listed.json()["data"]:
+                await self.client.delete(f"/v1/refinements/{refinement['id']}")
+        await self.until(lambda: self.models.counts.in_flight == 0)
+
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Return once something has come true that no event of the town tells."""
-        async with asyncio.timeout(PATIENCE_S):
+        """Return once something has come true that no event shows."""
+        async with asyncio.timeout(TIMEOUT_S):
             while not condition():  # noqa: ASYNC110 - another process makes it true
                 await asyncio.sleep(0.01)
 
@@ -109,12 +118,13 @@ async def running_service(
                 **{
                     "openai_base_url": models.url,
                     "model": "openai:test",
-                    "lease_s": 1,
-                    "grace_s": 5,
+                    "redis_timeout_s": 60,
+                    "lease_s": 3,
+                    "grace_s": 60,
                     **settings,
                 },
             )
-            async with httpx.AsyncClient(base_url=url_of(made), timeout=PATIENCE_S) as client:
+            async with httpx.AsyncClient(base_url=url_of(made), timeout=TIMEOUT_S) as client:
                 service = RunningService(made, client, models, redis, path, worker_module)
                 try:
                     service.start("app.cli", "api")
@@ -127,7 +137,7 @@ async def running_service(
 
 
 async def _is_ready(service: RunningService, workers: int) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             try:
                 ready = (await service.client.get("/readyz")).json()
@@ -145,7 +155,7 @@ def _end(service: RunningService) -> None:
             process.send_signal(signal.SIGTERM)
     for process in service.processes:
         try:
-            process.wait(15)
+            process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

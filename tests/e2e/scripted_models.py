@@ -1,4 +1,4 @@
-"""Models for the town: what the benchmark's model answers, with one thing changed."""
+"""Models of the end-to-end tests: what the benchmark's model answers, with one thing changed."""
 
 import re
 from collections.abc import Callable

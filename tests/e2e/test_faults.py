@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 from benchmarks.model_replies import draft
-from tests.e2e.running_service import running_service
+from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import hanging_at, slow_at
 
 CALLS = 8
@@ -29,7 +29,7 @@ async def test_a_killed_workers_refinement_goes_on_where_it_was(tmp_path: Path) 
         assert [event["type"] for event in events].count("refinement.resumed") == 1
 
 
-async def test_a_worker_that_is_told_to_leave_hands_its_refinement_back(tmp_path: Path) -> None:
+async def test_a_worker_hands_its_refinement_back_at_sigterm(tmp_path: Path) -> None:
     slow = slow_at("iterations/2/revise", 1)
     async with running_service(tmp_path, slow, grace_s=10) as service:
         refinement_id = await service.submit()
@@ -43,11 +43,13 @@ async def test_a_worker_that_is_told_to_leave_hands_its_refinement_back(tmp_path
         assert (ended["status"], service.models.counts.calls) == ("succeeded", CALLS)
 
 
-async def test_an_erased_refinement_is_gone_and_its_call_is_dropped(tmp_path: Path) -> None:
-    async with running_service(tmp_path, hanging_at("iterations/1/draft")) as service:
-        refinement_id = await service.submit()
-        await service.until(lambda: service.models.counts.calls == 1)
-        path = f"/v1/refinements/{refinement_id}"
-        assert (await service.client.delete(path)).status_code == 204
-        assert (await service.client.get(path)).status_code == 404
-        await service.until(lambda: service.models.counts.dropped == 1)
+async def test_an_erased_refinement_is_gone_and_its_call_is_dropped(
+    service: RunningService,
+) -> None:
+    service.models.behaviour = hanging_at("iterations/1/draft")
+    refinement_id = await service.submit()
+    await service.until(lambda: service.models.counts.calls == 1)
+    path = f"/v1/refinements/{refinement_id}"
+    assert (await service.client.delete(path)).status_code == 204
+    assert (await service.client.get(path)).status_code == 404
+    await service.until(lambda: service.models.counts.dropped == 1)

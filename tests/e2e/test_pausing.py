@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.model_replies import draft
-from tests.e2e.running_service import PATIENCE_S, RunningService, running_service
+from tests.e2e.running_service import RunningService, running_service
+from tests.waiting import TIMEOUT_S
 
 
 async def paused(service: RunningService, refinement_id: str) -> Any:
     """Poll, as a client would, until somebody is asked; return the snapshot."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             snapshot = await service.get(refinement_id)
             if snapshot["status"] == "paused":
@@ -32,23 +33,21 @@ async def test_what_is_paused_takes_no_slot_of_a_worker(tmp_path: Path) -> None:
         assert {it["usage"]["calls"] for it in ended} == {8}  # nothing was asked twice
 
 
-async def test_a_finish_ends_what_is_paused_with_its_best_draft(tmp_path: Path) -> None:
-    async with running_service(tmp_path) as service:
-        refinement_id = await service.submit(review={"when": "each_iteration"})
-        await paused(service, refinement_id)
-        await service.client.post(f"/v1/refinements/{refinement_id}/finish")
-        ended = await service.ended(refinement_id)
-        assert (ended["status"], ended["stop_reason"]) == ("succeeded", "finished_early")
-        assert (ended["result"]["draft"], service.models.counts.calls) == (draft(1), 2)
+async def test_a_finish_ends_what_is_paused_with_its_best_draft(service: RunningService) -> None:
+    refinement_id = await service.submit(review={"when": "each_iteration"})
+    await paused(service, refinement_id)
+    await service.client.post(f"/v1/refinements/{refinement_id}/finish")
+    ended = await service.ended(refinement_id)
+    assert (ended["status"], ended["stop_reason"]) == ("succeeded", "finished_early")
+    assert (ended["result"]["draft"], service.models.counts.calls) == (draft(1), 2)
 
 
-async def test_a_refinement_goes_on_from_the_result_of_another(tmp_path: Path) -> None:
-    async with running_service(tmp_path) as service:
-        parent = await service.ended(await service.submit(max_iterations=2))
-        assert (parent["stop_reason"], parent["result"]["score"]) == ("max_iterations", 0.6)
-        body = {"max_iterations": 9}
-        answer = await service.client.post(parent["links"]["continue"], json=body)
-        child = await service.ended(answer.json()["id"])
-        assert (child["parent"], child["stop_reason"]) == (parent["id"], "threshold_met")
-        assert (await service.get(child["id"], "/iterations/0"))["draft"] == draft(2)
-        assert (child["scores"][0]["score"], child["result"]["draft"]) == (0.6, draft(4))
+async def test_a_refinement_goes_on_from_the_result_of_another(service: RunningService) -> None:
+    parent = await service.ended(await service.submit(max_iterations=2))
+    assert (parent["stop_reason"], parent["result"]["score"]) == ("max_iterations", 0.6)
+    body = {"max_iterations": 9}
+    answer = await service.client.post(parent["links"]["continue"], json=body)
+    child = await service.ended(answer.json()["id"])
+    assert (child["parent"], child["stop_reason"]) == (parent["id"], "threshold_met")
+    assert (await service.get(child["id"], "/iterations/0"))["draft"] == draft(2)
+    assert (child["scores"][0]["score"], child["result"]["draft"]) == (0.6, draft(4))

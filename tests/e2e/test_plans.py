@@ -17,6 +17,7 @@ from tests.e2e.scripted_models import key_of
 from tests.engine.engine_driver import verdict
 from tests.engine.scripted_replies import plan, revised, step
 from tests.local_endpoint import SECRET, endpoint
+from tests.waiting import TIMEOUT_S
 
 SAID = {
     "plan": plan(step("Find the order.", "find_order", order=4712), "Say what it means."),
@@ -35,7 +36,7 @@ def answer(asked: AskedPrompt) -> ModelServerReply:
 
 
 async def orders(request: web.Request) -> web.StreamResponse:
-    """Answer for one order alone, and only to who can sign."""
+    """Answer for one order alone, and only to callers that can sign."""
     said = Webhook(SECRET).verify(await request.text(), dict(request.headers))
     if said["arguments"] != {"order": 4711}:
         return web.json_response({"message": "no such order; there is 4711"}, status=404)
@@ -43,8 +44,8 @@ async def orders(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def planning_town(path: Path) -> AsyncIterator[RunningService]:
-    """A town whose workers may call this machine."""
+async def planning_service(path: Path) -> AsyncIterator[RunningService]:
+    """A service whose workers may call this machine."""
     module, key = "tests.e2e.local_endpoint_worker", SecretStr(SECRET)
     async with running_service(path, answer, worker_module=module, secret_key=key) as service:
         yield service
@@ -61,8 +62,9 @@ def planned(url: str) -> dict[str, Any]:
     return {"strategy": {"kind": "plan_execute", "max_steps": 4}, "tools": [tool]}
 
 
-async def test_a_tool_that_fails_once_changes_the_plan(tmp_path: Path) -> None:
-    async with endpoint(orders) as (url, asked, _), planning_town(tmp_path) as service:
+async def test_a_tool_that_fails_once_changes_the_plan(service: RunningService) -> None:
+    service.models.behaviour = answer
+    async with endpoint(orders) as (url, asked, _):
         ended = await service.ended(await service.submit(**planned(url)))
         events = await service.events(ended["id"])
     assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
@@ -90,9 +92,9 @@ async def test_a_call_that_died_with_its_worker_is_made_again_with_the_same_key(
             await asyncio.Event().wait()
         return await orders(request)
 
-    async with endpoint(once_silent) as (url, asked, _), planning_town(tmp_path) as service:
+    async with endpoint(once_silent) as (url, asked, _), planning_service(tmp_path) as service:
         refinement_id = await service.submit(**planned(url))
-        await asyncio.wait_for(called.wait(), 60)
+        await asyncio.wait_for(called.wait(), TIMEOUT_S)
         service.processes[-1].kill()
         service.worker()
         ended = await service.ended(refinement_id)

@@ -1,10 +1,9 @@
 """Strategies that only a language model can play, over real HTTP with a real worker."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply, chat
-from tests.e2e.running_service import running_service
+from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import key_of
 from tests.engine.engine_driver import verdict
 from tests.engine.scripted_replies import contradictions, questions, steps
@@ -13,7 +12,7 @@ WRONG = "Refunds take 30 days."
 RIGHT = "Refunds take 14 days."
 
 
-def saying(said: Mapping[str, str]) -> Behaviour:
+def replying(said: Mapping[str, str]) -> Behaviour:
     """A model that answers by the step's key."""
 
     def answer(asked: AskedPrompt) -> ModelServerReply:
@@ -36,37 +35,37 @@ VERIFIED = {
 }
 
 
-async def test_a_contradicted_draft_is_mended(tmp_path: Path) -> None:
-    async with running_service(tmp_path, saying(VERIFIED)) as service:
-        strategy = {"kind": "chain_of_verification"}
-        ended = await service.ended(await service.submit(strategy=strategy))
-        assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
-        assert ended["result"]["draft"] == RIGHT
-        assert ended["usage"]["calls"] == len(VERIFIED)
-        first, _ = (await service.get(ended["id"], "/iterations"))["data"]
-        (finding,) = first["findings"]
-        assert (finding["source"], finding["quote"]) == ("verification", "take 30 days")
+async def test_a_contradicted_draft_is_mended(service: RunningService) -> None:
+    service.models.behaviour = replying(VERIFIED)
+    strategy = {"kind": "chain_of_verification"}
+    ended = await service.ended(await service.submit(strategy=strategy))
+    assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+    assert ended["result"]["draft"] == RIGHT
+    assert ended["usage"]["calls"] == len(VERIFIED)
+    first, _ = (await service.get(ended["id"], "/iterations"))["data"]
+    (finding,) = first["findings"]
+    assert (finding["source"], finding["quote"]) == ("verification", "take 30 days")
 
 
-async def test_the_answer_that_most_samples_give_is_returned(tmp_path: Path) -> None:
+async def test_the_answer_that_most_samples_give_is_returned(service: RunningService) -> None:
     drawn = {"iterations/1/draft": "So: 41", "iterations/2/draft": "So: 42.0"}
     drawn["iterations/3/draft"] = "Because I say so: 42"
-    async with running_service(tmp_path, saying(drawn)) as service:
-        strategy = {"kind": "self_consistency", "n": 3, "answer": r"(?i)so: ([\d.]+)"}
-        ended = await service.ended(await service.submit(strategy=strategy, threshold=0.6))
-        assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
-        result = ended["result"]
-        assert (result["path"], result["score_from"]) == ("iterations/2", "agreement")
-        assert (result["score"], ended["usage"]["calls"]) == (0.666667, 3)
-        judged = (await service.get(ended["id"], "/iterations"))["data"]
-        assert [it["scores"][0]["reason"] for it in judged] == [
-            "1 of 3 samples: 41",
-            "2 of 3 samples: 42.0",
-            "2 of 3 samples: 42",
-        ]
+    service.models.behaviour = replying(drawn)
+    strategy = {"kind": "self_consistency", "n": 3, "answer": r"(?i)so: ([\d.]+)"}
+    ended = await service.ended(await service.submit(strategy=strategy, threshold=0.6))
+    assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+    result = ended["result"]
+    assert (result["path"], result["score_from"]) == ("iterations/2", "agreement")
+    assert (result["score"], ended["usage"]["calls"]) == (0.666667, 3)
+    judged = (await service.get(ended["id"], "/iterations"))["data"]
+    assert [it["scores"][0]["reason"] for it in judged] == [
+        "1 of 3 samples: 41",
+        "2 of 3 samples: 42.0",
+        "2 of 3 samples: 42",
+    ]
 
 
-async def test_a_faulty_step_is_done_anew_and_those_before_it_stay(tmp_path: Path) -> None:
+async def test_a_faulty_step_is_done_anew_and_those_before_it_stay(service: RunningService) -> None:
     said = {
         "iterations/1/draft": "1. Two and two are four.\n2. So it is five.",
         "iterations/1/critique": verdict(0.9),
@@ -75,9 +74,9 @@ async def test_a_faulty_step_is_done_anew_and_those_before_it_stay(tmp_path: Pat
         "iterations/2/critique": verdict(0.9),
         "iterations/2/verify": steps(True, True),
     }
-    async with running_service(tmp_path, saying(said)) as service:
-        ended = await service.ended(await service.submit(strategy={"kind": "reasoning_revision"}))
-        assert (ended["stop_reason"], ended["usage"]["calls"]) == ("threshold_met", len(said))
-        assert ended["result"]["draft"] == "1. Two and two are four.\n2. So it is four."
-        diff = await service.get(ended["id"], "/diff?from=1&to=2")
-        assert [it["op"] for it in diff["operations"]] == ["equal", "replace"]
+    service.models.behaviour = replying(said)
+    ended = await service.ended(await service.submit(strategy={"kind": "reasoning_revision"}))
+    assert (ended["stop_reason"], ended["usage"]["calls"]) == ("threshold_met", len(said))
+    assert ended["result"]["draft"] == "1. Two and two are four.\n2. So it is four."
+    diff = await service.get(ended["id"], "/diff?from=1&to=2")
+    assert [it["op"] for it in diff["operations"]] == ["equal", "replace"]

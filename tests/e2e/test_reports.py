@@ -1,9 +1,7 @@
 """The report of a refinement that went through everything, over real HTTP."""
 
-from pathlib import Path
-
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, critique
-from tests.e2e.running_service import running_service
+from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import answering
 from tests.e2e.test_reviews import say, until_asked
 from tests.engine.scripted_replies import preference
@@ -31,15 +29,17 @@ def played(key: str, _asked: AskedPrompt) -> ModelServerReply | None:
     return chat(critique(1, "quality").replace("0.4", score)) if score else None
 
 
-async def test_a_report_tells_of_panel_review_comparison_and_outputs(tmp_path: Path) -> None:
-    async with running_service(tmp_path, answering(played)) as service:
-        refinement_id = await service.submit(**WISHES, draft="Refunds take some time.")
-        await until_asked(service, refinement_id, "reviews/1")
-        await say(service, refinement_id, action="approve", feedback="Good enough.")
-        ended = await service.ended(refinement_id)
-        url = ended["links"]["report"]
-        markdown = (await service.client.get(url)).text
-        page = (await service.client.get(url, headers={"Accept": "text/html"})).text
+async def test_a_report_tells_of_panel_review_comparison_and_outputs(
+    service: RunningService,
+) -> None:
+    service.models.behaviour = answering(played)
+    refinement_id = await service.submit(**WISHES, draft="Refunds take some time.")
+    await until_asked(service, refinement_id, "reviews/1")
+    await say(service, refinement_id, action="approve", feedback="Good enough.")
+    ended = await service.ended(refinement_id)
+    url = ended["links"]["report"]
+    markdown = (await service.client.get(url)).text
+    page = (await service.client.get(url, headers={"Accept": "text/html"})).text
     assert "A reviewer approved the draft." in markdown.partition("## The result")[0]
     assert "- Critic `lawyer`, adversarial" in markdown
     assert "quality 0.70 (spread 0.40)" in markdown

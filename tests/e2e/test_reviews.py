@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.model_replies import draft
-from tests.e2e.running_service import PATIENCE_S, TERMINAL, RunningService, running_service
+from tests.e2e.running_service import TERMINAL, RunningService, running_service
+from tests.waiting import TIMEOUT_S
 
 MORE = {"action": "revise", "feedback": "Name the deadline."}
 
 
 async def until_asked(service: RunningService, refinement_id: str, key: str) -> Any:
     """Poll, as a client would, until this review is asked for; return the snapshot."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             snapshot = await service.get(refinement_id)
             assert snapshot["status"] not in TERMINAL, snapshot
@@ -28,34 +29,35 @@ async def say(service: RunningService, refinement_id: str, **word: Any) -> Any:
     return response.json()
 
 
-async def test_a_reviewer_sees_every_draft_and_the_last_word_is_theirs(tmp_path: Path) -> None:
-    async with running_service(tmp_path) as service:
-        refinement_id = await service.submit(review={"when": "each_iteration"})
-        asked = await until_asked(service, refinement_id, "iterations/1/review")
-        assert (asked["status"], asked["review"]["path"]) == ("paused", "iterations/1")
-        assert (await service.get(refinement_id, "/iterations/1"))["draft"] == draft(1)
-        assert (await say(service, refinement_id, **MORE))["review"] is None
-        await until_asked(service, refinement_id, "iterations/2/review")
-        diff = await service.get(refinement_id, "/diff?from=1&to=2")
-        assert "+Draft number 2." in diff["unified"]
-        second = await service.get(refinement_id, "/iterations/2")
-        assert second["asked"][0] == "review: Name the deadline."
-        await say(service, refinement_id, action="replace", draft="Draft number 3, by hand.")
-        third = await until_asked(service, refinement_id, "iterations/3/review")
-        assert third["scores"][-1]["score"] == 0.8
-        await say(service, refinement_id, action="approve")
-        ended = await service.ended(refinement_id)
-        assert (ended["stop_reason"], ended["passed"]) == ("approved", False)
-        assert ended["result"]["draft"] == "Draft number 3, by hand."
-        types = [event["type"] for event in await service.events(refinement_id)]
-        assert types.count("refinement.paused") == types.count("refinement.reviewed") == 3
-        assert (ended["usage"]["calls"], service.models.counts.calls) == (5, 5)
-
-
-async def test_who_waits_for_the_result_is_told_at_once_that_a_reviewer_is_asked(
-    tmp_path: Path,
+async def test_a_reviewer_sees_every_draft_and_the_last_word_is_theirs(
+    service: RunningService,
 ) -> None:
-    async with running_service(tmp_path) as service, asyncio.timeout(PATIENCE_S / 2):
+    refinement_id = await service.submit(review={"when": "each_iteration"})
+    asked = await until_asked(service, refinement_id, "iterations/1/review")
+    assert (asked["status"], asked["review"]["path"]) == ("paused", "iterations/1")
+    assert (await service.get(refinement_id, "/iterations/1"))["draft"] == draft(1)
+    assert (await say(service, refinement_id, **MORE))["review"] is None
+    await until_asked(service, refinement_id, "iterations/2/review")
+    diff = await service.get(refinement_id, "/diff?from=1&to=2")
+    assert "+Draft number 2." in diff["unified"]
+    second = await service.get(refinement_id, "/iterations/2")
+    assert second["asked"][0] == "review: Name the deadline."
+    await say(service, refinement_id, action="replace", draft="Draft number 3, by hand.")
+    third = await until_asked(service, refinement_id, "iterations/3/review")
+    assert third["scores"][-1]["score"] == 0.8
+    await say(service, refinement_id, action="approve")
+    ended = await service.ended(refinement_id)
+    assert (ended["stop_reason"], ended["passed"]) == ("approved", False)
+    assert ended["result"]["draft"] == "Draft number 3, by hand."
+    types = [event["type"] for event in await service.events(refinement_id)]
+    assert types.count("refinement.paused") == types.count("refinement.reviewed") == 3
+    assert (ended["usage"]["calls"], service.models.counts.calls) == (5, 5)
+
+
+async def test_a_wait_for_the_result_ends_when_a_review_is_asked_for(
+    service: RunningService,
+) -> None:
+    async with asyncio.timeout(55):  # less than the answer would wait for the end
         response = await service.client.post(
             "/v1/refinements",
             json={"task": "Explain refunds.", "review": {"when": "each_iteration"}},
@@ -65,21 +67,22 @@ async def test_who_waits_for_the_result_is_told_at_once_that_a_reviewer_is_asked
         assert (response.status_code, response.json()["status"]) == (202, "paused")
 
 
-async def test_before_completion_what_is_asked_for_is_made_and_rated(tmp_path: Path) -> None:
-    async with running_service(tmp_path) as service:
-        refinement_id = await service.submit(review={"when": "before_completion"}, max_iterations=1)
-        asked = await until_asked(service, refinement_id, "reviews/1")
-        assert asked["best"]["path"] == "iterations/1"
-        await say(service, refinement_id, **MORE)
-        await until_asked(service, refinement_id, "reviews/2")
-        diff = await service.get(refinement_id, "/diff?from=1&from_path=&to=1&path=reviews/1")
-        assert diff["unified"].startswith("--- iterations/1\n+++ reviews/1/iterations/1\n")
-        await say(service, refinement_id, action="rate", score=0.99)
-        ended = await service.ended(refinement_id)
-        assert (ended["stop_reason"], ended["passed"]) == ("completed", True)
-        result = ended["result"]
-        assert (result["path"], result["draft"]) == ("reviews/1/iterations/1", draft(2))
-        assert (result["score"], result["score_from"]) == (0.99, "review")
+async def test_before_completion_what_is_asked_for_is_made_and_rated(
+    service: RunningService,
+) -> None:
+    refinement_id = await service.submit(review={"when": "before_completion"}, max_iterations=1)
+    asked = await until_asked(service, refinement_id, "reviews/1")
+    assert asked["best"]["path"] == "iterations/1"
+    await say(service, refinement_id, **MORE)
+    await until_asked(service, refinement_id, "reviews/2")
+    diff = await service.get(refinement_id, "/diff?from=1&from_path=&to=1&path=reviews/1")
+    assert diff["unified"].startswith("--- iterations/1\n+++ reviews/1/iterations/1\n")
+    await say(service, refinement_id, action="rate", score=0.99)
+    ended = await service.ended(refinement_id)
+    assert (ended["stop_reason"], ended["passed"]) == ("completed", True)
+    result = ended["result"]
+    assert (result["path"], result["draft"]) == ("reviews/1/iterations/1", draft(2))
+    assert (result["score"], result["score_from"]) == (0.99, "review")
 
 
 async def test_it_waits_while_no_worker_lives_and_goes_on_with_another(tmp_path: Path) -> None:
@@ -97,8 +100,7 @@ async def test_it_waits_while_no_worker_lives_and_goes_on_with_another(tmp_path:
         assert (ended["result"]["score"], service.models.counts.calls) == (0.95, 8)
 
 
-async def test_nobodys_answer_is_what_was_agreed(tmp_path: Path) -> None:
-    async with running_service(tmp_path) as service:
-        review = {"when": "each_iteration", "timeout_s": 0.1, "on_timeout": "approve"}
-        ended = await service.ended(await service.submit(review=review))
-        assert (ended["stop_reason"], ended["result"]["path"]) == ("approved", "iterations/1")
+async def test_a_review_that_times_out_takes_the_agreed_action(service: RunningService) -> None:
+    review = {"when": "each_iteration", "timeout_s": 0.1, "on_timeout": "approve"}
+    ended = await service.ended(await service.submit(review=review))
+    assert (ended["stop_reason"], ended["result"]["path"]) == ("approved", "iterations/1")

@@ -1,23 +1,23 @@
 """Every strategy over real HTTP with a real worker: it ends as it does when it is merely played."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 from benchmarks.examples import EDITED, request_for
 from benchmarks.playing import StrategyPlayer
-from tests.e2e.running_service import RunningService, running_service
+from tests.e2e.running_service import RunningService
 from workers.model_registry import Editor
 
 EDITOR = {"generator": "offline:editor", "critic": "offline:editor"}
 
 
-async def test_every_strategy_ends_as_it_does_when_it_is_merely_played(tmp_path: Path) -> None:
-    async with running_service(tmp_path) as service:
-        ended = await asyncio.gather(*(refined(service, kind) for kind in EDITED))
-        told = dict(zip(EDITED, ended, strict=True))
-        assert told == {kind: await played(kind) for kind in EDITED}
-        assert service.models.counts.calls == 0
+async def test_every_strategy_ends_as_it_does_when_it_is_merely_played(
+    service: RunningService,
+) -> None:
+    ended = await asyncio.gather(*(refined(service, kind) for kind in EDITED))
+    told = dict(zip(EDITED, ended, strict=True))
+    assert told == {kind: await played(kind) for kind in EDITED}
+    assert service.models.counts.calls == 0
 
 
 async def refined(service: RunningService, kind: str) -> dict[str, Any]:

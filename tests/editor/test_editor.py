@@ -1,4 +1,4 @@
-"""The editor behind the port of all models: it answers briefs, and says no where it must."""
+"""The editor as a model: it answers prompt requests, and refuses what a language model must do."""
 
 import asyncio
 import json

@@ -82,7 +82,7 @@ DRAFTS = {kind: [it for it in (False, True) if takes(kind, has_draft=it)] for ki
 
 
 @dataclass
-class Spender(EngineDriver):
+class CostlyDriver(EngineDriver):
     """Says something that can be read and leads on; `spoiled` may take it back."""
 
     score: Callable[[str], float] = field(kw_only=True)

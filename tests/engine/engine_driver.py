@@ -126,7 +126,7 @@ def drafts() -> Iterator[str]:
         yield " ".join(f"word{number}.{place}" for place in range(12))
 
 
-def player(
+def driver_scoring(
     *scores: float | str | Refusal, writer: Iterable[str | Refusal] | None = None
 ) -> EngineDriver:
     """A critic that gives these scores in turn, and a writer whose drafts are all different."""

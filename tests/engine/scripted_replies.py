@@ -1,4 +1,4 @@
-"""What a model says to a brief that asks for neither a text nor a verdict."""
+"""Replies of a model to a prompt request that asks for neither a text nor a verdict."""
 
 import json
 

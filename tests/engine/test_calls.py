@@ -9,7 +9,7 @@ from app.contract.calls import AGAIN, at_most
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.strategies.parts import NestedStrategy, StepwiseStrategy
-from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, Spender, spent_on
+from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, CostlyDriver, spent_on
 from workers.engine.moves import Ask
 
 PANEL = {"samples": 2, "panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
@@ -32,7 +32,7 @@ FAULTS = tuple(
 )
 
 
-def worst(asked: RefinementRequest) -> Spender:
+def worst(asked: RefinementRequest) -> CostlyDriver:
     """Scores rise and never suffice, but in the last iteration of a stage; only the last re-ask
     can be read."""
     plan = asked.strategy.body if isinstance(asked.strategy, NestedStrategy) else asked.strategy
@@ -51,10 +51,10 @@ def worst(asked: RefinementRequest) -> Spender:
     def spoiled(move: Ask, reply: str) -> str:
         return reply if move.path.endswith(f"/again/{AGAIN}") else ""
 
-    return Spender(iter(()), iter(()), lambda _: next(found), score=score, spoiled=spoiled)
+    return CostlyDriver(iter(()), iter(()), lambda _: next(found), score=score, spoiled=spoiled)
 
 
-def calls(model: Spender) -> int:
+def calls(model: CostlyDriver) -> int:
     return len(model.asked("generator")) + len(model.asked("critic"))
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.calls import AGAIN, at_most
-from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, Spender, spent_on
+from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, CostlyDriver, spent_on
+from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal
 from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
 from workers.engine.prompts.judging import Judge
@@ -31,7 +32,7 @@ AROUND = st.fixed_dictionaries(
         "threshold": st.sampled_from([0.3, 0.8, 1.0]),
     }
 )
-SAID = st.sampled_from(["read"] * 9 + ["unreadable"] * 3 + ["refused", "stopped"])
+SAID = ["read"] * 9 + ["unreadable"] * 3 + ["refused", "stopped"]
 REFUSALS: dict[str, Refusal] = {"refused": StepError("model_refused", "no"), "stopped": Stopped()}
 WORDS = st.sampled_from(
     [ReviewerReply("rate", score=it) for it in (0.1, 0.5, 0.9)] + [ReviewerReply("reject")]
@@ -59,7 +60,7 @@ def cap_of(strategy: Any, most: int, search: Sequence[str]) -> int:
     return cap
 
 
-def numbers(model: Spender) -> Mapping[str, set[int]]:
+def numbers(model: CostlyDriver) -> Mapping[str, set[int]]:
     """Return which iterations were judged, by the path of their search."""
     found: dict[str, set[int]] = defaultdict(set)
     for move in model.moves:
@@ -70,7 +71,7 @@ def numbers(model: Spender) -> Mapping[str, set[int]]:
     return found
 
 
-def asked_of(model: Spender, prompt_request: type) -> Mapping[str, set[str]]:
+def asked_of(model: CostlyDriver, prompt_request: type) -> Mapping[str, set[str]]:
     """Return the questions of a kind, re-asks left out, by the iteration that they are about."""
     found: dict[str, set[str]] = defaultdict(set)
     for move in model.moves:
@@ -85,8 +86,8 @@ def asked_of(model: Spender, prompt_request: type) -> Mapping[str, set[str]]:
 @given(
     around=AROUND,
     has_draft=st.booleans(),
-    said=st.lists(SAID, min_size=40, max_size=40),
-    scores=st.lists(st.integers(0, 100), min_size=29, max_size=29),
+    said=lists_of(SAID, 40),
+    scores=lists_of(range(101), 29),
     words=st.lists(WORDS, min_size=3, max_size=3),
 )
 def test_every_cap_holds(
@@ -106,7 +107,7 @@ def test_every_cap_holds(
         done = next(how)
         return {"read": reply, "unreadable": "", **REFUSALS}[done]
 
-    model = Spender(
+    model = CostlyDriver(
         iter(()),
         iter(()),
         reviewer=cycle(words),

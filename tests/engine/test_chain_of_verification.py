@@ -7,7 +7,7 @@ import pytest
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, player, request
+from tests.engine.engine_driver import EngineDriver, driver_scoring, request
 from tests.engine.scripted_replies import contradictions, questions
 from workers.engine.moves import Judged, Scored, StepError, Stopped
 
@@ -27,7 +27,7 @@ def caught() -> EngineDriver:
     """A wrong draft that the critic likes, and a right one."""
     first = (0.9, questions(DAYS, CASH), "14 days", "unknown", contradictions((DAYS[0], 1)))
     second = (0.9, questions(("take 14 days", DAYS[1])), "14 days", NONE)
-    return player(*first, *second, writer=[WRONG, RIGHT])
+    return driver_scoring(*first, *second, writer=[WRONG, RIGHT])
 
 
 def judged(model: EngineDriver) -> list[Scored]:
@@ -72,7 +72,7 @@ def test_the_finding_says_where_what_and_how_to_mend_it() -> None:
     assert "Say it right." in revision
 
 
-def test_whoever_answers_sees_task_context_and_question_and_nothing_of_the_draft() -> None:
+def test_the_answering_model_sees_task_context_and_question_and_nothing_of_the_draft() -> None:
     model = caught()
     context = [{"name": "policy.md", "text": "Fourteen days."}]
     model.play(verifying(context=context, criteria=[{"name": "quality", "description": "It is."}]))
@@ -87,7 +87,7 @@ def test_whoever_answers_sees_task_context_and_question_and_nothing_of_the_draft
 
 
 def test_a_clients_draft_is_verified_first_and_hidden_as_well() -> None:
-    model = player(0.9, questions(DAYS), "30 days", NONE)
+    model = driver_scoring(0.9, questions(DAYS), "30 days", NONE)
     outcome = model.play(verifying(draft=WRONG))
     assert (outcome.best.path, outcome.passed) == ("iterations/0", True)
     (answering,) = [it for it in model.asked("critic") if "/answers/" in it.path]
@@ -95,13 +95,13 @@ def test_a_clients_draft_is_verified_first_and_hidden_as_well() -> None:
 
 
 def test_an_unknown_answer_contradicts_nothing() -> None:
-    model = player(0.9, questions(DAYS), " Unknown. ", writer=[WRONG])
+    model = driver_scoring(0.9, questions(DAYS), " Unknown. ", writer=[WRONG])
     assert model.play(verifying()).passed
     assert "iterations/1/verify/contradictions" not in model.paths
 
 
 def test_an_answer_that_cannot_be_had_is_left_out() -> None:
-    model = player(0.9, questions(DAYS, CASH), GONE, "cash", NONE, writer=[WRONG])
+    model = driver_scoring(0.9, questions(DAYS, CASH), GONE, "cash", NONE, writer=[WRONG])
     assert model.play(verifying()).passed
     (asked,) = [it for it in model.asked("critic") if it.path.endswith("contradictions")]
     assert CASH[1] in asked.prompt.user
@@ -109,13 +109,13 @@ def test_an_answer_that_cannot_be_had_is_left_out() -> None:
 
 
 def test_a_draft_that_states_no_facts_needs_no_answers() -> None:
-    model = player(0.9, questions(), writer=["Be kind."])
+    model = driver_scoring(0.9, questions(), writer=["Be kind."])
     assert model.play(verifying()).passed
 
 
 def test_no_more_questions_are_answered_than_allowed() -> None:
     strategy = {"kind": "chain_of_verification", "max_questions": 1}
-    model = player(0.9, questions(DAYS, CASH), "30 days", NONE, writer=[WRONG])
+    model = driver_scoring(0.9, questions(DAYS, CASH), "30 days", NONE, writer=[WRONG])
     model.play(verifying(strategy=strategy))
     assert sum("/answers/" in path for path in model.paths) == 1
 
@@ -136,17 +136,17 @@ BAD_CONTRADICTIONS: list[str] = [
 
 @pytest.mark.parametrize("bad", BAD_QUESTIONS)
 def test_unusable_questions_are_asked_for_again_and_then_fail_closed(bad: str) -> None:
-    model = player(0.9, bad, questions(DAYS), "30 days", NONE, writer=[WRONG])
+    model = driver_scoring(0.9, bad, questions(DAYS), "30 days", NONE, writer=[WRONG])
     assert model.play(verifying()).passed
     assert "iterations/1/verify/questions/again/1" in model.paths
-    fails_closed(player(0.9, bad, bad, bad, writer=[WRONG]))
+    fails_closed(driver_scoring(0.9, bad, bad, bad, writer=[WRONG]))
 
 
 @pytest.mark.parametrize("bad", BAD_CONTRADICTIONS)
 def test_unusable_contradictions_are_asked_for_again_and_then_fail_closed(bad: str) -> None:
     asked = (0.9, questions(DAYS), "14 days")
-    assert player(*asked, bad, NONE, writer=[WRONG]).play(verifying()).passed
-    fails_closed(player(*asked, bad, bad, bad, writer=[WRONG]))
+    assert driver_scoring(*asked, bad, NONE, writer=[WRONG]).play(verifying()).passed
+    fails_closed(driver_scoring(*asked, bad, bad, bad, writer=[WRONG]))
 
 
 def fails_closed(model: EngineDriver) -> None:
@@ -157,7 +157,7 @@ def fails_closed(model: EngineDriver) -> None:
 
 def test_a_verified_draft_ranks_above_a_contradicted_one_with_a_higher_score() -> None:
     first = (0.8, questions(DAYS), "14 days", contradictions((DAYS[0], 1)))
-    outcome = player(*first, 0.5, questions(), writer=[WRONG, RIGHT]).play(
+    outcome = driver_scoring(*first, 0.5, questions(), writer=[WRONG, RIGHT]).play(
         verifying(max_iterations=2)
     )
     assert (outcome.best.path, outcome.reason) == ("iterations/2", StopReason.MAX_ITERATIONS)
@@ -166,7 +166,7 @@ def test_a_verified_draft_ranks_above_a_contradicted_one_with_a_higher_score() -
 @pytest.mark.parametrize("until", range(3))
 def test_stopped_while_verifying_the_draft_is_kept_and_does_not_pass(until: int) -> None:
     said = [questions(DAYS), "30 days", NONE][:until]
-    model = player(0.9, *said, Stopped(), writer=[WRONG, Stopped()])
+    model = driver_scoring(0.9, *said, Stopped(), writer=[WRONG, Stopped()])
     outcome = model.play(verifying())
     assert (outcome.best.scored.score, outcome.passed, outcome.reason) == (0.9, False, None)
     (found,) = outcome.best.scored.findings
@@ -174,7 +174,7 @@ def test_stopped_while_verifying_the_draft_is_kept_and_does_not_pass(until: int)
 
 
 def test_a_changed_threshold_reaches_the_next_draft() -> None:
-    model = player(0.6, questions(), 0.6, questions())
+    model = driver_scoring(0.6, questions(), 0.6, questions())
     model.change = lambda judged, limits: limits.model_copy(update={"threshold": 0.5})
     assert model.play(verifying()).passed
     assert len(judged(model)) == 1
@@ -187,5 +187,5 @@ def test_the_number_of_questions_is_bounded(most: int) -> None:
 
 
 def test_a_stop_that_leaves_the_last_draft_unverified_is_why_it_ended() -> None:
-    outcome = player(0.9, Stopped(), writer=[WRONG]).play(verifying(max_iterations=1))
+    outcome = driver_scoring(0.9, Stopped(), writer=[WRONG]).play(verifying(max_iterations=1))
     assert (outcome.reason, outcome.passed) == (None, False)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.contract.judgement import Comparison, Finding, OnFail
-from tests.engine.engine_driver import EngineDriver, drafts, player, request, verdict
+from tests.engine.engine_driver import EngineDriver, drafts, driver_scoring, request, verdict
 from tests.engine.scripted_replies import preference
 from workers.engine.moves import StepError, Stopped
 from workers.engine.prompts.judging import Compare
@@ -82,7 +82,7 @@ def test_where_validators_alone_judge_the_critic_is_asked_for_this_alone() -> No
     assert [it.path for it in model.asked("critic")] == ["compare/1", "compare/2"]
 
 
-def test_a_result_that_is_the_draft_itself_is_a_tie_and_nobody_is_asked() -> None:
+def test_a_result_that_is_the_draft_itself_is_a_tie_and_no_model_is_asked() -> None:
     told = comparison(scores=(0.9,))
     assert (told.against, told.verdict, told.orders) == ("iterations/0", "tie", ())
 
@@ -96,6 +96,6 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
 
 @pytest.mark.parametrize("refusal", [Stopped(), StepError("model_unavailable", "down")])
 def test_refused_or_failed_there_is_no_comparison_and_it_ends_as_it_would(refusal: Any) -> None:
-    plain = player(0.4, 0.9).play(request(draft=OWN))
+    plain = driver_scoring(0.4, 0.9).play(request(draft=OWN))
     assert compared(refusal, preference("A"))[1] == plain
     assert compared(*["neither"] * 6)[1] == plain

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, judged_by, player, request
+from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, request
 from workers.engine.moves import StepError
 from workers.engine.prompts.drafting import Amend, Revise
 
@@ -18,8 +18,8 @@ def edits(*pairs: tuple[str, str]) -> str:
 
 
 def amending(*replies: str | StepError, **fields: object) -> tuple[EngineDriver, str]:
-    """Play one revision of the draft; return the player and the text it came to."""
-    model = player(0.4, 0.6, writer=replies)
+    """Play one revision of the draft; return the driver_scoring and the text it came to."""
+    model = driver_scoring(0.4, 0.6, writer=replies)
     asked = {"draft": DRAFT, "max_iterations": 1, "edits": "delta", **fields}
     outcome = model.play(request(**asked))
     return model, outcome.best.scored.draft.text
@@ -32,7 +32,7 @@ def test_edits_make_the_next_draft() -> None:
 
 
 def test_what_edits_left_untouched_is_told() -> None:
-    model = player(0.4, 0.6, writer=[edits(("14 days", "two weeks"))])
+    model = driver_scoring(0.4, 0.6, writer=[edits(("14 days", "two weeks"))])
     draft = model.play(request(draft=DRAFT, max_iterations=1, edits="delta")).best.scored.draft
     assert draft.edits is not None
     assert (draft.edits.applied, draft.is_reply) == (1, False)
@@ -70,7 +70,7 @@ def test_a_model_that_is_away_is_not_asked_for_the_whole_text() -> None:
 def test_auto_edits_what_is_long_and_mostly_good(
     length: int, score: float, prompt_request: type
 ) -> None:
-    model = player(score, 0.9, writer=[edits(("only", "just")), FULL])
+    model = driver_scoring(score, 0.9, writer=[edits(("only", "just")), FULL])
     draft = "The only word. ".ljust(length, "x")
     model.play(request(draft=draft, max_iterations=1, edits="auto"))
     assert isinstance(model.asked("generator")[0].prompt_request, prompt_request)

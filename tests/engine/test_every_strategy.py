@@ -13,6 +13,7 @@ from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
 from benchmarks.examples import on_page
+from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal, drafts, judged_by, request
 from workers.engine.moves import Ask, Judged, StepError, Stopped
 from workers.engine.prompts.judging import Judge
@@ -59,8 +60,8 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "critics"), CASES)
 @given(
-    scores=st.lists(st.integers(0, 997), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
-    faults=st.lists(st.booleans(), min_size=LONG_ENOUGH, max_size=LONG_ENOUGH),
+    scores=lists_of(range(998), LONG_ENOUGH),
+    faults=lists_of((False, True), LONG_ENOUGH),
     stops_after=st.integers(1, 60),
 )
 def test_the_text_returned_is_a_text_judged_and_the_critic_is_blind(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.requests import QUALITY
-from tests.engine.engine_driver import player, request
+from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.asking import Unreadable
 from workers.engine.evidence import LONGEST, Source
 from workers.engine.moves import Judged
@@ -130,7 +130,7 @@ def test_what_was_found_is_told_to_the_reviser_and_to_the_journal() -> None:
         "scores": [{"criterion": "quality", "score": 0.4, "evidence": ["We refund."]}],
         "findings": [{"kind": "quality", "message": "too short", "quote": "We refund."}],
     }
-    model = player(json.dumps(reply), 0.9)
+    model = driver_scoring(json.dumps(reply), 0.9)
     model.play(request(draft="We refund."))
     assert 'quality at "We refund.": too short' in model.asked("generator")[0].prompt.user
     (first, _) = [it.judgement.scored for it in model.moves if isinstance(it, Judged)]

@@ -35,7 +35,7 @@ def test_the_reason_is_that_of_the_opinion_nearest_the_median_the_lowest_on_a_ti
     assert quality.reason == reason
 
 
-def test_a_criterion_that_nobody_measured_stays_unmeasured() -> None:
+def test_a_criterion_that_no_critic_measured_stays_unmeasured() -> None:
     quality, tone = merged([opinion(None), opinion(None)], CRITERIA).scores
     assert (quality.score, quality.spread, quality.reason) == (None, None, "because None")
     assert (tone.score, tone.spread) == (0.5, 0.0)

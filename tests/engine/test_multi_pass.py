@@ -148,7 +148,7 @@ def test_when_every_pass_fails_the_first_failure_is_told() -> None:
     assert failed.value.code == "model_unavailable"
 
 
-def test_a_pass_cut_short_leaves_the_reason_to_whoever_did_it() -> None:
+def test_a_pass_cut_short_keeps_the_reason_of_the_stop() -> None:
     model = judged_by(rising, [Stopped(), "in style"])
     outcome = model.play(passes(draft="rough"))
     assert (outcome.best.scored.draft.text, outcome.reason) == ("in style", None)

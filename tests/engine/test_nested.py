@@ -114,7 +114,7 @@ def test_a_whole_with_a_part_that_could_not_be_made_is_not_completed(
     assert (outcome.reason, outcome.passed) == (reason, False)
 
 
-def test_a_part_that_was_cut_short_leaves_the_reason_to_whoever_did_it() -> None:
+def test_a_part_that_was_cut_short_keeps_the_reason_of_the_stop() -> None:
     model = judged_by(lambda path, _: 0.5, ["One.", Stopped(), "Two.", "Two again.", "More."])
     outcome = model.play(chapters())
     assert (outcome.best.scored.draft.text, outcome.reason) == ("One.\n\nTwo.", None)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.engine_driver import EngineDriver, player, request
+from tests.engine.engine_driver import EngineDriver, driver_scoring, request
 from workers.engine.moves import StepError, Stopped
 from workers.engine.prompts.drafting import Derive
 from workers.engine.search import Outcome
@@ -19,7 +19,7 @@ DOWN = StepError("model_unavailable", "down")
 def written(*texts: Any, scores: tuple[float, ...] = (0.9,)) -> tuple[EngineDriver, Outcome]:
     """Play an iteration for each score, and then have these texts written."""
     drafts = [f"Draft {number}." for number in range(1, len(scores) + 1)]
-    model = player(*scores, writer=[*drafts, *texts])
+    model = driver_scoring(*scores, writer=[*drafts, *texts])
     return model, model.play(request(outputs=ORDERED, max_iterations=len(scores)))
 
 

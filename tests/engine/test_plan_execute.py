@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, drafts, player, request, verdict
+from tests.engine.engine_driver import EngineDriver, drafts, driver_scoring, request, verdict
 from tests.engine.scripted_replies import plan, revised, step
 from workers.engine.moves import Ask, Call, Check, ReviewerReply, StepError, Stopped, ToolResult
 
@@ -33,7 +33,7 @@ def planning(
     *plans: str | Stopped, tool: Callable[[Call], ToolResult] | None = None
 ) -> EngineDriver:
     """A planner with these answers, a writer whose texts differ, and a critic who likes them."""
-    model = player(*[0.9] * 9)
+    model = driver_scoring(*[0.9] * 9)
     model.planner = iter(plans)
     if tool is not None:
         model.tool = tool
@@ -172,7 +172,7 @@ def test_the_order_of_names_makes_no_other_call() -> None:
     assert len(calls(model)) == 1
 
 
-def test_steps_that_nobody_needs_are_not_checked() -> None:
+def test_steps_without_use_are_not_checked() -> None:
     model = planning(
         plan(step("Look it up.", "look_up", id=7)),
         revised(step("Once more.", "look_up"), met=True, evidence=((1, "14 days"),)),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, Refusal, player, request
+from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, request
 from tests.engine.scripted_replies import steps
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 
@@ -26,7 +26,7 @@ def reasoning(**fields: object) -> RefinementRequest:
 
 
 def model(*critic: float | str | Refusal, writer: list[str | Refusal]) -> EngineDriver:
-    return player(*critic, writer=writer)
+    return driver_scoring(*critic, writer=writer)
 
 
 def judged(played: EngineDriver) -> list[Scored]:
@@ -65,7 +65,7 @@ def test_the_faulty_step_is_a_finding_that_keeps_the_chain_from_passing() -> Non
     assert "1. Two and two are four." in asked.partition("Steps to do anew")[0]
 
 
-def test_whoever_checks_the_steps_sees_no_score_and_no_critique() -> None:
+def test_the_model_that_checks_the_steps_sees_no_score_and_no_critique() -> None:
     played = model(0.4321, RIGHT, 0.9, RIGHT, writer=[FIRST, MENDED])
     played.play(reasoning())
     check = next(it for it in played.asked("critic") if it.path.endswith("verify"))

@@ -13,8 +13,8 @@ from tests.engine.engine_driver import (
     EngineDriver,
     Refusal,
     drafts,
+    driver_scoring,
     judged_by,
-    player,
     request,
     verdict,
 )
@@ -54,7 +54,7 @@ def told(model: EngineDriver) -> list[tuple[str, float | None, str]]:
 
 
 def test_a_draft_is_told_before_it_is_reviewed() -> None:
-    model = player(0.4, 0.6)
+    model = driver_scoring(0.4, 0.6)
     outcome = each(model, MORE, APPROVE)
     assert model.paths == [
         "iterations/1/draft",
@@ -71,24 +71,24 @@ def test_a_draft_is_told_before_it_is_reviewed() -> None:
 
 
 def test_an_approved_draft_is_the_result_even_when_another_ranks_higher() -> None:
-    outcome = each(player(0.7, 0.2), MORE, APPROVE)
+    outcome = each(driver_scoring(0.7, 0.2), MORE, APPROVE)
     assert (outcome.best.path, outcome.best.scored.score) == ("iterations/2", 0.2)
     assert outcome.best.scored.draft.text.startswith("word2.")
 
 
 def test_an_approved_draft_above_the_threshold_passes() -> None:
-    outcome = each(player(0.9), APPROVE)
+    outcome = each(driver_scoring(0.9), APPROVE)
     assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, True)
 
 
 def test_rejected_it_ends_with_the_best_and_has_not_passed() -> None:
-    outcome = each(player(0.9, 0.3), MORE, REJECT)
+    outcome = each(driver_scoring(0.9, 0.3), MORE, REJECT)
     assert (outcome.reason, outcome.passed) == (StopReason.REJECTED, False)
     assert (outcome.best.path, outcome.best.scored.score) == ("iterations/1", 0.9)
 
 
 def test_the_reviewed_draft_is_revised_and_the_feedback_comes_first() -> None:
-    model = player(0.7, 0.2, 0.4)
+    model = driver_scoring(0.7, 0.2, 0.4)
     each(model, MORE, MORE, APPROVE)
     prompt_request = model.asked("generator")[2].prompt_request
     assert isinstance(prompt_request, Revise)
@@ -99,7 +99,7 @@ def test_the_reviewed_draft_is_revised_and_the_feedback_comes_first() -> None:
 
 
 def test_feedback_comes_before_what_validators_found() -> None:
-    model = player(0.7, 0.8)
+    model = driver_scoring(0.7, 0.8)
     found = Finding(source="validators/0", kind="length", message="9 words too many")
     model.check = lambda draft: (found,)
     outcome = each(model, MORE, APPROVE, validators=[{"kind": "length", "max_words": 3}])
@@ -121,7 +121,7 @@ def test_feedback_comes_before_what_validators_found() -> None:
 def test_a_wish_overrules_the_rule_that_would_have_ended_it(
     scores: tuple[float, ...], fields: dict[str, Any]
 ) -> None:
-    model = player(*scores)
+    model = driver_scoring(*scores)
     words = [MORE] * (len(scores) - 1)
     outcome = each(model, *words, APPROVE, **fields)
     assert reviews(model) == [f"iterations/{n + 1}/review" for n in range(len(scores))]
@@ -130,12 +130,12 @@ def test_a_wish_overrules_the_rule_that_would_have_ended_it(
 
 def test_a_wish_buys_one_iteration_and_then_the_rules_hold_again() -> None:
     rated = ReviewerReply("rate", score=0.5)
-    outcome = each(player(0.4, 0.6), MORE, rated, max_iterations=1)
+    outcome = each(driver_scoring(0.4, 0.6), MORE, rated, max_iterations=1)
     assert (outcome.reason, outcome.best.path) == (StopReason.MAX_ITERATIONS, "iterations/2")
 
 
 def test_a_text_of_the_reviewers_is_judged_like_any() -> None:
-    model = player(0.4, 0.9)
+    model = driver_scoring(0.4, 0.9)
     own = ReviewerReply("replace", draft="We refund within 14 days.")
     outcome = each(model, own, APPROVE)
     assert "iterations/2/revise" not in model.paths
@@ -146,7 +146,7 @@ def test_a_text_of_the_reviewers_is_judged_like_any() -> None:
 
 
 def test_a_rating_takes_the_place_of_the_score_and_the_rules_are_asked_again() -> None:
-    model = player(0.4)
+    model = driver_scoring(0.4)
     outcome = each(model, ReviewerReply("rate", score=0.95))
     assert told(model) == [("iterations/1", 0.4, "critique"), ("iterations/1", 0.95, "review")]
     assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
@@ -154,7 +154,7 @@ def test_a_rating_takes_the_place_of_the_score_and_the_rules_are_asked_again() -
 
 
 def test_a_low_rating_sends_it_on_from_the_draft_that_is_best_now() -> None:
-    model = player(0.4, 0.9, 0.5)
+    model = driver_scoring(0.4, 0.9, 0.5)
     words = [
         ReviewerReply("rate", score=0.4),
         ReviewerReply("rate", score=0.1),
@@ -167,7 +167,7 @@ def test_a_low_rating_sends_it_on_from_the_draft_that_is_best_now() -> None:
 
 
 def test_a_rating_counts_for_the_plateau_in_the_place_of_the_score() -> None:
-    model = player(0.4, 0.4, 0.4)
+    model = driver_scoring(0.4, 0.4, 0.4)
     words = [
         ReviewerReply("rate", score=0.4),
         ReviewerReply("rate", score=0.6),
@@ -178,26 +178,26 @@ def test_a_rating_counts_for_the_plateau_in_the_place_of_the_score() -> None:
 
 
 def test_a_score_comes_with_approval_too() -> None:
-    model = player(0.9)
+    model = driver_scoring(0.9)
     outcome = each(model, ReviewerReply("approve", score=0.6))
     assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, False)
     assert (outcome.best.scored.score, outcome.score_from) == (0.6, "review")
 
 
-def test_nobodys_word_leaves_the_best_and_what_the_rules_said() -> None:
-    outcome = each(player(0.7, 0.2), MORE, Stopped())
+def test_a_review_without_a_decision_leaves_the_best_and_what_the_rules_said() -> None:
+    outcome = each(driver_scoring(0.7, 0.2), MORE, Stopped())
     assert (outcome.reason, outcome.best.path, outcome.passed) == (None, "iterations/1", False)
-    outcome = each(player(0.9), Stopped())
+    outcome = each(driver_scoring(0.9), Stopped())
     assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
 
 
 def test_stopped_before_the_review_no_rule_is_the_reason() -> None:
-    outcome = each(player(0.4), Stopped(), max_iterations=1)
+    outcome = each(driver_scoring(0.4), Stopped(), max_iterations=1)
     assert (outcome.best.path, outcome.reason) == ("iterations/1", None)
 
 
 def test_drafts_side_by_side_are_reviewed_once_and_the_best_of_them_is_shown() -> None:
-    model = player(0.4, 0.6, 0.5, 0.3)
+    model = driver_scoring(0.4, 0.6, 0.5, 0.3)
     outcome = each(model, MORE, APPROVE, strategy={"kind": "best_of_n", "n": 3})
     assert reviews(model) == ["iterations/2/review", "iterations/4/review"]
     assert model.paths.index("iterations/3") < model.paths.index("iterations/2/review")
@@ -234,7 +234,7 @@ def test_a_parted_strategy_goes_on_with_the_reviewers_text() -> None:
 
 
 def test_before_completion_the_outcome_is_reviewed_once_and_approved() -> None:
-    model = player(0.4, 0.9)
+    model = driver_scoring(0.4, 0.9)
     outcome = before(model, APPROVE)
     assert model.paths[-2:] == ["iterations/2", "reviews/1"]
     assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, True)
@@ -242,12 +242,12 @@ def test_before_completion_the_outcome_is_reviewed_once_and_approved() -> None:
 
 
 def test_before_completion_a_rejected_outcome_has_not_passed() -> None:
-    outcome = before(player(0.9), REJECT)
+    outcome = before(driver_scoring(0.9), REJECT)
     assert (outcome.reason, outcome.passed) == (StopReason.REJECTED, False)
 
 
 def test_before_completion_a_wish_is_made_and_reviewed_again() -> None:
-    model = player(0.9, 0.3, 0.4)
+    model = driver_scoring(0.9, 0.3, 0.4)
     outcome = before(model, MORE, MORE, APPROVE)
     assert model.paths[3:] == [
         "reviews/1",
@@ -271,7 +271,7 @@ def test_before_completion_a_wish_is_made_and_reviewed_again() -> None:
 
 
 def test_before_completion_a_text_of_the_reviewers_is_judged_and_offered() -> None:
-    model = player(0.9, 0.2)
+    model = driver_scoring(0.9, 0.2)
     outcome = before(model, ReviewerReply("replace", draft="Ours."), APPROVE)
     assert model.paths[3:] == [
         "reviews/1",
@@ -284,7 +284,7 @@ def test_before_completion_a_text_of_the_reviewers_is_judged_and_offered() -> No
 
 
 def test_before_completion_a_rating_ends_it_for_its_own_reason() -> None:
-    model = player(0.4)
+    model = driver_scoring(0.4)
     outcome = before(model, ReviewerReply("rate", score=0.9), max_iterations=1)
     assert told(model)[-1] == ("iterations/1", 0.9, "review")
     assert (outcome.reason, outcome.passed) == (StopReason.MAX_ITERATIONS, True)
@@ -292,22 +292,22 @@ def test_before_completion_a_rating_ends_it_for_its_own_reason() -> None:
 
 
 def test_before_completion_a_low_rating_says_no_threshold_was_met() -> None:
-    outcome = before(player(0.9), ReviewerReply("rate", score=0.3))
+    outcome = before(driver_scoring(0.9), ReviewerReply("rate", score=0.3))
     assert (outcome.reason, outcome.passed) == (StopReason.COMPLETED, False)
 
 
 def test_before_completion_what_was_asked_for_is_rated_at_its_own_path() -> None:
-    model = player(0.9, 0.8)
+    model = driver_scoring(0.9, 0.8)
     words = [ReviewerReply("replace", draft="Ours."), ReviewerReply("rate", score=0.9)]
     outcome = before(model, *words)
     assert told(model)[-1] == ("reviews/1/iterations/1", 0.9, "review")
     assert (outcome.reason, outcome.passed) == (StopReason.COMPLETED, True)
 
 
-def test_before_completion_nobodys_word_leaves_the_outcome_as_it_is() -> None:
-    outcome = before(player(0.9), Stopped())
+def test_before_completion_a_review_without_a_decision_leaves_the_outcome_as_it_is() -> None:
+    outcome = before(driver_scoring(0.9), Stopped())
     assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
-    model = player(0.9, writer=["a first draft", Stopped()])
+    model = driver_scoring(0.9, writer=["a first draft", Stopped()])
     outcome = before(model, MORE)
     assert outcome.best.scored.draft.text == "a first draft"
 
@@ -319,7 +319,7 @@ def test_before_completion_it_is_sent_back_so_often_and_no_more() -> None:
 
 
 def test_validators_that_judge_alone_judge_what_a_reviewer_asked_for() -> None:
-    model = player(writer=['{"a": 1}', '{"a": 2}'])
+    model = driver_scoring(writer=['{"a": 1}', '{"a": 2}'])
     fields = {"strategy": {"kind": "self_correction"}, "validators": [{"kind": "json"}]}
     outcome = before(model, MORE, ReviewerReply("rate", score=0.2), **fields)
     assert not model.asked("critic")
@@ -330,13 +330,13 @@ def test_validators_that_judge_alone_judge_what_a_reviewer_asked_for() -> None:
 @pytest.mark.parametrize("when", ["each_iteration", "before_completion"])
 def test_what_is_approved_passes_under_the_limits_that_are_in_force_by_then(when: str) -> None:
     lower = request(threshold=0.5).limits()
-    model = player(0.6)
+    model = driver_scoring(0.6)
     outcome = play(when, model, ReviewerReply("approve", limits=lower), max_iterations=1)
     assert (outcome.reason, outcome.passed) == (StopReason.APPROVED, True)
 
 
 def test_before_completion_a_wish_is_made_under_the_limits_in_force_by_then() -> None:
-    model = player(0.6, 0.6)
+    model = driver_scoring(0.6, 0.6)
     lower = ReviewerReply("revise", limits=request(threshold=0.5).limits())
     outcome = before(model, lower, Stopped(), max_iterations=1)
     assert (outcome.best.scored.draft.asked, outcome.passed) == ((), False)
@@ -376,7 +376,7 @@ def words(draw: st.DrawFn) -> ReviewerReply:
 def test_whatever_is_said_the_outcome_is_judged_and_the_last_word_holds(
     when: str, said: list[ReviewerReply], scores: list[float], cap: int
 ) -> None:
-    model = player(*scores)
+    model = driver_scoring(*scores)
     outcome = play(when, model, *said, *[Stopped()] * 60, max_iterations=cap)
     reviews = [move for move in model.moves if isinstance(move, Review)]
     judged = [it.judgement.scored for it in model.moves if isinstance(it, Judged)]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.contract.status import StopReason
-from tests.engine.engine_driver import player, request
+from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.similarity import similarity
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away again"
@@ -13,7 +13,7 @@ TEXT = "the quick brown fox jumps over the lazy dog and runs away again"
 
 def why(scores: list[float], writer: list[str] | None = None, **fields: Any) -> tuple[str, int]:
     """Return the reason for stopping, and how many drafts were judged."""
-    model = player(*scores, writer=writer)
+    model = driver_scoring(*scores, writer=writer)
     outcome = model.play(request(max_iterations=50, **fields))
     assert outcome.reason is not None
     return outcome.reason, len(model.asked("critic"))
@@ -52,13 +52,13 @@ def test_oscillating_when_scores_swing_between_two_values() -> None:
 
 
 def test_max_iterations_is_inclusive() -> None:
-    model = player(0.1, 0.2, 0.3)
+    model = driver_scoring(0.1, 0.2, 0.3)
     outcome = model.play(request(max_iterations=2))
     assert (outcome.reason, outcome.best.iteration) == (StopReason.MAX_ITERATIONS, 2)
 
 
 def test_the_threshold_goes_before_every_other_reason() -> None:
-    outcome = player(0.85).play(request(max_iterations=1))
+    outcome = driver_scoring(0.85).play(request(max_iterations=1))
     assert outcome.reason is StopReason.THRESHOLD_MET
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, Refusal, player, request
+from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, request
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 
 GONE = StepError("model_unavailable", "gone")
@@ -23,7 +23,7 @@ def consistent(n: int, **fields: object) -> RefinementRequest:
 
 
 def drawing(*samples: str | Refusal, votes: Iterable[str | Refusal] = ()) -> EngineDriver:
-    return player(*votes, writer=samples)
+    return driver_scoring(*votes, writer=samples)
 
 
 def judged(model: EngineDriver) -> list[Scored]:
@@ -105,13 +105,13 @@ def test_the_share_is_of_the_samples_made_and_those_missing_are_told() -> None:
     ]  # fmt: skip
 
 
-def test_a_sample_alone_has_nobody_to_agree_with() -> None:
+def test_a_single_sample_has_no_other_to_agree_with() -> None:
     outcome = drawing("a", Stopped(), Stopped()).play(consistent(3, threshold=0.0))
     assert (outcome.best.scored.score, outcome.passed) == (None, False)
     assert outcome.best.scored.draft.text == "a"
 
 
-def test_a_sample_that_was_refused_from_outside_leaves_the_reason_to_whoever_refused() -> None:
+def test_a_sample_that_was_refused_from_outside_keeps_the_reason_of_the_refusal() -> None:
     outcome = drawing("a", Stopped(), "a", "b").play(consistent(4))
     assert (outcome.best.scored.score, outcome.reason) == (0.666667, None)
 

@@ -99,7 +99,7 @@ def test_with_an_error_in_a_stage_it_is_not_completed() -> None:
     assert (outcome.reason, outcome.missing) == (StopReason.INCOMPLETE, ("stages/draft",))
 
 
-def test_a_stage_that_was_refused_from_outside_leaves_the_reason_to_whoever_refused() -> None:
+def test_a_stage_that_was_refused_from_outside_keeps_the_reason_of_the_refusal() -> None:
     outcome = judged_by(below("iterations/1/critique"), ["- one\n- two", Stopped()]).play(stages())
     assert outcome.best.scored.draft.text == "- one\n- two"
     assert (outcome.reason, outcome.missing) == (None, ("stages/draft",))

@@ -1,7 +1,7 @@
 """Where scores are noisy a revision may stand for the best though it scores a little less."""
 
 from app.contract.judgement import Finding, OnFail
-from tests.engine.engine_driver import player, request
+from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.prompts.drafting import Revise
 
 
@@ -10,12 +10,12 @@ def tolerant(tolerance: float = 0.1) -> dict[str, object]:
 
 
 def test_a_revision_within_tolerance_is_what_is_returned() -> None:
-    outcome = player(0.4, 0.7, 0.65, 0.2).play(request(**tolerant()))
+    outcome = driver_scoring(0.4, 0.7, 0.65, 0.2).play(request(**tolerant()))
     assert (outcome.best.iteration, outcome.best.scored.score) == (3, 0.65)
 
 
 def test_a_revision_within_tolerance_is_what_is_revised_next() -> None:
-    model = player(0.4, 0.7, 0.65, 0.2)
+    model = driver_scoring(0.4, 0.7, 0.65, 0.2)
     model.play(request(**tolerant()))
     last = model.asked("generator")[-1].prompt_request
     assert isinstance(last, Revise)
@@ -23,18 +23,18 @@ def test_a_revision_within_tolerance_is_what_is_revised_next() -> None:
 
 
 def test_small_steps_down_are_measured_from_the_highest_score() -> None:
-    outcome = player(0.7, 0.62, 0.58, 0.55).play(request(**tolerant()))
+    outcome = driver_scoring(0.7, 0.62, 0.58, 0.55).play(request(**tolerant()))
     assert outcome.best.iteration == 2
 
 
 def test_without_tolerance_only_a_higher_score_is_better() -> None:
-    outcome = player(0.4, 0.7, 0.7, 0.69).play(request(**tolerant(0)))
+    outcome = driver_scoring(0.4, 0.7, 0.7, 0.69).play(request(**tolerant(0)))
     assert outcome.best.iteration == 2
 
 
 def test_tolerance_does_not_reach_a_draft_that_a_validator_vetoes() -> None:
     veto = (Finding(source="validators/0", kind="regex", message="no", on_fail=OnFail.VETO),)
-    model = player(0.7, 0.69, 0.2, 0.2)
+    model = driver_scoring(0.7, 0.69, 0.2, 0.2)
     model.check = lambda draft: veto if draft.startswith("word2.") else ()
     validated = request(**tolerant(), validators=[{"kind": "regex", "pattern": "x"}])
     assert model.play(validated).best.iteration == 1
@@ -42,4 +42,4 @@ def test_tolerance_does_not_reach_a_draft_that_a_validator_vetoes() -> None:
 
 def test_samples_side_by_side_compare_by_their_scores_alone() -> None:
     sampled = request(**tolerant(), strategy={"kind": "best_of_n", "n": 3})
-    assert player(0.7, 0.69, 0.68).play(sampled).best.iteration == 1
+    assert driver_scoring(0.7, 0.69, 0.68).play(sampled).best.iteration == 1

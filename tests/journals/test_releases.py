@@ -19,7 +19,7 @@ from tests.workers.refinement_harness import (
     TOKENS,
     RefinementHarness,
     ScriptedAnswers,
-    open_stage,
+    open_harness,
 )
 from workers.models.port import ModelCall, ModelUnavailable
 from workers.outbound.guarded_client import EndpointUnavailable
@@ -151,15 +151,15 @@ def expected(stored: StoredJournal) -> dict[str, Any]:
 
 
 async def taken_over(
-    stage: RefinementHarness, client: Redis, stored: StoredJournal, entries: int
+    harness: RefinementHarness, client: Redis, stored: StoredJournal, entries: int
 ) -> tuple[Snapshot, set[str]]:
     """Return how it ends when a worker of this release takes it over, and the calls it makes."""
     refinement_id = f"ref_{entries:026d}"
     stored.restore(client, refinement_id, entries)
     models = stored.models()
     words = {it["key"]: _word(it) for it in stored.data("refinement.reviewed")}
-    await stage.play_on(stage.worker(models, str(entries)), refinement_id, words)
-    return await stage.snapshot(refinement_id), set(models.calls)
+    await harness.play_on(harness.worker(models, str(entries)), refinement_id, words)
+    return await harness.snapshot(refinement_id), set(models.calls)
 
 
 def _word(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,11 +171,11 @@ async def test_a_journal_of_an_earlier_release_is_taken_over_at_any_entry(
     redis_url: str, path: Path
 ) -> None:
     stored = StoredJournal.read(path)
-    async with open_stage(redis_url) as stage:
+    async with open_harness(redis_url) as harness:
         with Redis.from_url(redis_url) as client:
             for entries in stored.cuts():
                 client.flushall()
-                ended, calls = await taken_over(stage, client, stored, entries)
+                ended, calls = await taken_over(harness, client, stored, entries)
                 recorded = {
                     json.loads(it["data"])["key"]
                     for _, it in stored.entries[:entries]

@@ -55,7 +55,7 @@ class CollectedOutput:
         return eventually(lambda: line in self.lines)
 
 
-class Fragile:
+class FragileProcess:
     """A thing that dies when told to."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ def test_a_dead_redis_is_started_again_with_its_data(tmp_path: Path) -> None:
 
 def test_each_crash_in_a_row_waits_twice_as_long_until_a_steady_run() -> None:
     now = [0.0]
-    thing = Fragile()
+    thing = FragileProcess()
     keeper = Keeper("worker", thing, CollectedOutput(), Backoff(1, 10, 60), clock=lambda: now[0])
     waits = []
     for ran_s in (0, 0, 0, 0, 0, 60):
@@ -152,7 +152,7 @@ def test_a_program_that_will_not_leave_is_killed_after_its_grace() -> None:
     assert not supervisor.children[0].is_running
 
 
-def test_nobody_waits_for_a_grace_period_when_in_a_hurry() -> None:
+def test_a_second_ctrl_c_skips_the_grace_period() -> None:
     output = CollectedOutput()
     hurried = Supervisor(
         [python("worker", STUBBORN)], output, grace_s=10_000, in_a_hurry=lambda: True

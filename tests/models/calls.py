@@ -17,12 +17,12 @@ from workers.models.remote import Remote, WireFormat
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
 TASK = Task("Explain the refund policy.", None, (QUALITY,))
-PATIENCE = RetryPolicy(total_s=20.0, backoff_s=0.01)
+RETRY_POLICY = RetryPolicy(total_s=120.0, backoff_s=0.01)
 REPLY_BYTES = 256 * 1024
 
 
 def call(prompt_request: PromptRequest | None = None, **changes: Any) -> ModelCall:
-    """A call for a first draft, unless another brief is given."""
+    """A call for a first draft, unless another prompt is requested."""
     prompt_request = prompt_request or Write(TASK)
     question = ModelCall(
         "gpt-x", prompt_request.prompt(), prompt_request, "ref_1/iterations/1/draft"
@@ -39,19 +39,19 @@ def critique(**changes: Any) -> ModelCall:
 async def serving(
     behaviour: Behaviour,
     *,
-    patience: RetryPolicy = PATIENCE,
+    retry_policy: RetryPolicy = RETRY_POLICY,
     provider: str = "local",
     speaking: Callable[[str], WireFormat] = OpenAI,
 ) -> AsyncIterator[tuple[Remote, ScriptedModelServer]]:
     """A model server and the adapter that reaches it."""
-    async with ScriptedModelServer(behaviour) as server, transport(patience) as wire:
+    async with ScriptedModelServer(behaviour) as server, transport(retry_policy) as wire:
         yield Remote(provider, speaking(server.url), wire), server
 
 
 @asynccontextmanager
-async def transport(patience: RetryPolicy = PATIENCE) -> AsyncIterator[Transport]:
+async def transport(retry_policy: RetryPolicy = RETRY_POLICY) -> AsyncIterator[Transport]:
     """A transport that reads at most REPLY_BYTES."""
-    async with open_transport(patience, REPLY_BYTES) as wire:
+    async with open_transport(retry_policy, REPLY_BYTES) as wire:
         yield wire
 
 
@@ -60,7 +60,7 @@ def in_turn(*replies: ModelServerReply) -> Behaviour:
     return lambda asked: replies[min(asked.number, len(replies)) - 1]
 
 
-class Remembering:
+class RecordingBehaviour:
     """A behaviour that keeps what it was asked."""
 
     def __init__(self, behaviour: Behaviour) -> None:

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from benchmarks.model_replies import AskedPrompt, ModelServerReply
-from tests.models.calls import Remembering, call, critique, in_turn, serving
+from tests.models.calls import RecordingBehaviour, call, critique, in_turn, serving
 from workers.models.anthropic import Anthropic
 from workers.models.port import ModelRefused, UnreadableReply
 
@@ -34,7 +34,7 @@ def speaking(base_url: str) -> Anthropic:
 
 
 async def test_a_call_becomes_a_message() -> None:
-    behaviour = Remembering(in_turn(message("Dear customer")))
+    behaviour = RecordingBehaviour(in_turn(message("Dear customer")))
     question = call(max_output_tokens=99)
     async with serving(behaviour, speaking=speaking) as (model, _):
         reply = await model.complete(question)
@@ -53,7 +53,7 @@ async def test_a_call_becomes_a_message() -> None:
 
 
 async def test_json_is_asked_for_as_structured_output() -> None:
-    behaviour = Remembering(in_turn(message("{}")))
+    behaviour = RecordingBehaviour(in_turn(message("{}")))
     question = critique()
     async with serving(behaviour, speaking=speaking) as (model, _):
         await model.complete(question)
@@ -67,7 +67,7 @@ async def test_a_model_without_structured_output_gets_the_schema_in_words() -> N
             return refusal("output_config: Extra inputs are not permitted")
         return message("{}")
 
-    behaviour = Remembering(older)
+    behaviour = RecordingBehaviour(older)
     async with serving(behaviour, speaking=speaking) as (model, _):
         await model.complete(critique())
         await model.complete(critique())
@@ -81,7 +81,7 @@ async def test_a_temperature_that_a_model_refuses_is_left_out() -> None:
             refusal("temperature: not supported") if "temperature" in asked.json else message("x")
         )
 
-    behaviour = Remembering(newer)
+    behaviour = RecordingBehaviour(newer)
     async with serving(behaviour, speaking=speaking) as (model, _):
         await model.complete(call(temperature=0))
     assert ["temperature" in it.json for it in behaviour.asked] == [True, False]

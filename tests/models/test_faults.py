@@ -22,19 +22,20 @@ from benchmarks.model_replies import (
     huge,
     refusal,
 )
-from tests.models.calls import PATIENCE, REPLY_BYTES, call, in_turn, serving
+from tests.models.calls import REPLY_BYTES, RETRY_POLICY, call, in_turn, serving
+from tests.waiting import TIMEOUT_S
 from workers.models.port import ModelError, ModelRefused, ModelUnavailable, UnreadableReply
 from workers.outbound.transport import RetryPolicy
 
-HASTY = replace(PATIENCE, total_s=0.3)
+HASTY = replace(RETRY_POLICY, total_s=1.0)
 BUSY = refusal(429, "slow down", ("Retry-After", "0"))
 
 
 async def failure(
-    reply: ModelServerReply, patience: RetryPolicy = PATIENCE
+    reply: ModelServerReply, retry_policy: RetryPolicy = RETRY_POLICY
 ) -> tuple[ModelError, int]:
     """How a call fails that always gets this reply, and how many requests the server saw."""
-    async with serving(in_turn(reply), patience=patience) as (model, server):
+    async with serving(in_turn(reply), retry_policy=retry_policy) as (model, server):
         with pytest.raises(ModelError) as caught:
             await model.complete(call())
         assert caught.value.usage.calls == server.counts.calls
@@ -111,8 +112,8 @@ async def test_a_server_too_slow_for_the_whole_time_is_given_up(reply: ModelServ
 
 
 async def test_a_first_byte_that_does_not_come_leaves_time_to_try_again() -> None:
-    patience = replace(PATIENCE, first_byte_s=0.1)
-    async with serving(in_turn(HANG, chat("done")), patience=patience) as (model, _):
+    retry_policy = replace(RETRY_POLICY, first_byte_s=1.0)
+    async with serving(in_turn(HANG, chat("done")), retry_policy=retry_policy) as (model, _):
         reply = await model.complete(call())
     assert reply.text == "done"
     assert reply.usage.calls == 2
@@ -176,7 +177,9 @@ async def test_trouble_that_passes_is_not_noticed_but_counted(trouble: ModelServ
 
 
 async def test_a_wait_longer_than_the_time_left_is_not_begun() -> None:
-    error, calls = await failure(refusal(429, "slow down", ("Retry-After", "60")))
+    error, calls = await failure(
+        refusal(429, "slow down", ("Retry-After", "60")), replace(RETRY_POLICY, total_s=30.0)
+    )
     assert type(error) is ModelUnavailable
     assert "no time is left" in error.detail
     assert calls == 1
@@ -208,7 +211,7 @@ async def test_200_calls_at_once_overlap_and_each_has_its_own_reply() -> None:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for the condition, within a bound that only a failure reaches."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():  # noqa: ASYNC110 - what is waited for is a counter, not an event
             await asyncio.sleep(0.01)
 

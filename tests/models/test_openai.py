@@ -1,7 +1,7 @@
 import pytest
 
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
-from tests.models.calls import Remembering, call, critique, in_turn, serving
+from tests.models.calls import RecordingBehaviour, call, critique, in_turn, serving
 from workers.models.openai import OpenAI
 from workers.models.port import ModelRefused
 
@@ -9,7 +9,7 @@ NOTHING: frozenset[str] = frozenset()
 
 
 async def test_a_call_becomes_a_chat_completion() -> None:
-    behaviour = Remembering(in_turn(chat("Dear customer", model="gpt-x-2026")))
+    behaviour = RecordingBehaviour(in_turn(chat("Dear customer", model="gpt-x-2026")))
     async with serving(behaviour) as (model, _):
         question = call(temperature=0.3, max_output_tokens=99)
         reply = await model.complete(question)
@@ -30,7 +30,7 @@ async def test_a_call_becomes_a_chat_completion() -> None:
 
 
 async def test_json_is_asked_for_with_its_schema() -> None:
-    behaviour = Remembering(in_turn(chat("{}")))
+    behaviour = RecordingBehaviour(in_turn(chat("{}")))
     question = critique()
     async with serving(behaviour) as (model, _):
         await model.complete(question)
@@ -40,7 +40,7 @@ async def test_json_is_asked_for_with_its_schema() -> None:
     }
 
 
-def accepting(*json_formats: str) -> Remembering:
+def accepting(*json_formats: str) -> RecordingBehaviour:
     """A server that refuses every `response_format` but these."""
 
     def answer(asked: AskedPrompt) -> ModelServerReply:
@@ -49,10 +49,10 @@ def accepting(*json_formats: str) -> Remembering:
             return chat("{}")
         return refusal(400, f"'response_format.type' {wanted} is not supported")
 
-    return Remembering(answer)
+    return RecordingBehaviour(answer)
 
 
-def formats(behaviour: Remembering) -> list[str]:
+def formats(behaviour: RecordingBehaviour) -> list[str]:
     return [it.json.get("response_format", {"type": "none"})["type"] for it in behaviour.asked]
 
 
@@ -130,7 +130,7 @@ def reasoning_model(asked: AskedPrompt) -> ModelServerReply:
 
 
 async def test_parameters_a_model_refuses_are_left_out_from_then_on() -> None:
-    behaviour = Remembering(reasoning_model)
+    behaviour = RecordingBehaviour(reasoning_model)
     async with serving(behaviour) as (model, _):
         first = await model.complete(call(temperature=0))
         second = await model.complete(call(temperature=0))

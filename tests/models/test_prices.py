@@ -24,7 +24,7 @@ def test_an_unknown_price_is_none_and_never_zero() -> None:
 
 
 @pytest.mark.parametrize("model", ["offline:editor", "scripted:anything"])
-def test_what_asks_nobody_costs_nothing(model: str) -> None:
+def test_what_asks_no_model_costs_nothing(model: str) -> None:
     assert cost_usd(model, 1_000, 1_000) == 0.0
 
 

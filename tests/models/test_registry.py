@@ -8,7 +8,7 @@ from app.contract.providers import PROVIDERS, Provider
 from app.settings import ModelServer, Settings
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
 from benchmarks.model_server import ScriptedModelServer as Server
-from tests.models.calls import Remembering, call, in_turn
+from tests.models.calls import RecordingBehaviour, call, in_turn
 from workers.model_registry import open_models
 from workers.models.port import ModelError, ModelRefused
 from workers.models.scripted import Scripted
@@ -22,7 +22,7 @@ def settings(**changes: object) -> Settings:
 
 
 async def test_a_server_of_ones_own_is_called_by_its_name() -> None:
-    behaviour = Remembering(in_turn(chat("done")))
+    behaviour = RecordingBehaviour(in_turn(chat("done")))
     async with Server(behaviour) as server:
         local = ModelServer(base_url=server.url, api_key=SecretStr(SECRET))
         async with open_models(settings(providers={"local": local})) as models:
@@ -42,7 +42,7 @@ WIRE = {
 
 @pytest.mark.parametrize("provider", [it for it in PROVIDERS if it.wire in WIRE])
 async def test_a_providers_own_address_and_key_are_settings(provider: Provider) -> None:
-    behaviour = Remembering(in_turn(refusal(404, "no such model")))
+    behaviour = RecordingBehaviour(in_turn(refusal(404, "no such model")))
     async with Server(behaviour) as server:
         address = {provider.base_url_setting: server.url, provider.api_key_setting: SECRET}
         async with open_models(settings(**address)) as models:
@@ -54,7 +54,7 @@ async def test_a_providers_own_address_and_key_are_settings(provider: Provider) 
 
 
 @pytest.mark.parametrize("name", ["nobody:x", "offline:writer", "scripted:x", "openai", ""])
-async def test_a_model_nobody_serves_is_refused_with_the_settings_that_add_one(name: str) -> None:
+async def test_an_unknown_model_is_refused_with_the_settings_that_add_one(name: str) -> None:
     known = ", ".join(sorted(it.name for it in PROVIDERS if it.is_offered))
     async with open_models(settings(openai_api_key=SECRET)) as models:
         with pytest.raises(ModelRefused, match=rf"{known}; HONE_PROVIDER_"):

@@ -24,7 +24,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def settings(redis_url: str) -> Settings:
-    return Settings(redis_url=redis_url, queue_max=1_000)
+    return Settings(redis_url=redis_url, redis_timeout_s=60, queue_max=1_000)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from tests.store.store_harness import (
 REFUSALS = (Fenced, StaleLimits, Conflict, RefinementNotFound)
 
 
-class Lossy(Committer):
+class LossyCommitter(Committer):
     """Loses every other answer after Redis has given it."""
 
     def __init__(self, client: Redis) -> None:
@@ -83,7 +83,7 @@ class StateMachine:
         if job := await self.pop():
             claimed = await self.worker.claim(job.rpartition("-")[0], job, "nonce")
             if claimed:
-                journal = Journal(claimed, Lossy(self.redis))
+                journal = Journal(claimed, LossyCommitter(self.redis))
                 self.claims.append(HeldClaim(claimed.id, claimed, journal))
 
     async def lose_job(self) -> None:

@@ -54,7 +54,7 @@ class ListQueue:
         return int(connection.llen(self.KEY))
 
 
-class Full(ListQueue):
+class FullQueue(ListQueue):
     """A queue that takes nothing."""
 
     def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
@@ -76,7 +76,7 @@ def new(tenant: str = TENANT, body: str = BODY, **metadata: str) -> NewRefinemen
 
 @dataclass(frozen=True)
 class HeldClaim:
-    """A refinement in a worker's hands."""
+    """A refinement that a worker has claimed."""
 
     id: str
     claimed: Claimed

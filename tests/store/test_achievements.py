@@ -24,7 +24,7 @@ from tests.store.store_harness import (
     iteration,
     new,
 )
-from tests.store.test_appending import Flaky
+from tests.store.test_appending import FlakyCommitter
 
 MODEL = "openai:a b"
 NOTHING = Achieved()
@@ -105,7 +105,7 @@ async def test_a_tenant_sees_its_own_alone(store: Store, worker: WorkerStore) ->
 async def test_an_ending_that_is_sent_again_counts_once(
     store: Store, worker: WorkerStore, redis: Redis, lost: str
 ) -> None:
-    held, committer = await drawn(store, worker), Flaky(redis)
+    held, committer = await drawn(store, worker), FlakyCommitter(redis)
     journal = Journal(held.claimed, committer)
     await journal.append([iteration(held)], JUDGED)
     committer.lose = [lost, lost]

@@ -111,7 +111,7 @@ async def test_who_lost_the_claim_is_fenced(
     assert (await second.journal.append([step()])).last_event == 4
 
 
-async def test_an_expired_lease_that_nobody_took_still_writes(
+async def test_an_expired_lease_that_was_not_taken_still_writes(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = await started(store, worker)
@@ -194,7 +194,7 @@ async def test_whatever_ends_while_canceling_is_canceled(
     assert (await kinds(store, held.id))[-1] is EventType.CANCELED
 
 
-class Flaky(Committer):
+class FlakyCommitter(Committer):
     """Loses the answers to some requests, after or before Redis has seen them."""
 
     def __init__(self, client: Redis) -> None:
@@ -215,7 +215,7 @@ class Flaky(Committer):
 async def test_an_append_whose_answer_was_lost_can_be_made_again_and_happens_once(
     store: Store, worker: WorkerStore, redis: Redis, lost: str
 ) -> None:
-    held, committer = await started(store, worker), Flaky(redis)
+    held, committer = await started(store, worker), FlakyCommitter(redis)
     journal = Journal(held.claimed, committer)
     committer.lose = [lost, lost]
     for _ in range(2):
@@ -229,7 +229,7 @@ async def test_an_append_whose_answer_was_lost_can_be_made_again_and_happens_onc
 async def test_an_append_whose_answer_was_lost_happens_before_any_other(
     store: Store, worker: WorkerStore, redis: Redis, lost: str
 ) -> None:
-    held, committer = await started(store, worker), Flaky(redis)
+    held, committer = await started(store, worker), FlakyCommitter(redis)
     journal = Journal(held.claimed, committer)
     committer.lose = [lost]
     with pytest.raises(RedisConnectionError):
@@ -242,7 +242,7 @@ async def test_an_append_whose_answer_was_lost_happens_before_any_other(
 async def test_a_terminal_append_whose_answer_was_lost_is_answered_as_the_first_time(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
-    held, committer = await started(store, worker), Flaky(redis)
+    held, committer = await started(store, worker), FlakyCommitter(redis)
     journal = Journal(held.claimed, committer)
     committer.lose = ["answer"]
     with pytest.raises(RedisConnectionError):

@@ -19,7 +19,7 @@ async def commands_processed(redis: Redis, name: str) -> int:
     return int(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"])
 
 
-async def test_whoever_asks_in_one_turn_of_the_loop_shares_a_pipeline(
+async def test_requests_of_one_turn_of_the_loop_share_a_pipeline(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = [await started(store, worker) for _ in range(50)]
@@ -99,7 +99,7 @@ async def test_a_connection_that_breaks_loses_nothing_and_doubles_nothing(
 
 
 @pytest.mark.parametrize("callers", [1, 10])
-async def test_a_caller_that_is_cancelled_disturbs_nobody(
+async def test_a_caller_that_is_cancelled_disturbs_no_other(
     store: Store, worker: WorkerStore, callers: int
 ) -> None:
     gone, *others = [await started(store, worker) for _ in range(callers + 1)]

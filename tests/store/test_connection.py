@@ -48,7 +48,7 @@ async def test_a_redis_that_accepts_and_never_answers_is_unavailable(
         writer.close()
 
     async with await asyncio.start_unix_server(never_answer, path):
-        hung = settings.model_copy(update={"redis_url": f"unix://{path}"})
+        hung = settings.model_copy(update={"redis_url": f"unix://{path}", "redis_timeout_s": 1})
         with pytest.raises(Unavailable) as refused:
             async with open_store(hung, queue):
                 pass

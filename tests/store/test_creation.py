@@ -125,7 +125,7 @@ async def test_new_work_is_refused_when_memory_is_nearly_full(
     assert await jobs(redis) == []
 
 
-class Cut(ListQueue):
+class CuttingQueue(ListQueue):
     """Cuts every connection, once, just before the transaction is sent."""
 
     def __init__(self, url: str) -> None:
@@ -144,14 +144,14 @@ class Cut(ListQueue):
 async def test_a_connection_that_breaks_makes_no_second_refinement(
     settings: Settings, redis: Redis, key: str | None
 ) -> None:
-    async with open_store(settings, Cut(settings.redis_url)) as store:
+    async with open_store(settings, CuttingQueue(settings.redis_url)) as store:
         created = await store.create(new(), key)
     assert not created.replayed
     assert await jobs(redis) == [f"{created.id}-1"]
     assert await redis.zcard(keys.listed(TENANT)) == 1
 
 
-class Unanswered(ListQueue):
+class UnansweredQueue(ListQueue):
     """Has the transaction fail as if it had taken place and only its answer were lost."""
 
     def __init__(self, url: str) -> None:
@@ -163,7 +163,7 @@ class Unanswered(ListQueue):
 
 
 async def test_an_answer_that_was_lost_is_not_a_replay(settings: Settings) -> None:
-    async with open_store(settings, Unanswered(settings.redis_url)) as store:
+    async with open_store(settings, UnansweredQueue(settings.redis_url)) as store:
         assert not (await store.create(new(), "key")).replayed
 
 

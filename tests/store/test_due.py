@@ -12,7 +12,7 @@ from tests.store.store_harness import (
     BROKEN,
     FAILED,
     TENANT,
-    Full,
+    FullQueue,
     ListQueue,
     claim,
     doubt,
@@ -124,13 +124,13 @@ async def test_what_was_handed_back_but_not_posted_is_due_at_once(
     store: Store, worker: WorkerStore, settings: Settings
 ) -> None:
     held = await started(store, worker)
-    async with open_worker_store(settings, Full(), "worker-2") as leaving:
+    async with open_worker_store(settings, FullQueue(), "worker-2") as leaving:
         with pytest.raises(RedisConnectionError):
             await leaving.hand_back(held.id, held.token)
     assert await worker.recover(include_queued=False) == 1
 
 
-async def test_a_claim_by_an_older_job_overtakes_nobody(
+async def test_a_claim_by_an_older_job_overtakes_no_other(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     waiting, twice = await submit(store), await submit(store)

@@ -96,11 +96,11 @@ async def test_any_history_leaves_the_record_whole(
         open_store(settings, queue) as store,
         open_worker_store(settings, queue, "worker-1") as worker,
     ):
-        world, auditor = StateMachine(store, worker, redis), Auditor(store, redis)
+        machine, auditor = StateMachine(store, worker, redis), Auditor(store, redis)
         for action, n in [*((action, 0) for action in beginning), *history]:
-            await world.act(action, n)
-            await auditor.look_at_all(world.ids)
+            await machine.act(action, n)
+            await auditor.look_at_all(machine.ids)
         for _ in range(2):
-            await world.live_on()
-        await auditor.look_at_all(world.ids)
+            await machine.live_on()
+        await auditor.look_at_all(machine.ids)
         assert {it.status.is_terminal for it in auditor.seen.values()} <= {True}

@@ -22,7 +22,7 @@ from tests.store.store_harness import (
     RESULT,
     SUCCEEDED,
     TENANT,
-    Full,
+    FullQueue,
     ListQueue,
     claim,
     doubt,
@@ -118,13 +118,13 @@ async def test_a_review_holds_though_its_job_could_not_be_posted(
     store: Store, worker: WorkerStore, redis: Redis, settings: Settings
 ) -> None:
     held = await paused(store, worker)
-    async with open_store(settings, Full()) as api:
+    async with open_store(settings, FullQueue()) as api:
         assert (await api.review(TENANT, held.id, APPROVED)).status is Status.QUEUED
     assert await redis.zscore(keys.WAITING, held.id) is not None
 
 
-class Stuck(ListQueue):
-    """A queue that answers nobody until it is released."""
+class StuckQueue(ListQueue):
+    """A queue that does not answer before it is released."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
@@ -136,8 +136,9 @@ class Stuck(ListQueue):
 async def test_a_review_that_was_taken_is_not_refused_because_the_queue_is_slow(
     store: Store, worker: WorkerStore, settings: Settings
 ) -> None:
-    held, queue = await paused(store, worker), Stuck()
-    async with open_store(settings, queue) as api:
+    held, queue = await paused(store, worker), StuckQueue()
+    slow = settings.model_copy(update={"redis_timeout_s": 6})
+    async with open_store(slow, queue) as api:
         try:
             assert (await api.review(TENANT, held.id, APPROVED)).status is Status.QUEUED
         finally:
@@ -256,7 +257,7 @@ async def test_what_is_paused_is_listed_and_can_be_erased(
         ("reject", Reviewed(key="iterations/1/review", action="reject", by="timeout")),
     ],
 )
-async def test_a_review_that_nobody_gave_means_what_was_agreed(
+async def test_a_review_that_times_out_takes_the_agreed_action(
     store: Store,
     worker: WorkerStore,
     redis: Redis,
@@ -285,7 +286,7 @@ async def test_a_time_out_whose_job_is_never_posted_is_missed_by_an_idle_worker(
 
 
 @pytest.mark.parametrize("why", ["finish", "cancel", "stopping before", "stopping with it"])
-async def test_nobody_is_asked_about_what_ends_anyway(
+async def test_no_review_is_asked_for_of_what_ends_anyway(
     store: Store, worker: WorkerStore, why: str
 ) -> None:
     held = await started(store, worker)

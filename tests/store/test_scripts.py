@@ -186,7 +186,7 @@ async def _workers(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ()
 
 
-SCENES: list[tuple[str, ScriptCase]] = [
+CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
     ("append", _end),
@@ -228,16 +228,16 @@ def unordered(reply: object) -> object:
 
 
 def test_every_script_is_sent_twice() -> None:
-    assert {name for name, _ in SCENES} == set(SCRIPTS)
+    assert {name for name, _ in CASES} == set(SCRIPTS)
 
 
 @pytest.mark.parametrize(
-    ("name", "scene"), SCENES, ids=[scene.__name__.strip("_") for _, scene in SCENES]
+    ("name", "case"), CASES, ids=[case.__name__.strip("_") for _, case in CASES]
 )
 async def test_a_script_that_is_sent_twice_changes_nothing_the_second_time(
-    store: Store, worker: WorkerStore, redis: Redis, name: str, scene: ScriptCase
+    store: Store, worker: WorkerStore, redis: Redis, name: str, case: ScriptCase
 ) -> None:
-    args = await scene(store, worker, redis)
+    args = await case(store, worker, redis)
     first = await run(redis, SCRIPTS[name], *args)
     before = await everything(redis)
     second = await run(redis, SCRIPTS[name], *args)

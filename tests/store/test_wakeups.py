@@ -10,34 +10,33 @@ from app.contract.reviews import ReviewDecision
 from app.settings import Settings
 from app.store import Store, Wakeups, WorkerStore, keys, open_wakeups
 from tests.store.store_harness import TENANT, expire_review, pause, started, step, submit
-
-PATIENCE_S = 30.0
+from tests.waiting import TIMEOUT_S
 
 
 @pytest.fixture
 async def wakeups(settings: Settings) -> AsyncIterator[Wakeups]:
     async with open_wakeups(settings) as wakeups:
         async with wakeups.watch("nothing") as changed:  # the subscription wakes everybody
-            assert await changed.wait(PATIENCE_S)
+            assert await changed.wait(TIMEOUT_S)
         yield wakeups
 
 
-async def test_an_append_wakes_its_watchers_and_nobody_else(
+async def test_an_append_wakes_its_watchers_and_no_others(
     store: Store, worker: WorkerStore, wakeups: Wakeups
 ) -> None:
     held, other = await started(store, worker), await started(store, worker)
     last = await submit(store)
     async with wakeups.watch(last) as arrived:  # in order, so those of the two starts are past
         await store.cancel(TENANT, last)
-        assert await arrived.wait(PATIENCE_S)
+        assert await arrived.wait(TIMEOUT_S)
     async with (
         wakeups.watch(held.id) as one,
         wakeups.watch(held.id) as two,
         wakeups.watch(other.id) as three,
     ):
         await held.journal.append([step()])
-        assert await one.wait(PATIENCE_S)
-        assert await two.wait(PATIENCE_S)
+        assert await one.wait(TIMEOUT_S)
+        assert await two.wait(TIMEOUT_S)
         assert not await three.wait(0.05)
         assert not await one.wait(0)
 
@@ -48,7 +47,7 @@ async def test_news_between_two_waits_are_not_missed(
     held = await started(store, worker)
     async with wakeups.watch(held.id) as changed, wakeups.watch(held.id) as probe:
         await held.journal.append([step()])
-        assert await probe.wait(PATIENCE_S)
+        assert await probe.wait(TIMEOUT_S)
         assert await changed.wait(0)
 
 
@@ -58,18 +57,18 @@ async def test_every_change_of_a_snapshot_wakes(
     refinement_id = await submit(store)
     async with wakeups.watch(refinement_id) as changed:
         await worker.claim(refinement_id, f"{refinement_id}-1", "nonce")
-        assert await changed.wait(PATIENCE_S)
+        assert await changed.wait(TIMEOUT_S)
         await store.cancel(TENANT, refinement_id)
-        assert await changed.wait(PATIENCE_S)
+        assert await changed.wait(TIMEOUT_S)
         await store.erase(TENANT, refinement_id)
-        assert await changed.wait(PATIENCE_S)
+        assert await changed.wait(TIMEOUT_S)
 
 
 async def test_a_connection_that_came_back_wakes_everybody(redis: Redis, wakeups: Wakeups) -> None:
     async with wakeups.watch("ref_1") as one, wakeups.watch("ref_2") as two:
         await redis.client_kill_filter(_type="pubsub")
-        assert await one.wait(PATIENCE_S)
-        assert await two.wait(PATIENCE_S)
+        assert await one.wait(TIMEOUT_S)
+        assert await two.wait(TIMEOUT_S)
 
 
 async def test_a_thousand_watchers_share_one_connection(redis: Redis, wakeups: Wakeups) -> None:
@@ -83,7 +82,7 @@ async def test_a_thousand_watchers_share_one_connection(redis: Redis, wakeups: W
 
 
 async def has_subscriber(redis: Redis, channel: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             if dict(await redis.pubsub_numsub(channel))[channel.encode()]:
                 return
@@ -101,7 +100,7 @@ async def test_workers_hear_of_commands_and_of_nothing_else(
     await store.cancel(TENANT, held.id)
     await store.finish(TENANT, queued)
     await store.erase(TENANT, queued)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         heard = [await first, await anext(commands), await anext(commands)]
     assert heard == [held.id, queued, queued]
 
@@ -113,7 +112,7 @@ async def test_a_pause_and_its_end_wake(
     held = await started(store, worker)
     async with wakeups.watch(held.id) as changed:
         await pause(held)
-        assert await changed.wait(PATIENCE_S)
+        assert await changed.wait(TIMEOUT_S)
         if by == "review":
             await store.review(TENANT, held.id, ReviewDecision(action="approve"))
         elif by == "finish":
@@ -123,4 +122,4 @@ async def test_a_pause_and_its_end_wake(
         else:
             await expire_review(redis, held.id)
             await worker.take_due(100, include_queued=False)
-        assert await changed.wait(PATIENCE_S)
+        assert await changed.wait(TIMEOUT_S)

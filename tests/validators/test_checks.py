@@ -1,4 +1,4 @@
-"""The port: findings of every validator, and hostile ones that hold nobody up."""
+"""The port: findings of every validator, and hostile ones that block no other."""
 
 import asyncio
 import os

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from standardwebhooks import Webhook
 
 from app.contract.validators.http import HttpValidator
-from tests.local_endpoint import SECRET, EndpointAnswer, Pointing, endpoint, saying
+from tests.local_endpoint import SECRET, EndpointAnswer, FixedResolver, answering_with, endpoint
 from workers.outbound.guarded_client import is_public, open_endpoints, public_socket
 from workers.validators import ServerResources, ValidatorUnavailable, compile_validators
 from workers.validators.http import MAX_VIOLATIONS, check_http
@@ -26,33 +26,33 @@ async def judged(
 
 
 async def test_a_draft_that_the_endpoint_passes_has_no_findings() -> None:
-    assert await judged(saying({"passed": True, "findings": [], "more": 1})) == ()
+    assert await judged(answering_with({"passed": True, "findings": [], "more": 1})) == ()
 
 
 async def test_findings_are_handed_on() -> None:
     finding = {"message": "too cold", "fix": "warm it", "span": {"start": 2, "end": 7}}
     said = {"passed": False, "findings": [{**finding, "quote": "draft"}, {"message": "odd"}]}
-    first, second = await judged(saying(said))
+    first, second = await judged(answering_with(said))
     assert first == Violation("too cold", "warm it", (2, 7), "draft")
     assert (second.message, second.span) == ("odd", None)
 
 
 async def test_a_place_outside_the_draft_is_left_out() -> None:
     found = {"message": "x", "span": {"start": 2, "end": 999}, "quote": "not there"}
-    (hit,) = await judged(saying({"passed": False, "findings": [found]}))
+    (hit,) = await judged(answering_with({"passed": False, "findings": [found]}))
     assert (hit.span, hit.quote) == (None, None)
 
 
 async def test_a_draft_that_fails_without_a_finding_has_one_all_the_same() -> None:
-    assert len(await judged(saying({"passed": False}))) == 1
+    assert len(await judged(answering_with({"passed": False}))) == 1
     many = [{"message": "x" * 2000}] * 99
-    found = await judged(saying({"passed": False, "findings": many}))
+    found = await judged(answering_with({"passed": False, "findings": many}))
     assert len(found) == MAX_VIOLATIONS
     assert len(found[0].message) <= 500
 
 
 async def test_the_call_is_signed_and_names_its_step() -> None:
-    async with endpoint(saying({"passed": True})) as (url, asked, endpoints):
+    async with endpoint(answering_with({"passed": True})) as (url, asked, endpoints):
         checks = compile_validators(
             [HttpValidator(kind="http", url=url)], resources=ServerResources(endpoints=endpoints)
         )
@@ -66,7 +66,7 @@ async def test_the_call_is_signed_and_names_its_step() -> None:
 
 
 async def test_a_repeated_step_has_the_same_id() -> None:
-    async with endpoint(saying({"passed": True})) as (url, asked, endpoints):
+    async with endpoint(answering_with({"passed": True})) as (url, asked, endpoints):
         for step in ("a", "a", "b"):
             await check_http(HttpValidator(kind="http", url=url), "x", endpoints, step)
     first, again, other = (request.headers["webhook-id"] for request in asked)
@@ -76,14 +76,14 @@ async def test_a_repeated_step_has_the_same_id() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (saying("", 302), "redirects are not followed"),
-        (saying("gone", 404), "answered 404"),
-        (saying("no JSON"), "not with"),
-        (saying({"passed": "yes"}), "passed: "),
-        (saying({"findings": []}), "passed: "),
-        (saying({"passed": False, "findings": [{}]}), "findings/0/message"),
-        (saying("[" * 100_000), "not with"),
-        (saying("x" * 300_000), "more than 262144 bytes"),
+        (answering_with("", 302), "redirects are not followed"),
+        (answering_with("gone", 404), "answered 404"),
+        (answering_with("no JSON"), "not with"),
+        (answering_with({"passed": "yes"}), "passed: "),
+        (answering_with({"findings": []}), "passed: "),
+        (answering_with({"passed": False, "findings": [{}]}), "findings/0/message"),
+        (answering_with("[" * 100_000), "not with"),
+        (answering_with("x" * 300_000), "more than 262144 bytes"),
     ],
 )
 async def test_what_is_no_verdict_fails_the_step(answer: EndpointAnswer, said: str) -> None:
@@ -126,11 +126,11 @@ async def test_without_a_secret_nothing_is_called() -> None:
     ],
 )  # fmt: skip
 async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
-    async with endpoint(saying({"passed": True})) as (url, asked, _):
+    async with endpoint(answering_with({"passed": True})) as (url, asked, _):
         port = url.rpartition(":")[2]
-        resolver = Pointing("127.0.0.1") if host == "rebound.example" else None
+        resolver = FixedResolver("127.0.0.1") if host == "rebound.example" else None
         async with open_endpoints(SECRET, resolver=resolver) as endpoints:
-            validator = HttpValidator(kind="http", url=f"http://{host}:{port}", timeout_s=1)
+            validator = HttpValidator(kind="http", url=f"http://{host}:{port}", timeout_s=60)
             with pytest.raises(ValidatorUnavailable, match=r"not a public one|is no address"):
                 await check_http(validator, "x", endpoints, "step")
         assert asked == []

@@ -85,7 +85,7 @@ async def test_hostile_code_comes_to_an_end(draft: str) -> None:
     assert await compile_validators([PythonValidator(kind="python")]).run(draft)
 
 
-async def test_a_rule_that_nobody_knows_is_no_fault_of_the_draft() -> None:
+async def test_an_unknown_rule_is_no_fault_of_the_draft() -> None:
     validator = PythonValidator(kind="python", ruff=("ZZZZ9",))
     with pytest.raises(ValidatorUnavailable, match="ZZZZ9"):
         await compile_validators([validator]).run("x = 1")

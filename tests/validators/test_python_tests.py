@@ -40,7 +40,7 @@ async def found(draft: str, tests: str = "import draft\ndef test(): draft.main()
     return [each.message for each in await violations(draft, tests)]
 
 
-async def violations(draft: str, tests: str, timeout_s: int = 5) -> tuple[Violation, ...]:
+async def violations(draft: str, tests: str, timeout_s: int = 30) -> tuple[Violation, ...]:
     assert PYTHON
     validator = PythonTestsValidator(kind="python_tests", tests=tests, timeout_s=timeout_s)
     return await check_python_tests(validator, draft, Sandbox(PYTHON, VIA))

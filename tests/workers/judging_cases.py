@@ -1,8 +1,8 @@
-"""Scenes with other judges, with other revisers, and with a reviewer."""
+"""Cases with other judges, with other revisers, and with a reviewer."""
 
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
-from tests.workers.replay_cases import CLEAR, SCENES, ReplayCase
+from tests.workers.replay_cases import CASES, CLEAR, ReplayCase
 from tests.workers.scripted_models import improving
 from workers.engine.prompts.judging import Judge, ListCriteria
 from workers.models.port import ModelCall, ModelUnavailable
@@ -41,7 +41,7 @@ JUDGED: dict[str, ReplayCase] = {
         panelled,
     ),
 }
-"""Scenes with other judges than one critic on given criteria."""
+"""Cases with other judges than one critic on given criteria."""
 
 
 def amending() -> ScriptedAnswers:
@@ -74,7 +74,7 @@ REVISED: dict[str, ReplayCase] = {
         amending,
     ),
 }
-"""Scenes with a reviser who does not write the whole text."""
+"""Cases with a reviser who does not write the whole text."""
 
 MORE = {"action": "revise", "feedback": "Name the deadline."}
 OURS = {"action": "replace", "draft": "We refund within 14 days."}
@@ -128,7 +128,7 @@ REVIEWED: dict[str, ReplayCase] = {
         },
     ),
 }
-"""Scenes with a reviewer who says one word at each pause."""
+"""Cases with a reviewer who says one word at each pause."""
 
-EVERY: dict[str, ReplayCase] = {**SCENES, **REVIEWED, **REVISED, **JUDGED}
-"""All scenes there are, by name; what is played is the kind that the name or the request says."""
+EVERY: dict[str, ReplayCase] = {**CASES, **REVIEWED, **REVISED, **JUDGED}
+"""All cases by name; what is played is the kind that the name or the request says."""

@@ -1,4 +1,4 @@
-"""A stage for refinements: the real store, and models that are functions."""
+"""Refinements for tests of workers: the real store, and models that are functions."""
 
 import asyncio
 import json
@@ -13,6 +13,7 @@ from redis.client import Pipeline
 
 from app.contract.events import Draw, Event, Queued
 from app.contract.judgement import Usage
+from app.contract.limits import LimitsChange
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
@@ -115,6 +116,7 @@ class RefinementHarness:
     store: Store
     worker_store: WorkerStore
     _jobs: Counter[str] = field(default_factory=Counter)
+    _workers: list[Refinements] = field(default_factory=list)
 
     async def submit(
         self, choice: ModelChoice = TEST_MODEL, draw: Draw | None = None, **fields: Any
@@ -142,8 +144,10 @@ class RefinementHarness:
     def worker(
         self, models: ScriptedAnswers, nonce: str = "first", store: WorkerStore | None = None
     ) -> Refinements:
-        """Return a worker's hands; every nonce is another process."""
-        return Refinements(store or self.worker_store, models, nonce, models.outside)
+        """Return a worker; every nonce stands for another process."""
+        worker = Refinements(store or self.worker_store, models, nonce, models.outside)
+        self._workers.append(worker)
+        return worker
 
     async def play_and_die(
         self,
@@ -173,6 +177,12 @@ class RefinementHarness:
             await self.say(refinement_id, **words[review.key])
             await self.deliver(worker, refinement_id)
 
+    async def pass_deadline(self, refinement_id: str) -> None:
+        """Change the deadline to one that has passed, and let its worker know."""
+        await self.store.change(TENANT, refinement_id, LimitsChange(max_seconds=0.001))
+        for worker in self._workers:
+            await worker.look(refinement_id)
+
     async def say(self, refinement_id: str, **word: Any) -> Snapshot:
         """Say a reviewer's word about the draft under review."""
         return await self.store.review(TENANT, refinement_id, ReviewDecision.model_validate(word))
@@ -197,9 +207,9 @@ class RefinementHarness:
 
 
 @asynccontextmanager
-async def open_stage(redis_url: str, lease_s: float = 5) -> AsyncIterator[RefinementHarness]:
+async def open_harness(redis_url: str, lease_s: float = 5) -> AsyncIterator[RefinementHarness]:
     """Connect both sides of the store."""
-    settings = Settings(redis_url=redis_url, lease_s=lease_s)
+    settings = Settings(redis_url=redis_url, redis_timeout_s=60, lease_s=lease_s)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(settings, NoQueue()))
         worker_store = await stack.enter_async_context(

@@ -1,4 +1,4 @@
-"""A scene for every kind of strategy: a request, and models whose answers depend on the step alone.
+"""A case for every kind of strategy: a request, and models whose answers depend on the step alone.
 
 Each is played with all its appends and once more for every append that kills its worker.
 """
@@ -92,7 +92,7 @@ OWN: dict[str, ReplayCase] = {
 }
 """Scenes that show what is special about a strategy."""
 
-SCENES: dict[str, ReplayCase] = {
+CASES: dict[str, ReplayCase] = {
     kind: OWN.get(kind) or ReplayCase(on_page(kind), lambda: improving(0.5, 0.1))
     for kind in STRATEGIES
 }

@@ -11,12 +11,12 @@ from rq.registry import FailedJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
 from app.queue import JOB, RefinementQueue
+from tests.waiting import TIMEOUT_S
 from workers.rq.worker import CoroutineWorker, JobFunction
 
 NAME = "hone"
 LIST = "rq:queue:hone"
 INTERMEDIATE = "rq:queue:hone:intermediate"
-PATIENCE_S = 60.0
 
 
 class RqInspector:
@@ -52,7 +52,7 @@ class RqInspector:
 
 
 @contextmanager
-def desk_at(url: str) -> Iterator[RqInspector]:
+def open_inspector(url: str) -> Iterator[RqInspector]:
     with Redis.from_url(url) as client:
         yield RqInspector(client)
 
@@ -81,7 +81,7 @@ async def working(
 
 async def until(holds: Callable[[], object]) -> None:
     """Return when it holds; a test that hangs is a test that fails."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not holds():  # noqa: ASYNC110 - most of it stands in Redis
             await asyncio.sleep(0.01)
 

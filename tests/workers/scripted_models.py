@@ -1,4 +1,4 @@
-"""Who answers in the scenes: models whose answers depend on the step alone."""
+"""Models of the replay cases: answers depend on the step alone."""
 
 import json
 

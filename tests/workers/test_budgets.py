@@ -22,10 +22,10 @@ from workers.models.port import ModelCall, ModelReply
 
 BUDGETS = 6
 ASKED_AGAIN = {"reasoning_revision", "edits"}
-"""Scenes in which a text cannot be used, and no budget may be left to ask for it again."""
+"""Cases in which a text cannot be used, and no budget may be left to ask for it again."""
 
 
-class Costly(ScriptedAnswers):
+class CostlyAnswers(ScriptedAnswers):
     """Models whose every call consumes all that can be set aside for it."""
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
@@ -35,30 +35,30 @@ class Costly(ScriptedAnswers):
         return replace(reply, usage=usage)
 
 
-def costly(scene: ReplayCase, max_tokens: int | None = None) -> ReplayCase:
-    """Return the scene with a budget and models like that; whoever is asked else says reject."""
+def costly(case: ReplayCase, max_tokens: int | None = None) -> ReplayCase:
+    """Return the case with a budget and models like that; other reviews are rejected."""
 
     def models() -> ScriptedAnswers:
-        given = scene.models()
-        return Costly(given.answer, outside=given.outside)
+        given = case.models()
+        return CostlyAnswers(given.answer, outside=given.outside)
 
     stop = {"patience": 50, "max_tokens": max_tokens}
-    words = defaultdict(lambda: {"action": "reject"}, scene.words)
-    return ReplayCase({**scene.request, "stop": stop}, models, words)
+    words = defaultdict(lambda: {"action": "reject"}, case.words)
+    return ReplayCase({**case.request, "stop": stop}, models, words)
 
 
-async def played(stage: RefinementHarness, kind: str, scene: ReplayCase) -> str:
-    """Play a scene to its end and return its id."""
-    refinement_id = await submitted(stage, kind, scene)
-    await stage.play_on(stage.worker(scene.models()), refinement_id, scene.words)
+async def played(harness: RefinementHarness, kind: str, case: ReplayCase) -> str:
+    """Play a case to its end and return its id."""
+    refinement_id = await submitted(harness, kind, case)
+    await harness.play_on(harness.worker(case.models()), refinement_id, case.words)
     return refinement_id
 
 
-async def killed(stage: RefinementHarness, kind: str, scene: ReplayCase, dies_at: int) -> str:
-    """Play a scene with a worker that is killed right after an append, and another that goes on."""
-    models, refinement_id = scene.models(), await submitted(stage, kind, scene)
-    await stage.play_and_die(refinement_id, models, dies_at, scene.words, after=True)
-    await stage.play_on(stage.worker(models, "second"), refinement_id, scene.words)
+async def killed(harness: RefinementHarness, kind: str, case: ReplayCase, dies_at: int) -> str:
+    """Play a case with a worker that is killed right after an append, and another that goes on."""
+    models, refinement_id = case.models(), await submitted(harness, kind, case)
+    await harness.play_and_die(refinement_id, models, dies_at, case.words, after=True)
+    await harness.play_on(harness.worker(models, "second"), refinement_id, case.words)
     return refinement_id
 
 
@@ -82,26 +82,26 @@ def budgets(least: int, most: int) -> Iterator[int]:
 
 @pytest.mark.parametrize("kind", EVERY)
 async def test_a_budget_is_kept_and_what_it_bought_is_told(
-    stage: RefinementHarness, kind: str
+    harness: RefinementHarness, kind: str
 ) -> None:
-    refinement_id = await played(stage, kind, costly(EVERY[kind]))
-    undisturbed = await stage.snapshot(refinement_id)
-    least = least_for(await stage.store.request(TENANT, refinement_id))
+    refinement_id = await played(harness, kind, costly(EVERY[kind]))
+    undisturbed = await harness.snapshot(refinement_id)
+    least = least_for(await harness.store.request(TENANT, refinement_id))
     for budget in budgets(least, spent(undisturbed)):
-        scene = costly(EVERY[kind], budget)
-        refinement_id = await played(stage, kind, scene)
-        ended, events = await stage.snapshot(refinement_id), await stage.events(refinement_id)
+        case = costly(EVERY[kind], budget)
+        refinement_id = await played(harness, kind, case)
+        ended, events = await harness.snapshot(refinement_id), await harness.events(refinement_id)
         dies_at = Random(f"{kind} {budget}").randrange(1, ended.last_event)
-        again = await killed(stage, kind, scene, dies_at)
+        again = await killed(harness, kind, case, dies_at)
         for each in (refinement_id, again):
-            ended = await stage.snapshot(each)
+            ended = await harness.snapshot(each)
             assert spent(ended) <= budget
             assert ended.result is not None or budget < least
-            journal = await stage.events(each)
+            journal = await harness.events(each)
             require_an_honest_end(ended, journal, StopReason.BUDGET_EXHAUSTED, undisturbed)
             assert kind in ASKED_AGAIN or written(journal) <= {it.path for it in ended.scores}
         if not is_side_by_side(events):
-            assert await record(stage, again) == await record(stage, refinement_id)
+            assert await record(harness, again) == await record(harness, refinement_id)
 
 
 def written(events: Sequence[Event]) -> set[str]:

@@ -4,10 +4,10 @@ from app.contract.status import Status, StopReason
 from tests.workers.refinement_harness import RefinementHarness, scores
 
 
-async def test_plays_a_refinement_to_its_end(stage: RefinementHarness) -> None:
-    refinement_id = await stage.submit()
+async def test_plays_a_refinement_to_its_end(harness: RefinementHarness) -> None:
+    refinement_id = await harness.submit()
     models = scores(0.4, 0.6, 0.9)
-    ended = await stage.play(refinement_id, models)
+    ended = await harness.play(refinement_id, models)
     assert (ended.status, ended.passed) == (Status.SUCCEEDED, True)
     assert ended.stop_reason is StopReason.THRESHOLD_MET
     assert ended.result is not None
@@ -18,11 +18,11 @@ async def test_plays_a_refinement_to_its_end(stage: RefinementHarness) -> None:
 
 
 async def test_journals_a_step_an_iteration_and_what_follows_in_one_append(
-    stage: RefinementHarness,
+    harness: RefinementHarness,
 ) -> None:
-    refinement_id = await stage.submit()
-    await stage.play(refinement_id, scores(0.4, 0.9))
-    events = await stage.events(refinement_id)
+    refinement_id = await harness.submit()
+    await harness.play(refinement_id, scores(0.4, 0.9))
+    events = await harness.events(refinement_id)
     assert [event.event for event in events] == list(range(1, len(events) + 1))
     assert [event.type for event in events] == [
         "refinement.queued",
@@ -44,17 +44,19 @@ async def test_journals_a_step_an_iteration_and_what_follows_in_one_append(
     ]
 
 
-async def test_returns_the_best_draft_when_the_last_one_is_worse(stage: RefinementHarness) -> None:
-    ended = await stage.play(await stage.submit(), scores(0.4, 0.7, 0.2))
+async def test_returns_the_best_draft_when_the_last_one_is_worse(
+    harness: RefinementHarness,
+) -> None:
+    ended = await harness.play(await harness.submit(), scores(0.4, 0.7, 0.2))
     assert ended.result is not None
     assert (ended.result.path, ended.result.score, ended.passed) == ("iterations/2", 0.7, False)
     assert ended.best is not None
     assert ended.best.sha256 == ended.result.sha256
 
 
-async def test_a_job_delivered_again_does_nothing(stage: RefinementHarness) -> None:
-    refinement_id = await stage.submit()
-    ended = await stage.play(refinement_id, scores(0.9))
+async def test_a_job_delivered_again_does_nothing(harness: RefinementHarness) -> None:
+    refinement_id = await harness.submit()
+    ended = await harness.play(refinement_id, scores(0.9))
     models = scores(0.1)
-    assert await stage.play(refinement_id, models, "second") == ended
+    assert await harness.play(refinement_id, models, "second") == ended
     assert not models.calls

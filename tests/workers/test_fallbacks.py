@@ -25,11 +25,11 @@ def first_is_down() -> ScriptedAnswers:
     return ScriptedAnswers(answer)
 
 
-async def test_the_entry_names_who_answered_and_who_did_not(stage: RefinementHarness) -> None:
-    refinement_id = await stage.submit(CHOICE)
-    ended = await stage.play(refinement_id, first_is_down())
+async def test_the_entry_names_who_answered_and_who_did_not(harness: RefinementHarness) -> None:
+    refinement_id = await harness.submit(CHOICE)
+    ended = await harness.play(refinement_id, first_is_down())
     assert (ended.status, ended.passed) == (Status.SUCCEEDED, True)
-    data = [event.data for event in await stage.events(refinement_id)]
+    data = [event.data for event in await harness.events(refinement_id)]
     steps = [it for it in data if isinstance(it, StepCompleted)]
     assert len(steps) == 4
     assert {it.model for it in steps} == {"second:x"}
@@ -38,42 +38,44 @@ async def test_the_entry_names_who_answered_and_who_did_not(stage: RefinementHar
     }
 
 
-async def test_a_step_fails_when_nobody_answers(stage: RefinementHarness) -> None:
+async def test_a_step_fails_when_no_model_answers(harness: RefinementHarness) -> None:
     async def answer(key: str, call: ModelCall) -> str:
         raise ModelUnavailable(f"{call.model[0]} is down")
 
-    refinement_id = await stage.submit(CHOICE)
-    ended = await stage.play(refinement_id, ScriptedAnswers(answer))
+    refinement_id = await harness.submit(CHOICE)
+    ended = await harness.play(refinement_id, ScriptedAnswers(answer))
     assert ended.error is not None
     assert ended.error.code == "model_unavailable"
     (failed,) = [
-        it.data for it in await stage.events(refinement_id) if isinstance(it.data, StepFailed)
+        it.data for it in await harness.events(refinement_id) if isinstance(it.data, StepFailed)
     ]
     assert failed.detail == "first:x: f is down; second:x: s is down"
 
 
-async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(stage: RefinementHarness) -> None:
-    undisturbed = await stage.submit(CHOICE)
-    await stage.play(undisturbed, first_is_down())
-    expected = await record(stage, undisturbed)
+async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
+    harness: RefinementHarness,
+) -> None:
+    undisturbed = await harness.submit(CHOICE)
+    await harness.play(undisturbed, first_is_down())
+    expected = await record(harness, undisturbed)
     dies_at, is_killed = 0, True
     while is_killed:
         dies_at += 1
-        refinement_id, models = await stage.submit(CHOICE), first_is_down()
-        is_killed = await stage.play_and_die(refinement_id, models, dies_at, after=True)
-        await stage.play(refinement_id, models, "second")
-        assert await record(stage, refinement_id) == expected, f"killed at append {dies_at}"
+        refinement_id, models = await harness.submit(CHOICE), first_is_down()
+        is_killed = await harness.play_and_die(refinement_id, models, dies_at, after=True)
+        await harness.play(refinement_id, models, "second")
+        assert await record(harness, refinement_id) == expected, f"killed at append {dies_at}"
     assert dies_at > 2
 
 
 async def test_the_budget_reserves_the_dearest_of_those_who_may_answer(
-    stage: RefinementHarness,
+    harness: RefinementHarness,
 ) -> None:
     cheap = CHOICE.model_copy(update={"model": "offline:editor", "fallbacks": ()})
     limits = {"max_tokens": 100, "patience": 9}
-    free = await stage.play(await stage.submit(cheap, stop=limits), scores(0.9))
+    free = await harness.play(await harness.submit(cheap, stop=limits), scores(0.9))
     assert free.status is Status.SUCCEEDED
     dear = cheap.model_copy(update={"fallbacks": ("second:x",)})
     models = scores(0.9)
-    refused = await stage.play(await stage.submit(dear, stop=limits), models)
+    refused = await harness.play(await harness.submit(dear, stop=limits), models)
     assert (refused.status, models.calls.total()) == (Status.FAILED, 0)

@@ -19,58 +19,59 @@ from workers.models.port import ModelCall
 REJECT = {"action": "reject"}
 
 
-def hanging(models: ScriptedAnswers, at: int) -> ScriptedAnswers:
-    """Return the same models with one call, counted from 1, that never answers."""
+def overdue(harness: RefinementHarness, models: ScriptedAnswers, at: int) -> ScriptedAnswers:
+    """Return the same models with one call, counted from 1, during which the deadline passes."""
 
     async def answer(key: str, call: ModelCall) -> str:
         if hung.calls.total() == at:
+            passing.append(asyncio.create_task(harness.pass_deadline(call.key.partition("/")[0])))
             await asyncio.Event().wait()
         return await models.answer(key, call)
 
+    passing: list[asyncio.Task[None]] = []
     hung = ScriptedAnswers(answer, outside=models.outside)
     return hung
 
 
 async def played(
-    stage: RefinementHarness,
+    harness: RefinementHarness,
     kind: str,
-    scene: ReplayCase,
+    case: ReplayCase,
     models: ScriptedAnswers,
     store: WorkerStore | None = None,
 ) -> str:
-    """Play a scene to its end and return its id; whoever is asked unexpectedly says reject."""
-    words = defaultdict(lambda: REJECT, scene.words)
-    refinement_id = await submitted(stage, kind, scene)
-    await stage.play_on(stage.worker(models, store=store), refinement_id, words)
+    """Play a case to its end and return its id; unexpected reviews are rejected."""
+    words = defaultdict(lambda: REJECT, case.words)
+    refinement_id = await submitted(harness, kind, case)
+    await harness.play_on(harness.worker(models, store=store), refinement_id, words)
     return refinement_id
 
 
 @pytest.mark.parametrize("kind", EVERY)
-async def test_a_deadline_in_the_middle_of_any_call(stage: RefinementHarness, kind: str) -> None:
-    scene = EVERY[kind]
-    models = scene.models()
-    undisturbed = await stage.snapshot(await played(stage, kind, scene, models))
+async def test_a_deadline_in_the_middle_of_any_call(harness: RefinementHarness, kind: str) -> None:
+    case = EVERY[kind]
+    models = case.models()
+    undisturbed = await harness.snapshot(await played(harness, kind, case, models))
     calls = models.calls.total()
-    stop = {"patience": 50, "max_seconds": 0.3}
-    hurried = replace(scene, request={**scene.request, "stop": stop})
+    patient = replace(case, request={**case.request, "stop": {"patience": 50}})
     for at in {1, (calls + 1) // 2, calls}:
-        models = hanging(scene.models(), at)
-        refinement_id = await played(stage, kind, hurried, models)
-        ended, events = await stage.snapshot(refinement_id), await stage.events(refinement_id)
+        models = overdue(harness, case.models(), at)
+        refinement_id = await played(harness, kind, patient, models)
+        ended, events = await harness.snapshot(refinement_id), await harness.events(refinement_id)
         require_an_honest_end(ended, events, StopReason.DEADLINE, undisturbed)
         assert models.aborted
 
 
 @pytest.mark.parametrize("kind", EVERY)
-async def test_a_finish_before_any_append(stage: RefinementHarness, kind: str) -> None:
-    whole = await played(stage, kind, EVERY[kind], EVERY[kind].models())
-    undisturbed = await stage.snapshot(whole)
+async def test_a_finish_before_any_append(harness: RefinementHarness, kind: str) -> None:
+    whole = await played(harness, kind, EVERY[kind], EVERY[kind].models())
+    undisturbed = await harness.snapshot(whole)
     at, is_said = 0, True
     while is_said:
         at += 1
-        store: Any = FinishingStore(stage, at)
-        refinement_id = await played(stage, kind, EVERY[kind], EVERY[kind].models(), store)
-        ended, events = await stage.snapshot(refinement_id), await stage.events(refinement_id)
+        store: Any = FinishingStore(harness, at)
+        refinement_id = await played(harness, kind, EVERY[kind], EVERY[kind].models(), store)
+        ended, events = await harness.snapshot(refinement_id), await harness.events(refinement_id)
         require_an_honest_end(ended, events, StopReason.FINISHED_EARLY, undisturbed)
         assert ended.result is not None
         is_said = store.left <= 0
@@ -80,15 +81,15 @@ async def test_a_finish_before_any_append(stage: RefinementHarness, kind: str) -
 class FinishingStore:
     """A worker's store whose client says finish right before its n-th append."""
 
-    def __init__(self, stage: RefinementHarness, at: int) -> None:
+    def __init__(self, harness: RefinementHarness, at: int) -> None:
         self.left = at
-        self.stage = stage
+        self.harness = harness
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.stage.worker_store, name)
+        return getattr(self.harness.worker_store, name)
 
     def journal(self, claimed: Claimed) -> Any:
-        return _FinishingJournal(self.stage.worker_store.journal(claimed), self)
+        return _FinishingJournal(self.harness.worker_store.journal(claimed), self)
 
 
 class _FinishingJournal:
@@ -102,5 +103,5 @@ class _FinishingJournal:
     async def append(self, *args: Any, **kwargs: Any) -> State:
         self._store.left -= 1
         if self._store.left == 0:
-            await self._store.stage.store.finish(TENANT, self._journal.id)
+            await self._store.harness.store.finish(TENANT, self._journal.id)
         return await self._journal.append(*args, **kwargs)

@@ -33,37 +33,39 @@ def finding(*messages: str) -> ScriptedAnswers:
     return ScriptedAnswers(answer)
 
 
-async def issues(stage: RefinementHarness, refinement_id: str) -> dict[str, dict[str, str]]:
+async def issues(harness: RefinementHarness, refinement_id: str) -> dict[str, dict[str, str]]:
     """Return the state of every issue by iteration and id."""
-    request = await stage.store.request(TENANT, refinement_id)
-    judged = iterations_of(await stage.events(refinement_id), request)
+    request = await harness.store.request(TENANT, refinement_id)
+    judged = iterations_of(await harness.events(refinement_id), request)
     return {one.path: {it.id: it.state.value for it in one.issues} for one in judged}
 
 
 @pytest.mark.parametrize("first", SHAPES)
 async def test_what_a_reviewer_asked_for_is_revised_from_what_they_were_shown(
-    stage: RefinementHarness, first: str
+    harness: RefinementHarness, first: str
 ) -> None:
     models = finding(LATE, COLD)
-    refinement_id = await stage.submit(**BEFORE, **SHAPES[first])
-    await stage.play(refinement_id, models)
-    shown = (await stage.snapshot(refinement_id)).review
+    refinement_id = await harness.submit(**BEFORE, **SHAPES[first])
+    await harness.play(refinement_id, models)
+    shown = (await harness.snapshot(refinement_id)).review
     assert shown is not None
-    await stage.say(refinement_id, action="revise", feedback="Name the deadline.")
-    await stage.play(refinement_id, models, "second")
-    told = await issues(stage, refinement_id)
+    await harness.say(refinement_id, action="revise", feedback="Name the deadline.")
+    await harness.play(refinement_id, models, "second")
+    told = await issues(harness, refinement_id)
     late, cold = (f"{shown.path}#{number}" for number in (1, 2))
     assert told[shown.path] == {late: "new", cold: "new"}
     assert told["reviews/1/iterations/1"] == {late: "carried", cold: "resolved"}
 
 
 @pytest.mark.parametrize("first", SHAPES)
-async def test_a_rating_leaves_the_issues_as_they_are(stage: RefinementHarness, first: str) -> None:
+async def test_a_rating_leaves_the_issues_as_they_are(
+    harness: RefinementHarness, first: str
+) -> None:
     models = finding(LATE, COLD)
-    refinement_id = await stage.submit(**BEFORE, **SHAPES[first])
-    await stage.play(refinement_id, models)
-    before = await issues(stage, refinement_id)
-    await stage.say(refinement_id, action="rate", score=0.9)
-    await stage.play(refinement_id, models, "second")
-    assert await issues(stage, refinement_id) == before
+    refinement_id = await harness.submit(**BEFORE, **SHAPES[first])
+    await harness.play(refinement_id, models)
+    before = await issues(harness, refinement_id)
+    await harness.say(refinement_id, action="rate", score=0.9)
+    await harness.play(refinement_id, models, "second")
+    assert await issues(harness, refinement_id) == before
     assert before[first] == {f"{first}#1": "new", f"{first}#2": "new"}

@@ -12,7 +12,7 @@ from app.contract.strategies import STRATEGIES
 from app.service.iterations import iterations_of
 from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import TENANT, RefinementHarness
-from tests.workers.replay_cases import SCENES, ReplayCase
+from tests.workers.replay_cases import CASES, ReplayCase
 
 OF_THE_RUN = {
     "id", "created_at", "started_at", "ended_at", "expires_at", "last_event", "links",
@@ -21,17 +21,17 @@ OF_THE_RUN = {
 
 
 def test_every_strategy_has_a_scene() -> None:
-    assert SCENES.keys() == STRATEGIES.keys()
+    assert CASES.keys() == STRATEGIES.keys()
 
 
-async def record(stage: RefinementHarness, refinement_id: str) -> dict[str, Any]:
+async def record(harness: RefinementHarness, refinement_id: str) -> dict[str, Any]:
     """Return what a refinement came to: parts side by side may arrive in any order.
 
     A step that was done or could not be done stands in the journal once.
     """
-    snapshot = await stage.snapshot(refinement_id)
-    request = await stage.store.request(TENANT, refinement_id)
-    events = await stage.events(refinement_id)
+    snapshot = await harness.snapshot(refinement_id)
+    request = await harness.store.request(TENANT, refinement_id)
+    events = await harness.events(refinement_id)
     steps = [it.data.key for it in events if isinstance(it.data, StepCompleted | StepFailed)]
     assert len(set(steps)) == len(steps)
     kept: dict[str, Any] = ended(snapshot)
@@ -62,37 +62,37 @@ def ended(snapshot: Snapshot) -> dict[str, Any]:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", EVERY)
 async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
-    stage: RefinementHarness, kind: str, after: bool
+    harness: RefinementHarness, kind: str, after: bool
 ) -> None:
-    scene = EVERY[kind]
-    expected, calls = await undisturbed(stage, kind, scene)
+    case = EVERY[kind]
+    expected, calls = await undisturbed(harness, kind, case)
     dies_at = 0
     is_killed = True
     while is_killed:
         dies_at += 1
-        models = scene.models()
-        refinement_id = await submitted(stage, kind, scene)
-        is_killed = await stage.play_and_die(
-            refinement_id, models, dies_at, scene.words, after=after
+        models = case.models()
+        refinement_id = await submitted(harness, kind, case)
+        is_killed = await harness.play_and_die(
+            refinement_id, models, dies_at, case.words, after=after
         )
-        await stage.play_on(stage.worker(models, "second"), refinement_id, scene.words)
-        assert await record(stage, refinement_id) == expected, f"killed at append {dies_at}"
+        await harness.play_on(harness.worker(models, "second"), refinement_id, case.words)
+        assert await record(harness, refinement_id) == expected, f"killed at append {dies_at}"
         repeated = models.calls - calls
         assert not repeated or max(repeated.values()) == 1
     assert dies_at > 2
 
 
 async def undisturbed(
-    stage: RefinementHarness, kind: str, scene: ReplayCase
+    harness: RefinementHarness, kind: str, case: ReplayCase
 ) -> tuple[dict[str, Any], Counter[str]]:
-    """Return what the scene comes to when nobody is killed, and its model calls by step."""
-    models = scene.models()
-    refinement_id = await submitted(stage, kind, scene)
-    await stage.play_on(stage.worker(models), refinement_id, scene.words)
-    return await record(stage, refinement_id), models.calls
+    """Return what the case comes to without a kill, and its model calls by step."""
+    models = case.models()
+    refinement_id = await submitted(harness, kind, case)
+    await harness.play_on(harness.worker(models), refinement_id, case.words)
+    return await record(harness, refinement_id), models.calls
 
 
-async def submitted(stage: RefinementHarness, kind: str, scene: ReplayCase) -> str:
-    """Submit the scene's request."""
-    given = scene.request.get("strategy", {})
-    return await stage.submit(**{**scene.request, "strategy": {"kind": kind, **given}})
+async def submitted(harness: RefinementHarness, kind: str, case: ReplayCase) -> str:
+    """Submit the case's request."""
+    given = case.request.get("strategy", {})
+    return await harness.submit(**{**case.request, "strategy": {"kind": kind, **given}})

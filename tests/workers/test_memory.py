@@ -23,17 +23,17 @@ def no_collector() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_collector")
 async def test_what_an_ended_refinement_held_is_freed_without_the_collector(
-    stage: RefinementHarness,
+    harness: RefinementHarness,
 ) -> None:
     models = scores(0.4, 0.9)
-    refinement_id = await stage.submit()
+    refinement_id = await harness.submit()
     drivers: list[weakref.ref[Driver]] = []
 
     async def answer(key: str, call: ModelCall) -> str:
         drivers.append(weakref.ref(worker.held[refinement_id].driver))
         return await models.answer(key, call)
 
-    worker: Refinements = stage.worker(ScriptedAnswers(answer))
-    await stage.deliver(worker, refinement_id)
+    worker: Refinements = harness.worker(ScriptedAnswers(answer))
+    await harness.deliver(worker, refinement_id)
     await asyncio.sleep(0)
     assert [driver() for driver in drivers] == [None] * 4

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from app.local.embedded import EmbeddedRedis
-from tests.workers.rq_queue import Jobs, desk_at, until, working
+from tests.workers.rq_queue import Jobs, open_inspector, until, working
 
 
 async def _kill(server: EmbeddedRedis) -> None:
@@ -22,19 +22,19 @@ async def test_a_busy_worker_outlives_redis(tmp_path: Path) -> None:
 
     with EmbeddedRedis.start(tmp_path) as server:
         async with working(server.url, refine):
-            with desk_at(server.url) as desk:
-                desk.enqueue(["ref_1", "ref_2", "ref_3"])
+            with open_inspector(server.url) as inspector:
+                inspector.enqueue(["ref_1", "ref_2", "ref_3"])
                 await until(lambda: before.in_flight == 3)
-                await until(lambda: len(desk.started.get_job_ids()) == 3)
+                await until(lambda: len(inspector.started.get_job_ids()) == 3)
             await _kill(server)
             before.let_go.set()
             await until(lambda: len(before.ended) == 3)
             server.revive()
-            with desk_at(server.url) as desk:
-                desk.enqueue(["ref_later"])
+            with open_inspector(server.url) as inspector:
+                inspector.enqueue(["ref_later"])
                 await until(lambda: after.ended)
-        with desk_at(server.url) as desk:
-            assert desk.left() == set()
+        with open_inspector(server.url) as inspector:
+            assert inspector.left() == set()
 
 
 async def test_a_worker_waits_for_a_redis_that_is_not_there_yet(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ async def test_a_worker_waits_for_a_redis_that_is_not_there_yet(tmp_path: Path) 
         async with working(server.url, jobs.refine) as worker:
             await asyncio.sleep(0.2)
             server.revive()
-            with desk_at(server.url) as desk:
-                desk.enqueue(["ref_1"])
+            with open_inspector(server.url) as inspector:
+                inspector.enqueue(["ref_1"])
                 await until(lambda: jobs.ended)
             await until(worker.is_idle)
 
@@ -54,8 +54,8 @@ async def test_a_worker_leaves_while_redis_is_away(tmp_path: Path) -> None:
     jobs = Jobs(held=True)
     with EmbeddedRedis.start(tmp_path) as server:
         async with working(server.url, jobs.refine, leave=jobs.let_go.set):
-            with desk_at(server.url) as desk:
-                desk.enqueue(["ref_1"])
+            with open_inspector(server.url) as inspector:
+                inspector.enqueue(["ref_1"])
                 await until(lambda: jobs.in_flight)
             await _kill(server)
     assert jobs.ended == ["ref_1"]

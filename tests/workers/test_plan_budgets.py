@@ -33,19 +33,19 @@ WORDY = {**LOOK_UP, "parameters": {"description": "word " * 3_000}}
 
 
 @dataclass
-class Spending(EngineDriver):
+class BudgetedDriver(EngineDriver):
     """Every call consumes all that was set aside for it; what cannot be paid for is refused."""
 
-    purse: BudgetGuard = field(kw_only=True)
+    budget_guard: BudgetGuard = field(kw_only=True)
     max_tokens: int = field(kw_only=True)
     calls_tool: list[bool] = field(kw_only=True)
     spent: Usage = Usage()  # noqa: RUF009 - frozen
 
     def _asked(self, move: Ask) -> Any:
         limits = request(stop={"max_tokens": self.max_tokens}).limits()
-        if not self.purse.reserve(move, self.spent, limits):
+        if not self.budget_guard.reserve(move, self.spent, limits):
             return Stopped()
-        self.purse.settle(move.path)
+        self.budget_guard.settle(move.path)
         asked = estimate(MODEL, len((move.prompt.system + move.prompt.user).encode()))
         self.spent += Usage(
             calls=1, input_tokens=asked.input_tokens, output_tokens=asked.output_tokens
@@ -72,11 +72,11 @@ def test_a_judged_text_comes_of_it(
     tools: list[dict[str, Any]], extra: int, calls_tool: list[bool]
 ) -> None:
     asked = request(strategy={"kind": "plan_execute"}, tools=tools, max_iterations=1)
-    model = Spending(
+    model = BudgetedDriver(
         iter(()),
         iter(()),
         tool=long_result,
-        purse=BudgetGuard(asked, MODELS),
+        budget_guard=BudgetGuard(asked, MODELS),
         max_tokens=least_tokens(asked, MODELS) + extra,
         calls_tool=[it and bool(tools) for it in calls_tool],
     )

@@ -5,7 +5,7 @@ import pytest
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
 from tests.workers.refinement_harness import TENANT, RefinementHarness, pausing_at
-from tests.workers.replay_cases import SCENES
+from tests.workers.replay_cases import CASES
 from tests.workers.test_commands import begun
 from tests.workers.test_kills import submitted
 
@@ -20,16 +20,16 @@ from tests.workers.test_kills import submitted
     ],
 )
 async def test_finished_while_a_draft_is_verified_it_is_kept_and_does_not_pass(
-    stage: RefinementHarness, kind: str, step: str
+    harness: RefinementHarness, kind: str, step: str
 ) -> None:
-    models, call, _ = pausing_at(step, SCENES[kind].models())
-    refinement_id = await submitted(stage, kind, SCENES[kind])
-    worker = stage.worker(models)
-    playing = await begun(stage, worker, refinement_id, call)
-    await stage.store.finish(TENANT, refinement_id)
+    models, call, _ = pausing_at(step, CASES[kind].models())
+    refinement_id = await submitted(harness, kind, CASES[kind])
+    worker = harness.worker(models)
+    playing = await begun(harness, worker, refinement_id, call)
+    await harness.store.finish(TENANT, refinement_id)
     await worker.look(refinement_id)
     await playing
-    ended = await stage.snapshot(refinement_id)
+    ended = await harness.snapshot(refinement_id)
     assert (ended.stop_reason, ended.passed) == (StopReason.FINISHED_EARLY, False)
     assert step in models.aborted
     assert [it.path for it in ended.scores] == ["iterations/1", "iterations/2"]
@@ -50,31 +50,31 @@ async def test_finished_while_a_draft_is_verified_it_is_kept_and_does_not_pass(
     ],
 )
 async def test_finished_before_anything_was_judged_it_waits_for_the_verdict(
-    stage: RefinementHarness, kind: str, step: str, reason: StopReason
+    harness: RefinementHarness, kind: str, step: str, reason: StopReason
 ) -> None:
-    models, call, go_on = pausing_at(step, SCENES[kind].models())
-    refinement_id = await submitted(stage, kind, SCENES[kind])
-    worker = stage.worker(models)
-    playing = await begun(stage, worker, refinement_id, call)
-    await stage.store.finish(TENANT, refinement_id)
+    models, call, go_on = pausing_at(step, CASES[kind].models())
+    refinement_id = await submitted(harness, kind, CASES[kind])
+    worker = harness.worker(models)
+    playing = await begun(harness, worker, refinement_id, call)
+    await harness.store.finish(TENANT, refinement_id)
     await worker.look(refinement_id)
     assert not models.aborted
     go_on.set()
     await playing
-    ended = await stage.snapshot(refinement_id)
+    ended = await harness.snapshot(refinement_id)
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, reason)
     assert ended.result is not None
 
 
 async def test_a_threshold_changed_during_the_vote_is_the_one_that_counts(
-    stage: RefinementHarness,
+    harness: RefinementHarness,
 ) -> None:
     kind = "self_consistency"
-    models, call, go_on = pausing_at("vote", SCENES[kind].models())
-    refinement_id = await submitted(stage, kind, SCENES[kind])
-    playing = await begun(stage, stage.worker(models), refinement_id, call)
-    await stage.store.change(TENANT, refinement_id, LimitsChange(threshold=0.6))
+    models, call, go_on = pausing_at("vote", CASES[kind].models())
+    refinement_id = await submitted(harness, kind, CASES[kind])
+    playing = await begun(harness, harness.worker(models), refinement_id, call)
+    await harness.store.change(TENANT, refinement_id, LimitsChange(threshold=0.6))
     go_on.set()
     await playing
-    ended = await stage.snapshot(refinement_id)
+    ended = await harness.snapshot(refinement_id)
     assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)

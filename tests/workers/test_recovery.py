@@ -19,15 +19,15 @@ def told(snapshot: Snapshot) -> dict[str, object]:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("dies_at", range(1, APPENDS + 1))
 async def test_killed_at_an_append_it_goes_on_where_it_was(
-    stage: RefinementHarness, dies_at: int, after: bool
+    harness: RefinementHarness, dies_at: int, after: bool
 ) -> None:
-    undisturbed = await stage.play(await stage.submit(max_iterations=4), scores(*GIVEN))
-    refinement_id = await stage.submit(max_iterations=4)
+    undisturbed = await harness.play(await harness.submit(max_iterations=4), scores(*GIVEN))
+    refinement_id = await harness.submit(max_iterations=4)
     models = scores(*GIVEN)
-    assert await stage.play_and_die(refinement_id, models, dies_at, after=after)
-    ended = await stage.play(refinement_id, models, "second")
+    assert await harness.play_and_die(refinement_id, models, dies_at, after=after)
+    ended = await harness.play(refinement_id, models, "second")
     assert told(ended) == told(undisturbed)
-    events = await stage.events(refinement_id)
+    events = await harness.events(refinement_id)
     assert [event.event for event in events] == list(range(1, len(events) + 1))
     repeated = [key for key, calls in models.calls.items() if calls > 1]
     lost = 1 if not after and dies_at > 1 else 0

@@ -6,6 +6,7 @@ import pytest
 
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
 from workers.engine.moves import Together, within
 from workers.engine.prompts.judging import Judge
@@ -28,10 +29,10 @@ async def halves() -> Outcome:
 
 
 async def drive(
-    stage: RefinementHarness, refinement_id: str, models: ScriptedAnswers, nonce: str
+    harness: RefinementHarness, refinement_id: str, models: ScriptedAnswers, nonce: str
 ) -> None:
     """Claim the refinement and play `halves` as its strategy."""
-    store = stage.worker_store
+    store = harness.worker_store
     claimed = await store.claim(refinement_id, f"{refinement_id}-{nonce}", nonce)
     assert claimed is not None
     submitted, events = await store.load(refinement_id)
@@ -48,7 +49,7 @@ async def drive(
 
 async def all_begun(models: ScriptedAnswers, calls: int) -> None:
     """Return once that many calls have begun."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(TIMEOUT_S):
         while len(models.calls) < calls:  # noqa: ASYNC110 - the models are a plain function
             await asyncio.sleep(0.01)
 
@@ -67,44 +68,44 @@ def answering(*held: str) -> tuple[ScriptedAnswers, asyncio.Event]:
     return ScriptedAnswers(answer), go_on
 
 
-async def test_parts_are_under_way_at_once(stage: RefinementHarness) -> None:
-    refinement_id = await stage.submit()
+async def test_parts_are_under_way_at_once(harness: RefinementHarness) -> None:
+    refinement_id = await harness.submit()
     models, go_on = answering("left/iterations/1/draft", "right/iterations/1/draft")
-    playing = asyncio.create_task(drive(stage, refinement_id, models, "1"))
+    playing = asyncio.create_task(drive(harness, refinement_id, models, "1"))
     await all_begun(models, 2)
-    phase = (await stage.snapshot(refinement_id)).phase
+    phase = (await harness.snapshot(refinement_id)).phase
     assert phase == ("left/iterations/1/draft", "right/iterations/1/draft")
     go_on.set()
     await playing
-    ended = await stage.snapshot(refinement_id)
+    ended = await harness.snapshot(refinement_id)
     assert ended.result is not None
     assert ended.result.draft == "the draft of left/iterations/1/draft"
 
 
 @pytest.mark.parametrize("slow", ["left", "right"])
 async def test_replay_does_not_depend_on_the_order_of_arrival(
-    stage: RefinementHarness, slow: str
+    harness: RefinementHarness, slow: str
 ) -> None:
-    refinement_id = await stage.submit()
+    refinement_id = await harness.submit()
     models, go_on = answering(f"{slow}/iterations/1/critique")
-    playing = asyncio.create_task(drive(stage, refinement_id, models, "1"))
+    playing = asyncio.create_task(drive(harness, refinement_id, models, "1"))
     await all_begun(models, 4)
-    while (await stage.snapshot(refinement_id)).usage.calls < 3:  # noqa: ASYNC110 - not ours
+    while (await harness.snapshot(refinement_id)).usage.calls < 3:  # noqa: ASYNC110 - not ours
         await asyncio.sleep(0.01)
     playing.cancel()
     await playing
     go_on.set()
-    await drive(stage, refinement_id, models, "2")
-    ended = await stage.snapshot(refinement_id)
+    await drive(harness, refinement_id, models, "2")
+    ended = await harness.snapshot(refinement_id)
     assert (ended.status, ended.usage.calls) == (Status.SUCCEEDED, 4)
     repeated = [key for key, calls in models.calls.items() if calls > 1]
     assert repeated == [f"{slow}/iterations/1/critique"]
 
 
 async def test_a_part_that_fails_fails_the_whole_after_the_others_are_done(
-    stage: RefinementHarness,
+    harness: RefinementHarness,
 ) -> None:
-    refinement_id = await stage.submit()
+    refinement_id = await harness.submit()
     models, _ = answering()
 
     async def answer(key: str, call: ModelCall) -> str:
@@ -112,7 +113,7 @@ async def test_a_part_that_fails_fails_the_whole_after_the_others_are_done(
             raise ModelUnavailable("gone")
         return await models.answer(key, call)
 
-    await drive(stage, refinement_id, ScriptedAnswers(answer), "1")
-    ended = await stage.snapshot(refinement_id)
+    await drive(harness, refinement_id, ScriptedAnswers(answer), "1")
+    ended = await harness.snapshot(refinement_id)
     assert ended.status is Status.FAILED
     assert [it.path for it in ended.scores] == ["right/iterations/1"]

@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 
 from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
-from tests.local_endpoint import SECRET, EndpointAnswer, Pointing, endpoint, saying
+from tests.local_endpoint import SECRET, EndpointAnswer, FixedResolver, answering_with, endpoint
 from workers.engine.moves import Call, Check, ToolResult
 from workers.model_registry import ModelRegistry
 from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
@@ -42,14 +42,16 @@ async def called(answer: EndpointAnswer, **fields: Any) -> ToolResult:
 
 
 async def test_the_answer_of_a_tool_is_its_text() -> None:
-    assert await called(saying({"found": "14 days"})) == ToolResult(True, '{"found": "14 days"}')
-    assert await called(saying("zwei Wochen, höchstens", 201)) == ToolResult(
+    assert await called(answering_with({"found": "14 days"})) == ToolResult(
+        True, '{"found": "14 days"}'
+    )
+    assert await called(answering_with("zwei Wochen, höchstens", 201)) == ToolResult(
         True, "zwei Wochen, höchstens"
     )
 
 
 async def test_the_call_is_signed_and_names_its_step() -> None:
-    async with endpoint(saying("yes")) as (url, asked, endpoints):
+    async with endpoint(answering_with("yes")) as (url, asked, endpoints):
         assert (await Tools([tool(url)], endpoints).call("look_up", {"id": 7}, STEP)).ok
         (request,) = asked
         body = await request.text()
@@ -60,8 +62,8 @@ async def test_the_call_is_signed_and_names_its_step() -> None:
 
 
 async def test_a_long_answer_is_cut_with_a_note() -> None:
-    assert len((await called(saying("x" * MAX_RESULT))).text) == MAX_RESULT
-    cut = await called(saying("x" * (MAX_RESULT + 1)))
+    assert len((await called(answering_with("x" * MAX_RESULT))).text) == MAX_RESULT
+    cut = await called(answering_with("x" * (MAX_RESULT + 1)))
     assert cut.ok
     assert len(cut.text) == MAX_RESULT
     assert cut.text.endswith("xx\n[cut off here: the whole answer has 20001 characters]")
@@ -90,9 +92,9 @@ async def silent(request: web.Request) -> web.StreamResponse:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (saying({"message": "no such policy"}, 404), "answered 404: no such policy"),
-        (saying("", 302), "redirects are not followed"),
-        (saying("boom", 500), "answered 500: boom"),
+        (answering_with({"message": "no such policy"}, 404), "answered 404: no such policy"),
+        (answering_with("", 302), "redirects are not followed"),
+        (answering_with("boom", 500), "answered 500: boom"),
         (latin1, "not UTF-8"),
         (huge, "more than 262144 bytes"),
     ],
@@ -103,7 +105,7 @@ async def test_whatever_goes_wrong_is_a_result(answer: EndpointAnswer, said: str
     assert re.search(said, result.text), result.text
 
 
-class Patient:
+class RecordingEndpoint:
     """Takes down how long a tool may take."""
 
     def __init__(self) -> None:
@@ -116,10 +118,10 @@ class Patient:
 
 
 async def test_a_tool_has_its_own_time() -> None:
-    patient = Patient()
-    await Tools([tool(timeout_s=7)], patient).call("look_up", {"id": 7}, STEP)
-    await Tools([tool()], patient).call("look_up", {"id": 7}, STEP)
-    assert patient.timeouts == [7, 10]
+    recording = RecordingEndpoint()
+    await Tools([tool(timeout_s=7)], recording).call("look_up", {"id": 7}, STEP)
+    await Tools([tool()], recording).call("look_up", {"id": 7}, STEP)
+    assert recording.timeouts == [7, 10]
 
 
 async def test_only_the_first_flaws_of_a_plan_are_told() -> None:
@@ -158,7 +160,7 @@ async def test_a_tool_that_is_down_for_a_moment_is_asked_again_with_the_same_key
 async def test_arguments_that_do_not_fit_are_not_sent(
     arguments: dict[str, Any], parameters: dict[str, Any], said: str
 ) -> None:
-    async with endpoint(saying("yes")) as (url, asked, endpoints):
+    async with endpoint(answering_with("yes")) as (url, asked, endpoints):
         tools = Tools([tool(url, parameters=parameters)], endpoints)
         result = await tools.call("look_up", arguments, STEP)
     assert asked == []
@@ -176,11 +178,11 @@ async def test_without_a_secret_nothing_is_called() -> None:
     "host", ["127.0.0.1", "localhost", "2130706433", "[::1]", "0.0.0.0", "rebound.example"]
 )
 async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
-    async with endpoint(saying("yes")) as (url, asked, _):
+    async with endpoint(answering_with("yes")) as (url, asked, _):
         there = f"http://{host}:{url.rpartition(':')[2]}"
-        resolver = Pointing("127.0.0.1") if host == "rebound.example" else None
+        resolver = FixedResolver("127.0.0.1") if host == "rebound.example" else None
         async with open_endpoints(SECRET, resolver=resolver) as endpoints:
-            tools = Tools([tool(there, timeout_s=1)], endpoints)
+            tools = Tools([tool(there, timeout_s=60)], endpoints)
             result = await tools.call("look_up", {"id": 7}, STEP)
         assert asked == []
     assert not result.ok
@@ -191,15 +193,15 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
 async def test_an_address_that_no_resolver_can_read_is_a_failed_call(host: str) -> None:
     async with open_endpoints(SECRET) as endpoints:
         with pytest.raises(EndpointUnavailable, match="is no address"):
-            await endpoints.post(f"http://{host}/", b"{}", STEP, 1)
+            await endpoints.post(f"http://{host}/", b"{}", STEP, 60)
 
 
-def performer(tools: Tools) -> StepExecutor:
+def executor(tools: Tools) -> StepExecutor:
     return StepExecutor("ref_1", ModelRegistry({}), {}, compile_validators([]), tools)
 
 
 async def test_a_failed_call_is_a_completed_step() -> None:
-    entry = await performer(Tools([tool()])).perform(Call("steps/1/call", "look_up", {"id": 7}))
+    entry = await executor(Tools([tool()])).perform(Call("steps/1/call", "look_up", {"id": 7}))
     assert isinstance(entry, StepCompleted)
     assert (entry.kind, entry.key, entry.usage.calls) == ("call", "steps/1/call", 0)
     assert isinstance(entry.reply, ToolReply)
@@ -208,9 +210,9 @@ async def test_a_failed_call_is_a_completed_step() -> None:
 
 async def test_planned_calls_are_checked_and_nothing_is_sent() -> None:
     planned = [{"tool": "look_up", "arguments": {"id": it}} for it in (7, "eight", 9)]
-    async with endpoint(saying("yes")) as (url, asked, endpoints):
+    async with endpoint(answering_with("yes")) as (url, asked, endpoints):
         tools = Tools([tool(url)], endpoints)
-        entry = await performer(tools).perform(Check("plan/check", json.dumps(planned), "calls"))
+        entry = await executor(tools).perform(Check("plan/check", json.dumps(planned), "calls"))
     assert asked == []
     assert isinstance(entry, StepCompleted)
     assert entry.reply.kind == "findings"

@@ -13,7 +13,15 @@ from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 from rq.worker import Worker
 
-from tests.workers.rq_queue import INTERMEDIATE, NAME, Jobs, RqInspector, desk_at, until, working
+from tests.workers.rq_queue import (
+    INTERMEDIATE,
+    NAME,
+    Jobs,
+    RqInspector,
+    open_inspector,
+    until,
+    working,
+)
 from workers.rq.registry import HeldJob, RqRegistry
 from workers.rq.worker import CoroutineWorker, persistent_client
 
@@ -31,14 +39,14 @@ async def _rq_info(url: str) -> str:
 
 async def test_rq_info_shows_the_worker_and_what_it_does(redis_url: str) -> None:
     jobs = Jobs(held=True)
-    with desk_at(redis_url) as desk:
-        desk.enqueue(["ref_1", "ref_2", "ref_3"])
+    with open_inspector(redis_url) as inspector:
+        inspector.enqueue(["ref_1", "ref_2", "ref_3"])
         async with working(redis_url, jobs.refine, concurrency=2) as worker:
-            await until(lambda: len(desk.started.get_job_ids()) == 2)
+            await until(lambda: len(inspector.started.get_job_ids()) == 2)
             busy = await _rq_info(redis_url)
             jobs.let_go.set()
             await until(lambda: len(jobs.ended) == 3)
-            await until(lambda: Worker.all(desk.client)[0].get_state() == "idle")
+            await until(lambda: Worker.all(inspector.client)[0].get_state() == "idle")
             idle = await _rq_info(redis_url)
         left = await _rq_info(redis_url)
     assert "queue hone 1, 2 executing, 0 finished, 0 failed" in busy
@@ -50,11 +58,11 @@ async def test_rq_info_shows_the_worker_and_what_it_does(redis_url: str) -> None
 
 async def test_a_job_in_flight_is_shown_as_started_by_its_worker(redis_url: str) -> None:
     jobs = Jobs(held=True)
-    with desk_at(redis_url) as desk:
-        desk.enqueue(["ref_1"])
+    with open_inspector(redis_url) as inspector:
+        inspector.enqueue(["ref_1"])
         async with working(redis_url, jobs.refine, leave=jobs.let_go.set) as worker:
-            await until(lambda: desk.started.get_job_ids() == ["ref_1-1"])
-            job = Job.fetch("ref_1-1", desk.client, JSONSerializer)
+            await until(lambda: inspector.started.get_job_ids() == ["ref_1-1"])
+            job = Job.fetch("ref_1-1", inspector.client, JSONSerializer)
             (execution,) = job.get_executions()
     assert job.get_status(refresh=False) is JobStatus.STARTED
     assert job.worker_name == execution.worker_name == worker.name
@@ -62,8 +70,8 @@ async def test_a_job_in_flight_is_shown_as_started_by_its_worker(redis_url: str)
 
 
 @pytest.fixture
-async def ledger(redis_url: str) -> AsyncIterator[RqRegistry]:
-    """The ledger of a worker that does not run."""
+async def registry(redis_url: str) -> AsyncIterator[RqRegistry]:
+    """The registry of a worker that does not run."""
 
     async def never(job_id: str, refinement_id: str) -> None:
         raise AssertionError
@@ -75,29 +83,29 @@ async def ledger(redis_url: str) -> AsyncIterator[RqRegistry]:
         yield RqRegistry(worker, client)
 
 
-def _held(desk: RqInspector, refinement_id: str) -> HeldJob:
-    desk.enqueue([refinement_id])
-    desk.client.lmove("rq:queue:hone", INTERMEDIATE)
-    job = HeldJob(f"{refinement_id}-1", desk.client, JSONSerializer)
+def _held(inspector: RqInspector, refinement_id: str) -> HeldJob:
+    inspector.enqueue([refinement_id])
+    inspector.client.lmove("rq:queue:hone", INTERMEDIATE)
+    job = HeldJob(f"{refinement_id}-1", inspector.client, JSONSerializer)
     job.refresh()  # type: ignore[no-untyped-call]
     return job
 
 
 async def test_heartbeats_keep_rq_from_giving_up_on_a_long_job(
-    redis_url: str, ledger: RqRegistry
+    redis_url: str, registry: RqRegistry
 ) -> None:
-    with desk_at(redis_url) as desk:
-        job = _held(desk, "ref_1")
-        ledger.started(job)
-        await ledger.settle()
+    with open_inspector(redis_url) as inspector:
+        job = _held(inspector, "ref_1")
+        registry.started(job)
+        await registry.settle()
         execution = cast("Execution", job.execution)
-        _age(desk.client, job, execution)
-        ledger.beat()
-        await ledger.settle()
-        assert desk.client.ttl(execution.key) > 60
-        assert desk.client.ttl(job.key) > 60
-        assert desk.started.get_expired_job_ids() == []
-        assert desk.started.get_job_ids() == ["ref_1-1"]
+        _age(inspector.client, job, execution)
+        registry.beat()
+        await registry.settle()
+        assert inspector.client.ttl(execution.key) > 60
+        assert inspector.client.ttl(job.key) > 60
+        assert inspector.started.get_expired_job_ids() == []
+        assert inspector.started.get_job_ids() == ["ref_1-1"]
 
 
 def _age(client: Redis, job: HeldJob, execution: Execution) -> None:
@@ -107,47 +115,47 @@ def _age(client: Redis, job: HeldJob, execution: Execution) -> None:
 
 
 async def test_a_worker_that_redis_forgot_is_shown_again(
-    redis_url: str, ledger: RqRegistry
+    redis_url: str, registry: RqRegistry
 ) -> None:
-    with desk_at(redis_url) as desk:
-        ledger.beat()
-        await ledger.settle()
-        desk.client.flushall()
-        ledger.beat()
-        await ledger.settle()
-        (worker,) = Worker.all(desk.client)
+    with open_inspector(redis_url) as inspector:
+        registry.beat()
+        await registry.settle()
+        inspector.client.flushall()
+        registry.beat()
+        await registry.settle()
+        (worker,) = Worker.all(inspector.client)
     assert (worker.name, worker.get_state(), worker.queue_names()) == ("scribe", "idle", [NAME])
 
 
 async def test_what_a_killed_worker_held_expires_by_itself(
-    redis_url: str, ledger: RqRegistry
+    redis_url: str, registry: RqRegistry
 ) -> None:
-    with desk_at(redis_url) as desk:
-        ledger.beat()
-        ledger.started(_held(desk, "ref_1"))
-        await ledger.settle()
+    with open_inspector(redis_url) as inspector:
+        registry.beat()
+        registry.started(_held(inspector, "ref_1"))
+        await registry.settle()
         lists = {b"rq:queues", b"rq:workers", b"rq:workers:hone", b"rq:wip:hone"}
-        keys = set(cast("list[bytes]", desk.client.keys())) - lists
+        keys = set(cast("list[bytes]", inspector.client.keys())) - lists
         assert {b"rq:job:ref_1-1", b"rq:worker:scribe"} < keys
-        assert all(0 < desk.client.ttl(key) <= 150 for key in keys)
+        assert all(0 < inspector.client.ttl(key) <= 150 for key in keys)
 
 
 async def test_notes_that_cannot_be_written_do_not_keep_others_from_it(
-    redis_url: str, ledger: RqRegistry
+    redis_url: str, registry: RqRegistry
 ) -> None:
-    with desk_at(redis_url) as desk:
-        odd, job = _held(desk, "ref_odd"), _held(desk, "ref_1")
+    with open_inspector(redis_url) as inspector:
+        odd, job = _held(inspector, "ref_odd"), _held(inspector, "ref_1")
         odd.failure_ttl, odd.timeout = 0, cast("float", "soon")  # cannot be compared with a number
-        ledger.started(odd)
-        ledger.started(job)
-        ledger.ended(job)
-        await ledger.settle()
-        assert desk.client.lrange(INTERMEDIATE, 0, -1) == [b"ref_odd-1"]
+        registry.started(odd)
+        registry.started(job)
+        registry.ended(job)
+        await registry.settle()
+        assert inspector.client.lrange(INTERMEDIATE, 0, -1) == [b"ref_odd-1"]
 
 
-async def test_old_failures_are_listed_no_longer(redis_url: str, ledger: RqRegistry) -> None:
-    with desk_at(redis_url) as desk:
-        desk.client.zadd(desk.failed.key, {"ref_old-1": 1, "ref_new-1": 4e9})
-        ledger.beat()
-        await ledger.settle()
-        assert desk.client.zrange(desk.failed.key, 0, -1) == [b"ref_new-1"]
+async def test_old_failures_are_listed_no_longer(redis_url: str, registry: RqRegistry) -> None:
+    with open_inspector(redis_url) as inspector:
+        inspector.client.zadd(inspector.failed.key, {"ref_old-1": 1, "ref_new-1": 4e9})
+        registry.beat()
+        await registry.settle()
+        assert inspector.client.zrange(inspector.failed.key, 0, -1) == [b"ref_new-1"]

@@ -14,8 +14,9 @@ from app.service import Admission, ModelRoles
 from app.service.model_roles import FLOOR_USD, draw
 from app.settings import ModelServer, Settings
 from app.store import Achieved, WorkerStore
-from tests.api.api_client import REQUEST, WorkerByHand, problem, submitted
+from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
 from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
 
 EDITOR = "offline:editor"
 CHEAP, STRONG = "openai:gpt-5-mini", "anthropic:claude-sonnet-5"
@@ -70,7 +71,7 @@ async def test_the_draw_is_journaled_and_draws_from_what_the_tenant_has_seen(
 ) -> None:
     callable_ = settings.model_copy(update={"openai_api_key": SecretStr("k")})
     with running(callable_) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=30) as api:
+        async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as api:
             first = await queued(api, await submitted(api, **auto(EDITOR, CHEAP)))
             assert first.draw is not None
             assert first.models["generator"] == first.draw.picked
@@ -78,9 +79,9 @@ async def test_the_draw_is_journaled_and_draws_from_what_the_tenant_has_seen(
                 (EDITOR, 0),
                 (CHEAP, 0),
             ]
-            hand = await WorkerByHand.claim(worker, await submitted(api, **auto(EDITOR, CHEAP)))
-            await hand.judge(0, REQUEST["draft"], 0.9)
-            await hand.complete()
+            manual = await ManualWorker.claim(worker, await submitted(api, **auto(EDITOR, CHEAP)))
+            await manual.judge(0, REQUEST["draft"], 0.9)
+            await manual.complete()
             later = await queued(api, await submitted(api, **auto(CHEAP, EDITOR)))
             assert later.draw is not None
             assert [it.model for it in later.draw.candidates] == [CHEAP, EDITOR]

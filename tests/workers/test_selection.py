@@ -11,15 +11,15 @@ DRAW = Draw(candidates=(), picked=TEST_MODEL.model)
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_killed_at_any_append_what_it_achieved_counts_once(
-    stage: RefinementHarness, after: bool
+    harness: RefinementHarness, after: bool
 ) -> None:
     dies_at, is_killed = 0, True
     while is_killed:
         dies_at += 1
-        refinement_id = await stage.submit(draw=DRAW)
+        refinement_id = await harness.submit(draw=DRAW)
         models = scores(0.4, 0.9)
-        is_killed = await stage.play_and_die(refinement_id, models, dies_at, after=after)
-        await stage.play(refinement_id, models, "second")
-        achieved = await stage.store.achieved(TENANT, [DRAW.picked])
+        is_killed = await harness.play_and_die(refinement_id, models, dies_at, after=after)
+        await harness.play(refinement_id, models, "second")
+        achieved = await harness.store.achieved(TENANT, [DRAW.picked])
         assert achieved == {DRAW.picked: Achieved(ended=dies_at, passed=dies_at, priced=dies_at)}
     assert dies_at > 2

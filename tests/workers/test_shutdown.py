@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from app.queue import JOB
-from tests.workers.rq_queue import INTERMEDIATE, Jobs, desk_at, until, working
+from tests.workers.rq_queue import INTERMEDIATE, Jobs, open_inspector, until, working
 from workers.rq.worker import CoroutineWorker
 
 
@@ -17,15 +17,15 @@ async def test_a_signal_lets_jobs_finish_and_takes_no_new_ones(
 ) -> None:
     jobs = Jobs(held=True)
     before = signal.getsignal(number)
-    with desk_at(redis_url) as desk:
-        desk.enqueue(["ref_1", "ref_2"])
+    with open_inspector(redis_url) as inspector:
+        inspector.enqueue(["ref_1", "ref_2"])
         async with working(redis_url, jobs.refine, leave=jobs.let_go.set) as worker:
             await until(lambda: jobs.in_flight == 2)
             os.kill(os.getpid(), number)
             await until(lambda: len(jobs.ended) == 2)
-            desk.enqueue(["ref_3"])
-        assert desk.waiting() == ["ref_3-1"]
-        assert desk.left() == {"rq:queue:hone", "rq:job:ref_3-1"}
+            inspector.enqueue(["ref_3"])
+        assert inspector.waiting() == ["ref_3-1"]
+        assert inspector.left() == {"rq:queue:hone", "rq:job:ref_3-1"}
         assert worker.free_slots == 0
     assert signal.getsignal(number) == before
 
@@ -41,18 +41,18 @@ async def test_a_job_that_does_not_finish_may_hand_back_what_it_holds(redis_url:
             handed_back.append(refinement_id)
             raise
 
-    with desk_at(redis_url) as desk:
-        desk.enqueue(["ref_1", "ref_2"])
-        async with working(redis_url, refine, grace_s=1.0):
+    with open_inspector(redis_url) as inspector:
+        inspector.enqueue(["ref_1", "ref_2"])
+        async with working(redis_url, refine, grace_s=3.0):
             await until(lambda: jobs.in_flight == 2)
         assert sorted(handed_back) == ["ref_1", "ref_2"]
-        assert desk.left() == set()
+        assert inspector.left() == set()
 
 
 async def test_a_worker_that_is_cancelled_cancels_its_jobs_and_leaves(redis_url: str) -> None:
     jobs = Jobs(held=True)
-    with desk_at(redis_url) as desk:
-        desk.enqueue(["ref_1", "ref_2"])
+    with open_inspector(redis_url) as inspector:
+        inspector.enqueue(["ref_1", "ref_2"])
         worker = CoroutineWorker("hone", redis_url, {JOB: jobs.refine}, concurrency=9, grace_s=30)
         serving = asyncio.create_task(worker.serve())
         await until(lambda: jobs.in_flight == 2)
@@ -60,10 +60,10 @@ async def test_a_worker_that_is_cancelled_cancels_its_jobs_and_leaves(redis_url:
         with pytest.raises(asyncio.CancelledError):
             await serving
         assert jobs.in_flight == 0
-        assert desk.left() == set()
+        assert inspector.left() == set()
 
 
-async def test_a_job_that_will_not_end_holds_up_nobody(redis_url: str) -> None:
+async def test_a_job_that_does_not_end_holds_up_no_other(redis_url: str) -> None:
     jobs, never = Jobs(held=True), asyncio.Event()
 
     async def refine(job_id: str, refinement_id: str) -> None:
@@ -73,34 +73,34 @@ async def test_a_job_that_will_not_end_holds_up_nobody(redis_url: str) -> None:
             except asyncio.CancelledError:
                 continue
 
-    with desk_at(redis_url) as desk:
-        desk.enqueue(["ref_1"])
+    with open_inspector(redis_url) as inspector:
+        inspector.enqueue(["ref_1"])
         async with working(redis_url, refine, grace_s=0.2):
             await until(lambda: jobs.in_flight)
         assert jobs.in_flight == 1
-        assert desk.left() == set()
+        assert inspector.left() == set()
     never.set()
     jobs.let_go.set()
 
 
 async def test_a_worker_that_waits_for_a_job_leaves_without_one(redis_url: str) -> None:
     jobs = Jobs()
-    with desk_at(redis_url) as desk:
+    with open_inspector(redis_url) as inspector:
         async with working(redis_url, jobs.refine) as worker:
             await until(worker.is_idle)
-        desk.enqueue(["ref_1"])
-        assert desk.waiting() == ["ref_1-1"]
+        inspector.enqueue(["ref_1"])
+        assert inspector.waiting() == ["ref_1-1"]
     assert jobs.calls == []
 
 
 async def test_a_worker_that_is_full_leaves_too(redis_url: str) -> None:
     jobs = Jobs(held=True)
-    with desk_at(redis_url) as desk:
-        desk.enqueue(["ref_1", "ref_2"])
+    with open_inspector(redis_url) as inspector:
+        inspector.enqueue(["ref_1", "ref_2"])
         async with working(redis_url, jobs.refine, concurrency=1, grace_s=0.2):
             await until(lambda: jobs.in_flight == 1)
         assert (jobs.in_flight, jobs.ended) == (0, [])
-        assert desk.waiting() == ["ref_2-1"]
+        assert inspector.waiting() == ["ref_2-1"]
 
 
 async def test_jobs_that_come_while_it_leaves_are_put_back_in_order(redis_url: str) -> None:
@@ -111,9 +111,11 @@ async def test_jobs_that_come_while_it_leaves_are_put_back_in_order(redis_url: s
         ran.append(refinement_id)
         worker.stop()  # by now the next are on their way
 
-    with desk_at(redis_url) as desk:
-        desk.enqueue(ids)
+    with open_inspector(redis_url) as inspector:
+        inspector.enqueue(ids)
         worker = CoroutineWorker("hone", redis_url, {JOB: refine}, concurrency=50, grace_s=1)
         await worker.serve()
-        assert [*(f"{each}-1" for each in ran), *desk.waiting()] == [f"{each}-1" for each in ids]
-        assert desk.client.llen(INTERMEDIATE) == 0
+        assert [*(f"{each}-1" for each in ran), *inspector.waiting()] == [
+            f"{each}-1" for each in ids
+        ]
+        assert inspector.client.llen(INTERMEDIATE) == 0

@@ -11,8 +11,8 @@ from workers.validators import compile_validators
 
 
 async def performed(*validators: AnyValidator) -> StepCompleted | StepFailed:
-    performer = StepExecutor("ref_1", ModelRegistry({}), {}, compile_validators(validators))
-    return await performer.perform(Check("iterations/1/check", "a draft"))
+    executor = StepExecutor("ref_1", ModelRegistry({}), {}, compile_validators(validators))
+    return await executor.perform(Check("iterations/1/check", "a draft"))
 
 
 async def test_a_validator_that_cannot_be_run_is_a_failed_step() -> None:

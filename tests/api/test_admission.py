@@ -1,4 +1,4 @@
-"""Validators that a server runs only when it is told to are refused where it is not."""
+"""Validators and tools that need a setting are refused where it is off."""
 
 from typing import Any
 

@@ -36,8 +36,8 @@ def line(*iterations: list[Finding]) -> list[IssueTracker]:
     return ledgers[1:]
 
 
-def states(ledger: IssueTracker) -> dict[str, str]:
-    return {it.id: it.state.value for it in ledger.issues}
+def states(tracker: IssueTracker) -> dict[str, str]:
+    return {it.id: it.state.value for it in tracker.issues}
 
 
 def test_an_issue_is_new_carried_resolved_and_comes_back() -> None:

@@ -1,0 +1,46 @@
+"""One running service for all tests that leave it running with its settings."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from pydantic import SecretStr
+
+from benchmarks.model_replies import improving
+from tests.e2e.running_service import RunningService, running_service
+from tests.local_endpoint import SECRET
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of this folder on one event loop: the shared service's client lives on it."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_service(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[RunningService]:
+    """A service whose worker may call endpoints on this machine."""
+    async with running_service(
+        tmp_path_factory.mktemp("service"),
+        worker_module="tests.e2e.local_endpoint_worker",
+        secret_key=SecretStr(SECRET),
+        lease_s=8,
+    ) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def service(shared_service: RunningService) -> AsyncIterator[RunningService]:
+    """The shared service with the improving model, no call counted and nothing to work on.
+
+    A test that kills or stops a process, or needs other settings, opens a `running_service`.
+    """
+    shared_service.models.behaviour = improving
+    shared_service.models.reset()
+    yield shared_service
+    await shared_service.erase_unfinished()
