@@ -8,7 +8,7 @@ import pytest
 from app.contract.status import Status, StopReason
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("docs/architecture.md", "docs/extending.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
+PAGES = ("docs/architecture.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
 PATH = re.compile(
     r"`((?:app|workers|tests|docs|benchmarks|examples|clients|deploy)/[\w./-]*)`"
     r"|\]\(((?!https?:)[\w./-]+)\)"
