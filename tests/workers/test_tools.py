@@ -186,13 +186,13 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
             result = await tools.call("look_up", {"id": 7}, STEP)
         assert asked == []
     assert not result.ok
-    assert "not a public one" in result.text or "is no address" in result.text
+    assert "not public" in result.text or "is not a valid server address" in result.text
 
 
 @pytest.mark.parametrize("host", ["e..com", ".", "a" * 64, "[::1"])
 async def test_an_address_that_no_resolver_can_read_is_a_failed_call(host: str) -> None:
     async with open_endpoints(SECRET) as endpoints:
-        with pytest.raises(EndpointUnavailable, match="is no address"):
+        with pytest.raises(EndpointUnavailable, match="is not a valid server address"):
             await endpoints.post(f"http://{host}/", b"{}", STEP, 60)
 
 

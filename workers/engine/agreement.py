@@ -1,4 +1,4 @@
-"""How far samples agree: the answer of each, groups of the same answer, and shares."""
+"""Agreement of samples: the answer of each, groups of equal answers, and their shares."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from workers.engine.prompts.verification import Vote
 
 SOURCE = "agreement"
 SHOWN = 200
-"""Characters of an answer that are shown with its share."""
+"""Characters of an answer shown with its share."""
 
 Group = tuple[int, ...]
-"""Numbers of samples, from 0, that give the same answer."""
+"""Indices of samples, from 0, with the same answer."""
 
 NO_ANSWER = Finding(
     source=SOURCE,
     kind="answer",
-    message="no answer is found in it",
+    message="no answer found in the draft",
     fix="state the answer at the end, in the form that was asked for",
     on_fail=OnFail.VETO,
 )
@@ -28,7 +28,7 @@ NO_ANSWER = Finding(
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One draft, what the validators found in it, and the answer it votes for, if it has a vote."""
+    """One draft, its findings, and the answer it votes for; None if it has no vote."""
 
     draft: Draft
     findings: tuple[Finding, ...]
@@ -40,7 +40,7 @@ class _Groups(ReplyModel):
 
 
 async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
-    """Validate a draft and take the answer out of it; one that is vetoed has no vote."""
+    """Validate a draft and extract its answer; a vetoed draft has no vote."""
     findings: tuple[Finding, ...] = ()
     if task.has_validators:
         findings = await Check("check", draft.text)
@@ -51,10 +51,10 @@ async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
 
 
 async def voted(task: Task, samples: Sequence[Sample], *, asks_critic: bool) -> tuple[Group, ...]:
-    """Return the groups of samples that agree, by exact comparison or as a critic sees it.
+    """Return the groups of samples that agree, compared exactly or grouped by a critic.
 
-    When the critic cannot be asked any more the answers are compared exactly: they agree at least
-    as far. Raises `StepFailed` when its groups stay unreadable.
+    If the refinement is stopped before the critic is asked, answers are compared exactly: equal
+    answers agree in any case. Raises `StepError` when the critic's groups stay unreadable.
     """
     votes = [number for number, sample in enumerate(samples) if sample.answer is not None]
     answers = [samples[number].answer or "" for number in votes]
@@ -70,7 +70,7 @@ async def voted(task: Task, samples: Sequence[Sample], *, asks_critic: bool) -> 
 
 
 def same(answers: Sequence[str]) -> tuple[Group, ...]:
-    """Return the places of answers that are the same after normalising."""
+    """Return the indices of answers, grouped by equality after normalization."""
     groups: dict[str, list[int]] = {}
     for place, answer in enumerate(answers):
         groups.setdefault(normalized(answer), []).append(place)
@@ -78,10 +78,9 @@ def same(answers: Sequence[str]) -> tuple[Group, ...]:
 
 
 def scored(sample: Sample, agreeing: int, made: int, missing: int) -> Scored:
-    """Return a sample with the share of the samples made that agree with it, itself included.
+    """Return a sample scored by the share of samples made that agree with it, itself included.
 
-    One that was vetoed agrees with none; a sample alone has nobody to agree with: its score is
-    null.
+    A vetoed sample agrees with none. A single sample has no other to agree with: its score is null.
     """
     shown = "" if sample.answer is None else f": {' '.join(sample.answer.split())[:SHOWN]}"
     lacking = f" ({missing} more could not be made)" if missing else ""
@@ -90,7 +89,7 @@ def scored(sample: Sample, agreeing: int, made: int, missing: int) -> Scored:
 
 
 async def afterwards(task: Task, draft: Draft) -> Scored:
-    """Return a draft that a reviewer asked for after the vote: validated; its score is null."""
+    """Validate a draft that a reviewer requested after the vote; its score is null."""
     sample = await sampled(task, draft, None)
     return _scored(sample, None, "written after the vote, for a reviewer")
 

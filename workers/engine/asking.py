@@ -1,4 +1,4 @@
-"""Asking a model for something that must be read, and asking again with the error."""
+"""Asks a model for a reply in a given form, and again with the error if it is unreadable."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,18 +16,18 @@ Read = TypeVar("Read")
 
 
 class Unreadable(Exception):
-    """A reply that breaks the form that was asked for; the text says how."""
+    """A reply that is not in the requested form; the message says why."""
 
 
 def question(path: str, role: Role, prompt_request: PromptRequest) -> Ask:
-    """Return what asks a role to do what a brief says, in the words of its prompt."""
+    """Return the move that asks a role to do what a prompt request says."""
     return Ask(path, role, prompt_request, prompt_request.prompt())
 
 
 async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int = AGAIN) -> Read:
-    """Return the reply as read; an unreadable one is asked for again with the error, so many times.
+    """Return the parsed reply; ask again with the error, up to `times` times, if it is unreadable.
 
-    Raises `StepError` with `code` when it still cannot be read: there is no default.
+    Raises `StepError` with `code` when the last reply is unreadable too: there is no default.
     """
     reply, error = "", ""
     for attempt in range(times + 1):
@@ -41,7 +41,7 @@ async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int 
 
 
 def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
-    """Return the question with the last answer and what is wrong with it."""
+    """Return the question with the last reply and what is wrong with it."""
     correction = (
         f"{fenced('Your last answer', reply[:20_000])}\n\n"
         f"It cannot be used: {error}\nAnswer again, whole and in the form asked for."
@@ -51,7 +51,7 @@ def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
 
 
 def text_in(reply: str) -> str:
-    """Return the text of a reply, or raise `Unreadable` when it is empty."""
+    """Return the text of a reply. Raises `Unreadable` when it is empty."""
     text = draft_of(reply)
     if not text:
         raise Unreadable("it is empty")
@@ -59,7 +59,7 @@ def text_in(reply: str) -> str:
 
 
 class ReplyModel(BaseModel):
-    """What a model says; fields that nobody asked for are ignored."""
+    """The JSON object of a reply; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -68,11 +68,11 @@ Shape = TypeVar("Shape", bound=ReplyModel)
 
 
 def read_as(shape: type[Shape], reply: str) -> Shape:
-    """Return the JSON object in a reply, or raise `Unreadable` with what is wrong with it."""
+    """Return the JSON object in a reply. Raises `Unreadable` with what is wrong with it."""
     text = draft_of(reply)
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
-        raise Unreadable("it holds no JSON object")
+        raise Unreadable("it contains no JSON object")
     try:
         return shape.model_validate_json(text[start : end + 1])
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Judging a draft: validators first, then the critics, whose opinions are merged."""
+"""Judges a draft: validators first, then the critics, whose opinions are merged."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ CritiqueLine = TypeVar("CritiqueLine")
 
 
 async def critiqued(task: Task, draft: str) -> Critique:
-    """Return what all critics make of a draft, asked at once and blind to one another.
+    """Return the merged critique of all critics, asked at once and independently.
 
-    A panel after PoLL (arXiv:2404.18796), with parts as in ChatEval (arXiv:2308.07201); samples as
-    in self-consistency (arXiv:2203.11171). A sample that cannot be had is left out; a critic of
-    whom there is none fails the step: a panel that was asked for has its say.
+    A panel after PoLL (arXiv:2404.18796), with roles as in ChatEval (arXiv:2308.07201); samples as
+    in self-consistency (arXiv:2203.11171). A sample that fails is left out; a critic without any
+    sample fails the step, because every requested critic must answer.
     """
     panel: tuple[PanelMember | None, ...] = task.critics.panel or (None,)
     if len(panel) == 1:
@@ -35,7 +35,7 @@ async def critiqued(task: Task, draft: str) -> Critique:
 
 
 def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Critique:
-    """Return the opinions as one: the median by criterion, and whatever any of them found."""
+    """Return the opinions as one: the median of each criterion, and the findings of all."""
     if len(opinions) == 1:
         return opinions[0]
     return Critique(
@@ -48,7 +48,7 @@ def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Criti
 
 
 async def _sampled(task: Task, draft: str, member: PanelMember | None) -> tuple[Critique, ...]:
-    """Return what one critic says each time it is asked."""
+    """Return the opinions of one critic, one for each sample."""
     path = "critique" if member is None else f"critique/{member.name}"
     later = (f"{path}/{number}" for number in range(2, task.critics.samples + 1))
     samples = [_opinion(at, task, draft, member) for at in (path, *later)]
@@ -66,7 +66,7 @@ async def _opinion(path: str, task: Task, draft: str, member: PanelMember | None
 
 
 def _middle(criterion: str, opinions: Sequence[Critique]) -> CriterionScore:
-    """Return the median of those who measured it, with the reason of whoever is nearest to it."""
+    """Return the median of the measured scores, with the reason of the nearest score."""
     given = [score for it in opinions for score in it.scores if score.criterion == criterion]
     measured = [it for it in given if it.score is not None]
     scores = [it.score for it in given if it.score is not None]
@@ -91,7 +91,7 @@ def _distinct(
     same: Callable[[CritiqueLine], Hashable],
     most: int = MOST_LINES,
 ) -> tuple[CritiqueLine, ...]:
-    """Return what was said once each, everybody's first before anybody's second."""
+    """Return the lines without duplicates: the first line of each critic, then the second, ..."""
     found: dict[Hashable, CritiqueLine] = {}
     for line in chain.from_iterable(zip_longest(*said)):
         if line is not None:
@@ -104,18 +104,18 @@ def _words(line: str) -> str:
 
 
 def _place(finding: Finding) -> Hashable:
-    """Two findings of one criterion about the same words are one; without words, what they say."""
+    """Return what identifies a finding: its criterion and span, or its message without a span."""
     if finding.span is not None:
         return (finding.kind, finding.span)
     return (finding.kind, _words(finding.message))
 
 
 LOCKED = "locked"
-"""The source of what is found when locked text is gone; no validator counts it."""
+"""The source of findings about missing locked text; it does not count as a validator."""
 
 
 async def judge(task: Task, draft: Draft) -> Scored:
-    """Return the draft with its verdict: validators first, then the blind critics."""
+    """Judge a draft: validators first, then the blind critics."""
     findings = await _checked(task, draft.text)
     critique = await critiqued(task, draft.text)
     return Scored(
@@ -130,7 +130,7 @@ async def judge(task: Task, draft: Draft) -> Scored:
 
 
 async def validate(task: Task, draft: Draft) -> Scored:
-    """Return the draft with what the validators find; its score is the share of them that pass."""
+    """Judge a draft by validators alone; its score is the share of them that pass."""
     findings = await _checked(task, draft.text)
     demanded = (it for it in findings if it.on_fail is not OnFail.WARN)
     failed = {it.source for it in demanded if it.source != LOCKED}
@@ -147,7 +147,7 @@ async def validate(task: Task, draft: Draft) -> Scored:
 
 
 async def _checked(task: Task, draft: str) -> tuple[Finding, ...]:
-    """Return what validators find, and which locked texts are gone."""
+    """Return the findings of the validators, and those about missing locked text."""
     gone = tuple(_gone(it) for it in lacking(draft, task.locked))
     if not task.has_validators:
         return gone
@@ -158,8 +158,8 @@ def _gone(locked: str) -> Finding:
     return Finding(
         source=LOCKED,
         kind=LOCKED,
-        message=f"locked text is gone or changed: {locked[:200]}",
-        fix="keep it as it is in the client's draft",
+        message=f"locked text is missing or changed: {locked[:200]}",
+        fix="restore it as it is in the client's draft",
         on_fail=OnFail.VETO,
     )
 

@@ -1,4 +1,4 @@
-"""Reading plans and carrying them out; an unplayable plan is returned with the error."""
+"""Reads plans and carries them out; an invalid plan is asked for again with the error."""
 
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -16,23 +16,23 @@ from workers.engine.prompt_requests import Observation, PlannedStep, PromptReque
 from workers.engine.prompts.planning import Do, Plan, Replan
 
 MOST_STEPS = 30
-"""Steps that one plan may have; how many are carried out is the strategy's to bound."""
+"""Steps that one plan may have; the strategy limits how many are carried out."""
 
 _WRITTEN: TypeAdapter[dict[str, Any] | None] = TypeAdapter(dict[str, Any] | None)
 
 
 def _object(value: Any) -> Any:
-    """Take over arguments that were written as the text of a JSON object."""
+    """Parse arguments that were written as the text of a JSON object."""
     if not isinstance(value, str):
         return value
     try:
         return _WRITTEN.validate_json(value) if value.strip() else None
     except ValidationError:
-        raise ValueError("the text is no JSON object") from None
+        raise ValueError("the text is not a JSON object") from None
 
 
 def _finite(value: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Refuse what is no JSON (RFC 8259), such as NaN."""
+    """Reject values that are not JSON (RFC 8259), such as NaN."""
     json.dumps(value, allow_nan=False)
     return value
 
@@ -67,14 +67,14 @@ class _Revision(ReplyModel):
 
 
 def plan_reader(tools: Collection[str]) -> Callable[[str], Revision]:
-    """Return a function that reads a first plan; it raises `Unreadable` with why."""
+    """Return a function that reads a first plan; it raises `Unreadable` with the reason."""
     return lambda reply: Revision(_steps(read_as(_Plan, reply).steps, tools))
 
 
 def revision_reader(
     tools: Collection[str], observations: Sequence[Observation]
 ) -> Callable[[str], Revision]:
-    """Return a function that reads a revised plan; it raises `Unreadable` with why."""
+    """Return a function that reads a revised plan; it raises `Unreadable` with the reason."""
 
     def read(reply: str) -> Revision:
         said = read_as(_Revision, reply)
@@ -88,7 +88,7 @@ def revision_reader(
 
 
 def repeated(steps: Sequence[PlannedStep], observations: Sequence[Observation]) -> str | None:
-    """Return which step repeats a call that failed, in words; None when none does."""
+    """Return an error for the first step that repeats a failed call; None when none does."""
     for step in steps:
         if failed_before(step, observations):
             return (
@@ -99,7 +99,7 @@ def repeated(steps: Sequence[PlannedStep], observations: Sequence[Observation]) 
 
 
 def failed_before(step: PlannedStep, observations: Sequence[Observation]) -> bool:
-    """Tell whether the same call, arguments included, has failed."""
+    """Return whether the same call, arguments included, has failed."""
     failed = {it.step.call for it in observations if not it.ok}
     return step.call is not None and step.call in failed
 
@@ -118,9 +118,9 @@ def _steps(said: Sequence[_Step], tools: Collection[str]) -> tuple[PlannedStep, 
     for number, step in enumerate(said, 1):
         if step.tool is not None and step.tool not in tools:
             known = ", ".join(tools) or "none"
-            raise Unreadable(f"step {number} names the tool {step.tool!r}; there are: {known}")
+            raise Unreadable(f"step {number}: unknown tool {step.tool!r}; known tools: {known}")
         if step.tool is None and step.arguments:
-            raise Unreadable(f"step {number} has arguments and no tool")
+            raise Unreadable(f"step {number} has arguments but no tool")
     return tuple(
         PlannedStep(
             instruction=it.instruction,
@@ -136,10 +136,10 @@ UNREADABLE = "unreadable_plan"
 
 
 async def pursued(task: Task, most: int) -> tuple[Observation, ...]:
-    """Plan, and carry out at most so many steps; return what was observed, in order.
+    """Plan, carry out at most `most` steps, and return what was observed, in order.
 
-    It ends when the goal is met, proved by quotations; when no step remains; when `most` were
-    carried out; and when it is told to stop: what is left then is for the text.
+    It ends when quotations prove that the goal is met, when no step remains, when `most` steps were
+    carried out, and when it is stopped: the rest of the budget is for the text.
     """
     observations: list[Observation] = []
     try:
@@ -156,7 +156,7 @@ async def pursued(task: Task, most: int) -> tuple[Observation, ...]:
 
 
 def as_documents(observations: Sequence[Observation]) -> tuple[ContextDocument, ...]:
-    """Return what was observed as context of the text; a failed tool has nothing to say there."""
+    """Return observations as context documents of the text; failed tool calls are left out."""
     return tuple(
         ContextDocument(name=f"Step {it.number}: {it.step.title}", text=it.text)
         for it in observations
@@ -165,7 +165,7 @@ def as_documents(observations: Sequence[Observation]) -> tuple[ContextDocument, 
 
 
 async def _carried_out(task: Task, step: PlannedStep, before: Sequence[Observation]) -> Observation:
-    """Return what came of a step: a tool's result or its failure, or what a writer made of it."""
+    """Carry out a step; return a tool's result or failure, or a writer's text."""
     number = len(before) + 1
     if step.tool is not None:
         result = await Call(f"steps/{number}/call", step.tool, step.arguments or {})
@@ -191,10 +191,10 @@ async def _revision(
 async def _asked(
     question: Ask, read: Callable[[str], Revision], seen: Sequence[Observation]
 ) -> Revision:
-    """Return a plan that can be carried out; any other is asked for again with the error.
+    """Return a valid plan; ask again with the error for any other.
 
-    When the last answer still proves no goal met, or repeats a call that failed, it counts as not
-    met and without that step. One that cannot be read at all raises `StepError`.
+    If the last reply still does not prove that the goal is met, or repeats a failed call, the goal
+    counts as not met and that step is dropped. Raises `StepError` if the last reply is unreadable.
     """
     reply, error = "", ""
     for attempt in range(AGAIN + 1):
@@ -216,7 +216,7 @@ async def _asked(
 
 
 async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -> None:
-    """Raise `Unreadable` when a tool would not take the arguments that are planned for it."""
+    """Raise `Unreadable` if a planned call has arguments that the tool's schema rejects."""
     calls = [{"tool": it.tool, "arguments": it.arguments} for it in steps if it.tool is not None]
     if not calls:
         return

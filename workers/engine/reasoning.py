@@ -1,4 +1,4 @@
-"""Numbered steps: finding the first faulty one, and redoing a chain from a step on."""
+"""Chains of numbered steps: finds the first faulty step, and redoes a chain from a step on."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ class _Steps(ReplyModel):
 
 
 async def reasoned(task: Task) -> Draft:
-    """Return a first chain of steps."""
+    """Write a first chain of steps."""
     asked = question("draft", "generator", Reason(task))
     text = await ask(asked, _chained, UNREADABLE_STEPS)
     return Draft(text, sha256_of(text))
@@ -41,15 +41,14 @@ async def judge_and_check(task: Task, draft: Draft) -> Scored:
 
 
 async def faults(task: Task, text: str) -> tuple[Finding, ...]:
-    """Ask for the first faulty step of a chain; nothing when every step is correct.
+    """Return the first faulty step of a chain as a finding; nothing when every step is correct.
 
-    A text that is no chain is at fault as a whole. Raises `StepFailed` when the verdict stays
-    unreadable.
+    A text that is not a chain is one finding. Raises `StepError` when the verdict stays unreadable.
     """
     try:
         chain = chain_of(text)
     except NotAChain as error:
-        return (_fault("steps", str(error), "number the steps 1, 2, 3 ... at the line starts"),)
+        return (_fault("steps", str(error), "number the steps 1, 2, 3 ... at the start of lines"),)
     asked = question("verify", "critic", CheckSteps(task, text))
     faulty = await ask(asked, _first_faulty(len(chain.starts)), UNREADABLE)
     if faulty is None:
@@ -61,9 +60,9 @@ async def faults(task: Task, text: str) -> tuple[Finding, ...]:
 async def redone(
     task: Task, scored: Scored, parent: str, threshold: float, issues: IssueTracker
 ) -> Draft:
-    """Return the chain with its first faulty step and all that follow done anew.
+    """Return the chain with its first faulty step and all later steps redone.
 
-    Without a faulty step nothing says which steps are to stay: then all are done anew.
+    Without a faulty step, nothing says which steps to keep: then all are redone.
     """
     text = scored.draft.text
     failing = failures(task, scored, threshold, issues)
@@ -76,7 +75,7 @@ async def redone(
 
 
 def _kept(scored: Scored) -> tuple[int, str]:
-    """Return the number of the step to begin with, and all that stands before it."""
+    """Return the number of the first step to redo, and the text before it."""
     try:
         chain = chain_of(scored.draft.text)
     except NotAChain:
@@ -115,7 +114,7 @@ def _steps_from(first: int) -> Callable[[str], str]:
 
 
 def _first_faulty(count: int) -> Callable[[str], _Step | None]:
-    """Read a verdict on every step up to the first faulty one."""
+    """Return a function that reads a verdict on every step up to the first faulty one."""
 
     def read(reply: str) -> _Step | None:
         said = read_as(_Steps, reply).steps

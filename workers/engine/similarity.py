@@ -1,4 +1,4 @@
-"""How alike two texts are."""
+"""Similarity of two texts."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from typing import Any
 def similarity(one: str, other: str) -> float:
     """Return the Jaccard similarity of the texts' word 3-grams (Broder 1997), in [0, 1].
 
-    The texts themselves decide for texts of fewer than three words.
+    If a text has fewer than three words, it is 1 for equal words, else 0.
     """
     if one == other:
         return 1.0
@@ -17,7 +17,7 @@ def similarity(one: str, other: str) -> float:
 
 
 def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
-    """Return what two sets share of what they hold together; two empty ones are alike."""
+    """Return the size of the intersection over that of the union; 1 for two empty sets."""
     shared = len(one & other)
     held = len(one) + len(other) - shared
     return shared / held if held else 1.0

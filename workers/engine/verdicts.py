@@ -1,4 +1,4 @@
-"""Reading a critic's reply, and what follows from it. Fail closed: nothing is guessed."""
+"""Reads a critic's reply and derives the scores. Fails closed: nothing is guessed."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -12,24 +12,24 @@ from workers.engine.asking import ReplyModel, Unreadable, read_as
 from workers.engine.evidence import Source
 
 MOST_LINES = 50
-"""Lines of one kind taken from a critic; what follows is dropped."""
+"""Lines of one kind taken from a critic; further lines are dropped."""
 
 MOST_EVIDENCE = 10
-"""Quotations looked up for one criterion; what follows is dropped."""
+"""Quotations looked up for one criterion; further ones are dropped."""
 
 
-def _no_truth_value(said: Any) -> Any:
+def _reject_booleans(said: Any) -> Any:
     if isinstance(said, bool):
-        raise ValueError("a score is a number from 0 to 1, or null")  # noqa: TRY004 - pydantic's
+        raise ValueError("a score must be a number from 0 to 1, or null")  # noqa: TRY004 - pydantic
     return said
 
 
 class _Score(ReplyModel):
     criterion: str
-    score: Annotated[float | None, Field(ge=0, le=1), BeforeValidator(_no_truth_value)]
+    score: Annotated[float | None, Field(ge=0, le=1), BeforeValidator(_reject_booleans)]
     reason: str = ""
     evidence: Any = None
-    """What is no quotation is dropped, and costs nothing else of the verdict."""
+    """Entries that are not quotations are dropped; the rest of the verdict stays valid."""
 
 
 class _Quoted(ReplyModel):
@@ -56,7 +56,7 @@ class _Verdict(ReplyModel):
 def reader(
     criteria: Sequence[Criterion], draft: str, by: str = CRITIC
 ) -> Callable[[str], Critique]:
-    """Return a function that reads a critique of `draft`; it raises `Unreadable` with why.
+    """Return a function that reads a critique of `draft`; it raises `Unreadable` with the reason.
 
     `by` is the source of its findings.
     """
@@ -76,7 +76,7 @@ def reader(
 
 
 def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> float | None:
-    """Return the weighted mean of what was measured, to 6 places; None when nothing was."""
+    """Return the weighted mean of the measured scores, to 6 places; None without any."""
     weights = {criterion.name: criterion.weight for criterion in criteria}
     measured = [(it.score, weights[it.criterion]) for it in scores if it.score is not None]
     if not measured:
@@ -88,7 +88,7 @@ def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> fl
 def below_floor(
     scores: Sequence[CriterionScore], criteria: Sequence[Criterion]
 ) -> tuple[Criterion, ...]:
-    """Return the criteria whose floor is not met; an unmeasured one with a floor is among them."""
+    """Return the criteria whose floor is not met; an unmeasured score does not meet a floor."""
     given = {it.criterion: it.score for it in scores}
 
     def is_below(criterion: Criterion) -> bool:
@@ -116,7 +116,7 @@ def _scores(
 
 
 def _score(said: _Score, source: Source) -> CriterionScore:
-    """Take over a score with the evidence that stands in the draft."""
+    """Return a score with the evidence that occurs in the draft."""
     lines = said.evidence if isinstance(said.evidence, list) else [said.evidence]
     quoted = [it for it in lines[:MOST_EVIDENCE] if it is not None]
     found = [_quotation(it, source) for it in quoted]
@@ -138,9 +138,9 @@ def _quotation(said: Any, source: Source) -> Quotation | None:
 
 
 def _finding(said: _Finding, source: Source, by: str) -> Finding:
-    """Take over a finding, anchored to the words that it quotes.
+    """Return a finding with the span of the words that it quotes.
 
-    A quotation that does not stand in the draft is dropped, and with it the place it claims.
+    A quotation that does not occur in the draft is dropped together with its span.
     """
     quote, span = None, said.span if said.span and source.holds(said.span) else None
     if said.quote and said.quote.strip():

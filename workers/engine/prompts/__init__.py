@@ -1,1 +1,1 @@
-"""Prompt requests and their words; one that a single strategy makes may stand in its module."""
+"""Prompt requests and their words; one that a single strategy uses may be in its module."""

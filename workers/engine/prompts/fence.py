@@ -1,4 +1,4 @@
-"""Keeping a client's texts apart from our instructions."""
+"""Separates a client's texts from Hone's instructions."""
 
 from app.contract.drafts import sha256_of
 from workers.engine.prompt_requests import Task

@@ -42,7 +42,7 @@ STEPS: dict[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan(PromptRequest):
-    """Plan how to reach the task's goal, of which at most so many steps are carried out."""
+    """Plan how to reach the task's goal; at most `most` steps are carried out."""
 
     most: int
 
@@ -53,7 +53,7 @@ class Plan(PromptRequest):
 
 
 def material(task: Task) -> list[str]:
-    """Return what a plan is made from: the task, the draft there is, and the tools."""
+    """Return what a plan is made from: the task, the draft if there is one, and the tools."""
     parts = described(task)
     if task.draft is not None:
         parts.append(fenced("Draft to be improved", task.draft))
@@ -109,7 +109,7 @@ class Replan(PromptRequest):
 
 
 def observed(it: Observation) -> str:
-    """Return what came of a step, and of which."""
+    """Return a step and its result, in words."""
     outcome = "was observed" if it.ok else "FAILED"
     step = fenced(f"Step {it.number}", written(it.step))
     return f"{step}\n{fenced(f'Step {it.number} {outcome}', it.text)}"

@@ -33,7 +33,7 @@ QUESTIONS_SCHEMA = listed("questions", closed({"claim": TEXT, "question": TEXT})
 
 @dataclass(frozen=True, slots=True)
 class Question(PromptRequest):
-    """Ask at most so many open questions about what a draft states."""
+    """Ask at most `most` open questions about what a draft states."""
 
     draft: str
     most: int

@@ -1,7 +1,8 @@
 """The strategies, one module each: `<kind>.py` holds the coroutine function of the same name.
 
-A module may also hold `review_policy(plan)`, when not critics judge a draft as a whole or a
-revision is made in its own way: what a reviewer asks for is then judged and revised like any draft.
+A module may also define `review_policy(plan)`, if something other than the critics judges a draft
+as a whole, or if it revises in its own way. Drafts that a reviewer asks for are then judged and
+revised like any other.
 """
 
 from functools import cache
@@ -20,15 +21,19 @@ from workers.engine.search import Outcome
 
 
 def function_of(kind: str) -> StrategyFunction:
-    """Return what plays a strategy: a function of the task, the limits at the start, and the
-    strategy's own parameters."""
+    """Return the function that plays a strategy.
+
+    It takes the task, the limits at the start, and the strategy's own parameters.
+    """
     function: StrategyFunction = getattr(_module(kind), kind)
     return function
 
 
 def review_policy_of(strategy: Strategy) -> ReviewPolicy:
-    """Return how a draft that a reviewer asked for is judged and revised; by critics, if the
-    strategy says nothing else."""
+    """Return how a draft that a reviewer asked for is judged and revised.
+
+    Critics judge it unless the strategy's module defines `review_policy`.
+    """
     own = getattr(_module(strategy.kind), "review_policy", None)
     policy: ReviewPolicy = ReviewPolicy() if own is None else own(strategy)
     return policy
@@ -40,7 +45,7 @@ def _module(kind: str) -> ModuleType:
 
 
 def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
-    """Return a fresh play of the strategy that the request names, under the limits it asks for."""
+    """Return a fresh coroutine that plays a request under its own limits."""
     task = Task(
         instruction=request.task,
         draft=request.draft,

@@ -1,4 +1,4 @@
-"""A plan that changes with what is observed, and the text that is written from it."""
+"""A plan that changes with what is observed, and a text written from the observations."""
 
 from dataclasses import replace
 
@@ -19,8 +19,8 @@ async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) ->
 
     Plan-and-Solve (arXiv:2305.04091) with the observations of ReAct (arXiv:2210.03629); a step that
     fails changes the plan, as in ADaPT (arXiv:2311.05772). The text is judged and revised as in
-    `iterative`, with what was observed among its context. A client's own draft is judged first; it
-    is material for the plan, and what is revised afterwards.
+    `iterative`, with the observations added to its context. A client's own draft is judged first,
+    informs the plan, and is revised afterwards.
     """
     observed: tuple[ContextDocument, ...] = ()
     with Search.of(task, limits) as search:

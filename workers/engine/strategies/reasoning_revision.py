@@ -16,10 +16,10 @@ async def reasoning_revision(
 ) -> Outcome:
     """Reason in numbered steps, find the first faulty one, and redo only it and what follows.
 
-    Models cannot find their errors but mend them when told where (arXiv:2311.08516); step by step:
-    StepCo (arXiv:2410.12934), process supervision (arXiv:2305.20050). The steps before the faulty
-    one stay byte for byte. When no step is faulty and the chain fails for another reason, nothing
-    says which steps are to stay: all are done anew. An iteration costs 3 calls.
+    Models cannot find their errors but correct them when told where (arXiv:2311.08516); step by
+    step: StepCo (arXiv:2410.12934), process supervision (arXiv:2305.20050). The steps before the
+    faulty one stay byte for byte. If no step is faulty and the chain fails for another reason,
+    nothing says which steps to keep: all are redone. An iteration costs 3 calls.
     """
     with Search.of(task, limits) as search:
         for at in search.iterations():
@@ -33,5 +33,5 @@ async def reasoning_revision(
 
 
 def review_policy(_plan: ReasoningRevisionStrategy) -> ReviewPolicy:
-    """Have the steps of what a reviewer asks for checked, and redone from the first faulty one."""
+    """Check the steps of drafts that a reviewer asks for; redo them from the first faulty one."""
     return ReviewPolicy(judge_and_check, revised=redone)

@@ -1,4 +1,4 @@
-"""Many samples of one answer, and the one that most of them give."""
+"""Many samples of one answer; the most frequent answer wins."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from workers.engine.search import Outcome, Search
 
 
 async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStrategy) -> Outcome:
-    """Draw n samples at once; the answer that most of them give wins, of equal ones the first.
+    """Draw n samples at once; the most frequent answer wins, the first one in a tie.
 
     Self-consistency (arXiv:2203.11171); where answers are prose a critic groups them (Universal
     Self-Consistency, arXiv:2311.17311). The score of a sample is the share of the samples made that
@@ -39,7 +39,7 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
 
 
 def review_policy(_plan: SelfConsistencyStrategy) -> ReviewPolicy:
-    """Validate what a reviewer asks for; the vote is over."""
+    """Validate drafts that a reviewer asks for; they take no part in the vote."""
     return ReviewPolicy(afterwards)
 
 
