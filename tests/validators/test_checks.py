@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from app.contract.judgement import OnFail, Span
 from app.contract.validators import AnyValidator
 from app.contract.validators.json import JsonSchemaValidator
 from app.contract.validators.text import ContainsValidator, LengthValidator, RegexValidator
+from tests.processes import is_alive
+from tests.waiting import eventually
 from workers.validators import compile_validators
 from workers.validators.check_process import CheckProcess
 
@@ -123,6 +126,7 @@ def test_a_process_that_was_killed_is_replaced(check_process: CheckProcess) -> N
     check_process.check(validator, "[]")
     assert check_process._process
     os.kill(check_process._process.pid, signal.SIGKILL)
+    check_process._process.wait()
     assert check_process.check(validator, "[]") == ()
 
 
@@ -139,17 +143,8 @@ def test_the_process_ends_with_its_parent() -> None:
             [sys.executable, "-c", script, how], capture_output=True, text=True, check=True
         )
         assert ended.stderr == ""
-        assert _is_gone(int(ended.stdout))
+        assert eventually(partial(_is_gone, int(ended.stdout)))
 
 
 def _is_gone(pid: int) -> bool:
-    for _ in range(200):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
-            if stat.read().rpartition(")")[2].split()[0] == "Z":
-                return True
-        signal.sigtimedwait([], 0.05)
-    return False
+    return not is_alive(pid)
