@@ -10,7 +10,7 @@ from tests.extended_copy import EXAMPLES, files_of
 from tests.test_extending import PLACES
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("docs/architecture.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
+PAGES = ("docs/architecture.md", "docs/extending.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
 PATH = re.compile(
     r"`((?:app|workers|tests|docs|benchmarks|examples|clients|deploy)/[\w./-]*)`"
     r"|\]\(((?!https?:)[\w./-]+)\)"
