@@ -55,6 +55,6 @@ def test_the_guide_shows_the_very_files_and_where_they_belong(extension: str) ->
     for name, place in PLACES[extension].items():
         shown = (FOLDERS / extension / name).read_text()
         fence = "````" if "```" in shown else "```"
-        language = Path(name).suffix.removeprefix(".").replace("py", "python")
+        language = {".py": "python", ".md": "markdown"}[Path(name).suffix]
         block = f"`{place}`:\n\n{fence}{language}\n{shown}{fence}\n"
         assert block in GUIDE

@@ -1,4 +1,4 @@
-"""Ideas first, and a draft that is written from them."""
+"""List ideas, then write a draft from them."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ Answer with the list alone: no preamble, no comment.
 
 @dataclass(frozen=True, slots=True)
 class ListIdeas(PromptRequest):
-    """List so many ideas for a text."""
+    """List `count` ideas for a text."""
 
     count: int
 
@@ -34,7 +34,7 @@ class ListIdeas(PromptRequest):
 
 
 async def brainstorm(task: Task, limits: Limits, plan: BrainstormStrategy) -> Outcome:
-    """List ideas, then draft, critique and revise with the ideas among the context."""
+    """List ideas, then draft, critique and revise with the ideas in the context."""
     with Search.of(task, limits) as search:
         if await passes_as_it_is(task, search):
             return search.outcome()

@@ -1,4 +1,4 @@
-"""Dates and the weekdays that a draft gives them."""
+"""Dates and their weekdays."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def messages(draft: str, *, required: bool = False) -> list[str]:
 
 
 @pytest.mark.parametrize("draft", ["Monday, 2026-11-23", "2026-11-23", "No date."])
-def test_a_right_weekday_or_none_passes(draft: str) -> None:
+def test_a_correct_weekday_or_none_passes(draft: str) -> None:
     assert messages(draft) == []
 
 
@@ -20,9 +20,9 @@ def test_a_wrong_weekday_is_found_where_it_stands() -> None:
     assert messages("On Friday, 2026-11-23.") == ["2026-11-23 is a Monday at line 1, column 4"]
 
 
-def test_a_date_that_no_calendar_has_is_found() -> None:
-    assert messages("Monday, 2026-02-30") == ["there is no 2026-02-30 at line 1, column 9"]
+def test_a_date_that_does_not_exist_is_found() -> None:
+    assert messages("Monday, 2026-02-30") == ["2026-02-30 does not exist at line 1, column 9"]
 
 
 def test_a_date_may_be_required() -> None:
-    assert messages("Soon.", required=True) == ["the draft names no date with its weekday"]
+    assert messages("Soon.", required=True) == ["the draft contains no date with a weekday"]

@@ -15,9 +15,9 @@ DATED = re.compile(
 
 
 def check_weekdays(validator: WeekdaysValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first dates whose weekday is another one, or that no calendar has."""
+    """Yield the first dates that have a wrong weekday or do not exist."""
     if validator.required and not DATED.search(draft):
-        yield Violation("the draft names no date with its weekday", "write: Monday, 2026-11-23")
+        yield Violation("the draft contains no date with a weekday", "write: Monday, 2026-11-23")
     yield from islice(_wrong(draft), MAX_VIOLATIONS)
 
 
@@ -29,8 +29,8 @@ def _wrong(draft: str) -> Iterator[Violation]:
             yield violation_at(
                 draft,
                 found.start("date"),
-                f"there is no {found['date']}",
-                "use a date of the calendar",
+                f"{found['date']} does not exist",
+                "use a date that exists",
                 len(found["date"]),
             )
             continue

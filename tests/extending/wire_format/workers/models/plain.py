@@ -1,4 +1,4 @@
-"""Plain's wire format: a prompt in, a text out. JSON is asked for in the prompt alone."""
+"""Plain's wire format: a prompt in, a text out. JSON is requested in the prompt only."""
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
@@ -47,11 +47,11 @@ class Plain:
         return "temperature" if is_sent and "temperature" in said else None
 
     def read(self, body: bytes) -> ChatReply:
-        """Read a text; one cut off is flawed."""
+        """Read a reply; a text that is cut off has a flaw."""
         try:
             generated = _Generated.model_validate_json(body)
         except ValidationError:
-            raise UnreadableReply("the reply is no generated text") from None
+            raise UnreadableReply("the reply is not a generated text") from None
         tokens = counted(generated.usage, ["input"], "output")
         flaw = flaw_of(generated.text, is_cut_off=generated.is_cut_off, is_withheld=False)
         return ChatReply(generated.text, None, tokens, flaw)

@@ -1,4 +1,4 @@
-"""Acme, which serves models of its own in OpenAI's wire format."""
+"""Acme, which serves its own models in OpenAI's wire format."""
 
 from app.contract.providers import Provider
 

@@ -8,11 +8,11 @@ from app.contract.validators import Validator
 
 
 class WeekdaysValidator(Validator):
-    """Every date that names its weekday, such as `Monday, 2026-11-23`, names the right one."""
+    """Each date that names a weekday, such as `Monday, 2026-11-23`, names the correct one."""
 
     kind: Literal["weekdays"]
-    required: bool = Field(False, description="The draft must name at least one such date.")
+    required: bool = Field(False, description="The draft must contain at least one such date.")
 
     def is_quick(self, draft: str) -> bool:
-        """Tell whether the dates are found soon: the pattern is simple, and a date is short."""
+        """Tell whether the check is fast: the pattern is simple, and a date is short."""
         return len(draft) <= 50_000

@@ -1,4 +1,4 @@
-"""Plain, which serves models in a wire format of its own."""
+"""Plain, which serves models in its own wire format."""
 
 from app.contract.providers import Provider
 
