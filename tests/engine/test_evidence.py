@@ -11,9 +11,9 @@ from app.contract.judgement import CriterionScore, Critique, Finding, Quotation,
 from app.contract.requests import QUALITY
 from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.asking import Unreadable
-from workers.engine.evidence import LONGEST, Source
+from workers.engine.judging import MOST_EVIDENCE, reader
+from workers.engine.matching import LONGEST, Source
 from workers.engine.moves import Judged
-from workers.engine.verdicts import MOST_EVIDENCE, reader
 
 DRAFT = "Ü𝄞 We refund\n  within 14 days. We refund nothing else."
 

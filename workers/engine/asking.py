@@ -10,7 +10,7 @@ from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
 from workers.engine.moves import Ask, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts.fence import fenced
+from workers.engine.prompts import fenced
 
 Read = TypeVar("Read")
 

@@ -1,21 +1,19 @@
 """Writes drafts and revises the best one: whole, by edits, or in parts side by side."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic
+from collections.abc import Callable
+from dataclasses import replace
 
 from app.contract.calls import AMENDED_AGAIN
 from app.contract.drafts import EditMode, EditsMade, lacking, sha256_of
 from app.contract.judgement import Finding, IssueState, OnFail
-from app.contract.status import StopReason
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.edits import CannotApply, Edited, SearchReplace, applied, restored
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
-from workers.engine.moves import Draft, MoveCoroutine, Reply, Scored, StepError, Stopped, Together
+from workers.engine.judging import below_floor
+from workers.engine.moves import Draft, MoveCoroutine, Scored, StepError
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Amend, Revise, Write
 from workers.engine.search import RequestedRevision, Search
-from workers.engine.verdicts import below_floor
 
 MOST_MENDED = 20
 """Lines about resolved issues; the latest go first."""
@@ -175,45 +173,6 @@ async def _wished(task: Task, wish: RequestedRevision, threshold: float, revised
         said = Finding(source="reviewer", kind="review", message=word.feedback)
         scored = replace(scored, findings=(said, *scored.findings))
     return await revised(task, scored, wish.of.path, threshold, wish.of.issues)
-
-
-@dataclass(frozen=True, slots=True)
-class PartResults(Generic[Reply]):
-    """The results of parts side by side, None for a refused one, and whether any was stopped."""
-
-    replies: tuple[Reply | None, ...]
-    were_stopped: bool
-
-    def unless_stopped(self, reason: StopReason) -> StopReason | None:
-        """Return `reason`; None when a part was stopped, since the driver has the reason then."""
-        return None if self.were_stopped else reason
-
-
-async def part_replies(
-    path: str, parts: Sequence[MoveCoroutine[Reply]]
-) -> tuple[Reply | None, ...]:
-    """Play parts side by side and return their results, None for a refused one.
-
-    Raises the first refusal when all parts were refused.
-    """
-    return (await play_parts(path, parts)).replies
-
-
-async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
-    """Play parts side by side like `part_replies`; also return whether any was stopped."""
-    refusals: dict[int, Stopped | StepError] = {}
-
-    async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:
-        try:
-            return await part
-        except (Stopped, StepError) as refusal:
-            refusals[index] = refusal
-            return None
-
-    done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
-    if len(refusals) == len(parts):
-        raise refusals[0]
-    return PartResults(done, any(isinstance(it, Stopped) for it in refusals.values()))
 
 
 def _draft(text: str, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:

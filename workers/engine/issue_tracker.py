@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.contract.judgement import Finding, IssueState
-from workers.engine.evidence import even
-from workers.engine.similarity import jaccard
+from workers.engine.matching import even, jaccard
 
 SAME_MESSAGE = 0.5
 """Jaccard similarity of the words of two messages from which they may mean the same. Paraphrases

@@ -1,6 +1,6 @@
 """The moves that a strategy awaits, their replies, and the drafts and judgements they carry."""
 
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -9,6 +9,7 @@ from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.models import Role
 from app.contract.reviews import ReviewAction, ReviewWhen
+from app.contract.status import StopReason
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompt_requests import Prompt, PromptRequest
 
@@ -269,3 +270,42 @@ class _Relay(Generic[Reply]):
         except StopIteration as done:
             result: Reply = done.value
             return result
+
+
+@dataclass(frozen=True, slots=True)
+class PartResults(Generic[Reply]):
+    """The results of parts side by side, None for a refused one, and whether any was stopped."""
+
+    replies: tuple[Reply | None, ...]
+    were_stopped: bool
+
+    def unless_stopped(self, reason: StopReason) -> StopReason | None:
+        """Return `reason`; None when a part was stopped, since the driver has the reason then."""
+        return None if self.were_stopped else reason
+
+
+async def part_replies(
+    path: str, parts: Sequence[MoveCoroutine[Reply]]
+) -> tuple[Reply | None, ...]:
+    """Play parts side by side and return their results, None for a refused one.
+
+    Raises the first refusal when all parts were refused.
+    """
+    return (await play_parts(path, parts)).replies
+
+
+async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
+    """Play parts side by side like `part_replies`; also return whether any was stopped."""
+    refusals: dict[int, Stopped | StepError] = {}
+
+    async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:
+        try:
+            return await part
+        except (Stopped, StepError) as refusal:
+            refusals[index] = refusal
+            return None
+
+    done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
+    if len(refusals) == len(parts):
+        raise refusals[0]
+    return PartResults(done, any(isinstance(it, Stopped) for it in refusals.values()))

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Literal
 
 from pydantic import Field
@@ -14,12 +17,22 @@ from app.contract.criteria import (
     MOST_LISTED,
     Criterion,
 )
-from app.contract.judgement import Comparison, Order, Side, Verdict
+from app.contract.drafts import in_order
+from app.contract.judgement import Comparison, OnFail, Order, Side, Verdict
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
+from app.contract.strategies import Strategy
+from workers.engine import strategies
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
-from workers.engine.drafting import part_replies
-from workers.engine.moves import Judged, Move, MoveCoroutine, StepError, Stopped, relayed
+from workers.engine.moves import (
+    Judged,
+    Move,
+    MoveCoroutine,
+    StepError,
+    Stopped,
+    part_replies,
+    relayed,
+)
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Derive
 from workers.engine.prompts.judging import Compare, ListCriteria
@@ -196,3 +209,46 @@ async def _played(
         outcome = await reviewed(policy, informed(task, observed), limits, outcome)
         outcome = replace(outcome, observed=observed)
     return outcome
+
+
+def function_of(kind: str) -> StrategyFunction:
+    """Return the function that plays a strategy.
+
+    It takes the task, the limits at the start, and the strategy's own parameters.
+    """
+    function: StrategyFunction = getattr(_module(kind), kind)
+    return function
+
+
+def review_policy_of(strategy: Strategy) -> ReviewPolicy:
+    """Return how a draft that a reviewer asked for is judged and revised.
+
+    Critics judge it unless the strategy's module defines `review_policy`.
+    """
+    own = getattr(_module(strategy.kind), "review_policy", None)
+    policy: ReviewPolicy = ReviewPolicy() if own is None else own(strategy)
+    return policy
+
+
+@cache
+def _module(kind: str) -> ModuleType:
+    return import_module(f"{strategies.__name__}.{kind}")
+
+
+def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
+    """Return a fresh coroutine that plays a request under its own limits."""
+    task = Task(
+        instruction=request.task,
+        draft=request.draft,
+        criteria=request.judged_on(),
+        context=request.context,
+        critics=request.critics,
+        tools=request.tools,
+        edits=request.edits,
+        locked=in_order(request.draft, request.locked),
+        has_validators=bool(request.validators),
+        demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
+        schemas=tuple(schema for it in request.validators for schema in it.json_schemas().values()),
+    )
+    function, policy = function_of(request.strategy.kind), review_policy_of(request.strategy)
+    return whole(request, task, request.limits(), function, policy)

@@ -11,9 +11,9 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
+from workers.engine.matching import similarity
 from workers.engine.moves import Judged, Judgement, Review, ReviewerReply, Scored, Stopped
 from workers.engine.prompt_requests import Task
-from workers.engine.similarity import similarity
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 from app.contract.judgement import Finding, OnFail, Quotation
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
-from workers.engine.drafting import part_replies
-from workers.engine.evidence import Source
 from workers.engine.judging import judge
-from workers.engine.moves import Draft, MoveCoroutine, Scored, Stopped, within
+from workers.engine.matching import Source
+from workers.engine.moves import Draft, MoveCoroutine, Scored, Stopped, part_replies, within
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.verification import Answer, Contradict, Question
 

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from app.contract.errors import RefinementNotFound
 from app.store import Claimed, Fenced, WorkerStore
-from workers.engine.strategies import strategy_for
+from workers.engine.pipeline import strategy_for
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.executor import ModelCaller, StepExecutor, Tools
 from workers.play.replay import read

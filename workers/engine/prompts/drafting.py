@@ -4,15 +4,7 @@ from dataclasses import dataclass
 
 from app.contract.judgement import Critique, Finding
 from workers.engine.prompt_requests import Prompt, PromptRequest
-from workers.engine.prompts.fence import (
-    DATA_RULE,
-    TEXT,
-    closed,
-    described,
-    documents,
-    fenced,
-    listed,
-)
+from workers.engine.prompts import DATA_RULE, TEXT, closed, described, documents, fenced, listed
 
 WRITE_VERSION = 1
 WRITE_SYSTEM = f"""\

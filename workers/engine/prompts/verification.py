@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from workers.engine.prompt_requests import Prompt, PromptRequest
-from workers.engine.prompts.fence import (
+from workers.engine.prompts import (
     DATA_RULE,
     NUMBER,
     TEXT,

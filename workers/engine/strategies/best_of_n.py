@@ -3,9 +3,9 @@
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.loops import BestOfNStrategy
-from workers.engine.drafting import play_parts, propose
+from workers.engine.drafting import propose
 from workers.engine.judging import judge
-from workers.engine.moves import Scored, within
+from workers.engine.moves import Scored, play_parts, within
 from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import heeded

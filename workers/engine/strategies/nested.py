@@ -7,11 +7,10 @@ from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.parts import NestedStrategy
-from workers.engine.drafting import PartResults, play_parts
-from workers.engine.moves import Check, Draft, Scored, Stopped
+from workers.engine.moves import Check, Draft, PartResults, Scored, Stopped, play_parts
+from workers.engine.pipeline import function_of
 from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
-from workers.engine.strategies import function_of
 from workers.engine.sub_search import (
     below,
     closing,
