@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,16 @@ class RunningService:
         async with asyncio.timeout(TIMEOUT_S):
             while not condition():  # noqa: ASYNC110 - another process makes it true
                 await asyncio.sleep(0.01)
+
+
+@contextmanager
+def frozen(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Keep a process from running, so that what happens meanwhile happens before it acts."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 @asynccontextmanager
