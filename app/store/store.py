@@ -16,7 +16,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.client import Pipeline
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, RedisError, WatchError
+from redis.exceptions import RedisError, WatchError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from ulid import ULID
 
@@ -96,9 +96,9 @@ async def refusals(timeout_s: float) -> AsyncIterator[None]:
         raise Unavailable("Redis did not answer in time", retry_after_s=RETRY_AFTER_S) from error
     except RedisConnectionError as error:
         raise Unavailable("Redis cannot be reached", retry_after_s=RETRY_AFTER_S) from error
-    except OutOfMemoryError as error:
-        raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
     except RedisError as error:
+        if "OOM" in str(error):  # in a transaction the code stands inside an EXECABORT
+            raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
         if not is_away(error):
             raise
         raise Unavailable("Redis refuses writes", retry_after_s=RETRY_AFTER_S) from error
