@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 
 import uvloop
 from pydantic import ValidationError
@@ -20,7 +21,7 @@ from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_worker_store
 from workers.model_registry import ModelRegistry, open_models
-from workers.play.refinements import Refinements, heed_commands, keep_leases, recover
+from workers.play.refinements import Refinements, heed_commands, keep_leases, keep_running, recover
 from workers.rq.worker import CoroutineWorker, end
 from workers.validators import RunsAsRoot, ServerResources, open_server_resources
 
@@ -70,11 +71,11 @@ async def work(
     )
     async with asyncio.TaskGroup() as around:
         tasks = [
-            around.create_task(each)
+            around.create_task(keep_running(each))
             for each in (
-                keep_leases(store, refinements, settings.lease_s),
-                recover(store, settings.lease_s, worker.is_idle),
-                heed_commands(store, refinements),
+                partial(keep_leases, store, refinements, settings.lease_s),
+                partial(recover, store, settings.lease_s, worker.is_idle),
+                partial(heed_commands, store, refinements),
             )
         ]
         log.info("%s runs up to %d refinements at once", name, settings.concurrency)

@@ -1,5 +1,6 @@
 """Asks a model for a reply in a given form, and again with the error if it is unreadable."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -73,9 +74,27 @@ def read_as(shape: type[Shape], reply: str) -> Shape:
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         raise Unreadable("it contains no JSON object")
+    _refuse_repeated_names(text[start : end + 1])
     try:
         return shape.model_validate_json(text[start : end + 1])
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = "/".join(str(part) for part in first["loc"]) or "the object"
         raise Unreadable(f"{where}: {first['msg']}") from None
+
+
+def _refuse_repeated_names(text: str) -> None:
+    """Raise `Unreadable` for an object with a name twice: which value counts is not certain."""
+    try:
+        json.loads(text, object_pairs_hook=_with_each_name_once)
+    except (ValueError, RecursionError):
+        return  # the shape says what is wrong
+
+
+def _with_each_name_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Unreadable(f"the name {twice[:100]!r} stands twice in one object")
+    return found

@@ -63,7 +63,7 @@ def counted(usage: object, inputs: Sequence[str], output: str) -> tuple[int, int
 
 
 def _count(number: object) -> int | None:
-    if isinstance(number, int) and not isinstance(number, bool) and number >= 0:
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS:
         return number
     return None
 
@@ -76,6 +76,9 @@ def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | N
         return UnreadableReply("the reply is truncated: `max_output_tokens` is too small for it")
     return None if text.strip() else UnreadableReply("the reply is empty")
 
+
+MOST_TOKENS = 100_000_000
+"""Tokens of one call; a server that counts more is not believed."""
 
 Unwanted = frozenset[str]
 """What a server has rejected for a model: names that only its wire format defines."""

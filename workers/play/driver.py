@@ -32,7 +32,7 @@ from workers.engine.moves import (
 from workers.engine.prompts.drafting import Derive
 from workers.engine.search import Outcome
 from workers.play.executor import StepExecutor
-from workers.play.journal_writer import Ending, JournalWriter, JudgedDraft
+from workers.play.journal_writer import Ending, JournalUnwritable, JournalWriter, JudgedDraft
 from workers.play.replay import RecordedStep, Replay, refused, spared
 
 
@@ -241,7 +241,7 @@ class Driver:
             return Ending.nothing_judged(self._replay.stopping)
         except moves.StepError as failure:
             return Ending.failed(failure.code, failure.detail)
-        except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits):
+        except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits, JournalUnwritable):
             raise
         except Exception:
             log.exception("%s: internal error while playing the strategy", self._journal.id)

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from redis.exceptions import ConnectionError as RedisUnreachable
-from redis.exceptions import TimeoutError as RedisTimedOut
+from redis.exceptions import RedisError
 
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.judgement import IssueNote
@@ -17,7 +16,8 @@ from app.contract.limits import Limits
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
-from app.store import Entry, Fields, Journal, State
+from app.store import Entry, Fenced, Fields, Journal, StaleLimits, State
+from app.store.connection import is_away
 from workers.engine.moves import Judged, Judgement, Review
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
@@ -178,11 +178,31 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
 Pending = RecordedStep | JudgedDraft | Stopping
 
 
+class JournalUnwritable(Exception):
+    """An append failed in a way that waiting does not mend: the claim is left to its lease.
+
+    It says nothing about the refinement, which must not fail because of it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    """One append, and what it makes durable."""
+
+    pending: tuple[Pending, ...]
+    under_way: tuple[str, ...]
+    entries: Sequence[Entry]
+    fields: Fields
+    to: Status | None
+    limits_seq: int | None
+
+
 class JournalWriter:
     """Collects entries and writes them in one append.
 
     Entries stay until an append has taken them, so that nothing that was paid for is lost while
-    Redis is unreachable. `write` raises `Fenced` and `StaleLimits`.
+    Redis is unreachable or refuses writes. An append without an answer may have happened: it is
+    sent again unchanged before anything else is written. `write` raises `Fenced` and `StaleLimits`.
     """
 
     def __init__(self, journal: Journal, recorded: Replay, state: State) -> None:
@@ -192,6 +212,7 @@ class JournalWriter:
         self._replay = recorded
         self._pending: list[Pending] = []
         self._announced: tuple[str, ...] = ()
+        self._unanswered: _Append | None = None
         self._lock = asyncio.Lock()
 
     def add(self, done: RecordedStep | JudgedDraft) -> None:
@@ -213,18 +234,22 @@ class JournalWriter:
     async def write(self, ending: Ending | None = None) -> State:
         """Append the collected entries, the steps under way, and the ending if there is one."""
         async with self._lock:
+            if self._unanswered is not None:
+                await self._send(self._unanswered)
             pending, under_way = tuple(self._pending), tuple(self.under_way)
             if ending is None and not pending and under_way == self._announced:
                 return self.state
             judgings = [it for it in pending if isinstance(it, JudgedDraft)]
-            self.state = await self._append(
-                _entries(pending, under_way, ending),
-                self._fields(judgings, under_way, ending),
-                ending.status if ending else None,
-                judgings[0].limits_seq if judgings else None,
+            return await self._send(
+                _Append(
+                    pending,
+                    under_way,
+                    _entries(pending, under_way, ending),
+                    self._fields(judgings, under_way, ending),
+                    ending.status if ending else None,
+                    judgings[0].limits_seq if judgings else None,
+                )
             )
-            self._written(pending, under_way)
-            return self.state
 
     def _fields(
         self, judgings: Sequence[JudgedDraft], under_way: tuple[str, ...], ending: Ending | None
@@ -243,18 +268,30 @@ class JournalWriter:
             fields = replace(fields, iteration=number)
         return replace(fields, **ending.changes) if ending else fields
 
-    async def _append(
-        self,
-        entries: Sequence[Entry],
-        fields: Fields,
-        to: Status | None,
-        limits_seq: int | None,
-    ) -> State:
+    async def _send(self, append: "_Append") -> State:
+        """Append until there is a definite answer; without one it stays `_unanswered`."""
+        self._unanswered = append
+        try:
+            self.state = await self._answered(append)
+        except (Fenced, StaleLimits):  # nothing was written
+            self._unanswered = None
+            raise
+        except Exception as error:
+            raise JournalUnwritable(self._journal.id) from error
+        self._unanswered = None
+        self._written(append.pending, append.under_way)
+        return self.state
+
+    async def _answered(self, append: "_Append") -> State:
         wait = FIRST_WAIT_S
         while True:
             try:
-                return await self._journal.append(entries, fields, to=to, limits_seq=limits_seq)
-            except (RedisUnreachable, RedisTimedOut) as error:
+                return await self._journal.append(
+                    append.entries, append.fields, to=append.to, limits_seq=append.limits_seq
+                )
+            except RedisError as error:
+                if not is_away(error):
+                    raise
                 log.warning("%s: cannot write the journal, retrying: %s", self._journal.id, error)
             await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - jitter
             wait = min(2 * wait, LONGEST_WAIT_S)

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 4
 RECOVER_EVERY_S = 1.0
+RESTART_AFTER_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,16 @@ async def heed_commands(store: WorkerStore, refinements: Refinements) -> None:
             await refinements.look(refinement_id)
         except RedisError as error:
             log.warning("%s: cannot read a command from Redis: %s", refinement_id, error)
+
+
+async def keep_running(run: Callable[[], Awaitable[None]]) -> None:
+    """Run a background task for ever: start it again when it fails, whatever the error is."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("a background task failed and is started again")
+        await asyncio.sleep(RESTART_AFTER_S)
 
 
 async def _every(seconds: float, do: Callable[[], Awaitable[None]]) -> None:

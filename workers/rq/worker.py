@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 from rq.serializers import JSONSerializer
 from rq.worker.base import BaseWorker
 
+from app.store.connection import async_client
 from workers.rq.dequeue import Dequeuer
 from workers.rq.registry import HeldJob, RqRegistry
 
@@ -66,7 +67,7 @@ def backoff() -> ExponentialWithJitterBackoff:
 
 
 def _client(url: str, name: str, retries: int) -> AsyncRedis:
-    return AsyncRedis.from_url(
+    return async_client(
         url,
         socket_timeout=TIMEOUT_S,
         socket_connect_timeout=TIMEOUT_S,
