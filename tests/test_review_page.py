@@ -30,7 +30,7 @@ def test_the_request_that_is_shown_asks_for_reviews() -> None:
 
 
 def test_every_field_that_is_named_exists() -> None:
-    named = re.search(r"is to be different: (.*?)\.\n", PAGE)
+    named = re.search(r"what changes: (.*?)\.\n", PAGE)
     assert named
     assert set(re.findall(r"`(\w+)`", named[1])) == set(Continuation.model_fields)
     assert {"approved", "rejected"} <= set(StopReason)
