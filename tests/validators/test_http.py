@@ -78,11 +78,11 @@ async def test_a_repeated_step_has_the_same_id() -> None:
     [
         (answering_with("", 302), "redirects are not followed"),
         (answering_with("gone", 404), "answered 404"),
-        (answering_with("no JSON"), "not with"),
+        (answering_with("no JSON"), "invalid answer"),
         (answering_with({"passed": "yes"}), "passed: "),
         (answering_with({"findings": []}), "passed: "),
         (answering_with({"passed": False, "findings": [{}]}), "findings/0/message"),
-        (answering_with("[" * 100_000), "not with"),
+        (answering_with("[" * 100_000), "invalid answer"),
         (answering_with("x" * 300_000), "more than 262144 bytes"),
     ],
 )

@@ -95,7 +95,7 @@ async def silent(request: web.Request) -> web.StreamResponse:
         (answering_with({"message": "no such policy"}, 404), "answered 404: no such policy"),
         (answering_with("", 302), "redirects are not followed"),
         (answering_with("boom", 500), "answered 500: boom"),
-        (latin1, "not UTF-8"),
+        (latin1, "not valid UTF-8"),
         (huge, "more than 262144 bytes"),
     ],
 )
@@ -218,4 +218,4 @@ async def test_planned_calls_are_checked_and_nothing_is_sent() -> None:
     assert entry.reply.kind == "findings"
     (finding,) = entry.reply.findings
     assert finding.source == "tools/look_up"
-    assert re.search("eight.* of look_up: at /id: .eight. is not of type", finding.message)
+    assert re.search("eight.* for look_up: at /id: .eight. is not of type", finding.message)
