@@ -23,7 +23,7 @@ REFUSALS = (
 )
 
 
-class LossyCommitter:
+class FailingCommitter:
     """Fails the n-th append with an error: after it happened, or in its place."""
 
     def __init__(self, committer: Committer, error: Exception, at: int, *, happens: bool) -> None:
@@ -41,12 +41,12 @@ class LossyCommitter:
         raise self._error
 
 
-class LossyStore:
+class FailingStore:
     """A worker's store whose journals lose an answer."""
 
     def __init__(self, store: WorkerStore, error: Exception, at: int, *, happens: bool) -> None:
         self._store = store
-        self._lossy = LossyCommitter(store._committer, error, at, happens=happens)
+        self._lossy = FailingCommitter(store._committer, error, at, happens=happens)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -70,7 +70,7 @@ async def played(
     models = scores(0.3, 0.5, 0.9)
     async with open_harness(redis_url) as harness:
         refinement_id = await harness.submit()
-        store: Any = LossyStore(harness.worker_store, error, at, happens=happens)
+        store: Any = FailingStore(harness.worker_store, error, at, happens=happens)
         await harness.deliver(harness.worker(models, store=store), refinement_id)
         status = (await harness.snapshot(refinement_id)).status
         return models, await harness.events(refinement_id), status
@@ -105,7 +105,7 @@ async def test_an_unknown_error_fails_the_claim_and_not_the_refinement(
     models = scores(0.3, 0.5, 0.9)
     async with open_harness(redis_url) as harness:
         refinement_id = await harness.submit()
-        store: Any = LossyStore(harness.worker_store, UNKNOWN, at, happens=happens)
+        store: Any = FailingStore(harness.worker_store, UNKNOWN, at, happens=happens)
         worker = harness.worker(models, store=store)
         with pytest.raises(JournalUnwritable):
             await harness.deliver(worker, refinement_id)
