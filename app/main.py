@@ -1,4 +1,4 @@
-"""The only wiring: what the API process is made of, and how it is run."""
+"""The composition root of the API process: builds the application and runs it."""
 
 import asyncio
 import gc
@@ -21,27 +21,28 @@ from app.service.admission import switched_off
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_wakeups
 
-# Thousands of watchers are many objects that live: see workers/__main__.py.
+# Thousands of watchers keep many objects alive, which makes the default thresholds expensive: see
+# workers/__main__.py.
 COLLECT_AFTER = (50_000, 20, 100)
 
-PATIENCE_S = 30.0
-AGAIN_S = 0.5
+REDIS_WAIT_S = 30.0
+RETRY_S = 0.5
 
 _log = logging.getLogger(__name__)
 
 
 class Api(FastAPI):
-    """FastAPI with the document that says what this API really answers."""
+    """FastAPI whose OpenAPI document lists the responses that this API really sends."""
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document, made once."""
+        """Return the OpenAPI document; it is generated once."""
         if self.openapi_schema is None:
             self.openapi_schema = openapi.document(self)
         return self.openapi_schema
 
 
 def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
-    """Return the API, which connects when it starts up; closing `shutdown` ends streams and waits.
+    """Return the API, which connects to Redis at startup. Closing `shutdown` ends all watching.
 
     Raises ValueError for settings that contradict each other.
     """
@@ -74,9 +75,9 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
 
 
 def serve(settings: Settings) -> int:
-    """Serve until a signal comes; return 0 then, 1 if it could not start. The log says why.
+    """Serve until a signal arrives and return 0; log the error and return 1 if startup fails.
 
-    Waits half a minute for a Redis that cannot be reached; one that would lose records is refused.
+    Waits up to 30 seconds for an unreachable Redis; rejects a Redis that would lose records.
     """
     shutdown = Shutdown()
     try:
@@ -93,15 +94,15 @@ def serve(settings: Settings) -> int:
 
 async def _reachable(settings: Settings) -> None:
     if not settings.redis_url:
-        raise ValueError("HONE_REDIS_URL is empty; `hone serve` would start a Redis of its own")
-    give_up = time.monotonic() + PATIENCE_S
+        raise ValueError("HONE_REDIS_URL is not set; set it, or run `hone serve` without it")
+    deadline = time.monotonic() + REDIS_WAIT_S
     while True:
         try:
             async with open_store(settings, RefinementQueue(settings.queue)):
                 return
         except Unavailable as error:
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise
             where = urlsplit(settings.redis_url)
             _log.warning("waiting for Redis at %s: %s", where.hostname or where.path, error)
-        await asyncio.sleep(AGAIN_S)
+        await asyncio.sleep(RETRY_S)

@@ -1,4 +1,4 @@
-"""The RQ queue: what a job is called, and how it is enqueued."""
+"""The RQ queue: the name of its jobs, and how they are enqueued."""
 
 from typing import cast
 
@@ -8,9 +8,9 @@ from redis.client import Pipeline
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-JOB = "workers.jobs.refine"  # what workers look up in their table; nobody imports it by this name
+JOB = "workers.jobs.refine"  # a key in the workers' table; never imported by this name
 
-FAILURE_TTL_S = 3600  # how long RQ shows a job that failed
+FAILURE_TTL_S = 3600  # how long RQ keeps a failed job
 
 
 class RefinementQueue:
@@ -20,13 +20,12 @@ class RefinementQueue:
         self._name = name
 
     def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline | AsyncPipeline) -> None:
-        """Add the commands that enqueue one job: nothing is read, nothing is sent.
+        """Add the commands that enqueue one job to `pipeline`, without executing them.
 
-        RQ wants to come first: call it before anything else is on the pipeline, which it makes a
-        transaction. `job_id` is new for every job and made of letters, digits, `_` and `-`, else
-        ValueError.
+        The pipeline must be empty: RQ makes it a transaction. `job_id` must be new for every job
+        and consist of letters, digits, `_` and `-`, else ValueError.
         """
-        # RQ only puts commands on it, which is the same call in both clients.
+        # RQ only adds commands to it, by the same methods in both clients.
         commands = cast("Pipeline", pipeline)
         _Queue(self._name, connection=commands, serializer=JSONSerializer).enqueue_call(
             JOB,
@@ -40,11 +39,11 @@ class RefinementQueue:
         )
 
     def length(self, connection: Redis) -> int:
-        """Return how many jobs wait; `connection` may be a pipeline that watches keys."""
+        """Return the number of waiting jobs; `connection` may be a pipeline that watches keys."""
         return _Queue(self._name, connection=connection).count
 
 
 class _Queue(Queue):
     def get_redis_server_version(self) -> tuple[int, int, int]:
-        """Return the oldest that Hone takes; RQ would ask the server, on the pipeline."""
+        """Return the oldest version that Hone supports; RQ would query it through the pipeline."""
         return (6, 2, 0)

@@ -28,17 +28,17 @@ BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
 
 
 class ModelServer(BaseModel):
-    """A server that speaks OpenAI's chat completions."""
+    """An OpenAI-compatible server: it implements the chat completions API."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    base_url: str = Field(pattern=r"^https?://", description="Up to and without /chat/completions.")
-    api_key: SecretStr | None = Field(None, description="Its key, if it wants one.")
+    base_url: str = Field(pattern=r"^https?://", description="Base URL without /chat/completions.")
+    api_key: SecretStr | None = Field(None, description="API key, if the server requires one.")
 
 
 def _is_free(name: str) -> str:
     if name in BUILT_IN:
-        raise ValueError(f"{name} is a provider of its own: choose another name")
+        raise ValueError(f"{name} is a built-in provider: choose another name")
     return name
 
 
@@ -47,7 +47,7 @@ ProviderName = Annotated[str, Field(pattern=r"^[a-z0-9_]+$"), AfterValidator(_is
 
 def _is_long_enough(key: SecretStr) -> SecretStr:
     if 0 < len(key) < 16:
-        raise ValueError("a secret key has at least 16 characters")
+        raise ValueError("the secret key must have at least 16 characters")
     return key
 
 
@@ -55,7 +55,7 @@ SecretKey = Annotated[SecretStr, AfterValidator(_is_long_enough)]
 
 
 class _ServerSettings(BaseSettings):
-    """How settings are read, and those that come before the ones of providers."""
+    """The sources of settings, and the settings that precede those of the providers."""
 
     model_config = SettingsConfigDict(
         env_prefix="HONE_",
@@ -68,14 +68,16 @@ class _ServerSettings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65_535, description="Port the API listens on.")
-    redis_url: str = Field("", description="The shared Redis; empty: `hone serve` starts its own.")
+    redis_url: str = Field(
+        "", description="URL of the shared Redis. Empty: `hone serve` starts an embedded one."
+    )
     redis_timeout_s: float = Field(
-        1.8, gt=0, description="Seconds the API waits for Redis before it answers 503."
+        1.8, gt=0, description="Redis timeout of the API in seconds; after it the API answers 503."
     )
     data_dir: Path = Field(
-        Path("~/.local/share/hone"), description="Where the embedded Redis keeps its AOF."
+        Path("~/.local/share/hone"), description="Data directory of the embedded Redis."
     )
-    model: str = Field("offline:editor", description="The model of every role that names none.")
+    model: str = Field("offline:editor", description="Default model of every role.")
 
     @classmethod
     def settings_customise_sources(
@@ -86,13 +88,13 @@ class _ServerSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Add the servers that variables name to the sources pydantic-settings knows."""
+        """Add the servers that variables name to the sources of pydantic-settings."""
         named = _NamedServers(settings_cls, dotenv_settings, env_settings)
         return init_settings, env_settings, dotenv_settings, file_secret_settings, named
 
 
 def _provider_settings() -> dict[str, Any]:
-    """Return address and key of every provider that is called over the network."""
+    """Return the fields for address and key of every provider that is called over the network."""
     fields: dict[str, Any] = {}
     for provider in PROVIDERS:
         if provider.base_url is None:
@@ -107,7 +109,7 @@ def _provider_settings() -> dict[str, Any]:
             Field(
                 None,
                 validation_alias=AliasChoices(key, f"HONE_{variable}", variable),
-                description="Its key.",
+                description=f"API key for `{provider.name}:NAME`.",
             ),
         )
     return fields
@@ -124,41 +126,54 @@ else:
 
 
 class Settings(_WithProviders):
-    """Everything that can be set; construct it with keywords in tests.
+    """All settings; tests construct it with keyword arguments.
 
-    Every provider that is called over the network has two fields more, `NAME_base_url` and
+    Every provider that is called over the network adds two fields, `NAME_base_url` and
     `NAME_api_key`; `server_of` reads them.
     """
 
     providers: dict[ProviderName, ModelServer] = Field(
         {},
-        description="More OpenAI-compatible servers, for `name:MODEL`, each named by a pair of "
+        description="Additional OpenAI-compatible servers, for `name:MODEL`. Each has two "
         "variables: HONE_PROVIDER_NAME_BASE_URL and HONE_PROVIDER_NAME_API_KEY.",
     )
-    model_timeout_s: float = Field(120, gt=0, description="Seconds one model call may take.")
-    max_reply_bytes: int = Field(4 * 1024 * 1024, ge=1024, description="Bytes of one model reply.")
-    concurrency: int = Field(200, ge=1, le=10_000, description="Refinements in flight per worker.")
+    model_timeout_s: float = Field(120, gt=0, description="Timeout of one model call in seconds.")
+    max_reply_bytes: int = Field(
+        4 * 1024 * 1024, ge=1024, description="Maximum size of one model reply in bytes."
+    )
+    concurrency: int = Field(
+        200, ge=1, le=10_000, description="Maximum number of refinements in progress per worker."
+    )
     queue: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] = Field(
         "hone", description="Name of the RQ queue."
     )
-    queue_max: int = Field(10_000, ge=1, description="Refinements waiting at most.")
-    grace_s: float = Field(20, ge=0, description="Seconds to leave in after SIGTERM.")
-    max_body_bytes: int = Field(2 * 1024 * 1024, ge=1024, description="Bytes of a request body.")
+    queue_max: int = Field(10_000, ge=1, description="Maximum number of waiting refinements.")
+    grace_s: float = Field(20, ge=0, description="Grace period after SIGTERM in seconds.")
+    max_body_bytes: int = Field(
+        2 * 1024 * 1024, ge=1024, description="Maximum size of a request body in bytes."
+    )
     lease_s: float = Field(
         5,
         ge=0.5,
-        description="Seconds after which a silent worker's refinements are taken over.",
+        description="Lease in seconds: the time after which the refinements of a worker that does"
+        " not respond are taken over.",
     )
-    retention_s: int = Field(86_400, ge=1, description="Seconds an ended refinement is kept.")
+    retention_s: int = Field(
+        86_400, ge=1, description="Retention of an ended refinement in seconds."
+    )
     secret_key: SecretKey | None = Field(
-        None, description="Signs calls to validators and tools; needed only with them."
+        None, description="Signs calls to `http` validators and tools; required only for them."
     )
     python_tests: bool = Field(
-        False, description="Run `python_tests` validators, in a sandbox; not as root."
+        False,
+        description="Run `python_tests` validators in a sandbox; workers must not run as root.",
     )
 
     def server_of(self, provider: Provider) -> tuple[str, str]:
-        """Return the address of a provider that has one, and the key, empty without."""
+        """Return address and key of a provider that is called over the network.
+
+        The key is empty if none is set.
+        """
         if provider.name in self.providers:
             server = self.providers[provider.name]
             base_url, key = server.base_url, server.api_key
@@ -168,12 +183,12 @@ class Settings(_WithProviders):
         return base_url, key.get_secret_value() if key else ""
 
     def lacks_key(self, provider: Provider) -> bool:
-        """Tell whether a provider's own server would be called without the key it needs."""
+        """Return whether the provider's own server requires a key and none is set."""
         return provider.needs_key and self.server_of(provider) == (provider.base_url, "")
 
 
 class _NamedServers(PydanticBaseSettingsSource):
-    """Gathers HONE_PROVIDER_NAME_... from several sources; a later one wins. Empty is unset."""
+    """Collects HONE_PROVIDER_NAME_... from several sources; the last wins. Empty means unset."""
 
     def __init__(
         self, settings_cls: type[BaseSettings], *sources: PydanticBaseSettingsSource
@@ -185,7 +200,7 @@ class _NamedServers(PydanticBaseSettingsSource):
                 self._variables |= source.env_vars
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Return nothing: no variable stands for a single field."""
+        """Return no value: variables do not map to single fields here."""
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:

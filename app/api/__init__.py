@@ -1,1 +1,1 @@
-"""The HTTP side: routes, and what lies between them and the network."""
+"""The HTTP layer: routes, and everything between them and the network."""

@@ -1,4 +1,4 @@
-"""What a route is given: collaborators, and the parts of a request, read or refused here."""
+"""Dependencies of the routes: collaborators, and the parts of a request, parsed and validated."""
 
 import re
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
@@ -40,21 +40,21 @@ C = TypeVar("C", bound=Contract)
 
 @dataclass(frozen=True, slots=True)
 class RequestBody(Generic[C]):
-    """A body that was understood, and the SHA-256 (hex) of its bytes."""
+    """A parsed body, and the SHA-256 (hex) of its bytes."""
 
     content: C
     sha256: str
 
 
 def body_of(contract: type[C]) -> Callable[[Request], Awaitable[RequestBody[C]]]:
-    """Return a dependency that reads a body as `contract`."""
+    """Return a dependency that parses a body as `contract`."""
 
     async def read(request: Request) -> RequestBody[C]:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/json" and not (
             media_type.startswith("application/") and media_type.endswith("+json")
         ):
-            raise UnsupportedMediaType("send the body as Content-Type: application/json")
+            raise UnsupportedMediaType("Content-Type must be application/json")
         raw = await request.body()
         return RequestBody(parsed(contract, raw), sha256(raw).hexdigest())
 
@@ -62,17 +62,18 @@ def body_of(contract: type[C]) -> Callable[[Request], Awaitable[RequestBody[C]]]
 
 
 def parsed(contract: type[C], raw: bytes) -> C:
-    """Return the body as `contract`, else raise InvalidRequest that points at what is wrong.
+    """Return the body as `contract`, else raise InvalidRequest with a pointer to each error.
 
-    RFC 8259 in UTF-8 and nothing else: no NaN, no infinity, no lone surrogate, at most 200 levels.
-    Of two equal keys the last counts. Types are not converted: "3" is no number.
+    The body must be JSON (RFC 8259) in UTF-8 with at most 200 levels; NaN, infinity and lone
+    surrogates are rejected. Of duplicate keys the last counts. Types are not converted: "3" is not
+    a number.
     """
     tree = _json_of(raw)
     try:
         return contract.model_validate_json(raw, strict=True)
     except ValidationError as invalid:
-        told = invalid.errors(include_url=False, include_input=False)
-        wrong = [error for error in told if error["type"] != "default_factory_not_called"]
+        found = invalid.errors(include_url=False, include_input=False)
+        wrong = [error for error in found if error["type"] != "default_factory_not_called"]
         errors = tuple(_field_error(error, tree) for error in wrong[:MAX_ERRORS])
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         where = f"{errors[0].pointer}: " if errors[0].pointer else ""
@@ -98,7 +99,7 @@ def _field_error(error: ErrorDetails, tree: Any) -> FieldError:
 
 
 def _pointer(loc: tuple[int | str, ...], tree: Any, *, is_missing: bool) -> str:
-    """Follow `loc` through the body; parts that name a type and no place are left out."""
+    """Return the JSON Pointer of `loc` in the body; parts that name a type are left out."""
     pointer = ""
     for depth, part in enumerate(loc, start=1):
         is_there = part in tree if isinstance(tree, dict) else _is_index(part, tree)
@@ -115,24 +116,24 @@ def _is_index(part: int | str, tree: Any) -> bool:
 
 
 class Anything:
-    """What `If-None-Match: *` names."""
+    """The events that `If-None-Match: *` matches: all of them."""
 
     def __contains__(self, _: object) -> bool:
         return True
 
 
 def event_number(last_event_id: str) -> int:
-    """Return the number of an event that `Last-Event-ID` gives, else MalformedHeader."""
+    """Return the event number in `Last-Event-ID`, else raise MalformedHeader."""
     if not _NUMBER.fullmatch(last_event_id):
-        raise MalformedHeader("Last-Event-ID is the number of an event, such as 7")
+        raise MalformedHeader("Last-Event-ID must be the number of an event, such as 7")
     return int(last_event_id)
 
 
 def preferred_wait_s(prefer: list[str]) -> int | None:
     """Return the seconds of `Prefer: wait=N` (RFC 7240), or None without one.
 
-    The first `wait` counts and unknown preferences are ignored. MalformedHeader for a wait that is
-    no whole number of seconds, or longer than 60.
+    The first `wait` counts and unknown preferences are ignored. Raises MalformedHeader unless the
+    wait is a whole number of at most 60 seconds.
     """
     for preference in _split(prefer):
         read = _PREFERENCE.match(preference)
@@ -143,16 +144,16 @@ def preferred_wait_s(prefer: list[str]) -> int | None:
 
 def _wait_s(value: str) -> int:
     if not _NUMBER.fullmatch(value):
-        raise MalformedHeader("Prefer: wait takes a whole number of seconds, such as wait=30")
+        raise MalformedHeader("Prefer: wait must be a whole number of seconds, such as wait=30")
     if int(value) > MAX_WAIT_S:
-        raise MalformedHeader(f"Prefer: wait is at most {MAX_WAIT_S} seconds")
+        raise MalformedHeader(f"Prefer: wait must be at most {MAX_WAIT_S} seconds")
     return int(value)
 
 
 def seen_events(if_none_match: list[str]) -> Container[int] | None:
-    """Return the events that `If-None-Match` names, or None without that header.
+    """Return the event numbers in `If-None-Match`, or None without that header.
 
-    A tag that this server never gave out names no event.
+    Tags of another form than this server's are ignored.
     """
     tags = [tag.strip() for tag in _split(if_none_match)]
     if not tags:
@@ -163,20 +164,22 @@ def seen_events(if_none_match: list[str]) -> Container[int] | None:
 
 
 def idempotency_key(value: str | None) -> str | None:
-    """Return the key without its quotes, else MalformedHeader."""
+    """Return the key without its quotes, else raise MalformedHeader."""
     if value is None:
         return None
     quoted = _QUOTED.fullmatch(value)
     key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else value
     if not _PRINTABLE.fullmatch(key) or len(key) > MAX_KEY:
-        raise MalformedHeader(f"Idempotency-Key has 1 to {MAX_KEY} printable ASCII characters")
+        raise MalformedHeader(
+            f"Idempotency-Key must have 1 to {MAX_KEY} printable ASCII characters"
+        )
     return key
 
 
 def accepted(accept: list[str], offered: tuple[str, ...]) -> str | None:
-    """Return the offered media type that `Accept` (RFC 9110) likes best, the first among equals.
+    """Return the offered media type with the highest quality in `Accept` (RFC 9110).
 
-    None when none of them is acceptable; without the header everything is.
+    Of equals it is the first; None if none is acceptable. Without the header all are acceptable.
     """
     ranges = [_media_range(part) for part in _split(accept)]
     if not ranges:
@@ -206,14 +209,14 @@ def _quality(media_type: str, ranges: list[tuple[str, float]]) -> float:
 def _split(values: list[str]) -> Iterator[str]:
     for value in values:
         if len(value) > MAX_LIST:  # what follows is quadratic in the worst case
-            raise MalformedHeader(f"a header with a list is at most {MAX_LIST} characters long")
+            raise MalformedHeader(f"a list in a header must have at most {MAX_LIST} characters")
         yield from (part for part in _PARTS.findall(value) if part.strip())
 
 
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 Absent = SkipJsonSchema[None]
-"""A parameter that is left out; nobody can send a null."""
+"""An omitted parameter: a client cannot send null."""
 
 NUMBER = "^[0-9]{1,18}$"
 
@@ -239,7 +242,7 @@ async def _model_roles(request: Request) -> ModelRoles:
 
 
 async def _tenant() -> str:
-    """Everybody, until there are keys."""
+    """Return the only tenant: there are no API keys yet."""
     return "default"
 
 
@@ -248,7 +251,7 @@ async def _prefer(
         list[str],
         Header(
             alias="Prefer",
-            description="`wait=30`: answer when it has ended, after 30 seconds at the latest.",
+            description="`wait=30`: wait up to 30 seconds for the refinement to end.",
         ),
     ] = [],  # noqa: B006 - FastAPI copies it
 ) -> int | None:
@@ -261,8 +264,8 @@ async def _idempotency_key(
         Header(
             alias="Idempotency-Key",
             json_schema_extra={"pattern": "^[!-~]([ -~]*[!-~])?$", "maxLength": MAX_KEY},
-            description="1 to 255 printable characters, quoted or bare. For 24 hours the same key"
-            " and body answer with the same refinement.",
+            description="1 to 255 printable characters, quoted or bare. For 24 hours a request with"
+            " the same key and body returns the same refinement.",
         ),
     ] = None,
 ) -> str | None:
@@ -274,7 +277,7 @@ async def _seen(
         list[str],
         Header(
             alias="If-None-Match",
-            description="The `ETag` of the snapshot that is already known.",
+            description="`ETag` of the snapshot that the client has already.",
         ),
     ] = [],  # noqa: B006
 ) -> Container[int] | None:
@@ -286,11 +289,13 @@ async def _after(
         str | Absent,
         Header(
             alias="Last-Event-ID",
-            description="Number of the last event seen; goes before `after`.",
+            description="Number of the last event received; overrides `after`.",
             json_schema_extra={"pattern": NUMBER},
         ),
     ] = None,
-    after: Annotated[int, Query(ge=0, lt=10**18, description="Number of the last event seen.")] = 0,
+    after: Annotated[
+        int, Query(ge=0, lt=10**18, description="Number of the last event received.")
+    ] = 0,
 ) -> int:
     if last_event_id is not None:
         return event_number(last_event_id)
@@ -302,7 +307,7 @@ async def _events_as(
 ) -> str:
     media_type = accepted(accept, (EVENT_STREAM, JSON))
     if media_type is None:
-        raise NotAcceptable(f"events come as {EVENT_STREAM} or as {JSON}")
+        raise NotAcceptable(f"events are available as {EVENT_STREAM} or {JSON}")
     return media_type
 
 
@@ -314,7 +319,7 @@ Tenant = Annotated[str, Depends(_tenant)]
 RefinementId = Annotated[
     str,
     Path(
-        description="What `POST /v1/refinements` answered as `id`.",
+        description="`id` in the response of `POST /v1/refinements`.",
         pattern="^ref_[0-9A-HJKMNP-TV-Z]{26}$",
         examples=["ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"],
     ),
@@ -333,7 +338,7 @@ Wait = Annotated[
     Query(
         ge=0,
         le=MAX_WAIT_S,
-        description="Seconds to hold the request until there is news.",
+        description="Seconds to wait at most for a new event.",
     ),
 ]
 IterationNumber = Annotated[int, Path(ge=0, le=1_000_000, description="0 is the client's draft.")]
@@ -341,7 +346,7 @@ SearchPath = Annotated[
     str,
     Query(
         max_length=500,
-        description="An inner search, such as `stages/outline`; bare numbers mean the outermost.",
+        description="Path of an inner search, such as `stages/outline`; empty for the outermost.",
     ),
 ]
 
@@ -352,25 +357,27 @@ MAX_PAIRS = 16
 
 
 async def _metadata(request: Request) -> Mapping[str, str]:
-    """A parameter that is not known is refused: what it was to leave out would be listed."""
+    """Return the metadata filters. Reject unknown parameters: ignoring a filter lists too much."""
     pairs: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name.startswith(PREFIX) and pairs.setdefault(name.removeprefix(PREFIX), value) == value:
             continue
         if name not in KNOWN:
-            raise MalformedHeader(f"{name[:100]} is no parameter here, or is given twice")
+            raise MalformedHeader(f"unknown or repeated query parameter: {name[:100]}")
     if len(pairs) > MAX_PAIRS:
-        raise MalformedHeader(f"at most {MAX_PAIRS} metadata pairs can be asked for")
+        raise MalformedHeader(f"at most {MAX_PAIRS} metadata filters are supported")
     return pairs
 
 
 Metadata = Annotated[Mapping[str, str], Depends(_metadata)]
-WithStatus = Annotated[Status | Absent, Query(alias="status", description="Only these.")]
-Cursor = Annotated[
-    str | Absent, Query(max_length=500, description="The `next_cursor` of the page before.")
+WithStatus = Annotated[
+    Status | Absent, Query(alias="status", description="Only refinements in this status.")
 ]
-Limit = Annotated[int, Query(ge=1, le=100, description="Refinements on a page.")]
-EventLimit = Annotated[int, Query(ge=1, le=100, description="Events on a page of JSON.")]
+Cursor = Annotated[
+    str | Absent, Query(max_length=500, description="`next_cursor` of the previous page.")
+]
+Limit = Annotated[int, Query(ge=1, le=100, description="Refinements per page.")]
+EventLimit = Annotated[int, Query(ge=1, le=100, description="Events per page of JSON.")]
 
 
 FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
@@ -382,7 +389,7 @@ async def _format(
         str | Absent,
         Query(
             alias="format",
-            description="`md` or `html`; without one as `Accept` has it, `md` among equals.",
+            description="`md` or `html`. Default: by `Accept`, and `md` if both are equal.",
             json_schema_extra={"enum": [*FORMATS]},
         ),
     ] = None,
@@ -391,10 +398,10 @@ async def _format(
     if format_ is None:
         media_type = accepted(accept, tuple(REPORT_TYPES))
         if media_type is None:
-            raise NotAcceptable(f"a report comes as {' or as '.join(REPORT_TYPES)}")
+            raise NotAcceptable(f"reports are available as {' or '.join(REPORT_TYPES)}")
         return REPORT_TYPES[media_type]
     if format_ not in FORMATS:
-        raise InvalidRequest(f"there is no such format of a report: it is {' or '.join(FORMATS)}")
+        raise InvalidRequest(f"the report format must be {' or '.join(FORMATS)}")
     return format_
 
 

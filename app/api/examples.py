@@ -1,4 +1,4 @@
-"""Examples for the OpenAPI document; a test reads every one of them with its contract."""
+"""Examples for the OpenAPI document; a test validates each of them against its contract."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ REQUESTS: dict[str, Example] = {
         ],
         "models": {"generator": "openai:gpt-5-mini", "critic": "openai:gpt-5-mini"},
     },
-    "write with chosen models": {
+    "choose the models": {
         "task": "Explain our refund policy to a customer in under 120 words.",
         "context": [{"name": "policy.md", "text": "Refunds within 14 days, to the same card."}],
         "criteria": [
@@ -70,7 +70,7 @@ REQUESTS: dict[str, Example] = {
             },
         },
     },
-    "let the writer be selected": {
+    "select the generator automatically": {
         "task": "Explain our refund policy to a customer in under 120 words.",
         "models": {
             "select": "auto",
@@ -81,8 +81,8 @@ REQUESTS: dict[str, Example] = {
 }
 
 CHANGES: dict[str, Example] = {
-    "be content with less": {"threshold": 0.7},
-    "go on for longer": {"max_iterations": 10, "max_seconds": 1_800},
+    "lower the threshold": {"threshold": 0.7},
+    "allow more iterations and time": {"max_iterations": 10, "max_seconds": 1_800},
 }
 
 REVIEWS: dict[str, Example] = {

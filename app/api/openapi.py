@@ -1,4 +1,4 @@
-"""What the OpenAPI document says about bodies, headers and refusals, which FastAPI cannot know."""
+"""The OpenAPI document, with the bodies, headers and errors that FastAPI cannot derive."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -41,11 +41,11 @@ KINDS: tuple[type[HoneError], ...] = (
     errors.Overloaded,
     errors.Unavailable,
 )
-"""Every refusal there is."""
+"""Every error that a client can receive."""
 
 
 def problems(*kinds: type[HoneError]) -> Responses:
-    """Return the refusals of one operation; `unavailable` belongs to all of them."""
+    """Return the error responses of one operation; every operation has `unavailable`."""
     documented: Responses = {}
     kind: type[HoneError]
     for kind in (*kinds, errors.Unavailable):
@@ -68,7 +68,7 @@ def promise_of(described: type) -> str:
 
 
 def body(contract: type[Contract], named: Mapping[str, examples.Example]) -> dict[str, Any]:
-    """Return `openapi_extra` for a route whose body is read by `body_of`."""
+    """Return `openapi_extra` for a route whose body is parsed by `body_of`."""
     content = {
         "schema": {"$ref": f"#/components/schemas/{contract.__name__}"},
         "examples": {name: {"value": value} for name, value in named.items()},
@@ -97,27 +97,27 @@ def _json(example: examples.Example) -> dict[str, Any]:
 
 
 _ETAG = _header("ETag", "The number of the last event, quoted.")
-_LINK = _header("Link", 'The next page, with `rel="next"`.')
+_LINK = _header("Link", 'Link to the next page, with `rel="next"`.')
 LOOKED_AT: Responses = {
     200: {"headers": _ETAG, "content": _json(examples.SNAPSHOT)},
-    304: {"description": "The snapshot is the one that is known.", "headers": _ETAG},
+    304: {"description": "The client has the current snapshot already.", "headers": _ETAG},
 }
 LISTED: Responses = {200: {"headers": _LINK}}
 ACCEPTED: Responses = {202: {"content": _json(examples.SNAPSHOT)}}
 _SUBMITTED = {
-    **_header("Location", "Where the refinement is."),
-    **_header("Idempotency-Replayed", "`true` when the key stood for this refinement already."),
-    **_header("Preference-Applied", "The `wait` that was honoured."),
+    **_header("Location", "Path of the refinement."),
+    **_header("Idempotency-Replayed", "`true` if an earlier request with this key created it."),
+    **_header("Preference-Applied", "The `wait` that was applied."),
     **_ETAG,
 }
 SUBMITTED: Responses = {
     200: {
         "model": Snapshot,
-        "description": "It ended within the wait that was preferred.",
+        "description": "The refinement ended within the preferred wait.",
         "headers": _SUBMITTED,
     },
     202: {
-        "description": "It was accepted and will end, or is still there.",
+        "description": "The refinement was accepted, now or by an earlier request with this key.",
         "headers": {**_SUBMITTED, **_header("Retry-After", "Seconds to wait.", "integer")},
         "content": _json(examples.SNAPSHOT),
     },
@@ -125,18 +125,18 @@ SUBMITTED: Responses = {
 WATCHED: Responses = {
     200: {
         "model": EventPage,
-        "description": "Events from the one after `Last-Event-ID` on.",
+        "description": "The events after `Last-Event-ID`.",
         "headers": _LINK,
         "content": {
             "text/event-stream": {"example": examples.EVENT_STREAM},
             **_json(examples.EVENT_PAGE),
         },
     },
-    204: {"description": "Every event up to the terminal one was seen."},
+    204: {"description": "The client has received all events, up to the terminal one."},
 }
 REPORTED: Responses = {
     200: {
-        "description": "The report, as Markdown or as a page.",
+        "description": "The report, as Markdown or as an HTML page.",
         "content": {
             "text/markdown": {"schema": {"type": "string"}, "example": examples.REPORT},
             "text/html": {"schema": {"type": "string"}},
@@ -146,21 +146,21 @@ REPORTED: Responses = {
 
 
 UNSEEN = (Problem, RefinementRequest, LimitsChange, ReviewDecision, Continuation)
-"""Schemas that FastAPI does not see: what is read and refused by hand."""
+"""Schemas that FastAPI does not see, because bodies and errors are handled without it."""
 
 FOREIGN = {"HTTPValidationError", "ValidationError"}
-"""Schemas of refusals that FastAPI would make."""
+"""Schemas of FastAPI's own validation errors, which this API does not return."""
 
 VERSION = "1"
-"""Of the HTTP contract; a change that breaks clients is `/v2`."""
+"""Version of the HTTP contract; a breaking change is `/v2`."""
 
 DESCRIPTION = """\
 Refinement as an API: submit a text, watch it get better, get the best draft.
 
-A refinement is judged and revised until it is good enough. Everything that happens to it is an
-event in its journal, numbered 1, 2, 3 ... without gaps; watch them at `/events`.
+A draft is judged and revised until it is good enough. Everything that happens is an event in the
+journal of the refinement, numbered 1, 2, 3 ... without gaps; stream them from `/events`.
 
-Every refusal is `application/problem+json` (RFC 9457) with one of these codes:
+Every error response is `application/problem+json` (RFC 9457) with one of these codes:
 
 | status | code | meaning |
 |---|---|---|
@@ -168,7 +168,7 @@ Every refusal is `application/problem+json` (RFC 9457) with one of these codes:
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """Return the document; the same code gives the same document."""
+    """Return the OpenAPI document; the same code always produces the same document."""
     document = get_openapi(
         title="Hone",
         version=VERSION,
@@ -193,7 +193,7 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def _drop_foreign(responses: dict[str, Any]) -> None:
-    """FastAPI announces a 422 of its own for every parameter; here that is a 400 or a 404."""
+    """Remove the 422 that FastAPI adds for every parameter; this API answers 400 or 404."""
     if responses.get("422", {}).get("description") == "Validation Error":
         del responses["422"]
 
@@ -214,7 +214,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/docs")
 async def docs() -> HTMLResponse:
-    """Return the page."""
+    """Return the documentation page."""
     return get_swagger_ui_html(
         openapi_url=OPENAPI,
         title="Hone",
@@ -226,9 +226,9 @@ async def docs() -> HTMLResponse:
 
 @router.get("/docs/{name}")
 async def asset(name: str) -> Response:
-    """Return one file of the page; they come in a wheel, so no network is needed."""
+    """Return one file of that page; the files are installed, so no network is needed."""
     if name not in MEDIA_TYPES:
-        raise NotFound(f"there is nothing at /docs/{name}")
+        raise NotFound(f"no resource at /docs/{name}")
     headers = {"Cache-Control": "max-age=86400"}
     return Response(_asset(name), headers=headers, media_type=MEDIA_TYPES[name])
 

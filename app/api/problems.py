@@ -1,4 +1,4 @@
-"""Errors as application/problem+json (RFC 9457), and those that only HTTP knows."""
+"""Errors as application/problem+json (RFC 9457), and the errors that only the HTTP layer raises."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,37 +12,37 @@ from app.contract.errors import HoneError, MalformedHeader, NotFound, Problem
 
 
 class MethodNotAllowed(HoneError):
-    """The address exists, but not for this method."""
+    """The path exists, but does not support this method."""
 
-    code, status, title = "method_not_allowed", 405, "The method is not allowed here"
+    code, status, title = "method_not_allowed", 405, "The method is not allowed"
 
 
 class NotAcceptable(HoneError):
-    """Nothing that `Accept` names can be sent."""
+    """None of the media types in `Accept` is available."""
 
-    code, status, title = "not_acceptable", 406, "None of the accepted media types is offered"
+    code, status, title = "not_acceptable", 406, "None of the accepted media types is available"
 
 
 class RequestTimeout(HoneError):
-    """The request did not arrive in time."""
+    """The request was not received in time."""
 
-    code, status, title = "request_timeout", 408, "The request took too long to arrive"
+    code, status, title = "request_timeout", 408, "The request timed out"
 
 
 class UnsupportedMediaType(HoneError):
-    """The body is in a format that this server does not read."""
+    """The media type of the body is not supported; it must be JSON."""
 
-    code, status, title = "unsupported_media_type", 415, "The body has to be JSON"
+    code, status, title = "unsupported_media_type", 415, "The media type is not supported"
 
 
 class Internal(HoneError):
-    """A defect of this server."""
+    """An internal error of this server."""
 
-    code, status, title = "internal", 500, "Something went wrong on this server"
+    code, status, title = "internal", 500, "Internal server error"
 
 
 class HeadersTooLarge(HoneError):
-    """The request line and headers are larger than any honest ones."""
+    """The request line and headers are larger than 64 KiB."""
 
     code, status, title = "headers_too_large", 431, "The headers are too large"
 
@@ -52,7 +52,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def problem_of(error: HoneError, instance: str) -> Problem:
-    """Return what a client is told; `type` refers to the page that lists the codes."""
+    """Return the problem document of an error; `type` links to the page that lists the codes."""
     return Problem(
         type=f"/docs#{error.code}",
         title=error.title,
@@ -67,7 +67,7 @@ def problem_of(error: HoneError, instance: str) -> Problem:
 def response_of(
     error: HoneError, instance: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the response that refuses, with `Retry-After` where the error has one."""
+    """Return the error response, with `Retry-After` if the error has one."""
     extra = dict(headers or {})
     if error.retry_after_s is not None:
         extra["Retry-After"] = str(error.retry_after_s)
@@ -76,11 +76,11 @@ def response_of(
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` answer every error, its framework's own included, with a problem."""
+    """Make `app` answer every error, including the framework's own, with a problem document."""
     app.add_exception_handler(HoneError, _refused)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _framework)
-    app.add_exception_handler(ClientDisconnect, _nobody_listens)
+    app.add_exception_handler(ClientDisconnect, _disconnected)
     app.add_exception_handler(Exception, _defect)
 
 
@@ -90,12 +90,12 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:
-    """Bodies are read elsewhere: this is a path, a query parameter or a header."""
+    """Reject a path, query parameter or header; bodies are parsed elsewhere."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where, name = first["loc"][0], first["loc"][-1] if len(first["loc"]) > 1 else ""
     if where == "path":
-        return await _refused(request, NotFound(f"there is nothing at {request.url.path}"))
+        return await _refused(request, NotFound(f"no resource at {request.url.path}"))
     return await _refused(request, MalformedHeader(f"{where} {name}: {first['msg']}"))
 
 
@@ -103,26 +103,26 @@ async def _framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 404:
-        return response_of(NotFound(f"there is nothing at {path}"), path)
+        return response_of(NotFound(f"no resource at {path}"), path)
     if error.status_code == 405:
         allowed = ", ".join(_allowed(request))
-        refusal = MethodNotAllowed(f"{request.method} is not possible here; allowed: {allowed}")
+        refusal = MethodNotAllowed(f"{request.method} is not allowed; allowed methods: {allowed}")
         return response_of(refusal, path, {"Allow": allowed})
     return await _defect(request, error)
 
 
 def _allowed(request: Request) -> Iterator[str]:
-    """Every method of every route with this path; the framework names those of the first."""
+    """Yield the methods of all routes with this path; the framework lists those of the first."""
     for method in METHODS:
         scope = {**request.scope, "method": method}
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
             yield method
 
 
-async def _nobody_listens(_request: Request, _error: Exception) -> Response:
+async def _disconnected(_request: Request, _error: Exception) -> Response:
     return Response(status_code=400)
 
 
 async def _defect(request: Request, _error: Exception) -> Response:
-    """The error itself is raised again, behind the response, and logged by the server."""
-    return response_of(Internal("the failure was logged"), request.url.path)
+    """Answer 500; the framework raises the error again after that, and the server logs it."""
+    return response_of(Internal("the error was logged"), request.url.path)

@@ -27,7 +27,7 @@ REPORT_HEADERS = {
 
 
 def accepted(response: Response, result: Accepted, wait_s: int | None) -> Snapshot:
-    """202 and where to look; 200 when it has ended within the wait that was preferred."""
+    """Set status and headers of a submission: 202, or 200 if it ended within the preferred wait."""
     snapshot = result.snapshot
     response.headers["Location"] = snapshot.links.self
     response.headers["ETag"] = etag(snapshot)
@@ -43,7 +43,7 @@ def accepted(response: Response, result: Accepted, wait_s: int | None) -> Snapsh
 
 
 def shown(response: Response, news: News) -> Snapshot | Response:
-    """200 with the snapshot, or 304 when it is the one that is known."""
+    """Return 200 with the snapshot, or 304 if the client has it already."""
     tag = etag(news.snapshot)
     if not news.is_new:
         return Response(status_code=304, headers={"ETag": tag})
@@ -52,14 +52,17 @@ def shown(response: Response, news: News) -> Snapshot | Response:
 
 
 def listed(request: Request, response: Response, page: SnapshotPage) -> SnapshotPage:
-    """The page, and a link to the next."""
+    """Return the page, with a link to the next one."""
     if page.next_cursor is not None:
         response.headers["Link"] = _next(request, cursor=page.next_cursor)
     return page
 
 
 def event_page(request: Request, events: Sequence[StoredEvent], after: int, limit: int) -> Response:
-    """Stored events as one page of JSON, without reading them; more than `limit` say so."""
+    """Return one JSON page of stored events, without decoding them.
+
+    `has_more` and the link to the next page are set if there are more than `limit` events.
+    """
     shown_events, has_more = events[:limit], len(events) > limit
     last = shown_events[-1].number if shown_events else after
     data = b",".join(event.json for event in shown_events)
@@ -70,7 +73,7 @@ def event_page(request: Request, events: Sequence[StoredEvent], after: int, limi
 
 
 def reported(text: str, format_: ReportFormat) -> Response:
-    """A report in the media type of its format."""
+    """Return a report with the media type of its format."""
     media_type = next(name for name, known in REPORT_TYPES.items() if known == format_)
     return Response(
         text.encode(), headers=REPORT_HEADERS, media_type=f"{media_type}; charset=utf-8"
@@ -78,7 +81,7 @@ def reported(text: str, format_: ReportFormat) -> Response:
 
 
 def etag(snapshot: Snapshot) -> str:
-    """The number of the last event: nothing in a snapshot changes without one."""
+    """Return the number of the last event, quoted: a snapshot changes only with an event."""
     return f'"{snapshot.last_event}"'
 
 
@@ -88,10 +91,10 @@ def _next(request: Request, **parameters: object) -> str:
 
 
 class EventStream(StreamingResponse):
-    """Sends events as they come and as they are stored, and a comment where there are none.
+    """Sends events as they arrive, in their stored form, and a comment if there are none.
 
-    Whatever can be refused has been refused before one is made. A reader that takes nothing is cut
-    off by its connection.
+    Everything that can fail with an error response is checked before this is constructed.
+    `server.Connection` resets the connection of a client that does not read.
     """
 
     media_type = "text/event-stream"
@@ -102,7 +105,7 @@ class EventStream(StreamingResponse):
         self._events = events
 
     async def stream_response(self, send: Send) -> None:
-        """Send everything; the source is closed at once when the reader leaves."""
+        """Send all events; close the source as soon as the client disconnects."""
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         async with aclosing(self._events) as batches:
@@ -113,5 +116,5 @@ class EventStream(StreamingResponse):
 
 
 def encoded(event: StoredEvent) -> bytes:
-    """Return one event; its JSON stands on one line."""
+    """Return one event in the format of a stream; its JSON has no line breaks."""
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.type.encode(), event.json)

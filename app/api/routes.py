@@ -1,4 +1,4 @@
-"""Every operation: named dependencies, one call, one return."""
+"""The routes: each has named dependencies, one service call and one return."""
 
 from typing import Annotated
 
@@ -83,11 +83,11 @@ async def submit(
     service: TheService,
     response: Response,
 ) -> Snapshot:
-    """Submit a text to improve, or a task to write one for.
+    """Submit a draft to improve, or a task to write a draft for.
 
-    Answers at once with 202, where to look (`Location`) and when (`Retry-After`). With
-    `Prefer: wait=30` it waits that long at most, and answers 200 if the refinement ended in time.
-    It does not wait for a reviewer.
+    The response is 202, with the path of the refinement in `Location`. With `Prefer: wait=30` the
+    server waits up to 30 seconds, and answers 200 if the refinement ended in that time. It does not
+    wait for a reviewer.
     """
     result = await service.submit(
         tenant, submission.content, submission.sha256, key=key, wait_s=wait_s or 0
@@ -112,8 +112,8 @@ async def list_(
 ) -> SnapshotPage:
     """List refinements, newest first.
 
-    `metadata.KEY=VALUE` asks for those with that pair, as often as wanted. The pages stay the same
-    while refinements are added.
+    `metadata.KEY=VALUE` selects refinements with that pair; it can be repeated for other keys.
+    Pages stay stable while refinements are added.
     """
     page = await store.page(tenant, status=status, metadata=metadata, limit=limit, cursor=cursor)
     return listed(request, response, page)
@@ -133,11 +133,11 @@ async def get(
     response: Response,
     wait: Wait = 0,
 ) -> Snapshot | Response:
-    """Look at a refinement.
+    """Return a refinement.
 
-    Its `ETag` is the number of its last event; `If-None-Match` with that tag answers 304. With
-    `wait` the request is held until the last event is another than `If-None-Match` says (or than
-    now), and is a 304 if that does not happen in time.
+    `ETag` is the number of its last event; a request with that tag in `If-None-Match` is answered
+    with 304. With `wait` the server holds the request until a new event follows the one in
+    `If-None-Match` (or else the current one), and answers 304 if there is none in time.
     """
     return shown(response, await watching.news(tenant, refinement_id, seen, wait))
 
@@ -151,9 +151,9 @@ async def get(
 async def change(
     refinement_id: RefinementId, change: Change, tenant: Tenant, service: TheService
 ) -> Limits:
-    """Change threshold, `max_iterations` or budget while it runs; what is left out stays.
+    """Change threshold, `max_iterations` or budget while it runs; omitted limits stay as they are.
 
-    Answers with the limits now in force. They hold from the next judged draft on.
+    Returns the limits now in force. They apply from the next judged draft on.
     """
     return await service.change(tenant, refinement_id, change.content)
 
@@ -165,9 +165,9 @@ async def change(
     responses=problems(RefinementNotFound),
 )
 async def erase(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> None:
-    """Erase a refinement and everything derived from it, in any status, at once.
+    """Erase a refinement and everything derived from it, immediately and in any status.
 
-    Its worker stops, its watchers' streams end, and from now on it is a 404.
+    Its worker stops, its event streams end, and every later request for it is answered with 404.
     """
     await store.erase(tenant, refinement_id)
 
@@ -179,9 +179,9 @@ async def erase(refinement_id: RefinementId, tenant: Tenant, store: TheStore) ->
     responses=ACCEPTED | problems(RefinementNotFound, Conflict),
 )
 async def cancel(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> Snapshot:
-    """Cancel a refinement: `canceling` now, `canceled` once work has really stopped.
+    """Cancel a refinement: it is `canceling` until its worker has stopped, then `canceled`.
 
-    While nobody works on it, it is `canceled` at once. The best draft so far stays in `result`.
+    Without a worker it is `canceled` immediately. The best draft so far stays in `result`.
     """
     return await store.cancel(tenant, refinement_id)
 
@@ -193,7 +193,7 @@ async def cancel(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -
     responses=ACCEPTED | problems(RefinementNotFound, Conflict),
 )
 async def finish(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> Snapshot:
-    """Stop now and keep the best draft so far; without one, as soon as one is judged."""
+    """End a refinement with the best draft so far; without one, as soon as a draft is judged."""
     return await store.finish(tenant, refinement_id)
 
 
@@ -205,7 +205,7 @@ async def finish(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -
 async def request(
     refinement_id: RefinementId, tenant: Tenant, store: TheStore
 ) -> RefinementRequest:
-    """Return what was submitted, with what was left out filled in."""
+    """Return the submitted request, with defaults filled in."""
     return await store.request(tenant, refinement_id)
 
 
@@ -219,18 +219,19 @@ async def request(
 )
 async def review(
     refinement_id: RefinementId,
-    said: ReviewBody,
+    decision: ReviewBody,
     key: IdempotencyKey,
     tenant: Tenant,
     service: TheService,
 ) -> Snapshot:
-    """Say what to do with the draft under review: the refinement goes on with that.
+    """Decide about the draft under review; the refinement resumes with the decision.
 
-    Possible while it is `paused`: `review` in the snapshot says what is asked and until when, and
-    the draft is the iteration at `review.path`. Give `review.key` as `path` to be sure that it is
-    this review you answer. With an `Idempotency-Key` the same review sent again is answered again.
+    The refinement must be `paused`: `review` in the snapshot holds the question and the deadline,
+    and the draft is the iteration at `review.path`. Send `review.key` as `path` to make sure that
+    the decision is for that review. A decision sent again with the same `Idempotency-Key` takes
+    effect once.
     """
-    return await service.review(tenant, refinement_id, said.content, key)
+    return await service.review(tenant, refinement_id, decision.content, key)
 
 
 @refinements.post(
@@ -260,10 +261,10 @@ async def continue_(
 ) -> Snapshot:
     """Start a new refinement from the result of one that has ended.
 
-    It has this one as its `parent` and its best draft as the draft; what the body leaves out is as
-    it was requested then, limits changed by PATCH excepted. A strategy that cannot start from that
-    draft (`nested` with `parts` of its own, `self_consistency`) gives way to `iterative` unless the
-    body names one.
+    It has this one as its `parent` and starts from its best draft. Fields that the body omits are
+    taken from the original request, without later changes by PATCH. A strategy that cannot start
+    from a draft (`nested` with its own `parts`, `self_consistency`) is replaced by `iterative`
+    unless the body names one.
     """
     result = await service.continue_(
         tenant,
@@ -292,12 +293,12 @@ async def events(
     media_type: EventsAs,
     limit: EventLimit = 100,
 ) -> Response:
-    """Watch a refinement: every event so far, then each as it happens, up to the terminal one.
+    """Stream the events of a refinement: all past ones, then each new one up to the terminal one.
 
-    As `text/event-stream` the `id` of an event is its number. A client that was cut off sends the
-    last one it saw as `Last-Event-ID` (or `after`) and misses nothing; 204 tells it that nothing is
-    left to see. Every 15 seconds without an event there is a comment. With
-    `Accept: application/json` the same events come in pages.
+    In `text/event-stream` the `id` of an event is its number. To resume after a disconnect, send
+    the number of the last event received as `Last-Event-ID` (or `after`); 204 means that this was
+    the terminal event. The stream has a comment for every 15 seconds without an event. With
+    `Accept: application/json` the same events are returned in pages.
     """
     if media_type != EVENT_STREAM:
         found = await store.events(tenant, refinement_id, after, limit + 1)
@@ -317,7 +318,7 @@ async def iterations(
     service: TheService,
     path: SearchPath | Absent = None,
 ) -> IterationList:
-    """Return every draft that was judged, inner searches included, or those of `path`."""
+    """Return all judged drafts, including those of inner searches, or only those of `path`."""
     return IterationList(data=await service.iterations(tenant, refinement_id, path))
 
 
@@ -333,7 +334,7 @@ async def iteration(
     service: TheService,
     path: SearchPath = "",
 ) -> Iteration:
-    """Return one draft and how it was judged."""
+    """Return one draft and its judgement."""
     return await service.iteration(tenant, refinement_id, number, path)
 
 
@@ -347,20 +348,26 @@ async def diff(
     tenant: Tenant,
     service: TheService,
     before: Annotated[
-        int, Query(alias="from", ge=0, le=1_000_000, description="0 is the client's draft.")
+        int,
+        Query(
+            alias="from",
+            ge=0,
+            le=1_000_000,
+            description="Iteration to compare from; 0 is the client's draft.",
+        ),
     ],
     after: Annotated[
-        int, Query(alias="to", ge=0, le=1_000_000, description="What it is compared with.")
+        int, Query(alias="to", ge=0, le=1_000_000, description="Iteration to compare with.")
     ],
     path: SearchPath = "",
     from_path: Annotated[
-        SearchPath | Absent, Query(description="The search of `from`, when it is not `path`.")
+        SearchPath | Absent, Query(description="Path of the search of `from`; default: `path`.")
     ] = None,
 ) -> Diff:
     """Return the difference between two iterations, as operations and as unified text.
 
-    0 is the client's own draft; without one there is no iteration 0. They may be of two searches:
-    `?from=3&from_path=&to=1&path=reviews/1` says what a reviewer's wish has changed.
+    0 is the client's own draft; without one there is no iteration 0. The iterations may belong to
+    different searches: `?from=3&from_path=&to=1&path=reviews/1` shows what a review has changed.
     """
     before_path = path if from_path is None else from_path
     return await service.diff(tenant, refinement_id, (before_path, before), (path, after))
@@ -379,10 +386,10 @@ async def report(
     service: TheService,
     format_: ReportAs,
 ) -> Response:
-    """Read the whole story of a refinement: what was asked, what happened, what came of it and why.
+    """Return a report of a refinement: the request, the steps, the result and its reasons.
 
-    In any status; it tells what has happened so far. As Markdown (CommonMark with tables) or as a
-    page that stands alone: no script, no link, nothing from elsewhere, for screens and paper.
+    It is available in any status and covers everything so far. The format is Markdown (CommonMark
+    with tables) or a self-contained HTML page for screen and print, without scripts or links.
     """
     return reported(await service.report(tenant, refinement_id, format_), format_)
 
@@ -401,17 +408,17 @@ async def validators() -> OfferList:
 
 @server.get("/v1/models", tags=["offers"], operation_id="listModels")
 async def models(model_roles: TheModelRoles) -> ModelList:
-    """Return the providers of models, and what a choice of model can say."""
+    """Return the model providers, each with the JSON Schema of a model choice."""
     return offers.models(model_roles)
 
 
 @server.get("/healthz", tags=["health"], operation_id="getHealth")
 async def health() -> Health:
-    """Return when the process is up."""
+    """Return 200 if the process is up."""
     return Health()
 
 
 @server.get("/readyz", tags=["health"], operation_id="getReadiness", responses=problems())
 async def readiness(store: TheStore) -> Readiness:
-    """Return when Redis answers. That no worker is alive is a warning: what is submitted waits."""
+    """Return 200 if Redis responds. No running worker is a warning: submitted refinements wait."""
     return offers.readiness(await store.workers())

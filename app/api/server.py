@@ -1,4 +1,4 @@
-"""uvicorn with bounds: slow connections are closed, large bodies refused, streams ended."""
+"""uvicorn with limits: slow connections are closed, large bodies rejected, streams ended."""
 
 import asyncio
 import math
@@ -21,18 +21,18 @@ from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader
 from app.settings import Settings
 
 MAX_HEAD_BYTES = 64 * 1024
-NOW = struct.pack("ii", 1, 0)  # linger for no second
+NOW = struct.pack("ii", 1, 0)  # SO_LINGER with a timeout of 0 seconds
 LAST_LOOK_S = 1.0
 SLOWEST_SENDER = 50_000  # bytes per second of a body
 SLOWEST_READER = 1_000  # bytes per second of an answer
 
 
 class Connection(HttpToolsProtocol):
-    """Closes itself when a request does not arrive, or an answer is not taken.
+    """A connection with timeouts: it closes if a request does not arrive or a client does not read.
 
-    A request has `arrival_s` from its first byte (the first one of a connection: from the start),
-    and a second more for every 50 kB of its body. A client for which an answer waits takes 1 kB of
-    it a second, looked at every `stall_s`, or is cut off.
+    A request must arrive within `arrival_s` of its first byte (the first request: of the
+    connection), plus one second for every 50 kB of its body. A client with a pending response must
+    read 1 kB of it per second, checked every `stall_s`, else the connection is reset.
     """
 
     arrival_s = 10.0
@@ -41,7 +41,7 @@ class Connection(HttpToolsProtocol):
     _arriving: asyncio.TimerHandle | None = None
     _stalling: asyncio.TimerHandle | None = None
     _credit_s = 0.0
-    _head_bytes: int | None = None  # None when no head is under way
+    _head_bytes: int | None = None  # None while no head is being received
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -60,7 +60,9 @@ class Connection(HttpToolsProtocol):
         if self._head_bytes is not None:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(HeadersTooLarge(f"at most {MAX_HEAD_BYTES} bytes of headers are read"))
+                self._refuse(
+                    HeadersTooLarge(f"the headers must have at most {MAX_HEAD_BYTES} bytes")
+                )
 
     def on_message_begin(self) -> None:
         self._head_bytes = 0
@@ -71,7 +73,7 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = None
 
     def on_body(self, body: bytes) -> None:
-        if not self.cycle.response_complete:  # what follows a refusal earns no time
+        if not self.cycle.response_complete:  # the rest of a rejected body extends no timeout
             self._credit_s += len(body) / SLOWEST_SENDER
         super().on_body(body)
 
@@ -102,12 +104,12 @@ class Connection(HttpToolsProtocol):
         if self._credit_s >= LAST_LOOK_S:
             self._arriving = self.loop.call_later(self._credit_s, self._look_at_request)
             self._credit_s = 0.0
-        elif not is_last_look:  # a busy server may not have read yet what has arrived
+        elif not is_last_look:  # a busy server may not yet have read what has arrived
             look = partial(self._look_at_request, is_last_look=True)
             self._arriving = self.loop.call_later(LAST_LOOK_S, look)
         else:
             self._refuse(
-                RequestTimeout(f"a request has to arrive within {self.arrival_s:.0f} seconds")
+                RequestTimeout(f"the request did not arrive within {self.arrival_s:.0f} seconds")
             )
 
     def _look_at_reader(self, waiting_before: int | None) -> None:
@@ -119,12 +121,15 @@ class Connection(HttpToolsProtocol):
             self._stalling = self.loop.call_later(self.stall_s, self._look_at_reader, waiting)
 
     def _reset(self) -> None:
-        """Close without waiting for what the kernel still holds: nobody would take it."""
+        """Reset the connection and drop the kernel's send buffer: the client does not read it."""
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOW)
         self.transport.abort()
 
     def _refuse(self, error: HoneError) -> None:
-        """Close, with a problem where one can still be read; between requests without a word."""
+        """Close the connection, after a problem response if one can still be sent.
+
+        Between requests, and once a response has begun, none can.
+        """
         if self.transport.is_closing() or self._is_idle() or self._is_answering():
             self.transport.abort()
             return
@@ -147,7 +152,7 @@ class Connection(HttpToolsProtocol):
 
 
 class BodyLimit:
-    """ASGI middleware: refuses a body as soon as it is known to be too large."""
+    """ASGI middleware that rejects a body as soon as it is known to be too large."""
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
@@ -173,7 +178,7 @@ class BodyLimit:
         await self._app(scope, counted, send)
 
     def _refusal(self) -> BodyTooLarge:
-        return BodyTooLarge(f"a body has at most {self._max_bytes} bytes here")
+        return BodyTooLarge(f"the body must have at most {self._max_bytes} bytes")
 
 
 def _announced(scope: Scope) -> int:
@@ -194,7 +199,7 @@ class ApiServer(uvicorn.Server):
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Leave, at the second Ctrl-C at once. The signal is not raised again: it was obeyed."""
+        """Shut down; at the second Ctrl-C immediately. The signal is not raised again."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
         if self._loop is not None:
@@ -204,7 +209,7 @@ class ApiServer(uvicorn.Server):
 def configured(
     app: FastAPI, settings: Settings, connection: type[Connection] = Connection
 ) -> uvicorn.Config:
-    """Return uvicorn's configuration: its log goes where the process's log goes."""
+    """Return uvicorn's configuration; uvicorn logs through the logging of the process."""
     return uvicorn.Config(
         app,
         host=settings.host,

@@ -1,10 +1,10 @@
-"""The client of a Hone server, and what can go wrong for a person at a terminal.
+"""The client of a Hone server, and the errors that the command line shows.
 
 CliError
-  ServerUnreachable  no server answers
-  RequestRejected    the server rejects the request, and says why
-  NotHone            something else answers
-  ServiceFailed      a process of our own service will not run
+  ServerUnreachable  no server responds
+  RequestRejected    the server rejects the request, with the reason
+  NotHone            another server responds
+  ServiceFailed      a process of the service that the command runs has failed
 """
 
 import ipaddress
@@ -27,15 +27,15 @@ from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
 
 
 class CliError(Exception):
-    """Shown as it is; the command ends with exit code 1."""
+    """An error whose message is shown as it is; the command ends with exit code 1."""
 
 
 class ServerUnreachable(CliError):
-    """No server answers, or it has stopped answering."""
+    """No server responds, or it has stopped responding."""
 
     def __init__(self, server: str, cause: Exception) -> None:
         reason = str(cause) or type(cause).__name__
-        super().__init__(f"{server} cannot be reached: {reason}\nIs `hone serve` running there?")
+        super().__init__(f"{server} is unreachable: {reason}\nIs `hone serve` running there?")
 
 
 class RequestRejected(CliError):
@@ -48,14 +48,14 @@ class RequestRejected(CliError):
 
 
 class NotHone(CliError):
-    """Something answers that does not speak this contract."""
+    """A server responds that does not follow this contract."""
 
     def __init__(self, server: str) -> None:
-        super().__init__(f"what answers at {server} is not a Hone server")
+        super().__init__(f"the response of {server} is not that of a Hone server")
 
 
 class ServiceFailed(CliError):
-    """A process of the service that this command runs has ended, or does not get ready."""
+    """A process of the service that this command runs has ended, or could not start."""
 
 
 LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a last \r may be the first half of \r\n
@@ -63,7 +63,7 @@ LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a last \r may be the first half o
 
 @dataclass(frozen=True)
 class Message:
-    """One event of a stream: its id and type where it has them, and its data."""
+    """One event of a stream: its data, and its id and type, or empty texts."""
 
     id: str
     event: str
@@ -71,9 +71,9 @@ class Message:
 
 
 def messages(chunks: Iterable[bytes]) -> Iterator[Message | None]:
-    """Yield each event, and None for each comment: the server is there and has no news.
+    """Yield each event, and None for each comment: the server responds and has no new events.
 
-    An event that the stream's end cuts off is not yielded.
+    An event that is incomplete at the end of the stream is not yielded.
     """
     fields: dict[str, list[str]] = {}
     for line in _lines(chunks):
@@ -95,7 +95,7 @@ def _last(fields: dict[str, list[str]], name: str) -> str:
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Split at the three line ends of the standard only: drafts may hold others, such as U+2028."""
+    """Split at the three line ends of the standard only: drafts may contain others, as U+2028."""
     pending: list[bytes] = []
     for chunk in chunks:
         if not LINE_END.search(chunk) and not chunk.endswith(b"\r"):
@@ -108,7 +108,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def event_of(message: Message) -> Event | None:
-    """Return the event, or None if its type is not known here; ValueError for what is none."""
+    """Return the event, or None if its type is unknown; raise ValueError for an invalid one."""
     stored = json.loads(message.data)
     if not isinstance(stored, dict) or stored.get("type") not in set(EventType):
         return None
@@ -117,7 +117,7 @@ def event_of(message: Message) -> Event | None:
 
 
 def problem_of(response: httpx.Response) -> Problem:
-    """Return the problem, or for an answer that is none what its status says."""
+    """Return the problem in a response, or one made from its status if it has none."""
     try:
         return Problem.model_validate_json(response.content, extra="ignore")
     except ValidationError:
@@ -125,15 +125,15 @@ def problem_of(response: httpx.Response) -> Problem:
             type="about:blank",
             title=f"{response.status_code} {response.reason_phrase}",
             status=response.status_code,
-            detail=f"{response.request.url} answered something that is not Hone's",
+            detail=f"the response of {response.request.url} is not that of a Hone server",
             instance=response.request.url.path,
             code="unknown",
         )
 
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
-SILENCE_S = 45.0  # by then three of the server's comments should have come
-RECONNECTS = 30  # in a row and a second apart: a server may be started again meanwhile
+SILENCE_S = 45.0  # three times the interval of the server's comments
+RECONNECTS = 30  # in a row and a second apart: the server may be restarting
 
 ReportFormat = Literal["md", "html"]
 MEDIA_TYPES: dict[ReportFormat, str] = {"md": "text/markdown", "html": "text/html"}
@@ -142,9 +142,9 @@ Parsed = TypeVar("Parsed", bound=Contract)
 
 
 class Client:
-    """What the commands ask of one server; every method raises Refused, Unreachable or NotHone.
+    """The requests to one server. Raises RequestRejected, ServerUnreachable or NotHone.
 
-    Fields and events that only a newer server knows are ignored.
+    Unknown fields and events of a newer server are ignored.
     """
 
     def __init__(self, server: str, *, pause: Callable[[float], None] = time.sleep) -> None:
@@ -157,7 +157,7 @@ class Client:
         )
 
     def is_ready(self) -> bool:
-        """Whether the server answers and reaches its Redis."""
+        """Return whether the server responds and reaches its Redis."""
         try:
             return self._http.get("/readyz", timeout=2.0).is_success
         except httpx.TransportError:
@@ -168,34 +168,34 @@ class Client:
         return self._read(Snapshot, self._send("POST", "/v1/refinements", json=request))
 
     def get(self, refinement_id: str) -> Snapshot:
-        """The snapshot."""
+        """Return the snapshot."""
         return self._read(Snapshot, self._send("GET", _path(refinement_id)))
 
     def cancel(self, refinement_id: str) -> Snapshot:
-        """Ask for the end of a refinement, and return the snapshot after that."""
+        """Cancel a refinement, and return its snapshot."""
         return self._read(Snapshot, self._send("POST", f"{_path(refinement_id)}/cancel"))
 
     def finish(self, refinement_id: str) -> Snapshot:
-        """Ask for the best draft so far, and return the snapshot after that."""
+        """End a refinement with its best draft so far, and return its snapshot."""
         return self._read(Snapshot, self._send("POST", f"{_path(refinement_id)}/finish"))
 
-    def review(self, refinement_id: str, said: Mapping[str, Any]) -> Snapshot:
-        """Answer a refinement that is paused, and return the snapshot after that."""
-        response = self._send("POST", f"{_path(refinement_id)}/reviews", json=said)
+    def review(self, refinement_id: str, decision: Mapping[str, Any]) -> Snapshot:
+        """Send a decision to a paused refinement, and return its snapshot."""
+        response = self._send("POST", f"{_path(refinement_id)}/reviews", json=decision)
         return self._read(Snapshot, response)
 
-    def continue_(self, refinement_id: str, different: Mapping[str, Any]) -> Snapshot:
+    def continue_(self, refinement_id: str, changes: Mapping[str, Any]) -> Snapshot:
         """Create a refinement that starts from the result of this one."""
-        response = self._send("POST", f"{_path(refinement_id)}/continue", json=different)
+        response = self._send("POST", f"{_path(refinement_id)}/continue", json=changes)
         return self._read(Snapshot, response)
 
     def iterations(self, refinement_id: str) -> tuple[Iteration, ...]:
-        """Every draft that was judged."""
+        """Return every judged draft."""
         response = self._send("GET", f"{_path(refinement_id)}/iterations")
         return self._read(IterationList, response).data
 
     def diff(self, refinement_id: str, before: int, after: int) -> Diff | None:
-        """The difference between two iterations; None if there is no such iteration."""
+        """Return the difference between two iterations, or None if one does not exist."""
         query = {"from": before, "to": after}
         try:
             response = self._send("GET", f"{_path(refinement_id)}/diff", params=query)
@@ -206,7 +206,7 @@ class Client:
         return self._read(Diff, response)
 
     def report(self, refinement_id: str, format_: ReportFormat) -> str:
-        """The whole story, as Markdown or as a page."""
+        """Return the report, as Markdown or as an HTML page."""
         query = {"format": format_}
         response = self._send("GET", f"{_path(refinement_id)}/report", params=query)
         if not response.headers.get("Content-Type", "").startswith(MEDIA_TYPES[format_]):
@@ -216,8 +216,8 @@ class Client:
     def follow(self, refinement_id: str) -> Iterator[Event | None]:
         """Yield every event from the first to the terminal one, each once.
 
-        None comes now and then when there is no news. A stream that breaks is taken up where it
-        broke; Unreachable is raised once that has failed for half a minute.
+        None comes now and then if there are no new events. A stream that is interrupted is resumed
+        after the last event; raises ServerUnreachable if that fails for half a minute.
         """
         seen, failures = 0, 0
         while True:
@@ -254,8 +254,8 @@ class Client:
         timeout = httpx.Timeout(SILENCE_S, connect=10.0)
         url = f"{_path(refinement_id)}/events"
         with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
-            if response.status_code in {502, 503, 504}:  # on its way down or up: ask again
-                raise httpx.ReadError(f"answered {response.status_code}", request=response.request)
+            if response.status_code in {502, 503, 504}:  # stopping or starting: try again
+                raise httpx.ReadError(f"status {response.status_code}", request=response.request)
             if response.is_error:
                 response.read()
                 raise RequestRejected(problem_of(response))

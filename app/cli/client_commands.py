@@ -34,7 +34,7 @@ from app.contract.status import Status
 
 @dataclass(frozen=True)
 class SubmitOptions:
-    """What was asked for on the command line; None is not asked for."""
+    """The options of a submission; None is not given."""
 
     task: str | None = None
     criteria: Sequence[str] = ()
@@ -46,34 +46,35 @@ class SubmitOptions:
 
 
 def request_of(
-    draft: str | None, wishes: SubmitOptions, started_from: dict[str, Any]
+    draft: str | None, options: SubmitOptions, started_from: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the body to submit: `started_from` with everything replaced that was asked for.
+    """Return the body to submit: `started_from` with every given option replaced.
 
-    The server says what is wrong with it.
+    The server validates it.
     """
-    given = wished(wishes) | ({} if draft is None else {"draft": draft})
+    given = fields_of(options) | ({} if draft is None else {"draft": draft})
     if not (started_from | given).keys() & {"draft", "task"}:
-        raise typer.BadParameter("give a FILE, a --task, or a --json with one of them")
+        raise typer.BadParameter("FILE, --task, or --json with one of them is required")
     return started_from | given
 
 
-def wished(wishes: SubmitOptions) -> dict[str, Any]:
-    """Return what was asked for as the fields of a body."""
+def fields_of(options: SubmitOptions) -> dict[str, Any]:
+    """Return the given options as the fields of a body."""
+    model = options.model
     asked: dict[str, Any] = {
-        "task": wishes.task,
-        "threshold": wishes.threshold,
-        "max_iterations": wishes.max_iterations,
-        "criteria": _criteria(wishes.criteria) or None,
-        "models": {"generator": wishes.model, "critic": wishes.model} if wishes.model else None,
-        "strategy": {"kind": wishes.strategy} if wishes.strategy else None,
-        "review": {"when": wishes.review} if wishes.review else None,
+        "task": options.task,
+        "threshold": options.threshold,
+        "max_iterations": options.max_iterations,
+        "criteria": _criteria(options.criteria) or None,
+        "models": {"generator": model, "critic": model} if model else None,
+        "strategy": {"kind": options.strategy} if options.strategy else None,
+        "review": {"when": options.review} if options.review else None,
     }
     return {name: value for name, value in asked.items() if value is not None}
 
 
 def read_text(path: Path, stdin: IO[bytes]) -> str:
-    """Return the text of a file, or of `stdin` for `-`; BadParameter if it cannot be read."""
+    """Return the text of a file, or of `stdin` for `-`; raise BadParameter if it is unreadable."""
     try:
         return (stdin.read() if path == Path("-") else path.read_bytes()).decode()
     except OSError as error:
@@ -83,13 +84,13 @@ def read_text(path: Path, stdin: IO[bytes]) -> str:
 
 
 def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
-    """Return the JSON object in a file; BadParameter if there is none."""
+    """Return the JSON object in a file; raise BadParameter if there is none."""
     try:
         request = json.loads(read_text(path, stdin))
     except json.JSONDecodeError as error:
         raise typer.BadParameter(f"{path} is not JSON: {error}") from None
     if not isinstance(request, dict):
-        raise typer.BadParameter(f"{path} holds no JSON object")
+        raise typer.BadParameter(f"{path} must contain a JSON object")
     return request
 
 
@@ -113,7 +114,7 @@ def submit(
         list[str] | None,
         typer.Option(
             metavar="NAME[=DESCRIPTION]",
-            help="What it is judged on; repeatable. auto: a critic lists it.",
+            help="Criterion to judge it on; repeatable. auto: a critic lists the criteria.",
         ),
     ] = None,
     threshold: ThresholdOption = None,
@@ -125,17 +126,17 @@ def submit(
     follow: WatchOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Submit a text to be improved, and print the id of its refinement.
+    """Submit a text to improve, and print the id of its refinement.
 
     Exit code: 0; with --watch 1 if it failed or was canceled.
     """
     started_from = read_request(json, sys.stdin.buffer) if json else {}
     draft = read_text(file, sys.stdin.buffer) if file else None
-    wishes = SubmitOptions(
+    options = SubmitOptions(
         task, criterion or (), threshold, max_iterations, model, strategy, review
     )
     with connected(server) as client:
-        submitted = client.submit(request_of(draft, wishes, started_from))
+        submitted = client.submit(request_of(draft, options, started_from))
         say(console(), submitted.id)
         if follow:
             watch_to_the_end(client, submitted.id)
@@ -151,7 +152,7 @@ def watch_command(refinement_id: RefinementIdArgument, server: ServerOption = No
 @app.command()
 def get(
     refinement_id: RefinementIdArgument,
-    draft: Annotated[bool, typer.Option("--draft", help="Only the text of the result.")] = False,
+    draft: Annotated[bool, typer.Option("--draft", help="Print only the result's text.")] = False,
     server: ServerOption = None,
 ) -> None:
     """Print a refinement as JSON."""
@@ -174,18 +175,18 @@ def cancel(refinement_id: RefinementIdArgument, server: ServerOption = None) -> 
 
 
 def connected(server: str | None) -> Client:
-    """Return a client of the server that was named, or of the one the settings describe."""
+    """Return a client of the given server, or of the one in the settings."""
     return Client(server or url_of(read_settings()))
 
 
 def watch_to_the_end(client: Client, refinement_id: str) -> None:
-    """Watch; who stops watching is told how to go on."""
+    """Watch a refinement and exit; after Ctrl-C print the commands to continue."""
     try:
         ended = watch(client, refinement_id, console())
     except KeyboardInterrupt:
-        say(console(), f"\n{refinement_id} goes on without you.")
+        say(console(), f"\n{refinement_id} continues on the server.")
         say(console(), f"  hone watch {refinement_id}    shows it again")
-        say(console(), f"  hone cancel {refinement_id}   ends it")
+        say(console(), f"  hone cancel {refinement_id}   cancels it")
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(0 if ended.status is Status.SUCCEEDED else 1)
 
@@ -195,7 +196,7 @@ ACTIONS = get_args(get_args(ReviewAction)[0])
 
 @app.command()
 def finish(refinement_id: RefinementIdArgument, server: ServerOption = None) -> None:
-    """Let a refinement end with its best draft so far, and print its status."""
+    """End a refinement with its best draft so far, and print its status."""
     with connected(server) as client:
         say(console(), client.finish(refinement_id).status)
 
@@ -207,27 +208,27 @@ def review(
         str | None,
         typer.Argument(
             metavar="[" + "|".join(ACTIONS) + "]",
-            help="What to do with the draft; without one it is shown.",
+            help="Decision about the draft; without one, show the draft.",
         ),
     ] = None,
     *,
     feedback: Annotated[str | None, typer.Option(help="What to change, or why.")] = None,
     draft: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The text that replaces it; - reads standard input."),
+        typer.Option(metavar="FILE", help="The new draft; - reads standard input."),
     ] = None,
     score: Annotated[float | None, typer.Option(help="Your score for it, 0 to 1.")] = None,
     key: Annotated[
-        str | None, typer.Option(help="Key of the review that is meant, to be sure.")
+        str | None, typer.Option(help="Key of the review; rejected if another is pending.")
     ] = None,
     server: ServerOption = None,
 ) -> None:
-    """Answer a paused refinement, and print its status; without an ACTION show what is asked."""
+    """Decide about the draft under review, and print the status; without an ACTION show the draft."""
     text = read_text(draft, sys.stdin.buffer) if draft else None
-    said = {"action": action, "feedback": feedback, "draft": text, "score": score, "path": key}
-    given = {name: value for name, value in said.items() if value is not None}
+    fields = {"action": action, "feedback": feedback, "draft": text, "score": score, "path": key}
+    given = {name: value for name, value in fields.items() if value is not None}
     if action is None and given:
-        raise typer.BadParameter(f"say what to do: {', '.join(ACTIONS)}")
+        raise typer.BadParameter(f"an action is required: {', '.join(ACTIONS)}")
     with connected(server) as client:
         if action is None:
             _show_pending(client, refinement_id)
@@ -252,11 +253,11 @@ def continue_(
 
     Exit code: 0; with --watch 1 if it failed or was canceled.
     """
-    different: dict[str, Any] = read_request(json, sys.stdin.buffer) if json else {}
-    wishes = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
-    different |= wished(wishes)
+    changes: dict[str, Any] = read_request(json, sys.stdin.buffer) if json else {}
+    options = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
+    changes |= fields_of(options)
     with connected(server) as client:
-        child = client.continue_(refinement_id, different)
+        child = client.continue_(refinement_id, changes)
         say(console(), child.id)
         if follow:
             watch_to_the_end(client, child.id)
@@ -277,14 +278,14 @@ def report(
     refinement_id: RefinementIdArgument,
     *,
     html: Annotated[
-        bool, typer.Option("--html", help="As a page that stands alone, not as Markdown.")
+        bool, typer.Option("--html", help="Print a self-contained HTML page, not Markdown.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write it, not to the terminal.")
+        Path | None, typer.Option(metavar="FILE", help="Write it to this file instead.")
     ] = None,
     server: ServerOption = None,
 ) -> None:
-    """Tell what was asked, what happened and what came of it, as Markdown."""
+    """Print a report of the request, the steps and the result, as Markdown."""
     with connected(server) as client:
         text = client.report(refinement_id, "html" if html else "md")
     if output is None:

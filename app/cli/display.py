@@ -1,4 +1,4 @@
-"""What a terminal shows of a refinement: its progress, its result, and how values are formatted."""
+"""Shows a refinement on a terminal: its progress, its result, and how values are formatted."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -36,27 +36,27 @@ UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print a text as it is: no markup is read in it, no line is broken, no escape gets through."""
+    """Print a text as it is: without markup, line breaks or escape sequences."""
     console.print(plain(text, style), soft_wrap=True, highlight=False)
 
 
 def plain(text: str, style: str = "") -> Text:
-    """A text of unknown origin, made harmless: a terminal would obey the control codes in it."""
+    """Return a text with its control characters replaced, which a terminal would interpret."""
     return Text(UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text), style)
 
 
 def score_text(score: float | None) -> str:
-    """Two decimals, never rounded up to a threshold that was missed; `n/a` if not measurable."""
+    """Return two decimals, never rounded up to a missed threshold; `n/a` if not measured."""
     return "n/a" if score is None else f"{int(score * 100 + 1e-9) / 100:.2f}"
 
 
 def criteria_text(scores: tuple[CriterionScore, ...], separator: str = ", ") -> str:
-    """Each criterion with its score."""
+    """Return each criterion with its score."""
     return separator.join(f"{found.criterion} {score_text(found.score)}" for found in scores)
 
 
 def usage_text(usage: Usage) -> str:
-    """Calls, tokens, cost and seconds."""
+    """Return calls, tokens, cost and seconds."""
     cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
     tokens = usage.input_tokens + usage.output_tokens
     calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
@@ -101,13 +101,13 @@ class Row:
 
     @property
     def is_judged(self) -> bool:
-        """Whether its critique is in."""
+        """Whether it has been judged."""
         return self.passed is not None
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known after some events; `final` is the last snapshot once it has ended."""
+    """The progress after some events; `final` is the last snapshot once it has ended."""
 
     status: Status = Status.QUEUED
     strategy: str = ""
@@ -123,7 +123,7 @@ class Progress:
     final: Snapshot | None = None
 
     def after(self, event: Event) -> "Progress":
-        """What is known once `event` is known too; the events come in order."""
+        """Return the progress after one more event; the events come in order."""
         data = event.data
         now = replace(self, status=STATUS_AFTER.get(event.type, self.status))
         if isinstance(data, Snapshot):
@@ -148,12 +148,12 @@ class Progress:
         return now.judged(data) if isinstance(data, IterationCompleted) else now
 
     def with_rows(self, *keys: str) -> "Progress":
-        """With a row for each iteration that one of the steps belongs to."""
+        """Return it with a row for each iteration that one of the steps belongs to."""
         found = [int(match[1]) for key in keys if (match := OF_ITERATION.match(key))]
         return replace(self, rows={number: Row() for number in found} | dict(self.rows))
 
     def having_used(self, key: str, usage: Usage) -> "Progress":
-        """With a step's usage added, to its iteration's and to the whole."""
+        """Return it with a step's usage added to its iteration and to the total."""
         whole = replace(self, usage=self.usage + usage)
         if (match := OF_ITERATION.match(key)) is None:
             return whole
@@ -162,7 +162,7 @@ class Progress:
         return whole.with_row(number, replace(row, usage=row.usage + usage))
 
     def judged(self, data: IterationCompleted) -> "Progress":
-        """With an iteration's scores; those of an inner search are not shown."""
+        """Return it with an iteration's scores; those of an inner search are not shown."""
         if data.path != f"iterations/{data.iteration}":
             return self
         row = replace(
@@ -174,19 +174,19 @@ class Progress:
         return self.with_row(data.iteration, row)
 
     def with_row(self, number: int, row: Row) -> "Progress":
-        """With one iteration's row replaced."""
+        """Return it with one iteration's row replaced."""
         return replace(self, rows=dict(self.rows) | {number: row})
 
 
 WORD = re.compile(r"\s+|\S+")
 MAX_PAIRS = 4_000_000
-"""Pairs of words that are compared; above it, changed lines are coloured as a whole."""
+"""Maximum pairs of words to compare; above it, changed lines are coloured as a whole."""
 
 HEADER = re.compile(r"(---|\+\+\+|@@) ")
 
 
 def coloured(unified: str) -> Iterator[Text]:
-    """Yield the lines: removed ones red, added ones green; the characters are the diff's own."""
+    """Yield the lines of a diff, unchanged but coloured: removed ones red, added ones green."""
     blocks = [(sign, list(block)) for sign, block in groupby(_lines(unified), _sign)]
     for position, (sign, block) in enumerate(blocks):
         before = blocks[position - 1] if position else ("", [])
@@ -208,7 +208,7 @@ def _sign(line: str) -> str:
 
 
 def _changed(sign: str, block: list[str], other: list[str], colour: str) -> Iterator[Text]:
-    """The lines of one side, what the other side has not standing out."""
+    """Yield the lines of one side, with the words that the other side lacks highlighted."""
     words, others = (WORD.findall("\n".join(line[1:] for line in side)) for side in (block, other))
     text = Text(style=colour)
     if not others or len(words) * len(others) > MAX_PAIRS:
@@ -235,12 +235,12 @@ def show_ending(client: Client, ended: Snapshot, console: Console) -> None:
 
 
 def show_follow_ups(result: Result, console: Console) -> None:
-    """Print what was made of the result, and how it compares with the draft before it."""
+    """Print the outputs, the missing parts, and the comparison with the first draft."""
     for name, text in result.outputs.items():
         say(console, f"\n{name}:\n", "bold")
         say(console, text)
     for path in result.missing:
-        say(console, f"\n{path} could not be made.", "yellow")
+        say(console, f"\n{path} is missing: it could not be written.", "yellow")
     if compared := result.comparison:
         verdict = f"\nCompared with {compared.against} in both orders: {compared.verdict}."
         say(console, verdict, "bold")
@@ -248,10 +248,10 @@ def show_follow_ups(result: Result, console: Console) -> None:
 
 def _show_difference(client: Client, refinement_id: str, to: int, console: Console) -> None:
     if to == 0:
-        say(console, "\nThe draft as it was submitted is the best one.")
+        say(console, "\nThe submitted draft is the best one.")
         return
     difference = client.diff(refinement_id, 0, to)
-    if difference is None:  # there was no draft to begin with
+    if difference is None:  # no draft was submitted
         return
     say(console, f"\nWhat changed from the draft to iteration {to}:\n", "bold")
     for line in coloured(difference.unified):
@@ -268,10 +268,10 @@ def _headline(ended: Snapshot, result: Result) -> str:
 
 
 class Display(Protocol):
-    """Shows the progress of one refinement; entered before the first and left after the last."""
+    """Shows the progress of one refinement; a context around all calls of `show`."""
 
     def show(self, progress: Progress) -> None:
-        """Bring up to date what is seen."""
+        """Update the display."""
 
     def __enter__(self) -> Self: ...
 
@@ -284,14 +284,14 @@ class Display(Protocol):
 
 
 def display_on(console: Console, refinement_id: str) -> Display:
-    """What suits the console."""
+    """Return a table for a terminal, else lines."""
     if console.is_terminal:
         return LiveTable(console, refinement_id)
     return LineDisplay(console, refinement_id)
 
 
 class LiveTable:
-    """One table, drawn again with every event."""
+    """One table, redrawn with every event."""
 
     def __init__(self, console: Console, refinement_id: str) -> None:
         self._id = refinement_id
@@ -314,7 +314,7 @@ class LiveTable:
 
 
 class LineDisplay:
-    """A line for everything new, for logs and pipes."""
+    """One line for each new fact, for logs and pipes."""
 
     def __init__(self, console: Console, refinement_id: str) -> None:
         self._console = console
@@ -336,11 +336,11 @@ class LineDisplay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
 
 def table_of(progress: Progress, refinement_id: str) -> tuple[Table | Text, ...]:
-    """The iterations as a table, and the lines under it."""
+    """Return the iterations as a table, and the lines below it."""
     table = Table(title=f"{refinement_id}  {_models(progress)}", title_justify="left")
     table.add_column("iteration", justify="right")
     table.add_column("phase", no_wrap=True)
@@ -359,7 +359,7 @@ def table_of(progress: Progress, refinement_id: str) -> tuple[Table | Text, ...]
 
 
 def lines_of(progress: Progress, refinement_id: str) -> list[str]:
-    """Everything known, one fact a line; a fact that does not change keeps its line."""
+    """Return all facts, one per line; the line of an unchanged fact stays the same."""
     limits = f"threshold {score_text(progress.threshold)}, at most {progress.max_iterations}"
     lines = [f"{refinement_id}: {_models(progress)}", f"limits: {limits} iterations"]
     for number, row in sorted(progress.rows.items()):
@@ -377,7 +377,7 @@ def lines_of(progress: Progress, refinement_id: str) -> list[str]:
 
 
 def _asked(progress: Progress, refinement_id: str) -> list[str]:
-    """What a reviewer is asked, until when, and how to answer; nothing while nobody is."""
+    """Return the pending review, its deadline, and how to answer; nothing if none is pending."""
     asked, until = progress.asked, progress.asked_until
     if asked is None or until is None:
         return []
@@ -433,9 +433,9 @@ def watch(
     *,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Snapshot:
-    """Show a refinement until it has ended and what came of it; return its final snapshot.
+    """Show a refinement until it has ended, then its result; return its final snapshot.
 
-    `meanwhile` is called with every event, and now and then when there is none.
+    `meanwhile` is called with every event, and now and then if there is none.
     """
     progress = Progress()
     with display_on(console, refinement_id) as display:

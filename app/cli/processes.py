@@ -1,4 +1,4 @@
-"""The processes of a service: their settings as environment variables, their start, their end."""
+"""The processes of a service: their settings as environment variables, start and shutdown."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ SERVER = "HONE_PROVIDER_{}_{}"
 
 
 def environment_of(settings: Settings) -> Mapping[str, str]:
-    """The variables from which another process reads the same settings, secrets included."""
+    """Return the variables from which another process reads the same settings, with secrets."""
     return {
         name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
         for name, value in variables_of(settings)
@@ -30,7 +30,7 @@ def environment_of(settings: Settings) -> Mapping[str, str]:
 
 
 def variables_of(settings: Settings) -> Iterator[tuple[str, Any]]:
-    """Every variable with its value; None where it is not set."""
+    """Yield every variable with its value, None if it is not set."""
     for name in Settings.model_fields:
         if name == "providers":
             yield from servers_of(settings.providers)
@@ -39,14 +39,14 @@ def variables_of(settings: Settings) -> Iterator[tuple[str, Any]]:
 
 
 def servers_of(servers: Mapping[str, ModelServer]) -> Iterator[tuple[str, str | SecretStr | None]]:
-    """The pair of variables that names each server."""
+    """Yield the two variables of each server."""
     for name, server in servers.items():
         yield SERVER.format(name.upper(), "BASE_URL"), server.base_url
         yield SERVER.format(name.upper(), "API_KEY"), server.api_key
 
 
 def programs(settings: Settings) -> tuple[Program, Program]:
-    """One API and one worker that run with exactly these settings."""
+    """Return one API and one worker that run with exactly these settings."""
     environment = os.environ | environment_of(settings) | {"PYTHONUNBUFFERED": "1"}
     return (
         Program("api", (*python(), "-m", "app.cli", "api"), environment),
@@ -55,27 +55,27 @@ def programs(settings: Settings) -> tuple[Program, Program]:
 
 
 def python() -> tuple[str, ...]:
-    """This interpreter, importing from where this process does.
+    """Return the command of this interpreter, with the same import path as this process.
 
-    A directory called `app` where somebody happens to stand must not take the place of Hone's.
+    A directory `app` in the current directory must not hide Hone's package.
     """
     return (sys.executable,) if str(Path.cwd()) in sys.path else (sys.executable, "-P")
 
 
 def check_port(host: str, port: int) -> None:
-    """Raise ServiceFailed if nothing could listen there now."""
+    """Raise ServiceFailed if a server cannot listen there now."""
     with socket.socket(_family(host)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
             raise ServiceFailed(
-                f"cannot listen on {host}, port {port}: {error.strerror}. Choose another HONE_PORT."
+                f"cannot listen on {host}, port {port}: {error.strerror}. Set another HONE_PORT."
             ) from None
 
 
 def free_port(host: str) -> int:
-    """A port on which nothing listens now."""
+    """Return a port that is free now."""
     with socket.socket(_family(host)) as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
@@ -83,7 +83,7 @@ def free_port(host: str) -> int:
 
 
 def url_of(settings: Settings) -> str:
-    """Where the API can be reached from this machine."""
+    """Return the URL of the API on this machine."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
@@ -92,12 +92,12 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-MARGIN_S = 5.0  # what a process needs to end after its own grace period
+MARGIN_S = 5.0  # time for a process to end after its own grace period
 
 
 @contextlib.contextmanager
 def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[Supervisor]:
-    """Run an API and a worker, and a Redis unless the settings name one; end them on leaving.
+    """Run an API and a worker, and a Redis unless the settings have one; end them on exit.
 
     Raises ServiceFailed if the port is taken, and what EmbeddedRedis.start raises.
     """
@@ -116,20 +116,20 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
 
 
 def wait_until_ready(client: Client, meanwhile: Callable[[], None]) -> None:
-    """Return once the API answers; `meanwhile` is called in between and may raise."""
+    """Return once the API responds; `meanwhile` is called in between and may raise."""
     while not client.is_ready():
         meanwhile()
         time.sleep(0.1)
 
 
 class CrashWatch:
-    """Watches over a service that nobody else looks after: a crash in it is the end."""
+    """Watches a service in which a crash is an error, not a reason to restart."""
 
     def __init__(self) -> None:
         self._log: deque[str] = deque(maxlen=30)
 
     def emit(self, name: str, line: str) -> None:
-        """Keep a line of output for the case that it explains something."""
+        """Keep a line of output, for the message about a crash."""
         self._log.append(f"{name}: {line}")
 
     def look(self, supervisor: Supervisor) -> None:

@@ -1,4 +1,4 @@
-"""The command line itself: what every command shares."""
+"""The command line application, and what its commands share."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 class HoneGroup(TyperGroup):
-    """The one place where a failure becomes words and exit code 1."""
+    """Prints an expected error and exits with code 1."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -39,7 +39,7 @@ app = typer.Typer(
 
 
 def read_settings() -> Settings:
-    """Read the settings; BadParameter names each variable that is wrong."""
+    """Read the settings; raise BadParameter with the name of each invalid variable."""
     try:
         return Settings()
     except ValidationError as error:
@@ -48,27 +48,25 @@ def read_settings() -> Settings:
 
 
 def console() -> Console:
-    """Where results go."""
+    """Return the console for results: standard output."""
     return Console(file=sys.stdout)
 
 
 ServerOption = Annotated[
     str | None,
     typer.Option(
-        envvar="HONE_SERVER", help="Address of the API.  [default: by HONE_HOST and HONE_PORT]"
+        envvar="HONE_SERVER", help="URL of the API.  [default: from HONE_HOST and HONE_PORT]"
     ),
 ]
-RefinementIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The refinement.")]
+RefinementIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the refinement.")]
 
 ThresholdOption = Annotated[float | None, typer.Option(help="Score that is good enough.")]
-MaxIterationsOption = Annotated[int | None, typer.Option(help="Drafts written at most.")]
-ModelOption = Annotated[str | None, typer.Option(help="Plays every role: provider:name.")]
-StrategyOption = Annotated[str | None, typer.Option(help="Shape of the loop.")]
+MaxIterationsOption = Annotated[int | None, typer.Option(help="Maximum number of drafts.")]
+ModelOption = Annotated[str | None, typer.Option(help="Model of every role: provider:name.")]
+StrategyOption = Annotated[str | None, typer.Option(help="Strategy of the refinement.")]
 ReviewWhenOption = Annotated[
     str | None,
-    typer.Option(metavar="WHEN", help="Ask a person: each_iteration or before_completion."),
+    typer.Option(metavar="WHEN", help="Ask a reviewer: each_iteration or before_completion."),
 ]
-JsonOption = Annotated[
-    Path | None, typer.Option(help="The request, or what is different, as JSON.")
-]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Show it until it has ended.")]
+JsonOption = Annotated[Path | None, typer.Option(help="The request, or its changes, as JSON.")]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Show progress until it has ended.")]

@@ -43,29 +43,29 @@ HOST = "127.0.0.1"
 
 
 def demo(settings: Settings, console: Console) -> Snapshot:
-    """Run a service of one's own in a temporary directory, refine the rough text, end it all."""
-    vigil = CrashWatch()
+    """Run a service in a temporary directory, refine the rough text, and end the service."""
+    crashes = CrashWatch()
     with Interrupts() as interrupts, tempfile.TemporaryDirectory(prefix="hone-demo-") as directory:
         own = settings.model_copy(update=_apart(Path(directory)))
         with (
-            service(own, vigil.emit, interrupts) as supervisor,
+            service(own, crashes.emit, interrupts) as supervisor,
             Client(url_of(own)) as client,
         ):
-            wait_until_ready(client, lambda: vigil.look(supervisor))
+            wait_until_ready(client, lambda: crashes.look(supervisor))
             submitted = client.submit(request())
             say(
                 console, f"Refining a rough text of {len(rough_text().split())} words with {MODEL}."
             )
-            return watch(client, submitted.id, console, meanwhile=lambda: vigil.look(supervisor))
+            return watch(client, submitted.id, console, meanwhile=lambda: crashes.look(supervisor))
 
 
 def rough_text() -> str:
-    """A business letter as people write them in a hurry."""
+    """Return a business letter, hastily written."""
     return files("app.cli").joinpath("demo.txt").read_text(encoding="utf-8").strip()
 
 
 def request() -> dict[str, Any]:
-    """What the demonstration submits."""
+    """Return the request of the demonstration."""
     return {
         "task": "Make this message easy to read. Keep every fact.",
         "draft": rough_text(),
@@ -82,7 +82,7 @@ def request() -> dict[str, Any]:
 
 
 def _apart(directory: Path) -> dict[str, Any]:
-    """Settings that share nothing with a Hone that may run already."""
+    """Return settings that share nothing with another Hone on this machine."""
     return {
         "host": HOST,
         "port": free_port(HOST),
@@ -94,9 +94,9 @@ def _apart(directory: Path) -> dict[str, Any]:
 
 
 def serve(settings: Settings, console: Console) -> None:
-    """Run until interrupted: one Ctrl-C ends everything, a second one at once.
+    """Run until interrupted: one Ctrl-C ends everything, a second one immediately.
 
-    With port 0 it listens on a free one.
+    With port 0 it listens on a free port.
     """
     if settings.port == 0:
         settings = settings.model_copy(update={"port": free_port(settings.host)})
@@ -119,14 +119,14 @@ def serve(settings: Settings, console: Console) -> None:
 
 
 class PrefixedLog:
-    """Prints what the processes write, each line with the name of its writer."""
+    """Prints the output of the processes, each line with the name of its process."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._lock = threading.Lock()
 
     def __call__(self, name: str, line: str) -> None:
-        # A terminal that was closed must not keep the service from ending in order.
+        # A closed terminal must not prevent an orderly shutdown.
         with self._lock, contextlib.suppress(OSError):
             say(self._console, f"{name:<6} | {line}")
             sys.stdout.flush()
@@ -138,7 +138,7 @@ PASSWORD_IN_URL = re.compile(r"(?<=://)([^/@:]*):([^/@]*)@")
 
 @dataclass(frozen=True)
 class Setting:
-    """One variable as it is shown; what is secret is masked already."""
+    """One variable as it is shown; secrets are masked."""
 
     variable: str
     value: str
@@ -162,7 +162,7 @@ def shown(settings: Settings) -> Iterator[Setting]:
 
 
 def show_settings(settings: Settings, console: Console) -> None:
-    """Print them: a table on a terminal, the lines of a `.env` file elsewhere."""
+    """Print the settings: as a table on a terminal, else as the lines of a `.env` file."""
     if not console.is_terminal:
         for setting in shown(settings):
             say(console, f"# {setting.meaning} Default: {setting.default or 'none'}")
@@ -176,7 +176,7 @@ def show_settings(settings: Settings, console: Console) -> None:
 
 
 def _variable(name: str, field: FieldInfo) -> str:
-    """The name in api.md: the last of several, else the setting's own with the prefix."""
+    """Return the name of its variable: the last alias, else the name with the prefix HONE_."""
     choices = getattr(field.validation_alias, "choices", [])
     return str(choices[-1]) if choices else f"HONE_{name.upper()}"
 
@@ -189,13 +189,13 @@ def _masked(value: Any) -> str:
 
 @app.command(name="serve")
 def serve_command() -> None:
-    """Run Redis, API and worker until Ctrl-C."""
+    """Run Redis, the API and a worker until Ctrl-C."""
     serve(read_settings(), console())
 
 
 @app.command()
 def api() -> None:
-    """Run the API alone; it needs HONE_REDIS_URL."""
+    """Run the API alone; requires HONE_REDIS_URL."""
     from app import main  # noqa: PLC0415 - the web framework takes half a second to import
 
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
@@ -204,20 +204,20 @@ def api() -> None:
 
 @app.command()
 def worker() -> None:
-    """Run a worker alone; it needs HONE_REDIS_URL."""
+    """Run a worker alone; requires HONE_REDIS_URL."""
     if not read_settings().redis_url:
-        raise ServiceFailed("HONE_REDIS_URL is empty; `hone serve` would start a Redis of its own")
+        raise ServiceFailed("HONE_REDIS_URL is not set; set it, or run `hone serve` without it")
     command = [*python(), "-m", "workers"]
-    os.execv(command[0], command)  # noqa: S606 - becoming the worker is the purpose
+    os.execv(command[0], command)  # noqa: S606 - it replaces itself by the worker
 
 
 @app.command(name="demo")
 def demo_command() -> None:
-    """Watch a rough text get better: no key, no network, nothing left behind."""
+    """Refine a rough text and show each step: no key, no network, no files left."""
     try:
         ended = demo(read_settings(), console())
     except KeyboardInterrupt:
-        say(console(), "\nStopped. Nothing is left running.")
+        say(console(), "\nStopped. All processes have ended.")
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(0 if ended.status is Status.SUCCEEDED else 1)
 

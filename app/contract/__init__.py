@@ -4,6 +4,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Contract(BaseModel):
-    """Frozen data that refuses unknown fields, NaN and infinity."""
+    """Frozen data that rejects unknown fields, NaN and infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -1,7 +1,7 @@
-"""How much a model call may consume at most, known before it is made.
+"""Upper bounds on what a model call consumes, known before the call.
 
 Input is estimated as UTF-8 bytes / 3 (more than any common tokenizer makes of prose), output as the
-role's `max_output_tokens`. The editor that needs no network consumes nothing.
+role's `max_output_tokens`. `offline:editor` consumes nothing.
 """
 
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.tools import MAX_RESULT
 
 PROMPT_BYTES = 3_000
-"""Bytes of instructions around a client's own texts; a test holds every prompt below it."""
+"""Bytes of instructions around a client's texts; a test keeps every prompt below it."""
 
 CHECKLIST_BYTES = MOST_LISTED * (4 * (LONGEST_NAME + LONGEST_QUESTION) + 200)
-"""Bytes of the criteria that a critic lists, in any script, with what stands around them."""
+"""Bytes of the criteria that a critic lists, in any script, with the markup around them."""
 
 BYTES_PER_TOKEN = 3
 OUTPUT_BYTES_PER_TOKEN = 5
-"""A written draft of n tokens may come back as a prompt of this many bytes each."""
+"""Bytes per token of a written draft, when it becomes part of a later prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one call consumes at most."""
+    """The most that one call consumes."""
 
     model: str
     input_tokens: int
@@ -38,12 +38,12 @@ class Estimate:
 
 
 def estimate(choice: ModelChoice, prompt_bytes: int) -> Estimate:
-    """Return what a call with a prompt of that many UTF-8 bytes consumes at most.
+    """Return the most that a call with a prompt of that many UTF-8 bytes consumes.
 
-    It is that of the dearest among the model and those that stand in for it; a model whose price
-    is unknown is dearer than any other.
+    The estimate is for the most expensive of the model and its fallbacks; a model with an unknown
+    price counts as the most expensive.
     """
-    return max((_of(name, choice, prompt_bytes) for name in choice.names()), key=_dearness)
+    return max((_of(name, choice, prompt_bytes) for name in choice.names()), key=_expense)
 
 
 def _of(model: str, choice: ModelChoice, prompt_bytes: int) -> Estimate:
@@ -52,7 +52,7 @@ def _of(model: str, choice: ModelChoice, prompt_bytes: int) -> Estimate:
     return Estimate(model, -(-prompt_bytes // BYTES_PER_TOKEN), choice.max_output_tokens)
 
 
-def _dearness(it: Estimate) -> tuple[float, int]:
+def _expense(it: Estimate) -> tuple[float, int]:
     cost = cost_usd(it.model, it.input_tokens, it.output_tokens)
     return (float("inf") if cost is None else cost, it.tokens)
 
@@ -60,9 +60,9 @@ def _dearness(it: Estimate) -> tuple[float, int]:
 def to_judge(
     request: RefinementRequest, models: Mapping[str, ModelChoice], draft_bytes: int | None = None
 ) -> tuple[Estimate, ...]:
-    """Return what judging a draft consumes at most; one not yet written has its full length.
+    """Return the most that judging a draft consumes; one not yet written counts at full length.
 
-    It is a call for every sample of every critic; validators consume nothing.
+    There is one call for every sample of every critic; validators consume nothing.
     """
     if "critic" not in request.strategy.roles():
         return ()
@@ -75,7 +75,7 @@ def to_judge(
 def first_judgement(
     request: RefinementRequest, models: Mapping[str, ModelChoice]
 ) -> tuple[Estimate, ...]:
-    """Return the calls without which nothing is judged; a budget below their sum is refused."""
+    """Return the calls up to the first judged draft; a budget below their sum is rejected."""
     listing = _to_list(request, models)
     if request.draft is not None:
         return (*listing, *to_judge(request, models, len(request.draft.encode())))
@@ -86,7 +86,7 @@ def first_judgement(
 
 
 def _to_list(request: RefinementRequest, models: Mapping[str, ModelChoice]) -> tuple[Estimate, ...]:
-    """Return what it consumes at most to list the criteria, if that is asked for."""
+    """Return the most that listing the criteria consumes, if the request asks for it."""
     if request.criteria != AUTO:
         return ()
     draft = (request.draft or "") if request.task is None else ""
@@ -96,12 +96,12 @@ def _to_list(request: RefinementRequest, models: Mapping[str, ModelChoice]) -> t
 def to_write(
     request: RefinementRequest, models: Mapping[str, ModelChoice], asked_bytes: int
 ) -> tuple[Estimate, ...]:
-    """Return what a first draft consumes at most, written and judged from what a prompt of that
-    many bytes holds, its reply and, where there are tools, one result."""
+    """Return the most that a first draft consumes. It is written and judged from the content of a
+    prompt of that many bytes, the reply to it and, if there are tools, one result."""
     generator = models["generator"]
     written = generator.max_output_tokens * OUTPUT_BYTES_PER_TOKEN
     observed = written + (MAX_RESULT if request.tools else 0)
-    material = PROMPT_BYTES + asked_bytes + observed  # whose instructions may be shorter
+    material = PROMPT_BYTES + asked_bytes + observed  # its instructions may be shorter
     added = max(0, material - prompt_bytes(request))
     return (estimate(generator, material), *to_judge(request, models, added + written))
 
@@ -109,8 +109,8 @@ def to_write(
 def _first_prepared(
     request: RefinementRequest, models: Mapping[str, ModelChoice]
 ) -> tuple[Estimate, ...]:
-    """Return the least that a prepared draft consumes: every call that comes before it reads what
-    the one before wrote, and the text is written and judged."""
+    """Return the fewest calls of a prepared draft: those before it, each of which reads the reply
+    to the previous one, and the calls that write and judge the text."""
     generator, asked = models["generator"], prompt_bytes(request)
     written = generator.max_output_tokens * OUTPUT_BYTES_PER_TOKEN
     sizes = [asked + number * written for number in range(request.strategy.prepares)]
@@ -118,7 +118,7 @@ def _first_prepared(
 
 
 def least_tokens(request: RefinementRequest, models: Mapping[str, ModelChoice]) -> int:
-    """Return the tokens without which nothing is judged."""
+    """Return the tokens of the calls up to the first judged draft."""
     return sum(call.tokens for call in first_judgement(request, models))
 
 

@@ -1,9 +1,9 @@
-"""How many model calls a refinement makes at most, known before it begins.
+"""The maximum number of model calls of a refinement, known before it begins.
 
-A call is one question put to a model: a step that another model or another try had to answer is
-one. Every question may be asked again `AGAIN` times, when the reply cannot be read. Tools are no
-models, validators ask none. What is not counted: drafts that a reviewer asks for, and what a later
-change of the limits allows.
+A call is one question to a model; fallbacks and retries within its step do not count. Every
+question may be asked again `AGAIN` times if the reply cannot be parsed. Tools and validators make
+no model calls. Not counted: drafts that a reviewer asks for, and what a later change of the limits
+allows.
 """
 
 from dataclasses import dataclass
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
 
 AGAIN = 2
-"""How often a reply that cannot be read is asked for again."""
+"""How often a reply that cannot be parsed is asked for again."""
 
 AMENDED_AGAIN = 1
-"""How often edits that cannot be applied are; then the whole text is asked for."""
+"""How often edits that cannot be applied are asked for again, before the whole text is."""
 
 ASKED = 1 + AGAIN
-"""Calls at most for one question."""
+"""Maximum calls for one question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Calls at most for a revision, and for judging a draft."""
+    """Maximum calls for one revision, and for judging one draft."""
 
     revise: int
     judge: int
 
     def search(self, most: int, *, has_draft: bool) -> int:
-        """Return the calls of a search with so many drafts besides the one it may start with."""
+        """Return the maximum calls of a search that writes `most` drafts."""
         first = self.judge if has_draft else ASKED + self.judge
         return first + (most if has_draft else most - 1) * (self.revise + self.judge)
 
 
 def at_most(request: "RefinementRequest") -> int:
-    """Return how many calls the request makes at most; what is never readable costs as much."""
+    """Return the maximum number of calls of the request, replies that cannot be parsed included."""
     strategy, most = request.strategy, request.max_iterations
     edited = 0 if request.edits == "full" else 1 + AMENDED_AGAIN
     judged = ASKED * len(request.critics.seats()) * request.critics.samples

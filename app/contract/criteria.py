@@ -16,14 +16,14 @@ class Criterion(Contract):
     description: str = Field("", max_length=2_000)
     weight: float = Field(1.0, gt=0, le=1_000)
     floor: float | None = Field(
-        None, ge=0, le=1, description="A draft that scores less here does not pass."
+        None, ge=0, le=1, description="Minimum score; a draft below it does not pass."
     )
 
 
 QUALITY = Criterion(name="quality", description="Does what the task asks, correctly and clearly.")
 
 AUTO: Final = "auto"
-"""In the place of criteria: a critic lists them from the task before anything is judged."""
+"""Instead of criteria: a critic lists them from the task before any draft is judged."""
 
 FEWEST_LISTED, MOST_LISTED = 3, 8
 LONGEST_NAME, LONGEST_QUESTION = 60, 200
@@ -39,6 +39,6 @@ Criteria = Annotated[
     | Annotated[Literal["auto"], Tag(AUTO)],
     Discriminator(_form),
     Field(
-        description="`auto`: `models.critic` lists 3 to 8 from the task first (arXiv 2410.03608)."
+        description="`auto`: `models.critic` first lists 3 to 8 from the task (arXiv 2410.03608)."
     ),
 ]

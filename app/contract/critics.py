@@ -1,4 +1,4 @@
-"""Who judges a draft: how many critics, and how often each is asked."""
+"""The critics that judge a draft: how many there are, and how often each is asked."""
 
 import re
 from typing import Annotated, Self
@@ -13,7 +13,7 @@ CRITIC = "critic"
 
 def _is_no_step(name: str) -> str:
     if re.fullmatch(r"[0-9]+|again", name):
-        raise ValueError("a critic's name is part of a path: no number, and not `again`")
+        raise ValueError("the name is part of a path: it must not be a number or `again`")
     return name
 
 
@@ -26,40 +26,40 @@ CriticName = Annotated[
 
 
 class PanelMember(Contract):
-    """One critic among several."""
+    """One critic of a panel."""
 
     name: CriticName
     model: ModelSpec | None = Field(None, description="`models.critic` if null.")
-    perspective: str = Field("", max_length=500, description="Whose eyes it reads with.")
+    perspective: str = Field("", max_length=500, description="Point of view that it judges from.")
     adversarial: bool = Field(
-        False, description="Whether its part is to look for what is wrong; it scores as honestly."
+        False, description="Whether its task is to find faults; its scores stay honest."
     )
 
     @property
     def seat(self) -> str:
-        """Under which name its model is chosen."""
+        """Key under which its model is chosen."""
         return f"{CRITIC}/{self.name}"
 
 
 class Critics(Contract):
-    """Several opinions of every draft: the median counts, and how far they lie apart is told.
+    """Several judgements of every draft: the median counts, and the spread is reported.
 
-    A panel of different critics after PoLL (arXiv 2404.18796) with parts of their own as in
-    ChatEval (arXiv 2308.07201); samples of one critic as in self-consistency (arXiv 2203.11171).
+    A panel of different critics as in PoLL (arXiv 2404.18796), with different roles as in ChatEval
+    (arXiv 2308.07201); several samples of one critic as in self-consistency (arXiv 2203.11171).
     """
 
     samples: int = Field(1, ge=1, le=9, description="How often each critic is asked.")
     panel: tuple[PanelMember, ...] = Field(
-        (), max_length=5, description="Without one there is a single critic, `models.critic`."
+        (), max_length=5, description="If empty, `models.critic` is the only critic."
     )
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
         names = [member.name for member in self.panel]
         if len(set(names)) < len(names):
-            raise ValueError("two critics of the panel have the same name")
+            raise ValueError("the names of the critics must be unique")
         return self
 
     def seats(self) -> tuple[str, ...]:
-        """Return under which names the models of those who judge are chosen."""
+        """Return the keys under which the models of the critics are chosen."""
         return tuple(member.seat for member in self.panel) or (CRITIC,)

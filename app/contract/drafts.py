@@ -1,4 +1,4 @@
-"""A draft, its identity, and how it is read out of a model's reply."""
+"""A draft: its identity, its parts, and how it is extracted from a model's reply."""
 
 import hashlib
 import re
@@ -40,8 +40,8 @@ EditMode = Literal["full", "delta", "auto"]
 Edits = Annotated[
     EditMode,
     Field(
-        description="`full`: the reviser writes the whole text anew; `delta`: it answers with exact"
-        " search/replace edits, and writes the whole text only if they cannot be applied; `auto`:"
+        description="`full`: the reviser rewrites the whole text; `delta`: it replies with exact"
+        " search/replace edits, and rewrites the whole text only if they cannot be applied; `auto`:"
         " edits for a draft that is long, and good enough that most of it stays."
     ),
 ]
@@ -49,16 +49,16 @@ LockedText = Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
 class EditsMade(Contract):
-    """What edits made of the draft that they were given."""
+    """The effect of edits on the draft that they were applied to."""
 
     applied: int = Field(ge=1)
     untouched: float = Field(
-        ge=0, le=1, description="Share of that draft's characters left as they were."
+        ge=0, le=1, description="Share of that draft's characters that stayed as they were."
     )
 
 
 class EditsReport(EditsMade):
-    """The same, with what was saved by not writing the whole text anew."""
+    """The effect of edits, with the tokens saved by not rewriting the whole text."""
 
     output_tokens_saved: int | None = Field(
         description="Tokens that the whole text would have cost at this reply's ratio of tokens to"
@@ -67,9 +67,9 @@ class EditsReport(EditsMade):
 
 
 def lacking(text: str, locked: Sequence[str]) -> tuple[str, ...]:
-    """Return the locked texts that do not stand in a text, character for character and in order.
+    """Return the locked texts that a text lacks; it must have all of them verbatim and in order.
 
-    `locked` is in the order of the draft that it was taken from, as `in_order` gives it.
+    `locked` is in the order of the draft that it was taken from, as `in_order` returns it.
     """
     gone, at = [], 0
     for it in locked:
@@ -81,12 +81,12 @@ def lacking(text: str, locked: Sequence[str]) -> tuple[str, ...]:
 
 
 def in_order(draft: str | None, locked: Sequence[str]) -> tuple[str, ...]:
-    """Return locked texts in the order in which they stand in the draft."""
+    """Return locked texts in the order of their positions in the draft."""
     return tuple(sorted(locked, key=(draft or "").find))
 
 
 def locked_spans(text: str, locked: Sequence[str]) -> tuple[Span, ...]:
-    """Return where locked texts stand in a text, in order; those that overlap are one."""
+    """Return the spans of locked texts in a text, in order; overlapping spans are merged."""
     found = sorted((text.find(it), text.find(it) + len(it)) for it in locked if it in text)
     spans: list[Span] = []
     for start, end in found:
@@ -106,8 +106,8 @@ MOST_SECTIONS = 30
 def sections_of(text: str) -> tuple[str, ...]:
     """Return the sections of a text in their order: by headings, top-level items or paragraphs.
 
-    The first way that gives at least two counts. More than `MOST_SECTIONS` are too small to be
-    written by themselves: the text is then one section.
+    The first way that yields 2 to `MOST_SECTIONS` sections counts: more are too small to be written
+    separately. If none does, the text is one section.
     """
     for boundary in (HEADING, ITEM, PARAGRAPH):
         found = tuple(part.strip() for part in boundary.split(text) if part.strip())

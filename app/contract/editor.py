@@ -1,7 +1,7 @@
-"""What `offline:editor` can measure, so that the API refuses what it could only guess at.
+"""What `offline:editor` can measure, so that the API can reject what it cannot.
 
-A criterion is read by the words of its name and description. One that asks for something else, such
-as facts, warmth or completeness, has no measure; its score is `null`.
+The words of a criterion's name and description decide. A criterion that asks for something else,
+such as facts, warmth or completeness, has no measure; its score is `null`.
 """
 
 import re
@@ -104,10 +104,10 @@ _MEASURED: tuple[tuple[MeasureKind, str], ...] = (
 
 
 def measure_for(criterion: Criterion) -> Measure | None:
-    """Return how the editor measures the criterion, or None when it could only guess.
+    """Return how the editor measures the criterion, or None if it cannot.
 
-    The name decides; a name that says nothing leaves it to the description, which then must not ask
-    for anything that cannot be measured.
+    The name decides. If it matches no measure, the description decides, which then must not ask for
+    anything that cannot be measured.
     """
     name, description = criterion.name.lower().replace("_", " "), criterion.description.lower()
     if _JSON.search(f"{name} {description}"):

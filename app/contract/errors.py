@@ -1,4 +1,4 @@
-"""Every refusal: a fact, a stable code and an HTTP status.
+"""The errors that a client can receive: a fact, a stable code and an HTTP status.
 
 HoneError
   InvalidRequest          422  invalid_request
@@ -20,14 +20,14 @@ from app.contract import Contract
 
 
 class FieldError(Contract):
-    """One thing wrong with a body."""
+    """One error in a body."""
 
-    pointer: str = Field(description="JSON Pointer (RFC 6901) to the offending value.")
+    pointer: str = Field(description="JSON Pointer (RFC 6901) to the invalid value.")
     detail: str
 
 
 class Problem(Contract):
-    """A refusal as `application/problem+json` (RFC 9457)."""
+    """An error as `application/problem+json` (RFC 9457)."""
 
     type: str
     title: str
@@ -39,7 +39,7 @@ class Problem(Contract):
 
 
 class HoneError(Exception):
-    """A refusal that a client can act on; `detail` says what to change."""
+    """An error that a client can act on; `detail` says what to change."""
 
     code: ClassVar[str]
     status: ClassVar[int]
@@ -55,7 +55,7 @@ class HoneError(Exception):
 
 
 class InvalidRequest(HoneError):
-    """The body breaks the schema, or asks for what this server cannot do."""
+    """The body violates the schema, or asks for something that this server does not support."""
 
     code, status, title = "invalid_request", 422, "The request is invalid"
 
@@ -63,32 +63,32 @@ class InvalidRequest(HoneError):
 class IdempotencyMismatch(HoneError):
     """The `Idempotency-Key` was used with another body within 24 hours."""
 
-    code, status, title = "idempotency_mismatch", 422, "The idempotency key has another body"
+    code, status, title = "idempotency_mismatch", 422, "The idempotency key was used before"
 
 
 class MalformedHeader(HoneError):
-    """A header, cursor or query parameter cannot be read."""
+    """A header, cursor or query parameter is invalid."""
 
-    code, status, title = "malformed_header", 400, "A header or parameter cannot be read"
+    code, status, title = "malformed_header", 400, "A header or parameter is invalid"
 
 
 class NotFound(HoneError):
-    """Nothing stands at this address."""
+    """There is no resource at this path."""
 
     code, status, title = "not_found", 404, "Not found"
 
 
 class RefinementNotFound(NotFound):
-    """Unknown, erased, or somebody else's."""
+    """The refinement is unknown, erased, or belongs to another tenant."""
 
     def __init__(self, refinement_id: str) -> None:
-        super().__init__(f"there is no refinement {refinement_id}")
+        super().__init__(f"refinement {refinement_id} was not found")
 
 
 class Conflict(HoneError):
-    """Not possible in this status."""
+    """The operation is not possible in the current status of the refinement."""
 
-    code, status, title = "conflict", 409, "Not possible in this status"
+    code, status, title = "conflict", 409, "Not possible in the current status"
 
 
 class BodyTooLarge(HoneError):
@@ -98,19 +98,19 @@ class BodyTooLarge(HoneError):
 
 
 class Overloaded(HoneError):
-    """The queue is full, or memory nearly so."""
+    """The queue is full, or the memory of Redis is nearly full."""
 
     code, status, title = "overloaded", 503, "The service is overloaded"
 
 
 class Unavailable(HoneError):
-    """Redis cannot be reached."""
+    """Redis is unreachable, or did not respond in time."""
 
     code, status, title = "unavailable", 503, "The service is unavailable"
 
 
 class FieldConflict(ValueError):
-    """What does not fit; `pointer` (RFC 6901, from where it is raised) says what to change."""
+    """A conflict between fields; `pointer` (RFC 6901, from where it is raised) says what to change."""
 
     def __init__(self, pointer: str, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""How a model was drawn from several: what each had achieved, and what chance made of it."""
+"""The events of a journal and their data."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -16,16 +16,18 @@ from app.contract.status import StopReason
 
 
 class Drawn(Contract):
-    """One candidate. The highest `sampled / mean_cost_usd` was picked."""
+    """One candidate; the one with the highest `sampled / mean_cost_usd` is picked."""
 
     model: str
     passed: int = Field(ge=0, description="Refinements that it was drawn for and that passed.")
-    ended: int = Field(ge=0, description="Those that succeeded or failed.")
+    ended: int = Field(
+        ge=0, description="Refinements that it was drawn for and that succeeded or failed."
+    )
     mean_cost_usd: float = Field(
-        gt=0, description="Expected per refinement: what was observed, else by the price list."
+        gt=0, description="Expected cost of a refinement: as observed, else by the price list."
     )
     sampled: float = Field(
-        ge=0, le=1, description="A share of passes, drawn from Beta(1 + passed, 1 + not passed)."
+        ge=0, le=1, description="Share of passes, sampled from Beta(1 + passed, 1 + not passed)."
     )
 
 
@@ -57,19 +59,19 @@ class EventType(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True for the last event of a journal."""
+        """True if the event is the last of its journal."""
         return self in {EventType.COMPLETED, EventType.FAILED, EventType.CANCELED}
 
 
 class Queued(Contract):
-    """The refinement was accepted. The request itself stays out; its SHA-256 stands for it."""
+    """The refinement was accepted. The event has the SHA-256 of the request, not the request."""
 
     strategy: str
     models: dict[str, str] = Field(description="Model by role.")
     fallbacks: dict[str, tuple[str, ...]] = Field(
-        {}, description="Models that stand in, by role, in this order."
+        {}, description="Fallback models by role, in this order."
     )
-    draw: Draw | None = Field(None, description="How the generator was selected, if it was.")
+    draw: Draw | None = Field(None, description="How the generator was drawn, if it was.")
     limits: Limits
     request_sha256: str
 
@@ -81,14 +83,14 @@ class Started(Contract):
 
 
 class Resumed(Contract):
-    """A worker claimed it again and replayed what was recorded."""
+    """A worker claimed it again and replays the recorded steps."""
 
     token: int
-    replayed: int = Field(ge=0, description="Recorded steps that will not be performed again.")
+    replayed: int = Field(ge=0, description="Recorded steps, which are not performed again.")
 
 
 class StepStarted(Contract):
-    """The first steps under way after a claim."""
+    """The first steps in progress after a claim."""
 
     next: tuple[str, ...]
 
@@ -102,21 +104,21 @@ class PromptRef(Contract):
 
 
 class TextReply(Contract):
-    """What a model answered."""
+    """The reply of a model."""
 
     kind: Literal["text"] = "text"
     text: str
 
 
 class FindingsReply(Contract):
-    """What the validators found; empty when all of them passed."""
+    """The findings of the validators; empty if all of them passed."""
 
     kind: Literal["findings"] = "findings"
     findings: tuple[Finding, ...]
 
 
 class ToolReply(Contract):
-    """What a tool answered, or why there is no answer; a failure is a result."""
+    """The answer of a tool, or the reason why there is none; a failure is a result as well."""
 
     kind: Literal["tool"] = "tool"
     ok: bool
@@ -127,7 +129,7 @@ AnyReply = Annotated[TextReply | FindingsReply | ToolReply, Field(discriminator=
 
 
 class Tried(Contract):
-    """A model that was asked before the one that answered, and how it failed."""
+    """A model that was called before the one that answered, and its error."""
 
     model: str
     code: str
@@ -135,15 +137,15 @@ class Tried(Contract):
 
 
 class StepCompleted(Contract):
-    """A step is done; its reply is durable."""
+    """A step was completed; its reply is stored."""
 
     key: str
     kind: Literal["ask", "check", "call"]
     reply: AnyReply
     model: str | None = Field(
-        None, description="Who answered: the provider, and the name that its server gave."
+        None, description="Model that answered: provider, and the name that its server reported."
     )
-    tried: tuple[Tried, ...] = Field((), description="Models that failed before it, in turn.")
+    tried: tuple[Tried, ...] = Field((), description="Models that failed before it, in order.")
     prompt: PromptRef | None = None
     usage: Usage
     seconds: float
@@ -151,7 +153,7 @@ class StepCompleted(Contract):
 
 
 class StepFailed(Contract):
-    """A step could not be done; the failure is durable and is not tried again."""
+    """A step failed; the failure is stored and the step is not retried."""
 
     key: str
     code: str
@@ -161,7 +163,7 @@ class StepFailed(Contract):
 
 
 class IterationCompleted(Contract):
-    """A draft was judged. `limits` were the reply, and hold for what follows."""
+    """A draft was judged. `limits` are those then in force, by which the strategy continues."""
 
     iteration: int
     path: str
@@ -176,12 +178,14 @@ class IterationCompleted(Contract):
     weaknesses: tuple[str, ...]
     suggestions: tuple[str, ...]
     asked: tuple[str, ...]
-    edits: EditsMade | None = Field(None, description="How it was made of its parent, if by edits.")
+    edits: EditsMade | None = Field(
+        None, description="Effect of the edits that made it from its parent, if it was edited."
+    )
     draft: str | None = Field(
-        None, description="The text, when it is neither a model's reply nor the client's draft."
+        None, description="The text, if it is neither a model's reply nor the client's draft."
     )
     issues: tuple[IssueNote, ...] = Field(
-        (), description="What became of the parent's issues, and what is wrong now."
+        (), description="The issues of the draft, and those of its parent that it resolved."
     )
     best: Best
     limits: Limits
@@ -194,7 +198,7 @@ class Changed(Contract):
 
 
 class Stopping(Contract):
-    """No model call, tool or review starts any more."""
+    """The refinement stops: no further model call, tool call or review starts."""
 
     reason: Literal[StopReason.BUDGET_EXHAUSTED, StopReason.DEADLINE, StopReason.FINISHED_EARLY]
 

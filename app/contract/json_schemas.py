@@ -1,6 +1,6 @@
-"""The keywords of JSON Schema that run differently here than in jsonschema: on RE2, in linear time.
+"""JSON Schema by jsonschema, with some keywords replaced: patterns by RE2, all in linear time.
 
-Each has the signature that jsonschema asks of a keyword: validator, value, instance, schema.
+A keyword has the signature that jsonschema requires: validator, value, instance, schema.
 """
 
 import math
@@ -128,7 +128,7 @@ def _evaluated(validator: Any, instance: Any, schema: Any) -> set[str]:
 
 
 def _in_place(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    """The subschemas that this instance satisfies, or that are asserted of it anyway."""
+    """Yield the subschemas that this instance satisfies, or that apply to it in any case."""
     for name, subschema in schema.get("dependentSchemas", {}).items():
         if name in instance:
             yield subschema
@@ -169,19 +169,19 @@ LATEST = next(iter(DIALECTS))
 
 JsonSchema = dict[str, Any] | bool
 Error = tuple[tuple[str | int, ...], str]
-"""Where in the schema, as a path, and what is wrong there."""
+"""The path of an error in the schema, and its message."""
 
 
 class SchemaError(ValueError):
-    """The schema cannot be used at all; the text says why."""
+    """The schema cannot be used; the message says why."""
 
 
 def errors_in(schema: JsonSchema, max_values: int = MAX_VALUES) -> tuple[tuple[Error, ...], int]:
-    """Return what is wrong with a schema, at most `MAX_ERRORS`, and how many values it has.
+    """Return the errors in a schema, at most `MAX_ERRORS`, and the number of its values.
 
-    A schema that can be used has at most `max_values` values, `MAX_DEPTH` levels and no infinity,
-    names a known dialect, satisfies its meta-schema, has patterns in RE2 syntax, and holds what it
-    refers to.
+    A valid schema has at most `max_values` values, `MAX_DEPTH` levels and no infinity, names a
+    supported dialect, satisfies its meta-schema, has patterns in RE2 syntax, and contains
+    everything that it refers to.
     """
     try:
         size = _measured(schema, max_values)
@@ -191,7 +191,7 @@ def errors_in(schema: JsonSchema, max_values: int = MAX_VALUES) -> tuple[tuple[E
         errors = tuple(islice(_against_meta_schema(schema), MAX_ERRORS))
         return errors or tuple(islice(_dead_references(schema), 1)), size
     except (ValueError, UnknownDialect) as error:
-        return (((), f"the schema cannot be read: {error}"),), size
+        return (((), f"the schema is invalid: {error}"),), size
     except RecursionError:
         return (((), "the schema is nested too deeply"),), size
 
@@ -205,7 +205,7 @@ def _dialect_of(schema: JsonSchema) -> str:
     named = LATEST if isinstance(schema, bool) else schema.get("$schema", LATEST)
     uri = named.removesuffix("#") if isinstance(named, str) else ""
     if uri not in DIALECTS:
-        raise SchemaError(f"$schema names no dialect that is known here: {', '.join(DIALECTS)}")
+        raise SchemaError(f"unknown dialect in $schema; supported are {', '.join(DIALECTS)}")
     return uri
 
 
@@ -217,7 +217,7 @@ def _dialect(uri: str) -> Any:
 
 
 def _evolve(validator: Any, **changes: Any) -> Any:
-    """Stay in the class: jsonschema's own `evolve` goes where a nested `$schema` points."""
+    """Keep the class: jsonschema's own `evolve` changes it to that of a nested `$schema`."""
     return type(validator)(
         schema=changes.get("schema", validator.schema),
         format_checker=validator.format_checker,
@@ -231,9 +231,11 @@ def _measured(schema: Any, max_values: int) -> int:
     for _ in range(MAX_DEPTH):
         values += len(level)
         if values > max_values:
-            raise SchemaError(f"the schemas of a request have at most {MAX_VALUES} values together")
+            raise SchemaError(
+                f"the schemas of a request must have at most {MAX_VALUES} values together"
+            )
         if any(isinstance(each, float) and not math.isfinite(each) for each in level):
-            raise SchemaError("the schema holds a number that is not finite")
+            raise SchemaError("the schema contains a number that is not finite")
         level = [child for each in level for child in _children(each)]
         if not level:
             return values
@@ -266,7 +268,7 @@ def _dead_references(schema: JsonSchema) -> Iterator[Error]:
             try:
                 resolver.lookup(reference)
             except (Unresolvable, ValueError):
-                yield (), f"the schema holds no {reference!r}, and references are never fetched"
+                yield (), f"the schema does not contain {reference!r}; references are not fetched"
         pending += [(each, resolver.in_subresource(each)) for each in resource.subresources()]
 
 

@@ -1,4 +1,4 @@
-"""What is said about one draft: findings, scores per criterion, a critique."""
+"""The judgement of a draft: findings, scores per criterion, critiques, comparisons and issues."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -11,15 +11,15 @@ Score = Annotated[float, Field(ge=0, le=1)]
 ScoreFrom = Annotated[
     Literal["critique", "validators", "agreement", "parts", "review"],
     Field(
-        description="`critique`: weighted criteria; `validators`: share passed; `agreement`: share"
-        " of samples; `parts`: the lowest part's, when the whole could not be judged any more;"
-        " `review`: a reviewer's."
+        description="`critique`: weighted mean of the criteria; `validators`: share of validators"
+        " that passed; `agreement`: share of samples that agree; `parts`: lowest score of a part,"
+        " if the whole could not be judged; `review`: score of a reviewer."
     ),
 ]
 
 
 class OnFail(StrEnum):
-    """What a failed validator does to its draft."""
+    """The effect of a failed validator on its draft."""
 
     VETO = "veto"
     REVISE = "revise"
@@ -34,46 +34,46 @@ class Span(Contract):
 
 
 class Finding(Contract):
-    """One thing that is wrong with a draft: where, what, and how to mend it."""
+    """One problem of a draft: its place, a message, and a fix."""
 
     source: str = Field(
-        description="Who found it: `critic`, `critic/NAME`, `verification`, `validators/0`."
+        description="Origin: `critic`, `critic/NAME`, `verification` or `validators/0`."
     )
     kind: str = Field(description="Criterion or kind of validator that it concerns.")
     message: str
-    fix: str | None = Field(None, description="What to do about it.")
+    fix: str | None = Field(None, description="How to fix it.")
     span: Span | None = None
     quote: str | None = Field(
-        None, description="The words it is about, as they stand in the draft."
+        None, description="The words of the draft that it is about, verbatim."
     )
     on_fail: OnFail = OnFail.REVISE
 
 
 class Quotation(Contract):
-    """Words that stand in the draft, checked by this server, and where they stand."""
+    """Words of the draft, verified by this server, and their position."""
 
     quote: str
     span: Span
 
 
 class CriterionScore(Contract):
-    """How far a draft meets one criterion; `null` when the critic cannot measure it."""
+    """How far a draft meets one criterion; `null` if the critic cannot measure it."""
 
     criterion: str
     score: Score | None
     reason: str = ""
-    evidence: tuple[Quotation, ...] = Field((), description="Words of the draft that show why.")
+    evidence: tuple[Quotation, ...] = Field((), description="Words of the draft that support it.")
     unsupported: int = Field(
-        0, ge=0, description="Quotations dropped because they do not stand in the draft."
+        0, ge=0, description="Quotations dropped because they do not occur in the draft."
     )
     spread: Score | None = Field(
         None,
-        description="Largest minus smallest of several opinions; `null` with fewer than two.",
+        description="Largest minus smallest of several scores; `null` with fewer than two.",
     )
 
 
 class Critique(Contract):
-    """A structured verdict on one draft. The weighted total is not the critic's to give."""
+    """A structured verdict on one draft. The server, not the critic, computes the weighted total."""
 
     scores: tuple[CriterionScore, ...]
     strengths: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ Verdict = Literal["better", "worse", "tie", "undecided"]
 
 
 class Order(Contract):
-    """What was said when this text stood first, as A, and the other second, as B."""
+    """The verdict with this text first, as A, and the other one second, as B."""
 
     first: Side
     better: Side | Literal["tie"]
@@ -116,23 +116,23 @@ class Order(Contract):
 
 
 class Comparison(Contract):
-    """The result against an earlier draft. Judges favour a position (arXiv 2306.05685, 2305.17926):
-    a verdict counts only if it is the same when the texts change places.
+    """The result compared with an earlier draft. Judges favour a position (arXiv 2306.05685,
+    2305.17926): a verdict counts only if it is the same in both orders.
     """
 
     against: str = Field(description="Path of the earlier draft.")
     verdict: Annotated[
         Verdict,
         Field(
-            description="Of the result; `undecided` when the two orders disagree. A result that is"
-            " the earlier draft itself is a `tie`, and nobody is asked."
+            description="Verdict on the result; `undecided` if the two orders disagree. A result"
+            " that is the earlier draft itself is a `tie`, without a model call."
         ),
     ]
-    orders: tuple[Order, ...] = Field(description="Both orders; empty when nobody was asked.")
+    orders: tuple[Order, ...] = Field(description="Both orders; empty without a model call.")
 
 
 class IssueState(StrEnum):
-    """An issue of a draft or of its parent; the line is that of parents, not of time."""
+    """The state of an issue of a draft or of its parent, by the line of parents, not by time."""
 
     NEW = "new"
     CARRIED = "carried"
@@ -141,34 +141,34 @@ class IssueState(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """False when the draft does not have it any more."""
+        """False if the draft no longer has the issue."""
         return self is not IssueState.RESOLVED
 
 
 class IssueNote(Contract):
-    """An issue as the journal has it: its words stand in the findings, once."""
+    """An issue in the journal, which refers to its finding instead of repeating it."""
 
     id: str = Field(
         description="`iterations/1#2`: found first in `iterations/1`, as the second finding there."
     )
     state: IssueState
     finding: int | None = Field(
-        ge=0, description="Which of this iteration's findings it is, from 0; null when resolved."
+        ge=0, description="Index in this iteration's findings, from 0; null if resolved."
     )
 
 
 class Issue(Contract):
-    """Something wrong with a draft, or with its parent and mended since."""
+    """A problem of a draft, or of its parent and fixed since."""
 
     id: str = Field(description="The same in every iteration of a line of revisions.")
     state: IssueState = Field(
         description="`new`; `carried`: the parent has it too; `resolved`: the parent has it and"
-        " this draft does not; `returned`: resolved earlier in this line, and there again."
+        " this draft does not; `returned`: resolved earlier in this line, and back."
     )
     kind: str
     source: str
     message: str
     fix: str | None
     quote: str | None
-    span: Span | None = Field(description="Where it is in this draft; null when resolved.")
-    since: str = Field(description="Path of the iteration where it was found first.")
+    span: Span | None = Field(description="Position in this draft; null if resolved.")
+    since: str = Field(description="Path of the iteration where it was first found.")

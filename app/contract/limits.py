@@ -1,4 +1,4 @@
-"""When a refinement stops: the rules as requested, and as now in force."""
+"""The rules that stop a refinement: as requested, and as now in force."""
 
 from typing import Annotated
 
@@ -7,35 +7,45 @@ from pydantic import Field
 from app.contract import Contract
 
 Threshold = Annotated[
-    float, Field(ge=0, le=1, description="Score from which a draft is good enough.")
+    float, Field(ge=0, le=1, description="Minimum score of a draft that is good enough.")
 ]
-MaxIterations = Annotated[int, Field(ge=1, le=50, description="Drafts written and judged at most.")]
+MaxIterations = Annotated[
+    int, Field(ge=1, le=50, description="Maximum number of drafts written and judged.")
+]
 MaxSeconds = Annotated[
-    float, Field(gt=0, le=86_400, description="Seconds from `started_at`, pauses excluded.")
+    float,
+    Field(gt=0, le=86_400, description="Maximum seconds from `started_at`, pauses excluded."),
 ]
 MaxTokens = Annotated[
-    int, Field(ge=1, le=10**9, description="Input and output tokens of all model calls.")
+    int, Field(ge=1, le=10**9, description="Maximum input and output tokens of all model calls.")
 ]
-MaxCost = Annotated[float, Field(gt=0, le=10**6, description="US dollars for all model calls.")]
+MaxCost = Annotated[
+    float, Field(gt=0, le=10**6, description="Maximum cost of all model calls in US dollars.")
+]
 
 
 class Stop(Contract):
     """Rules that end a refinement before `max_iterations`."""
 
-    patience: int = Field(2, ge=1, le=50, description="Judged drafts in a row without improvement.")
-    min_improvement: float = Field(0.01, ge=0, le=1, description="What counts as improvement.")
+    patience: int = Field(
+        2, ge=1, le=50, description="Maximum judged drafts in a row without improvement."
+    )
+    min_improvement: float = Field(
+        0.01, ge=0, le=1, description="Minimum increase of the score that is an improvement."
+    )
     max_similarity: float = Field(
         0.99,
         ge=0,
         le=1,
-        description="Jaccard similarity of word 3-grams with its parent that counts as stable.",
+        description="Jaccard similarity (word 3-grams) of a draft with its parent that counts as"
+        " stable.",
     )
     tolerance: float = Field(
         0,
         ge=0,
         le=1,
-        description="How far below the highest score so far a revision may lie and still be taken"
-        " for the best: for critics whose scores are noisy.",
+        description="How far below the highest score so far a revision may score and still become"
+        " the best draft: for critics with noisy scores.",
     )
     max_seconds: MaxSeconds = 600
     max_tokens: MaxTokens | None = None
@@ -43,14 +53,14 @@ class Stop(Contract):
 
 
 class Limits(Stop):
-    """Every rule now in force."""
+    """All rules now in force."""
 
     threshold: Threshold
     max_iterations: MaxIterations
 
 
 class LimitsChange(Contract):
-    """A PATCH: the limits to change while the refinement runs; what is left out stays."""
+    """A PATCH: the limits to change while the refinement runs; omitted ones stay as they are."""
 
     threshold: Threshold | None = None
     max_iterations: MaxIterations | None = None

@@ -1,4 +1,4 @@
-"""Which model plays which role, how it is called, and who stands in for it."""
+"""The model of each role, the settings of its calls, and its fallbacks."""
 
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -21,7 +21,7 @@ ModelName = Annotated[
 
 
 class ModelChoice(Contract):
-    """A model for one role, how to call it, and who stands in for it."""
+    """A model for one role, the settings of its calls, and its fallbacks."""
 
     model: ModelName
     temperature: float | None = Field(None, ge=0, le=2)
@@ -29,18 +29,18 @@ class ModelChoice(Contract):
     fallbacks: tuple[ModelName, ...] = Field(
         (),
         max_length=5,
-        description="Models asked in this order, within the same step and with the same settings,"
-        " when the one before could not be reached, refused the call or could not be read.",
+        description="Models called in this order, within the same step and with the same settings,"
+        " if the previous one was unreachable, rejected the call or sent an unreadable reply.",
     )
 
     @model_validator(mode="after")
     def _names_a_model_once(self) -> Self:
         if len(set(self.names())) < len(self.names()):
-            raise ValueError("fallbacks are other models than `model`, each named once")
+            raise ValueError("fallbacks must be different from `model` and from each other")
         return self
 
     def names(self) -> tuple[ModelName, ...]:
-        """Return every model that may be asked, in that order."""
+        """Return every model that may be called, in that order."""
         return (self.model, *self.fallbacks)
 
 
@@ -51,27 +51,27 @@ def _form(given: Any) -> str:
 ModelSpec = Annotated[
     Annotated[ModelName, Tag("name")] | Annotated[ModelChoice, Tag("choice")], Discriminator(_form)
 ]
-"""A model by its name, or with how to call it: what is wrong is said of the form that was given."""
+"""A model by its name, or with the settings of its calls; errors are about the given form."""
 
 
 class Models(Contract):
-    """Which model plays which role; a role left out uses the server's default model."""
+    """The model of each role; an omitted role uses the server's default model."""
 
     generator: ModelSpec | None = None
     critic: ModelSpec | None = None
     select: Literal["auto"] | None = Field(
         None,
-        description="`auto`: the generator is drawn among `candidates`, by what each has achieved"
-        " per dollar in this tenant's refinements that were drawn so.",
+        description="`auto`: the generator is drawn from `candidates`, by what each has achieved"
+        " per dollar in this tenant's refinements with a drawn generator.",
     )
     candidates: tuple[ModelName, ...] = Field((), max_length=10)
 
     @model_validator(mode="after")
     def _selects_among_candidates(self) -> Self:
         if (self.select is None) != (not self.candidates):
-            raise ValueError("`select` and `candidates` are given together, or neither")
+            raise ValueError("`select` and `candidates` must be given together, or neither")
         if len(set(self.candidates)) < max(len(self.candidates), 2 if self.select else 0):
-            raise ValueError("a generator is selected among 2 to 10 different candidates")
+            raise ValueError("`candidates` must be 2 to 10 different models")
         if self.select and self.generator:
-            raise ValueError("a generator that is selected cannot be named as well")
+            raise ValueError("`generator` is not supported with `select`")
         return self

@@ -13,18 +13,18 @@ class Offer(Contract):
 
     kind: str
     description: str
-    defaults: dict[str, Any] = Field(description="What a field that is left out stands for.")
+    defaults: dict[str, Any] = Field(description="Default values of the optional fields.")
     schema_: dict[str, Any] = Field(alias="schema", description="JSON Schema of the object.")
 
 
 class OfferList(Contract):
-    """Everything of one kind that this server offers."""
+    """All strategies, or all validators, that this server offers."""
 
     data: tuple[Offer, ...]
 
 
 class PricedModel(Contract):
-    """A model whose price is known: the first band that a call fits decides."""
+    """A model with a known price: the first band that a call fits into applies."""
 
     model: str
     bands: tuple[Band, ...] = Field(description="US dollars per million tokens.")
@@ -34,17 +34,17 @@ class ModelOffer(Contract):
     """Models of one provider, named `provider:name`."""
 
     provider: str
-    configured: bool = Field(description="It can be called; else `missing` says what to set.")
+    configured: bool = Field(description="Whether it can be called; else `missing` says why not.")
     missing: str | None
-    writes: bool = Field(description="It can write a text from a task alone.")
-    names: tuple[str, ...] = Field(description="The only names there are; empty: any.")
+    writes: bool = Field(description="Whether it can write a text from a task alone.")
+    names: tuple[str, ...] = Field(description="All its model names; empty if any name is valid.")
     priced: tuple[PricedModel, ...]
     defaults: dict[str, Any]
-    schema_: dict[str, Any] = Field(alias="schema", description="JSON Schema of a choice of model.")
+    schema_: dict[str, Any] = Field(alias="schema", description="JSON Schema of a model choice.")
 
 
 class ModelList(Contract):
-    """Every provider this server knows, and the model of a role that names none."""
+    """All providers of this server, and the default model of every role."""
 
     default: str
     data: tuple[ModelOffer, ...]
@@ -57,8 +57,8 @@ class Health(Contract):
 
 
 class Readiness(Contract):
-    """Redis answers. A warning is no failure: what is submitted waits."""
+    """Redis responds. A warning is not a failure: submitted refinements wait."""
 
     status: Literal["ready"] = "ready"
-    workers: int = Field(ge=0, description="Workers that gave a sign of life lately.")
+    workers: int = Field(ge=0, description="Workers with a recent heartbeat.")
     warnings: tuple[str, ...]

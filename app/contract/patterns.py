@@ -1,4 +1,4 @@
-"""What is wrong with the patterns and schemas of a request, said before anything runs."""
+"""Checks the patterns and schemas of a request before anything runs."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -17,7 +17,7 @@ def check_validators(
 ) -> tuple[FieldError, ...]:
     """Return at most `MAX_ERRORS` errors, each with a JSON Pointer such as `/validators/0/pattern`.
 
-    A hostile request takes up to a second of CPU: call it in a thread.
+    A hostile request takes up to a second of CPU time: call it in a thread.
     """
     return tuple(islice(_errors(validators, tools), MAX_ERRORS))
 

@@ -1,7 +1,7 @@
 """Regular expressions from clients: RE2, which matches in linear time and has no look-around.
 
-Syntax: https://github.com/google/re2/wiki/Syntax. A program of at most `MAX_MEMORY` bytes compiles
-in milliseconds or is refused; what a pattern may cost to run is for its runner to bound.
+Syntax: https://github.com/google/re2/wiki/Syntax. A pattern compiles in milliseconds; one that
+needs more than `MAX_MEMORY` bytes is rejected. The caller bounds the time that a match may take.
 """
 
 from functools import lru_cache
@@ -13,15 +13,15 @@ MAX_MEMORY = 1 << 20
 
 
 class PatternError(ValueError):
-    """The pattern is not RE2, too long, or needs too large a program; the text says which."""
+    """The pattern is not RE2, too long, or needs too large a program; the message says which."""
 
 
 @lru_cache(maxsize=64)
 def compile_pattern(pattern: str, *, case_sensitive: bool = True) -> "re2._Regexp[str]":
     """Return the compiled pattern, or raise `PatternError`.
 
-    Groups do not capture: only where a match starts and ends is wanted, and without captures RE2
-    needs no slower engine to find that.
+    Groups do not capture: callers need only the start and the end of a match, which RE2 finds
+    without its slower engines.
     """
     return compiled(pattern, MAX_MEMORY, case_sensitive=case_sensitive)
 
@@ -29,7 +29,7 @@ def compile_pattern(pattern: str, *, case_sensitive: bool = True) -> "re2._Regex
 def compiled(
     pattern: str, max_memory: int, *, case_sensitive: bool = True, captures: bool = False
 ) -> "re2._Regexp[str]":
-    """Return the compiled pattern of at most so many bytes, or raise `PatternError`."""
+    """Return the compiled pattern of at most `max_memory` bytes, or raise `PatternError`."""
     if len(pattern) > MAX_PATTERN:
         raise PatternError(
             f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are allowed"
@@ -44,7 +44,7 @@ def compiled(
     except re2.error as error:
         raise PatternError(_reason(error)) from None
     except UnicodeEncodeError:
-        raise PatternError("the pattern holds a lone surrogate, which is no character") from None
+        raise PatternError("the pattern contains a lone surrogate, not a character") from None
 
 
 def _reason(error: re2.error) -> str:
@@ -52,4 +52,4 @@ def _reason(error: re2.error) -> str:
     text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
     if "too large" in text:
         return "the pattern needs too large a program; lower its repetition counts"
-    return f"not a pattern in RE2 syntax: {text}"
+    return f"invalid RE2 syntax: {text}"

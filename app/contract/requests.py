@@ -1,4 +1,4 @@
-"""Further texts that are made of the result."""
+"""The request for a refinement, and the request that continues one."""
 
 from typing import Annotated, Any, Self
 
@@ -51,12 +51,12 @@ class ContextDocument(Contract):
 
 
 def _enough_iterations(given: dict[str, Any]) -> int:
-    """Return 3, or as many as the strategy draws at once."""
+    """Return the default of `max_iterations`: 3, or more if the strategy writes more drafts."""
     return max(3, given["strategy"].drawn_at_least() if "strategy" in given else 0)
 
 
 class RefinementRequest(Contract):
-    """A text to improve, or a task to write one for."""
+    """A draft to improve, or a task to write a draft for."""
 
     task: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
     draft: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
@@ -77,13 +77,13 @@ class RefinementRequest(Contract):
     locked: tuple[LockedText, ...] = Field(
         (),
         max_length=20,
-        description="Texts of `draft` that every draft keeps, character for character.",
+        description="Passages of `draft` that every draft must keep, character for character.",
     )
     compare: bool = Field(
-        False, description="Have the result compared, blind, with the draft it started from."
+        False, description="Compare the result, blind, with the draft it started from."
     )
     outputs: tuple[Output, ...] = Field(
-        (), max_length=10, description="Further texts, written side by side from the final draft."
+        (), max_length=10, description="Additional texts, written in parallel from the final draft."
     )
     models: Models = Models()
     review: ReviewPlan | None = None
@@ -94,7 +94,7 @@ class RefinementRequest(Contract):
     @model_validator(mode="after")
     def _has_something_to_do(self) -> Self:
         if self.task is None and self.draft is None:
-            raise ValueError("give a task, a draft, or both")
+            raise ValueError("a task or a draft is required")
         for conflict in self.strategy.refused(self):
             raise conflict
         return self
@@ -105,22 +105,22 @@ class RefinementRequest(Contract):
         if self.max_iterations < needed:
             raise FieldConflict(
                 "/max_iterations",
-                f"max_iterations counts every draft: {self.strategy.kind} needs at least {needed}"
-                " here",
+                f"max_iterations must be at least {needed}: {self.strategy.kind} writes as many"
+                " drafts, and every draft counts",
             )
         return self
 
     @model_validator(mode="after")
     def _locked_text_stands_in_the_draft(self) -> Self:
         if self.locked and self.draft is None:
-            raise FieldConflict("/draft", "`locked` names texts of a draft: give one in `draft`")
+            raise FieldConflict("/draft", "`draft` is required with `locked`")
         for index, text in enumerate(self.locked):
             found = (self.draft or "").count(text)
             if found != 1:
                 raise FieldConflict(
                     f"/locked/{index}",
-                    f"this text stands in the draft {found} times: give words that stand in it"
-                    " exactly once, character for character",
+                    "the text must occur in the draft exactly once, character for character; it"
+                    f" occurs {found} times",
                 )
         return self
 
@@ -146,7 +146,7 @@ class RefinementRequest(Contract):
         return self
 
     def judged_on(self) -> tuple[Criterion, ...]:
-        """Return the criteria, or the one that stands in when none were given, or not yet."""
+        """Return the criteria, or the default criterion if there are none, or none yet."""
         listed = () if self.criteria == AUTO else self.criteria
         return listed or (QUALITY,)
 
@@ -155,7 +155,7 @@ class RefinementRequest(Contract):
         return (self.judged_on(), *self.strategy.rubrics())
 
     def needs_a_writer(self) -> bool:
-        """Return whether a text has to be written that does not stand there yet."""
+        """Return whether a text must be written that does not exist yet."""
         return self.draft is None or self.strategy.writes_anew()
 
     def limits(self) -> Limits:
@@ -168,7 +168,7 @@ class RefinementRequest(Contract):
 
 
 class Continuation(Contract):
-    """What is different from the request of the refinement that is continued; the rest is kept."""
+    """Changes to the request of the refinement that is continued; omitted fields are kept."""
 
     threshold: Threshold | None = None
     max_iterations: MaxIterations | None = None
@@ -178,7 +178,7 @@ class Continuation(Contract):
     )
     strategy: AnyStrategy | None = None
     models: Models | None = None
-    review: ReviewPlan | None = Field(None, description="An explicit `null` asks for no review.")
+    review: ReviewPlan | None = Field(None, description="An explicit `null` disables reviews.")
 
     def changes(self) -> dict[str, Any]:
         """Return the fields of a request that it replaces, by name."""

@@ -1,4 +1,4 @@
-"""People in the loop: when a refinement asks for a review, and what a reviewer can say.
+"""Reviews by people: when a refinement asks for one, and what a reviewer can decide.
 
 While it waits it is `paused` and holds no worker. The draft itself is the iteration at `path`.
 """
@@ -18,8 +18,8 @@ ReviewAction = Annotated[
     Literal["approve", "reject", "revise", "replace", "rate"],
     Field(
         description="`approve`: end with the draft under review; `reject`: end with the best one,"
-        " not passed; `revise`: revise the draft under review along the feedback; `replace`: go on"
-        " with the draft that is given; `rate`: override its score and go on under the rules."
+        " not passed; `revise`: revise the draft under review by the feedback; `replace`: continue"
+        " with the given draft; `rate`: override its score and continue by the usual rules."
     ),
 ]
 
@@ -28,55 +28,55 @@ A_WEEK_S = 604_800
 
 
 class ReviewPlan(Contract):
-    """When a person is asked, how long the refinement waits for the answer, and what then."""
+    """When a reviewer is asked, how long the refinement waits, and what a timeout means."""
 
     when: ReviewWhen = Field(
-        description="`each_iteration`: after every draft that was judged; `before_completion`:"
-        " once, when the strategy would end."
+        description="`each_iteration`: after every judged draft; `before_completion`: once, before"
+        " the strategy ends."
     )
     timeout_s: float = Field(
-        A_WEEK_S, gt=0, le=A_WEEK_S, description="Seconds to wait for one review, at most a week."
+        A_WEEK_S, gt=0, le=A_WEEK_S, description="Timeout of one review in seconds."
     )
     on_timeout: OnTimeout = Field(
-        "finish", description="What nobody's answer means; `finish` ends with the best draft."
+        "finish", description="Decision after a timeout; `finish` ends with the best draft."
     )
 
 
 class ReviewDecision(Contract):
-    """A person's word about the draft under review."""
+    """A reviewer's decision about the draft under review."""
 
     action: ReviewAction
     feedback: str | None = Field(None, min_length=1, max_length=MAX_FEEDBACK)
     draft: str | None = Field(
-        None, min_length=1, max_length=MAX_TEXT, description="The text that `replace` goes on with."
+        None, min_length=1, max_length=MAX_TEXT, description="The new draft; only for `replace`."
     )
     score: Score | None = Field(
-        None, description="Overrides the score of the draft under review; `rate` needs one."
+        None, description="Overrides the score of the draft under review; required for `rate`."
     )
     path: str | None = Field(
         None,
         min_length=1,
         max_length=1_000,
-        description="`key` of the review that is meant; refused when another one is pending.",
+        description="`key` of the review to decide; rejected if another review is pending.",
     )
 
     @model_validator(mode="after")
     def _says_what_its_action_needs(self) -> Self:
         if self.action == "replace" and self.draft is None:
-            raise ValueError("replace goes on with another text: give it in `draft`")
+            raise ValueError("`draft` is required for the action replace")
         if self.action != "replace" and self.draft is not None:
-            raise ValueError("a `draft` is what replace goes on with: no other action takes one")
+            raise ValueError(f"`draft` is not supported for the action {self.action}")
         if self.action == "rate" and self.score is None:
-            raise ValueError("rate overrides the score: give one in `score`")
+            raise ValueError("`score` is required for the action rate")
         if self.action == "replace" and self.score is not None:
-            raise ValueError("a draft that replaces another is judged like any: leave `score` out")
+            raise ValueError("`score` is not supported for replace: the new draft is judged")
         return self
 
 
 class Paused(Contract):
-    """A reviewer is asked about one judged draft: until `at` of this event plus `timeout_s`."""
+    """A reviewer is asked about one judged draft, with a timeout of `timeout_s` from `at`."""
 
-    key: str = Field(description="Key of the step: what the answer will be recorded under.")
+    key: str = Field(description="Key of the step that records the decision.")
     path: str = Field(description="Path of the iteration under review.")
     iteration: int = Field(ge=0)
     score: Score | None
@@ -88,7 +88,7 @@ class Paused(Contract):
 
 
 class Reviewed(Contract):
-    """What the reviewer said; after a time-out, what `on_timeout` says in their place."""
+    """The reviewer's decision, or `on_timeout` after a timeout."""
 
     key: str
     action: ReviewAction
@@ -99,7 +99,7 @@ class Reviewed(Contract):
 
 
 class PendingReview(Contract):
-    """What a paused refinement waits for."""
+    """The review that a paused refinement waits for."""
 
     key: str
     path: str = Field(description="Path of the iteration under review.")

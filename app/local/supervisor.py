@@ -1,4 +1,4 @@
-"""Child processes: each in a session of its own, restarted when it ends, and ended by Ctrl-C."""
+"""Child processes: each in its own session, restarted after a crash, ended by Ctrl-C."""
 
 import contextlib
 import os
@@ -18,10 +18,10 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """While entered, the first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt, and no other.
+    """A context in which only the first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt.
 
-    What ends things may therefore run undisturbed, and ask whether somebody is in a hurry: pressed
-    Ctrl-C again. Only the main thread may enter it.
+    The shutdown therefore runs without interruption, and can check whether Ctrl-C was pressed again
+    (`in_a_hurry`). Only the main thread may enter it.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Interrupts:
 
     @property
     def in_a_hurry(self) -> bool:
-        """Whether Ctrl-C was pressed when something had already asked for the end."""
+        """Whether Ctrl-C was pressed after the first signal."""
         return self._presses > 0
 
     def __enter__(self) -> Self:
-        # nohup ignores SIGHUP for its program, and that is to stay so.
+        # nohup makes its program ignore SIGHUP, which must stay so.
         wanted = [s for s in STOPS if s is signal.SIGINT or signal.getsignal(s) != signal.SIG_IGN]
         self._before = {number: signal.signal(number, self._note) for number in wanted}
         return self
@@ -58,12 +58,12 @@ class Interrupts:
 
 
 Emit = Callable[[str, str], None]
-"""Takes a line of output and the name of who wrote it first; called from several threads."""
+"""Takes the name of a program and a line of its output; called from several threads."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: a name for people, the command, and its whole environment."""
+    """A program to run: a name for display, the command, and its whole environment."""
 
     name: str
     command: tuple[str, ...]
@@ -71,7 +71,7 @@ class Program:
 
 
 class Child:
-    """A program and its process; the process and all its descendants die with this one."""
+    """A program and its process, which ends when this process does."""
 
     def __init__(self, program: Program, emit: Emit) -> None:
         self.name = program.name
@@ -82,7 +82,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """Its process id, or None if it does not run."""
         return self._process.pid if self._process and self.is_running else None
 
     @property
@@ -92,13 +92,13 @@ class Child:
 
     @property
     def status(self) -> int | None:
-        """How the last process ended: its exit status, or minus the signal that killed it."""
+        """Exit status of the last process, or minus the signal that killed it."""
         return self._process.poll() if self._process else None
 
     def revive(self) -> None:
-        """Start it; what an earlier process left behind is killed first. From the main thread."""
+        """Start it, after killing the rest of an earlier process. Call it in the main thread."""
         self.kill()
-        self._process = subprocess.Popen(  # noqa: S603 - a program of ours
+        self._process = subprocess.Popen(  # noqa: S603 - one of Hone's own programs
             dying_with_parent(self._program.command, signal.SIGKILL),
             env=dict(self._program.environment),
             stdin=subprocess.DEVNULL,
@@ -118,14 +118,14 @@ class Child:
             self._process.terminate()
 
     def kill(self) -> None:
-        """End it and everything it started, wait for it, and read its output to the end."""
+        """Kill it and everything it started, wait for it, and read its output to the end."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         if self._reader is not None:
-            # Bounded, because what has left the session may keep the pipe open.
+            # With a timeout, because a process that left the session may keep the pipe open.
             self._reader.join(timeout=2.0)
 
     def _read(self, output: IO[bytes]) -> None:
@@ -138,7 +138,7 @@ Clock = Callable[[], float]
 
 
 class Restartable(Protocol):
-    """What can die and be started again: a child process, or the embedded Redis."""
+    """Something that can crash and be restarted: a child process, or the embedded Redis."""
 
     @property
     def is_running(self) -> bool:
@@ -150,19 +150,19 @@ class Restartable(Protocol):
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait before a start: doubled with every crash, forgotten after a steady run."""
+    """Delay before a restart: doubled with every crash, reset after a run of `steady_s`."""
 
     first_s: float = 0.5
     longest_s: float = 15.0
     steady_s: float = 30.0
 
     def delay_s(self, crashes: int) -> float:
-        """Seconds to wait after this many crashes in a row, of which the first is 1."""
+        """Return the seconds to wait after this many crashes in a row, at least 1."""
         return min(self.longest_s, self.first_s * 2.0 ** (crashes - 1))
 
 
 class Keeper:
-    """Keeps one thing running: starts it when it is not, after a crash a little later each time."""
+    """Keeps one thing running: restarts it after a crash, with backoff."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class Keeper:
         self._due_at = clock()
 
     def tick(self) -> None:
-        """Look at it, and start it if it is due. Raises what starting raises."""
+        """Start it if it does not run and is due. Raises what `revive` raises."""
         if self._thing.is_running:
             return
         if self._started_at is not None:
@@ -197,14 +197,14 @@ class Keeper:
         delay_s = self._backoff.delay_s(self.crashes)
         self._due_at = self._clock() + delay_s
         self._started_at = None
-        self._emit(self.name, f"has ended unexpectedly; starting it again in {delay_s:g} s")
+        self._emit(self.name, f"has ended unexpectedly; restarting in {delay_s:g} s")
 
 
 class Supervisor:
-    """A service made of programs and, where it has one of its own, their Redis.
+    """Runs the programs of a service and, if it is embedded, their Redis.
 
-    Entering starts the programs, `tick` starts again what has died, leaving ends them all: first
-    the programs, side by side, then Redis. Whatever becomes of this process, they end with it.
+    Entering starts the programs, `tick` restarts those that have ended, leaving ends them all:
+    first the programs, in parallel, then Redis. However this process ends, they end with it.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Supervisor:
         self.keepers = tuple(Keeper(*item, emit, backoff, time.monotonic) for item in kept.items())
 
     def tick(self) -> None:
-        """Start what is not running and due. Call it several times a second in the main thread."""
+        """Start what does not run and is due. Call it several times a second in the main thread."""
         for keeper in self.keepers:
             keeper.tick()
 
@@ -238,17 +238,17 @@ class Supervisor:
             time.sleep(pause_s)
 
     def stop(self) -> None:
-        """End everything; programs get the grace period, unless somebody is in a hurry."""
+        """End everything; programs have the grace period, unless `in_a_hurry` is true."""
         for child in self.children:
             child.terminate()
-        give_up = time.monotonic() + self._grace_s
+        deadline = time.monotonic() + self._grace_s
         while any(child.is_running for child in self.children):
-            if time.monotonic() > give_up or self._in_a_hurry():
+            if time.monotonic() > deadline or self._in_a_hurry():
                 break
             time.sleep(0.02)
         for child in self.children:
             if child.is_running:
-                self._emit(child.name, "has not ended in time and is killed")
+                self._emit(child.name, "did not end in time: killing it")
             child.kill()
         if self._redis is not None:
             self._redis.stop()

@@ -1,4 +1,4 @@
-"""What the API can do beyond the store, without HTTP: submit, watch, review, report."""
+"""The operations of the API beyond the store, without HTTP: submit, watch, review, report."""
 
 from app.service.admission import Admission
 from app.service.model_roles import ModelRoles, Selection

@@ -1,4 +1,4 @@
-"""Whether this server can do what a request asks, and where in the request it cannot."""
+"""Checks whether this server can do what a request asks, and points at what it cannot."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from app.settings import Settings
 
 
 def pointer_of(request: RefinementRequest, seat: str) -> str:
-    """Return the JSON Pointer of the model's name; `/models` when the server's default plays."""
+    """Return the JSON Pointer of the model's name; `/models` if the server's default is used."""
     at, named = _named_at(request, seat)
     if named is None:
         return "/models"
@@ -25,13 +25,13 @@ def pointer_of(request: RefinementRequest, seat: str) -> str:
 
 
 def pointer_of_fallback(request: RefinementRequest, seat: str, index: int) -> str:
-    """Return the JSON Pointer of the name of a model that stands in."""
+    """Return the JSON Pointer of the name of a fallback."""
     at, _ = _named_at(request, seat)
     return f"{at}/fallbacks/{index}"
 
 
 def _named_at(request: RefinementRequest, seat: str) -> tuple[str, ModelName | ModelChoice | None]:
-    """Return where a choice stands, and the choice; a critic that names none has the role's."""
+    """Return the JSON Pointer of a choice, and the choice; by default a critic has the role's."""
     member = _member(request, seat)
     if member is not None and member[1].model is not None:
         return f"/critics/panel/{member[0]}/model", member[1].model
@@ -45,57 +45,57 @@ def _member(request: RefinementRequest, seat: str) -> tuple[int, PanelMember] | 
 
 
 def unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Iterator[FieldError]:
-    """Give what is wrong where the editor is a critic; `models` is who plays, by role."""
+    """Yield an error for each judgement that the editor cannot make; `models` is by role."""
     judging = [key for key in request.critics.seats() if models.get(key) == EDITOR]
     if judging and not all(any(map(measure_for, rubric)) for rubric in request.rubrics()):
         yield FieldError(
             pointer="/criteria",
-            detail=f"{EDITOR} can measure none of these criteria: ask for clarity, conciseness,"
-            " spelling or the like, or name a language model as critic, in models.critic or in"
+            detail=f"{EDITOR} can measure none of these criteria: use criteria such as clarity,"
+            " conciseness or spelling, or name a language model as critic, in models.critic or in"
             " critics.panel",
         )
     for index, member in enumerate(request.critics.panel):
         if member.seat in judging and (member.perspective or member.adversarial):
             yield FieldError(
                 pointer=f"/critics/panel/{index}",
-                detail=f"{EDITOR} counts words and plays no part: leave out perspective and"
-                " adversarial, or name a language model in `model`",
+                detail=f"{EDITOR} does not support perspective and adversarial: omit them, or name"
+                " a language model in `model`",
             )
 
 
 def unfit_for_a_checklist(
     request: RefinementRequest, choices: Mapping[str, ModelChoice]
 ) -> Iterator[FieldError]:
-    """Give what is wrong where the editor would judge on criteria that another model lists."""
+    """Yield an error for each place where the editor would judge on another model's criteria."""
     if request.criteria != AUTO or set(choices[CRITIC].names()) == {EDITOR}:
         return
     for seat in dict.fromkeys((CRITIC, *request.critics.seats())):
         if EDITOR in choices[seat].names():
             yield FieldError(
                 pointer=pointer_of(request, seat),
-                detail=f"{EDITOR} may be unable to measure what a language model puts on the"
-                " checklist: let it play all critics or none, or give the criteria yourself",
+                detail=f"{EDITOR} may be unable to measure the criteria that a language model"
+                " lists: use it for all critics or for none, or list the criteria yourself",
             )
 
 
 def switched_off(settings: Settings) -> frozenset[Resource]:
-    """Return what validators and tools may need and this server does not have."""
+    """Return the optional resources that this server does not have."""
     return frozenset(each for each in RESOURCES if not getattr(settings, each.setting))
 
 
 COMPILE_S = 2.0
-"""Seconds that the patterns and schemas of one request may take to compile."""
+"""Timeout in seconds of compiling the patterns and schemas of one request."""
 
 
 class Admission:
-    """Admits what the models of a cast can do; validators that need what is `off` are refused."""
+    """Admits requests that the chosen models can carry out without the resources in `off`."""
 
     def __init__(self, model_roles: ModelRoles, off: Collection[Resource]) -> None:
         self._model_roles = model_roles
         self._off = off
 
     async def admit(self, request: RefinementRequest) -> Choices:
-        """Return the model of every role, or raise InvalidRequest with all that is wrong."""
+        """Return the model of every role, or raise InvalidRequest with all errors."""
         choices = self._model_roles.choices(request)
         errors = tuple(dict.fromkeys(self._errors(request, choices))) or await _compiled(request)
         if errors:
@@ -103,7 +103,7 @@ class Admission:
         return choices
 
     def require_prices(self, models: Iterable[str]) -> None:
-        """Return when every model has a price, else raise InvalidRequest: a cap could not hold."""
+        """Raise InvalidRequest unless every model has a price: a limit could not be enforced."""
         errors = tuple(
             FieldError(pointer="/max_cost_usd", detail=_unpriced(model))
             for model in models
@@ -118,14 +118,14 @@ class Admission:
                 yield FieldError(pointer=f"/validators/{index}/kind", detail=needed.missing)
         if request.tools and ENDPOINTS in self._off:
             yield FieldError(pointer="/tools", detail=ENDPOINTS.missing)
-        cast: Choices = {seat: choices[seat] for seat in playing(request)}
-        uncallable = (*_unselectable(request, cast), *self._uncallable(request, cast))
+        used: Choices = {seat: choices[seat] for seat in playing(request)}
+        uncallable = (*_unselectable(request, used), *self._uncallable(request, used))
         yield from uncallable
         if not uncallable:
-            yield from _unable(request, _named(request, cast))
-            yield from _unable_to_stand_in(request, cast)
-            yield from unfit_for_a_checklist(request, cast)
-            yield from _over_budget(request, cast)
+            yield from _unable(request, _named(request, used))
+            yield from _unable_to_stand_in(request, used)
+            yield from unfit_for_a_checklist(request, used)
+            yield from _over_budget(request, used)
 
     def _uncallable(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
         for role, choice in _named(request, choices).items():
@@ -137,13 +137,13 @@ class Admission:
 
 
 def _unable_to_stand_in(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
-    """A model that stands in must be able to do all that the one it replaces can be asked."""
+    """Yield an error for each fallback or candidate that cannot do what it may be asked."""
     for pointer, role, stand_in in _stand_ins(request, choices):
         for error in _unable(request, {role: stand_in}):
             yield FieldError(pointer=pointer, detail=error.detail)
 
 
-def _speechless(request: RefinementRequest, choices: Choices) -> FieldError | None:
+def _language_error(request: RefinementRequest, choices: Choices) -> FieldError | None:
     need = request.strategy.needs_language
     if need is None:
         return None
@@ -153,27 +153,27 @@ def _speechless(request: RefinementRequest, choices: Choices) -> FieldError | No
     named = " and ".join(f"models.{role}" for role in roles)
     return FieldError(
         pointer=pointer_of(request, roles[0]),
-        detail=f"{request.strategy.kind} {need.does}, which {EDITOR} cannot: name a language model"
-        f" in {named}, such as openai:gpt-5-mini",
+        detail=f"{request.strategy.kind} {need.does}, which {EDITOR} cannot do: name a language"
+        f" model in {named}, such as openai:gpt-5-mini",
     )
 
 
 def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
-    if speechless := _speechless(request, choices):
-        yield speechless
+    if error := _language_error(request, choices):
+        yield error
         return
     models = {role: choice.model for role, choice in choices.items()}
     if request.needs_a_writer() and models.get("generator") == EDITOR:
         yield FieldError(
             pointer="/draft",
             detail=f"{EDITOR} improves a text and cannot write one: give a draft, or name a"
-            " model that writes in models.generator, such as openai:gpt-5-mini",
+            " language model in models.generator, such as openai:gpt-5-mini",
         )
     if request.outputs and models.get("generator") == EDITOR:
         yield FieldError(
             pointer="/outputs",
-            detail=f"{EDITOR} writes no texts of its own: leave the outputs out, or name a language"
-            " model in models.generator, such as openai:gpt-5-mini",
+            detail=f"{EDITOR} cannot write outputs: omit them, or name a language model in"
+            " models.generator, such as openai:gpt-5-mini",
         )
     yield from unfit_judges(request, models)
 
@@ -181,7 +181,7 @@ def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError
 def _stand_ins(
     request: RefinementRequest, choices: Choices
 ) -> Iterator[tuple[str, str, ModelChoice]]:
-    """Give pointer, role and choice of each model that may take a place: fallback, candidate."""
+    """Yield pointer, role and choice of every fallback and candidate."""
     for role, choice in choices.items():
         candidates = request.models.candidates if role == "generator" else ()
         for index, model in enumerate(candidates or choice.fallbacks):
@@ -191,33 +191,34 @@ def _stand_ins(
 
 
 def _named(request: RefinementRequest, choices: Choices) -> Choices:
-    """Return the choices without a generator that is yet to be drawn."""
+    """Return the choices without a generator that is not yet drawn."""
     is_drawn = bool(request.models.candidates)
     return {role: it for role, it in choices.items() if not (is_drawn and role == "generator")}
 
 
 def _unselectable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
     if request.models.candidates and "generator" not in choices:
-        detail = f"{request.strategy.kind} writes nothing: there is no generator to select"
+        detail = f"`select` is not supported by {request.strategy.kind}: it has no generator"
         yield FieldError(pointer="/models/select", detail=detail)
     for index, model in enumerate(request.models.candidates):
         if cost_usd(model, 0, 0) is None:
-            detail = f"the price of {model} is not known, nor what it achieves per dollar"
+            detail = f"the price of {model} is unknown, so it cannot be a candidate"
             yield FieldError(pointer=f"/models/candidates/{index}", detail=detail)
 
 
 def _unpriced(model: str) -> str:
     return (
-        f"the price of {model} is not known, so a cap on cost cannot hold: cap max_tokens instead"
+        f"the price of {model} is unknown, so max_cost_usd cannot be enforced: set max_tokens"
+        " instead"
     )
 
 
 def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
-    """A budget that ends before anything is judged buys nothing."""
+    """Yield an error for each budget that is too small to judge a first draft."""
     max_tokens, max_cost_usd = request.stop.max_tokens, request.stop.max_cost_usd
     least = least_tokens(request, choices)
     if max_tokens is not None and max_tokens < least:
-        detail = f"judging one draft may take {least} tokens; allow at least that many"
+        detail = f"judging one draft may take {least} tokens; max_tokens must be at least that"
         yield FieldError(pointer="/stop/max_tokens", detail=detail)
     if max_cost_usd is None:
         return
@@ -231,7 +232,10 @@ def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[Field
             yield FieldError(pointer=pointer, detail=_unpriced(stand_in.model))
     known = [cost for cost in costs if cost is not None]
     if len(known) == len(costs) and sum(known) > max_cost_usd:
-        detail = f"judging one draft may cost {sum(known):.6f} dollars; allow at least that much"
+        detail = (
+            f"judging one draft may cost {sum(known):.6f} dollars; max_cost_usd must be at least"
+            " that"
+        )
         yield FieldError(pointer="/stop/max_cost_usd", detail=detail)
 
 

@@ -1,4 +1,4 @@
-"""Judged drafts and their issues as the journal has them, and the difference between two drafts."""
+"""The judged drafts in a journal, their issues, and the difference between two drafts."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Diff, DiffOperation, Iteration
 
 IssueWording = Mapping[tuple[str | None, str], Finding]
-"""By the path of an iteration and the id of an issue."""
+"""The finding of an issue, by the path of an iteration and the id of the issue."""
 
 
 def words_of(judged: Sequence[IterationCompleted]) -> IssueWording:
-    """Return how every iteration words the issues that it has."""
+    """Return the findings of the open issues of every iteration."""
     return {
         (one.path, note.id): one.findings[note.finding]
         for one in judged
@@ -28,7 +28,7 @@ def words_of(judged: Sequence[IterationCompleted]) -> IssueWording:
 
 
 def issues_of(judged: IterationCompleted, words: IssueWording) -> tuple[Issue, ...]:
-    """Return the issues of an iteration; what it resolved is in the words of its parent."""
+    """Return the issues of an iteration; a resolved one has the finding of its parent."""
     return tuple(
         _issue(note, words[judged.path if note.state.is_open else judged.parent, note.id])
         for note in judged.issues
@@ -54,36 +54,36 @@ WRITERS = ("draft", "revise")
 
 
 class JournalContradiction(Exception):
-    """A draft in the journal is not the text that was judged: a defect, never shown."""
+    """A draft in the journal is not the text that was judged: a defect; it is not returned."""
 
 
 def iterations_of(events: Sequence[Event], request: RefinementRequest) -> tuple[Iteration, ...]:
-    """Return every judged draft in the order of judging, inner ones included."""
+    """Return every judged draft in the order of judging, those of inner searches included."""
     steps = [event.data for event in events if isinstance(event.data, StepCompleted | StepFailed)]
     found = [event.data for event in events if isinstance(event.data, IterationCompleted)]
-    judged = [*{one.path: one for one in found}.values()]  # one that a reviewer rated is told twice
+    judged = [*{one.path: one for one in found}.values()]  # a rated one is in the journal twice
     words = words_of(judged)
     return tuple(_iteration(one, steps, request, words) for one in judged)
 
 
 def within(iterations: Sequence[Iteration], path: str) -> tuple[Iteration, ...]:
-    """Return those of the search at `path`, such as `stages/outline`; "" is the outermost.
+    """Return the iterations of the search at `path`, such as `stages/outline`; "" is the outermost.
 
-    NotFound when nothing was judged there.
+    Raises NotFound if nothing was judged there.
     """
     prefix = f"{path}/iterations/" if path else "iterations/"
     found = tuple(one for one in iterations if one.path == f"{prefix}{one.iteration}")
     if path and not found:
-        raise NotFound(f"nothing was judged at {path}")
+        raise NotFound(f"no judged draft at {path}")
     return found
 
 
 def numbered(iterations: Sequence[Iteration], number: int) -> Iteration:
-    """Return one of a search's iterations by its number, else NotFound."""
+    """Return one of a search's iterations by its number, else raise NotFound."""
     for one in iterations:
         if one.iteration == number:
             return one
-    raise NotFound(f"there is no iteration {number}, or it is not judged yet")
+    raise NotFound(f"iteration {number} does not exist or is not judged yet")
 
 
 def _iteration(
@@ -96,7 +96,7 @@ def _iteration(
     writing = [step for step in own if _writes(judged.path, step)]
     draft = _draft(writing, request) if judged.draft is None else judged.draft
     if sha256_of(draft) != judged.sha256:
-        raise JournalContradiction(f"{judged.path} was judged as {judged.sha256}")
+        raise JournalContradiction(f"the draft at {judged.path} is not {judged.sha256}")
     return Iteration(
         draft=draft,
         usage=sum((step.usage for step in own), Usage()),
@@ -114,7 +114,7 @@ def _draft(writing: Sequence[StepCompleted | StepFailed], request: RefinementReq
 def _report(
     judged: IterationCompleted, draft: str, writing: Sequence[StepCompleted | StepFailed]
 ) -> EditsReport | None:
-    """Return what edits made of the parent, and the tokens that they saved."""
+    """Return the effect of the edits on the parent, and the tokens that they saved."""
     if judged.edits is None:
         return None
     replied = sum(len(reply.encode()) for reply in _replies(writing))
@@ -140,7 +140,7 @@ _SHARED = sorted(
 
 
 MAX_PAIRS = 500_000
-"""Pairs of changed lines that are compared, in about a second; more are one replacement."""
+"""Maximum pairs of changed lines to compare, in about a second; above it, all are one change."""
 
 CONTEXT_LINES = 3
 
@@ -149,7 +149,7 @@ Operation = tuple[Literal["equal", "replace", "delete", "insert"], int, int, int
 
 
 class _Known(SequenceMatcher[str]):
-    """Operations that were found already, for difflib to group."""
+    """A matcher with known operations, for difflib to group."""
 
     def __init__(self, operations: list[Operation]) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class _Known(SequenceMatcher[str]):
 
 
 def diff_of(before: Iteration, after: Iteration) -> Diff:
-    """Return what makes `after` of `before`: the operations' texts, joined, are the two drafts."""
+    """Return the difference; the joined texts of its operations are the two drafts."""
     old, new = _lines(before.draft), _lines(after.draft)
     operations = _operations(old, new)
     return Diff(
@@ -176,7 +176,7 @@ def _lines(text: str) -> Lines:
 
 
 def _operations(old: Lines, new: Lines) -> list[Operation]:
-    """What both drafts begin and end with is set aside: it costs nothing to compare."""
+    """Return the operations; the common beginning and end are split off, as that is cheap."""
     head = _shared(old, new)
     tail = _shared(old[head:][::-1], new[head:][::-1])
     old_end, new_end = len(old) - tail, len(new) - tail
@@ -214,7 +214,7 @@ def _described(operation: Operation, old: Lines, new: Lines) -> DiffOperation:
 def _unified(
     operations: list[Operation], old: Lines, new: Lines, old_name: str, new_name: str
 ) -> Iterator[str]:
-    """The format of `diff -u`, which `patch` reads; nothing for equal drafts."""
+    """Yield the format of `diff -u`, which `patch` reads; nothing for equal drafts."""
     hunks = _Known(operations).get_grouped_opcodes(CONTEXT_LINES)
     for number, hunk in enumerate(hunks):
         if number == 0:
@@ -235,6 +235,6 @@ def _marked(mark: str, line: str) -> str:
 
 
 def _range(start: int, end: int) -> str:
-    """Lines as `diff -u` counts them: from 1, and from the line before when there are none."""
+    """Return a range as `diff -u` counts lines: from 1, an empty one from the line before."""
     length = end - start
     return f"{start + 1 if length else start},{length}"

@@ -1,4 +1,4 @@
-"""Which model plays which role, whether this server can call it, and which one is drawn."""
+"""The model of each role: whether this server can call it, and how a generator is drawn."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -15,7 +15,7 @@ Choices = Mapping[str, ModelChoice]
 
 
 class ModelRoles:
-    """The models that this server was given. Raises ValueError for a default it cannot call."""
+    """The models of this server. Raises ValueError for a default model that it cannot call."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -24,7 +24,7 @@ class ModelRoles:
             raise ValueError(f"HONE_MODEL is {settings.model}, but {reason}")
 
     def choices(self, request: RefinementRequest) -> Choices:
-        """Return the model of every role, whether the strategy has it or not, and of every critic
+        """Return the model of every role, whether the strategy uses it or not, and of every critic
         of a panel as `critic/<name>`."""
         choices: dict[str, ModelChoice] = {role: self._choice(request, role) for role in ROLES}
         if candidates := request.models.candidates:  # until one is drawn it may be any of them
@@ -36,11 +36,11 @@ class ModelRoles:
         return choices
 
     def why_not(self, model: str) -> str | None:
-        """Return why a model cannot be called, and what to do about it; None when it can."""
+        """Return why a model cannot be called, and how to change that; None if it can."""
         provider = provider_of(model, self._settings.providers)
         if provider is None:
             known = ", ".join(form for it in self.providers() for form in it.forms())
-            return f"nobody serves {model[:100]!r} here; known are {known}"
+            return f"unknown model {model[:100]!r}; this server supports {known}"
         return self.missing(provider)
 
     def providers(self) -> tuple[Provider, ...]:
@@ -48,7 +48,7 @@ class ModelRoles:
         return (*(it for it in PROVIDERS if it.is_offered), *map(added, self._settings.providers))
 
     def missing(self, provider: Provider) -> str | None:
-        """Return what has to be set before a provider's models can be called."""
+        """Return the setting that a provider's models need to be called; None if it is set."""
         if not self._settings.lacks_key(provider):
             return None
         return f"{provider.name} needs a key: set {provider.key_variable} on the server"
@@ -58,7 +58,7 @@ class ModelRoles:
 
 
 def playing(request: RefinementRequest) -> tuple[str, ...]:
-    """Return under which names the models are chosen that the request can call."""
+    """Return the keys of the models that the request can call: roles and critics."""
     is_critic = request.compare or request.criteria == AUTO
     around = {"critic": is_critic, "generator": bool(request.outputs or request.review)}
     added = (role for role, is_asked in around.items() if is_asked)
@@ -66,7 +66,7 @@ def playing(request: RefinementRequest) -> tuple[str, ...]:
 
 
 def _playing(request: RefinementRequest) -> tuple[str, ...]:
-    """Return those that the strategy can call."""
+    """Return the keys of the models that the strategy can call."""
     roles = request.strategy.roles()
     if "critic" not in roles or not request.critics.panel:
         return roles
@@ -81,20 +81,20 @@ def _choice_of(named: str | ModelChoice) -> ModelChoice:
 
 NOMINAL_INPUT_TOKENS = 6_000
 NOMINAL_OUTPUT_TOKENS = 3_000
-"""What each role is taken to consume in a refinement, before a candidate has ended any."""
+"""Assumed consumption of each role in a refinement, for a candidate without ended ones."""
 
 FLOOR_USD = 0.0001
-"""A refinement that costs less, or nothing, counts as if it cost this much."""
+"""Minimum cost of a refinement: one that costs less, or nothing, counts as this much."""
 
 
 class Selection:
-    """Draws the generator by what its candidates have achieved per dollar; chance is `rng`.
+    """Draws the generator by what its candidates have achieved per dollar, at random from `rng`.
 
     Thompson sampling (Thompson 1933, Biometrika 25; arXiv 1707.02038) where every draw has a price:
     the sampled share of passes is divided by the cost, as for budgeted bandits (arXiv 1505.00146,
-    which samples the cost as well; here its mean stands). Each candidate is picked about as often
-    as it is likely to be the best: one about which little is known is tried, one that is known to
-    be worse not.
+    which samples the cost as well; here its mean is used). Each candidate is picked about as often
+    as it is likely to be the best: candidates with few results are explored, those with worse
+    results are avoided.
     """
 
     def __init__(self, store: Store, rng: Random) -> None:
@@ -104,7 +104,7 @@ class Selection:
     async def pick(
         self, tenant: str, request: RefinementRequest, models: Choices
     ) -> tuple[Choices, Draw | None]:
-        """Return the models with the drawn generator, and the draw; None where none is wanted."""
+        """Return the models with the drawn generator, and the draw; None without `select`."""
         candidates = request.models.candidates
         if not candidates:
             return models, None
@@ -115,7 +115,7 @@ class Selection:
 
 
 def draw(achieved: Mapping[str, Achieved], others: Sequence[str], rng: Random) -> Draw:
-    """Return which of the models in `achieved` is picked; `others` are called beside it.
+    """Draw one of the models in `achieved`; `others` are the models of the other roles.
 
     The price of every candidate must be known.
     """

@@ -1,4 +1,4 @@
-"""What this server offers, described by the very models that read a request."""
+"""The offers of this server, described by the models that validate requests."""
 
 from collections.abc import Iterable
 from inspect import cleandoc
@@ -12,7 +12,7 @@ from app.contract.strategies import STRATEGIES
 from app.contract.validators import VALIDATORS
 from app.service.model_roles import ModelRoles
 
-NO_WORKER = "no worker is alive: what is submitted waits for one"
+NO_WORKER = "no worker is running: submitted refinements wait for one"
 
 
 def strategies() -> OfferList:
@@ -26,13 +26,13 @@ def validators() -> OfferList:
 
 
 def models(model_roles: ModelRoles) -> ModelList:
-    """Return every provider, what it lacks, and the models whose price is known."""
+    """Return every provider, the setting it lacks, and the models whose price is known."""
     offers = tuple(_models_of(provider, model_roles) for provider in model_roles.providers())
     return ModelList(default=model_roles.default.model, data=offers)
 
 
 def readiness(workers: int) -> Readiness:
-    """Return how ready this server is with that many workers alive."""
+    """Return the readiness of this server with that many running workers."""
     return Readiness(workers=workers, warnings=() if workers else (NO_WORKER,))
 
 

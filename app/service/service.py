@@ -1,4 +1,4 @@
-"""Submit, continue, review and change refinements, and read what their journals say."""
+"""Submits, continues, reviews and changes refinements, and reads their journals."""
 
 import asyncio
 from dataclasses import dataclass
@@ -26,35 +26,32 @@ from app.service.watching import Watching
 from app.store import NewRefinement, Store
 
 
-def require_heeded(review: ReviewDecision, queued: Queued) -> None:
-    """Return when somebody can do what is asked, else raise InvalidRequest."""
+def require_usable_feedback(review: ReviewDecision, queued: Queued) -> None:
+    """Raise InvalidRequest for feedback that the generator cannot follow."""
     is_asked = review.action == "revise" and review.feedback is not None
     if is_asked and queued.models.get("generator") == EDITOR:
-        detail = (
-            f"{EDITOR} knows its rules and follows no words: let it revise without feedback,"
-            " or replace the draft with your own"
-        )
+        detail = f"{EDITOR} cannot follow feedback: omit it, or replace the draft with your own"
         raise InvalidRequest(detail, errors=(FieldError(pointer="/feedback", detail=detail),))
 
 
 def require_locked(review: ReviewDecision, request: RefinementRequest) -> None:
-    """Return when a reviewer's own draft keeps every locked text, else raise InvalidRequest."""
+    """Raise InvalidRequest unless a reviewer's own draft keeps every locked text."""
     if gone := lacking(review.draft or "", in_order(request.draft, request.locked)):
-        detail = f"locked text may not be changed, and is not in its place here: {gone[0][:200]}"
+        detail = f"locked text is missing, changed or out of order: {gone[0][:200]}"
         raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))
 
 
 def continued(
     request: RefinementRequest, parent: Snapshot, continuation: Continuation
 ) -> RefinementRequest:
-    """Return the request of `parent` with its best draft as the draft, and what was replaced.
+    """Return the request of `parent` with its best draft as the draft and the given changes.
 
-    A strategy that cannot start from that draft gives way to the default unless one is named, and
-    only one that uses `tools` takes them along. Raises Conflict when there is no result yet, and
-    InvalidRequest for what does not go together.
+    A strategy that cannot start from that draft is replaced by the default unless one is named, and
+    `tools` are kept only for a strategy that uses them. Raises Conflict if there is no result yet,
+    and InvalidRequest for conflicting fields.
     """
     if not parent.status.is_terminal:
-        raise Conflict(f"{parent.id} has not ended: PATCH changes its limits while it goes on")
+        raise Conflict(f"{parent.id} has not ended: use PATCH to change its limits")
     if parent.result is None:
         raise Conflict(f"{parent.id} has no result to start from")
     changes = {"draft": parent.result.draft, **continuation.changes()}
@@ -78,26 +75,26 @@ def _can_start_from(draft: str, request: RefinementRequest) -> bool:
 
 
 def _changed(request: RefinementRequest, changes: dict[str, Any]) -> RefinementRequest:
-    """Return a copy that is checked like a request that comes in."""
+    """Return a copy that is validated like a request of a client."""
     wanted = request.model_copy(update=changes)
     return RefinementRequest.model_validate_json(wanted.model_dump_json(by_alias=True))
 
 
 PAGE = 1_000
 STANDING = TERMINAL | {Status.PAUSED}
-"""Nothing more happens without a client: there is nothing to wait for."""
+"""Statuses in which nothing more happens without a client: a wait ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A submission that was taken; `replayed` when its key stood for a refinement already."""
+    """An accepted submission; `replayed` if its key belongs to an earlier refinement."""
 
     snapshot: Snapshot
     replayed: bool
 
 
 class Service:
-    """What takes more than one collaborator: to submit, continue, review, change and report.
+    """The operations that take several collaborators: submit, continue, review, change, report.
 
     Raises HoneError; another tenant's refinement is RefinementNotFound.
     """
@@ -120,13 +117,13 @@ class Service:
         wait_s: float = 0,
         parent: str | None = None,
     ) -> Accepted:
-        """Take a refinement on; return it when it has ended or asks a reviewer, or after `wait_s`.
+        """Create a refinement; return it once it ends or waits for a review, or after `wait_s`.
 
         Raises InvalidRequest, IdempotencyMismatch and Overloaded.
         """
         admitted = await self._admission.admit(request)
         models, draw = await self._selection.pick(tenant, request, admitted)
-        cast = {seat: models[seat] for seat in playing(request)}
+        playing_models = {seat: models[seat] for seat in playing(request)}
         limits = request.limits()
         new = NewRefinement(
             tenant=tenant,
@@ -136,8 +133,10 @@ class Service:
             limits=limits,
             queued=Queued(
                 strategy=request.strategy.kind,
-                models={seat: choice.model for seat, choice in cast.items()},
-                fallbacks={seat: it.fallbacks for seat, it in cast.items() if it.fallbacks},
+                models={seat: it.model for seat, it in playing_models.items()},
+                fallbacks={
+                    seat: it.fallbacks for seat, it in playing_models.items() if it.fallbacks
+                },
                 limits=limits,
                 request_sha256=body_sha256,
                 draw=draw,
@@ -160,14 +159,14 @@ class Service:
         key: str | None = None,
         wait_s: float = 0,
     ) -> Accepted:
-        """Take on a refinement that starts from the result of another one, its parent.
+        """Create a refinement that starts from the result of another one, its parent.
 
-        Raises Conflict unless that has ended with a result, and what `submit` raises.
+        Raises Conflict unless the parent has ended with a result, and what `submit` raises.
         """
         parent = await self._store.snapshot(tenant, refinement_id)
         request = await self._store.request(tenant, refinement_id)
         request = continued(request, parent, continuation)
-        # A key stands for body and parent: the same body continues another one elsewhere.
+        # A key belongs to body and parent: the same body may continue another refinement.
         sent = sha256(f"{refinement_id} {body_sha256}".encode()).hexdigest()
         return await self.submit(
             tenant, request, sent, key=key, wait_s=wait_s, parent=refinement_id
@@ -176,26 +175,26 @@ class Service:
     async def iterations(
         self, tenant: str, refinement_id: str, path: str | None
     ) -> tuple[Iteration, ...]:
-        """Return every iteration that was judged, or those of the search at `path`."""
+        """Return all judged iterations, or those of the search at `path`."""
         request = await self._store.request(tenant, refinement_id)
         journal = await self._journal(tenant, refinement_id)
         found = await asyncio.to_thread(iterations_of, journal, request)
         return found if path is None else within(found, path)
 
     async def iteration(self, tenant: str, refinement_id: str, number: int, path: str) -> Iteration:
-        """Return one iteration of the search at `path`, else NotFound."""
+        """Return one iteration of the search at `path`, else raise NotFound."""
         return numbered(await self.iterations(tenant, refinement_id, path), number)
 
     async def diff(
         self, tenant: str, refinement_id: str, before: tuple[str, int], after: tuple[str, int]
     ) -> Diff:
-        """Return the difference between two iterations, by search and number, else NotFound."""
+        """Return the difference between two iterations, by search and number, else raise NotFound."""
         found = await self.iterations(tenant, refinement_id, None)
         old, new = (numbered(within(found, path), number) for path, number in (before, after))
         return await asyncio.to_thread(diff_of, old, new)
 
     async def report(self, tenant: str, refinement_id: str, format_: ReportFormat) -> str:
-        """Return the whole story of a refinement, up to now, for a person."""
+        """Return a report of the refinement so far, for people."""
         snapshot = await self._store.snapshot(tenant, refinement_id)
         request = await self._store.request(tenant, refinement_id)
         journal = await self._journal(tenant, refinement_id)
@@ -206,18 +205,19 @@ class Service:
     async def review(
         self, tenant: str, refinement_id: str, review: ReviewDecision, key: str | None
     ) -> Snapshot:
-        """Let it go on with a reviewer's word; Conflict unless this review is pending.
+        """Resume a paused refinement with a reviewer's decision.
 
-        Raises InvalidRequest for feedback that its generator cannot heed and for a draft without
-        what is locked, and IdempotencyMismatch for a key that stood for another review of it.
+        Raises Conflict unless this review is pending, InvalidRequest for feedback that its
+        generator cannot follow and for a draft without the locked texts, and IdempotencyMismatch
+        for a key that was used with another decision about it.
         """
-        require_heeded(review, await self._queued(tenant, refinement_id))
+        require_usable_feedback(review, await self._queued(tenant, refinement_id))
         if review.draft is not None:
             require_locked(review, await self._store.request(tenant, refinement_id))
         return await self._store.review(tenant, refinement_id, review, key)
 
     async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:
-        """Return the limits now in force; Conflict when it has ended."""
+        """Change limits and return those now in force; raise Conflict if it has ended."""
         if change.max_cost_usd is not None:
             queued = await self._queued(tenant, refinement_id)
             names = chain(queued.models.values(), *queued.fallbacks.values())

@@ -1,4 +1,4 @@
-"""Waiting for news of a refinement, until there is some or this process shuts down."""
+"""Waits for new events of a refinement, until one arrives or this process shuts down."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from app.store import ChangeSignal, Store, StoredEvent, Wakeups
 
 
 class Shutdown:
-    """Open until `close`, which ends every wait for news of a refinement."""
+    """The shutdown of this process: `close` ends every wait for new events."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Timeout] = set()
@@ -23,10 +23,10 @@ class Shutdown:
         return self._open
 
     def close(self) -> None:
-        """End every wait. To be called on the event loop; again is harmless."""
+        """End every wait. Call it on the event loop; calling it again has no effect."""
         self._open = False
         for scope in self._waiting:
-            scope.reschedule(0)  # long past: at once
+            scope.reschedule(0)  # in the past: times out at once
 
     async def news(self, changed: ChangeSignal, timeout_s: float) -> bool:
         """Return True when something changed, False after `timeout_s` or at `close`."""
@@ -44,24 +44,24 @@ class Shutdown:
 
 
 LOOK_S = 15.0
-"""Seconds after which a watcher looks by itself: a wake-up can be missed."""
+"""Seconds after which a watcher reads without a wake-up, because one can be missed."""
 
 Events = tuple[StoredEvent, ...]
 
 BATCH = 8
-"""Events that are read for a watcher at a time: a slow one holds no more of them in memory."""
+"""Events read at a time for a watcher, which bounds the memory of a slow one."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """A snapshot, and whether it tells more than was known."""
+    """A snapshot, and whether it is new to the client."""
 
     snapshot: Snapshot
     is_new: bool
 
 
 class Watching:
-    """Watches on behalf of clients. A watcher holds no connection to Redis."""
+    """Watches refinements on behalf of clients. A watcher holds no connection to Redis."""
 
     def __init__(self, store: Store, wakeups: Wakeups, shutdown: Shutdown) -> None:
         self._store = store
@@ -71,7 +71,7 @@ class Watching:
     async def until(
         self, tenant: str, refinement_id: str, done: Callable[[Snapshot], bool], wait_s: float
     ) -> Snapshot:
-        """Return the snapshot as soon as it is `done`, or as it is after `wait_s`."""
+        """Return the snapshot as soon as it is `done`, or the current one after `wait_s`."""
         if wait_s <= 0:
             return await self._store.snapshot(tenant, refinement_id)
         deadline = time.monotonic() + wait_s
@@ -86,9 +86,9 @@ class Watching:
     async def news(
         self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
     ) -> News:
-        """Return the snapshot once its last event is not among `seen`, or after `wait_s`.
+        """Return the snapshot once its last event is not in `seen`, or after `wait_s`.
 
-        `seen` None stands for what it is now; what has ended is returned at once.
+        `seen` None means the current last event. An ended refinement is returned immediately.
         """
         if seen is None:
             now = await self._store.snapshot(tenant, refinement_id)
@@ -106,16 +106,18 @@ class Watching:
     async def follow(
         self, tenant: str, refinement_id: str, after: int
     ) -> AsyncGenerator[Events, None] | None:
-        """Return all events after number `after`, as they come, up to the terminal one.
+        """Return all events after number `after`, as they arrive, up to the terminal one.
 
-        No events at a time say that nothing came for a while. Returns None at once when there is
-        nothing left to see. MalformedHeader for a number that was not given out yet.
+        An empty batch means that none arrived for `LOOK_S` seconds. Returns None if `after` is the
+        terminal event. Raises MalformedHeader if `after` is greater than the last event.
         """
         first = await self._store.events(tenant, refinement_id, after, BATCH)
         if not first:
             snapshot = await self._store.snapshot(tenant, refinement_id)
             if after > snapshot.last_event:
-                raise MalformedHeader(f"there is no event {after} yet, only {snapshot.last_event}")
+                raise MalformedHeader(
+                    f"event {after} does not exist; the last event is {snapshot.last_event}"
+                )
             if snapshot.status.is_terminal and after == snapshot.last_event:
                 return None
         return self._follow(tenant, refinement_id, after, first)
@@ -125,7 +127,7 @@ class Watching:
     ) -> AsyncGenerator[Events, None]:
         more: Events | None = events
         async with self._wakeups.watch(refinement_id) as changed:
-            changed.set()  # the first events were read before anybody watched
+            changed.set()  # the first events were read before the watch began
             while more is not None:
                 if more:
                     yield more
@@ -139,7 +141,7 @@ class Watching:
                 more = await self._more(tenant, refinement_id, after)
 
     async def _more(self, tenant: str, refinement_id: str, after: int) -> Events | None:
-        """Return what is new; nothing while Redis is away, None once the refinement is erased."""
+        """Return new events, none while Redis is unreachable; None once it is erased."""
         try:
             return await self._store.events(tenant, refinement_id, after, BATCH)
         except Unavailable:

@@ -60,7 +60,7 @@ CREATORS = 8  # threads that create refinements in one API process
 
 @asynccontextmanager
 async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
-    """Connect the API's side.
+    """Connect the store of the API.
 
     Raises Unavailable, and UnusableRedis for a server that would lose records.
     """
@@ -90,7 +90,7 @@ async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
 async def open_worker_store(
     settings: Settings, queue: Queue, name: str
 ) -> AsyncIterator[WorkerStore]:
-    """Connect the worker's side under a name that is unique among workers.
+    """Connect the store of a worker under a name that is unique among workers.
 
     Raises redis errors, and UnusableRedis for a server that would lose records.
     """
@@ -112,7 +112,7 @@ async def open_worker_store(
 
 @asynccontextmanager
 async def open_wakeups(settings: Settings) -> AsyncIterator[Wakeups]:
-    """Start the API process's one pub/sub connection."""
+    """Open the only pub/sub connection of the API process."""
     async with listening_client(settings.redis_url) as listener, Wakeups(listener) as wakeups:
         yield wakeups
 

@@ -1,4 +1,4 @@
-"""How values become bytes in Redis, and bytes values again."""
+"""Encodes values as bytes for Redis, and decodes them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ _REASON: dict[bytes, StopReason | None] = {
 
 
 def encode_fields(fields: Fields) -> list[str | bytes]:
-    """Return name and value of every field that is given, one after the other."""
+    """Return name and value of every field that is set, one after the other."""
     encoded: list[str | bytes] = []
     for name, adapter in _FIELDS.items():
         value = getattr(fields, name)
@@ -52,7 +52,7 @@ def encode_fields(fields: Fields) -> list[str | bytes]:
 
 
 def encode_entries(entries: Sequence[Entry]) -> list[str | bytes]:
-    """Return type and data of every entry, one after the other; no data is empty."""
+    """Return type and data of every entry, one after the other; missing data is empty."""
     encoded: list[str | bytes] = []
     for entry in entries:
         data = b"" if entry.data is None else _DATA[entry.type].dump_json(entry.data)
@@ -63,29 +63,29 @@ def encode_entries(entries: Sequence[Entry]) -> list[str | bytes]:
 def encode_append(
     entries: Sequence[Entry], fields: Fields, to: Status | None
 ) -> tuple[str | bytes | int, ...]:
-    """Return the arguments of an append that say what is written.
+    """Return the arguments of an append that define what is written.
 
-    Raises ValueError unless there are entries, a terminal one exactly when `to` is terminal, and
-    `refinement.paused` exactly when `to` is paused.
+    Raises ValueError unless there are entries, with a terminal one exactly if `to` is terminal, and
+    one `refinement.paused` exactly if `to` is paused.
     """
     ends = any(entry.type.is_terminal for entry in entries)
     if not entries or ends != (to is not None and to.is_terminal):
-        raise ValueError("an append needs entries, and a terminal one exactly when it ends")
+        raise ValueError("an append must have entries, and a terminal one exactly if it ends")
     asks = [entry.type for entry in entries].count(EventType.PAUSED)
     if asks != (to is Status.PAUSED):
-        raise ValueError("an append asks for one review exactly when it pauses")
+        raise ValueError("an append must have one refinement.paused exactly if it pauses")
     encoded = encode_fields(fields)
     return (to or "", len(encoded), *encoded, *encode_entries(entries))
 
 
 def encode_said(review: ReviewDecision) -> bytes:
-    """Return the data of `refinement.reviewed` without the key, which review.lua knows."""
+    """Return the data of `refinement.reviewed` without the key, which review.lua adds."""
     said = Reviewed(key="", by="reviewer", **review.model_dump(exclude={"path"}))
     return said.model_dump_json(exclude={"key"}).encode()
 
 
 def decode_state(reply: bytes, known: State | None) -> State:
-    """Read what prelude.lua's `state` wrote, without its code; `known` holds limits left out."""
+    """Decode the answer of prelude.lua's `state`, without its code; `known` has omitted limits."""
     status, last, stopping, finish, seq, limits = reply.split(b" ", 5)
     if limits:
         now_in_force = decode_limits(limits)
@@ -103,50 +103,50 @@ def decode_state(reply: bytes, known: State | None) -> State:
 
 
 def encode_limits(limits: Limits) -> bytes:
-    """Return limits as they are stored."""
+    """Encode limits."""
     return _LIMITS.dump_json(limits)
 
 
 @lru_cache(maxsize=1024)
 def decode_limits(stored: bytes) -> Limits:
-    """Read limits; most refinements share a few."""
+    """Decode limits; cached, because most refinements share a few."""
     return _LIMITS.validate_json(stored)
 
 
 def encode_submitted(submitted: Submitted) -> tuple[bytes, bytes]:
-    """Return the request and the models as they are stored."""
+    """Encode the request and the models."""
     request = submitted.request.model_dump_json(by_alias=True)
     return request.encode(), _MODELS.dump_json(dict(submitted.models))
 
 
 def encode_queued(queued: Queued) -> bytes:
-    """Return the data of the first entry, which create.lua writes."""
+    """Encode the data of the first entry, which create.lua writes."""
     return _DATA[EventType.QUEUED].dump_json(queued)
 
 
 def decode_request(stored: bytes) -> RefinementRequest:
-    """Read a request."""
+    """Decode a request."""
     return RefinementRequest.model_validate_json(stored)
 
 
 def decode_models(stored: bytes) -> dict[str, ModelChoice]:
-    """Read the model of each role."""
+    """Decode the model of each role."""
     return _MODELS.validate_json(stored)
 
 
 def encode_metadata(metadata: dict[str, str]) -> bytes:
-    """Return metadata as they are stored."""
+    """Encode metadata."""
     return to_json(metadata)
 
 
 def moment(milliseconds: int) -> datetime:
-    """Return the moment that Redis counts in milliseconds since 1970."""
+    """Return the time that Redis counts in milliseconds since 1970."""
     seconds, rest = divmod(milliseconds, 1000)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
 
 
 def json_moment(milliseconds: bytes | None) -> bytes:
-    """Return such a moment as the contract's JSON has it, or null."""
+    """Return such a time in the format of the contract's JSON, or null."""
     return b"null" if milliseconds is None else to_json(moment(int(milliseconds)))
 
 
@@ -163,7 +163,7 @@ _EMPTY = {
 
 
 def links(refinement_id: str) -> Links:
-    """Return where to go from a refinement."""
+    """Return the links of a refinement."""
     at = f"/v1/refinements/{refinement_id}"
     return Links(
         self=at,
@@ -219,7 +219,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
 
 
 def _review(summary: Summary) -> bytes:
-    """Return what is asked of a reviewer, with moments by Redis time; null unless paused."""
+    """Return the pending review, with times by Redis TIME; null unless paused."""
     if b"review" not in summary:
         return b"null"
     asked = Paused.model_validate_json(summary[b"review"])
@@ -235,24 +235,24 @@ def _review(summary: Summary) -> bytes:
 
 
 def paired(fields: Sequence[bytes]) -> Summary:
-    """Return a hash, or the fields of a stream entry, from the flat list that a script returns."""
+    """Return a hash, or the fields of a stream entry, from the flat list of a script."""
     return dict(zip(fields[::2], fields[1::2], strict=True))
 
 
 def has_ended(entries: Sequence[tuple[bytes, Summary]]) -> bool:
-    """Whether the last of these entries of a journal is a terminal one."""
+    """Return whether the last of these entries of a journal is terminal."""
     return bool(entries) and EventType(entries[-1][1][b"type"].decode()).is_terminal
 
 
 def stored_event(entry_id: bytes, entry: Summary, final: bytes) -> StoredEvent:
-    """Return one stream entry as an event; `final` is the snapshot that a terminal one carries."""
+    """Return one stream entry as an event; `final` is the snapshot in a terminal one."""
     number, kind, data = _parts(entry_id, entry, final)
     parts = (number, kind.encode(), json_moment(entry[b"at"]), data)
     return StoredEvent(number, kind, b'{"event":%d,"type":"%b","at":%b,"data":%b}' % parts)
 
 
 def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event:
-    """Return the same event as a value."""
+    """Return the same event, decoded."""
     number, kind, data = _parts(entry_id, entry, final)
     at = moment(int(entry[b"at"]))
     carried = cast("EventData", DATA_OF[kind].model_validate_json(data))

@@ -1,4 +1,4 @@
-"""Clients of Redis, and what a Redis must be for Hone to trust it with its records."""
+"""Clients of Redis, and the requirements that a Redis server must meet."""
 
 import re
 from collections.abc import Iterator
@@ -24,17 +24,17 @@ from redis.retry import Retry
 
 OLDEST = (6, 2)
 
-# The API must answer 503 within `redis_timeout_s`, and redis-py may wait for three time-outs: that
-# of the command, of a new connection, of its retry. A worker can wait, and keeps what it paid for.
+# The API must answer 503 within `redis_timeout_s`, and redis-py may wait for three timeouts: that
+# of the command, of a new connection, of its retry. A worker can wait, and keeps paid replies.
 TIMEOUTS_PER_REQUEST = 3
 API_RETRIES = 1
-API_CONNECTIONS = 8  # one event loop keeps no more of them busy
+API_CONNECTIONS = 8  # one event loop does not use more
 WORKER_TIMEOUT_S = 5.0
 WORKER_RETRIES = 3
 
 
 class UnusableRedis(Exception):
-    """This Redis would lose or refuse records; the text says what to change."""
+    """This Redis would lose or reject records; the message says what to change."""
 
 
 REFUSED_WRITE = re.compile(r"\b(OOM|READONLY|NOREPLICAS|MISCONF|MASTERDOWN)\b")
@@ -126,12 +126,12 @@ def api_client(url: str, give_up_s: float) -> AsyncRedis:
 
 
 def worker_client(url: str) -> AsyncRedis:
-    """Return a client that is patient."""
+    """Return a client with long timeouts and several retries."""
     return async_client(url, **_options(WORKER_TIMEOUT_S, WORKER_RETRIES))
 
 
 def listening_client(url: str) -> AsyncRedis:
-    """Return a client for pub/sub, which waits for messages as long as it takes."""
+    """Return a client for pub/sub, which waits for messages without a timeout."""
     return async_client(url, socket_timeout=None, protocol=2)
 
 
@@ -157,18 +157,18 @@ def _options(timeout_s: float, retries: int) -> dict[str, Any]:
 
 
 async def check_server(client: AsyncRedis) -> None:
-    """Return if this Redis can be trusted with records, else raise UnusableRedis."""
+    """Raise UnusableRedis if this Redis would lose or reject records."""
     info = await client.info()
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])
     if version < OLDEST:
-        raise UnusableRedis(f"Redis {info['redis_version']} is too old: Hone needs 6.2 or newer.")
+        raise UnusableRedis(f"Redis {info['redis_version']} is too old: 6.2 or newer is required.")
     if info.get("redis_mode") == "cluster":
         raise UnusableRedis(
-            "This is a Redis Cluster: Hone needs one Redis that holds all its keys."
+            "Redis Cluster is not supported: Hone requires one Redis that holds all its keys."
         )
     policy = info.get("maxmemory_policy")
     if policy != "noeviction":
         raise UnusableRedis(
-            f"maxmemory-policy is {policy}: when memory runs short Redis would throw refinements"
-            " away. Set it to noeviction; Hone then refuses new work in time."
+            f"maxmemory-policy is {policy}: Redis would evict refinements when memory is full. Set"
+            " it to noeviction; Hone then rejects new requests before memory is full."
         )

@@ -3,10 +3,10 @@
 hone:1:refinement:ID            hash: the summary of the journal
 hone:1:journal:ID               stream: entry n has the id `n-0`
 hone:1:request:ID               hash: `request` and `models`, JSON
-hone:1:due                      sorted set: id -> when to look at it (lease, review, retention)
-hone:1:waiting                  sorted set: id -> when its place in the RQ queue may be doubted
+hone:1:due                      sorted set: id -> when to check it (lease, review, retention)
+hone:1:waiting                  sorted set: id -> when its RQ job may be considered lost
 hone:1:overtaken                the highest `waiting` score that was ever claimed
-hone:1:workers                  sorted set: name -> when its sign of life expires
+hone:1:workers                  sorted set: name -> when its heartbeat expires
 hone:1:list:TENANT              sorted set, all scores 0: every id, in the order of creation
 hone:1:list:TENANT:status:S     the same, one per status
 hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
@@ -16,7 +16,8 @@ hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:changes                  channel: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given
 
-Times are milliseconds since 1970 by Redis TIME. Not for Redis Cluster: scripts make key names.
+Times are milliseconds since 1970 by Redis TIME. Redis Cluster is not supported: scripts compute key
+names.
 """
 
 import hashlib
@@ -58,25 +59,28 @@ LUA = {
 
 
 def listed(tenant: str) -> str:
-    """Return the list of all refinements of a tenant."""
+    """Return the key of the list of all refinements of a tenant."""
     return f"{LIST}{tenant}"
 
 
 def listed_by_status(tenant: str, status: str) -> str:
-    """Return the list of a tenant's refinements in one status."""
+    """Return the key of the list of a tenant's refinements in one status."""
     return f"{LIST}{tenant}{BY_STATUS}{status}"
 
 
 def listed_by_metadata(tenant: str, key: str, value: str) -> str:
-    """Return the list of a tenant's refinements with one pair of metadata (no `=` in `key`)."""
+    """Return the key of the list of a tenant's refinements with a metadata pair.
+
+    `key` must not contain `=`.
+    """
     return f"{LIST}{tenant}{BY_METADATA}{key}={value}"
 
 
 def idempotency(tenant: str, key: str) -> str:
-    """Return the record of an `Idempotency-Key`, which may be of any length."""
+    """Return the key of the record of an `Idempotency-Key`, which may be of any length."""
     return f"{IDEMPOTENCY}{tenant}:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def achieved(tenant: str) -> str:
-    """Return what the models have achieved in the tenant's refinements they were drawn for."""
+    """Return the key of what models achieved in the tenant's refinements they were drawn for."""
     return f"{ACHIEVED}{tenant}"

@@ -1,7 +1,7 @@
-"""Listing a tenant's refinements, newest first, by cursor.
+"""Lists a tenant's refinements, newest first, by cursor.
 
-Ids are ULIDs, so their order is the order of creation, and a page begins after the id the cursor
-names: rows that are added, moved or deleted meanwhile shift nothing.
+Ids are ULIDs, so their order is the order of creation, and a page begins after the id in the
+cursor: it does not shift when rows are added, moved or deleted.
 """
 
 import base64
@@ -15,8 +15,8 @@ from app.contract.errors import MalformedHeader
 from app.contract.status import Status
 from app.store import keys
 
-CHUNK = 500  # ids looked at in one round trip
-CHUNKS = 40  # round trips for one page at most; after that a page may be shorter than asked for
+CHUNK = 500  # ids read in one round trip
+CHUNKS = 40  # maximum round trips for one page; after that a page may be short
 
 
 async def list_ids(
@@ -27,10 +27,10 @@ async def list_ids(
     wanted: int,
     below: str | None,
 ) -> tuple[list[str], str | None]:
-    """Return up to `wanted` ids, newest first, and where to go on if the search was cut short.
+    """Return up to `wanted` ids, newest first, and where to continue if the search stopped early.
 
-    `below` is the id after which to begin. Several filters are intersected: the shortest list is
-    read, the others are asked.
+    `below` is the id after which to begin. Several filters are intersected: the ids of the shortest
+    list are looked up in the others.
     """
     lists = _lists(tenant, status, metadata)
     shortest, *others = await _shortest_first(client, lists)
@@ -81,17 +81,17 @@ def _lists(tenant: str, status: Status | None, metadata: Mapping[str, str]) -> l
 
 
 def encode_cursor(tenant: str, refinement_id: str) -> str:
-    """Return an opaque cursor to what comes after a refinement in a tenant's lists."""
+    """Return an opaque cursor to the position after a refinement in a tenant's lists."""
     return base64.urlsafe_b64encode(f"1 {tenant} {refinement_id}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(tenant: str, cursor: str) -> str:
-    """Return the id a cursor stands for, else MalformedHeader."""
+    """Return the id in a cursor, else raise MalformedHeader."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         version, owner, refinement_id = base64.b64decode(padded, b"-_", True).decode().split(" ")
     except (ValueError, binascii.Error):
-        raise MalformedHeader("this cursor cannot be read; take it from next_cursor") from None
+        raise MalformedHeader("invalid cursor: use the next_cursor of a page") from None
     if (version, owner) != ("1", tenant):
-        raise MalformedHeader("this cursor cannot be read; take it from next_cursor")
+        raise MalformedHeader("invalid cursor: use the next_cursor of a page")
     return refinement_id

@@ -1,6 +1,6 @@
-"""The Lua scripts, run alone or many together.
+"""The Lua scripts, run alone or in batches.
 
-Each script is one file, with the prelude and the tables of Python in front.
+Each script is one file, preceded by the prelude and tables generated from Python.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ END = {
 
 @dataclass(frozen=True, slots=True)
 class LuaScript:
-    """One script and the SHA-1 by which Redis knows it."""
+    """One script and the SHA-1 by which Redis identifies it."""
 
     name: str
     text: str
@@ -84,15 +84,15 @@ WORKERS = SCRIPTS["workers"]
 
 
 async def run(client: Redis, script: LuaScript, *args: str | bytes | int) -> Any:
-    """Return the answer of a script, giving Redis its text when it does not have it."""
+    """Return the answer of a script; send its text if Redis does not have it."""
     try:
         return await client.evalsha(script.sha, 0, *args)
     except NoScriptError:
         return await client.eval(script.text, 0, *args)
 
 
-# Requests in one pipeline at most. Those of a large batch all wait for the last of them: with 500
-# refinements in flight batches of 512 made waves, and every step wait 70 ms longer than with 64.
+# Maximum requests in one pipeline. Those of a large batch all wait for the last of them: with 500
+# refinements in progress and batches of 512, every step waited 70 ms longer than with 64.
 BATCH = 64
 
 
@@ -106,9 +106,9 @@ class _Request:
 class Committer:
     """Runs scripts for the whole process; every caller gets its own answer or its own error.
 
-    Group commit: what many coroutines ask for in one turn of the event loop is one pipeline. While
-    a pipeline is on its way the next one collects, so the busier the worker the cheaper each of its
-    writes. Requests reach Redis in the order in which they were submitted.
+    Group commit: the requests of many coroutines in one iteration of the event loop share one
+    pipeline. While a pipeline is in progress the next one collects requests, so each write costs
+    less when the worker is busier. Requests reach Redis in the order of submission.
     """
 
     def __init__(self, client: Redis) -> None:
@@ -117,20 +117,21 @@ class Committer:
         self._sender: asyncio.Task[None] | None = None
 
     async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
-        """Return the script's answer, or raise what Redis or the connection answered.
+        """Return the script's answer, or raise the error of Redis or of the connection.
 
-        After a connection error, and after a cancellation, the script may or may not have run.
+        After a connection error or a cancellation the script may or may not have run.
         """
         loop = asyncio.get_running_loop()
         request = _Request(script, args, loop.create_future())
         self._waiting.append(request)
         if self._sender is None:
-            # A task starts in the next turn of the loop: whoever asks in this one is on board.
+            # A task starts in the next iteration of the loop, so that it sends all requests of this
+            # one.
             self._sender = loop.create_task(self._send_all())
         return await request.answer
 
     async def aclose(self) -> None:
-        """Return when everything that was asked for has been answered."""
+        """Return when all requests have been answered."""
         while self._sender is not None:
             await asyncio.wait([self._sender])
 
@@ -151,7 +152,7 @@ class Committer:
                 await self._load({request.script for request in again})
                 for n, answer in zip(lost, await self._answers(again), strict=True):
                     answers[n] = answer
-        except Exception as error:  # noqa: BLE001 - it belongs to the callers
+        except Exception as error:  # noqa: BLE001 - the callers receive it
             answers = [error] * len(batch)
         for request, answer in zip(batch, answers, strict=True):
             if request.answer.done():  # its caller was cancelled

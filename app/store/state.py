@@ -1,6 +1,6 @@
-"""The values that cross the store's border, and how a write can be refused.
+"""The values that callers exchange with the store, and the errors by which it rejects a write.
 
-Fenced        the claim is no longer in force: stop at once, write nothing more
+Fenced        the claim is no longer in force: stop immediately, write nothing more
 StaleLimits   an append relied on limits that a PATCH has replaced; nothing was written
 """
 
@@ -18,7 +18,7 @@ from app.contract.status import Status, StopReason
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a worker learns from every claim, append and look."""
+    """The state that every claim, append and look returns to a worker."""
 
     status: Status
     last_event: int
@@ -30,7 +30,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry to append; the terminal types and `refinement.canceling` carry no data."""
+    """One entry to append; the terminal types and `refinement.canceling` have no data."""
 
     type: EventType
     data: Contract | None = None
@@ -40,7 +40,7 @@ class Entry:
 class Fields:
     """The summary fields an append may set; None leaves a field as it is.
 
-    `best_passed` and `result` are given as soon as a draft is judged and shown once it has ended.
+    `best_passed` and `result` are stored once a draft is judged, and shown once it has ended.
     """
 
     phase: tuple[str, ...] | None = None
@@ -55,7 +55,7 @@ class Fields:
 
 
 class Fenced(Exception):
-    """The token is no longer in force, or the refinement has ended or was erased."""
+    """The fencing token is no longer in force, or the refinement has ended or was erased."""
 
 
 class StaleLimits(Exception):
@@ -68,7 +68,7 @@ class StaleLimits(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A claim that holds; `elapsed_s` counts from `started_at` by Redis time."""
+    """A claim; `elapsed_s` counts from `started_at` by Redis time."""
 
     id: str
     tenant: str
@@ -81,7 +81,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What a worker works on: the request, and the model of each role as chosen at submission."""
+    """The request that a worker processes, and the model of each role as chosen at submission."""
 
     request: RefinementRequest
     models: Mapping[str, ModelChoice]
@@ -89,11 +89,11 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class NewRefinement:
-    """Everything that is decided before a refinement is stored."""
+    """A refinement to store."""
 
     tenant: str
     request: RefinementRequest
-    body_sha256: str  # of the body as the client sent it: what an idempotency key stands for
+    body_sha256: str  # of the body as the client sent it: an idempotency key belongs to it
     models: Mapping[str, ModelChoice]
     limits: Limits
     queued: Queued
@@ -102,7 +102,7 @@ class NewRefinement:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The id of a new refinement, or of the one that the same key and body made before."""
+    """The id of a new refinement, or of the one that the same key and body created before."""
 
     id: str
     replayed: bool
@@ -119,7 +119,7 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A refinement that needs a worker, and the id of the RQ job that will carry its id."""
+    """A refinement that needs a worker, and the id of its RQ job."""
 
     refinement_id: str
     job_id: str

@@ -1,4 +1,4 @@
-"""The API's side of the store: create, read and list refinements, and give commands."""
+"""The store of the API: creates, reads and lists refinements, and sends commands."""
 
 import asyncio
 import logging
@@ -70,10 +70,10 @@ from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted
 
 ACHIEVED_FIELDS = ("ended", "passed", "priced", "cost_usd")
 LAST = 2**64 - 1  # the highest number a stream id can hold
-REMEMBERED_S = 24 * 3600  # how long an idempotency key is known
-FULL = 0.8  # the share of maxmemory from which new work is refused
+REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
+FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 RETRY_AFTER_S = 5
-MEASURED_FOR_S = 1.0  # how old a measurement of the memory may be
+MEASURED_FOR_S = 1.0  # maximum age of a measurement of the memory
 
 PROBE_MS = 1_000
 
@@ -88,14 +88,14 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def refusals(timeout_s: float) -> AsyncIterator[None]:
-    """Raise a refusal, within `timeout_s`, when Redis is unreachable, too slow or full."""
+    """Raise Unavailable or Overloaded if Redis is unreachable, full, or slower than `timeout_s`."""
     try:
         async with asyncio.timeout(timeout_s):
             yield
     except (RedisTimeoutError, TimeoutError) as error:
-        raise Unavailable("Redis did not answer in time", retry_after_s=RETRY_AFTER_S) from error
+        raise Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S) from error
     except RedisConnectionError as error:
-        raise Unavailable("Redis cannot be reached", retry_after_s=RETRY_AFTER_S) from error
+        raise Unavailable("Redis is unreachable", retry_after_s=RETRY_AFTER_S) from error
     except RedisError as error:
         if "OOM" in str(error):  # in a transaction the code stands inside an EXECABORT
             raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
@@ -107,7 +107,7 @@ async def refusals(timeout_s: float) -> AsyncIterator[None]:
 def refusing(
     method: "Callable[Concatenate[Store, P], Awaitable[T]]",
 ) -> "Callable[Concatenate[Store, P], Coroutine[Any, Any, T]]":
-    """Have a method of the store raise `refusals` within the time-out of the store."""
+    """Wrap a method of the store in `refusals` with the timeout of the store."""
 
     @wraps(method)
     async def refused(self: "Store", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -121,9 +121,9 @@ def refusing(
 class Achieved:
     """What a model has achieved in the refinements that it was drawn for and that have ended.
 
-    One hash per tenant holds the sums; append.lua adds to them. `cost_usd` is what the `priced`
-    ones cost together: those that judged a draft and whose cost is known. One that failed at once
-    cost little, and says nothing about the price of an answer.
+    One hash per tenant holds the sums; append.lua adds to them. `cost_usd` is the total cost of the
+    `priced` ones: those that judged a draft and whose cost is known. One that failed at once cost
+    little, which is no measure of the cost of an answer.
     """
 
     ended: int = 0
@@ -133,15 +133,15 @@ class Achieved:
 
     @property
     def mean_cost_usd(self) -> float | None:
-        """The mean cost of one refinement; None before there is any."""
+        """The mean cost of one refinement; None if there is none."""
         return self.cost_usd / self.priced if self.priced else None
 
 
 class Store:
-    """What the API may do. Every method raises `Unavailable` when Redis cannot be reached.
+    """The operations of the API. Every method raises `Unavailable` if Redis is unreachable.
 
-    Another tenant's refinement is RefinementNotFound. A command raises Conflict when it comes too
-    late.
+    Another tenant's refinement is RefinementNotFound. A command that comes too late raises
+    Conflict.
     """
 
     def __init__(
@@ -166,9 +166,9 @@ class Store:
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
         """Store and queue a refinement in one transaction.
 
-        Returns the one that the same key and body made within 24 hours, if there is one. Raises
-        IdempotencyMismatch, and Overloaded when the queue is full or memory nearly so. The bound of
-        the queue may be passed by as many as are created at the same moment.
+        Returns the one that the same key and body created within 24 hours, if there is one. Raises
+        IdempotencyMismatch, and Overloaded if the queue is full or memory nearly full. Concurrent
+        calls may exceed the bound of the queue.
         """
         loop = asyncio.get_running_loop()
         create = self._creation.create
@@ -176,12 +176,12 @@ class Store:
 
     @refusing
     async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
-        """Return the refinement as it stands, else RefinementNotFound."""
+        """Return the current snapshot, else raise RefinementNotFound."""
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
-        """Return what was submitted, else RefinementNotFound."""
+        """Return the submitted request, else raise RefinementNotFound."""
         async with self._client.pipeline(transaction=True) as pipeline:
             pipeline.hget(keys.SUMMARY + refinement_id, "tenant")
             pipeline.hget(keys.REQUEST + refinement_id, "request")
@@ -200,9 +200,9 @@ class Store:
         limit: int = 20,
         cursor: str | None = None,
     ) -> SnapshotPage:
-        """Return one page, newest first; MalformedHeader for a cursor that cannot be read.
+        """Return one page, newest first; raise MalformedHeader for an invalid cursor.
 
-        With several filters that seldom meet a page may be short and still have a next one.
+        With several filters that few refinements meet, a page may be short and have a next one.
         """
         below = None if cursor is None else decode_cursor(tenant, cursor)
         ids, last_seen = await list_ids(self._client, tenant, status, metadata, limit + 1, below)
@@ -234,9 +234,9 @@ class Store:
 
     @refusing
     async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
-        """Cancel it: at once while no worker works on it, else it is `canceling`.
+        """Cancel it: immediately if no worker holds it, else it becomes `canceling`.
 
-        Raises RefinementNotFound, and Conflict when it has succeeded or failed.
+        Raises RefinementNotFound, and Conflict if it has succeeded or failed.
         """
         await self._give(CANCEL, tenant, refinement_id, uuid4().hex)
         return await self._snapshot(tenant, refinement_id)
@@ -245,10 +245,10 @@ class Store:
     async def finish(
         self, tenant: str, refinement_id: str, command_id: str | None = None
     ) -> Snapshot:
-        """End it with its best draft: journal `refinement.stopping`, as soon as there is one.
+        """End it with its best draft: journal `refinement.stopping` as soon as there is one.
 
-        What is paused is queued, and ends when it is claimed. Raises RefinementNotFound, and
-        Conflict when it has ended or is being canceled.
+        A paused one is queued, and ends when it is claimed. Raises RefinementNotFound, and
+        Conflict if it has ended or is being canceled.
         """
         args = (command_id or uuid4().hex, self._lease_ms)
         await self._give(FINISH, tenant, refinement_id, *args)
@@ -258,10 +258,10 @@ class Store:
     async def review(
         self, tenant: str, refinement_id: str, review: ReviewDecision, command_id: str | None = None
     ) -> Snapshot:
-        """Journal a reviewer's decision and queue what waited for it.
+        """Journal a reviewer's decision and queue the refinement.
 
         Raises RefinementNotFound, Conflict unless this review is pending, and IdempotencyMismatch
-        when the last review had this `command_id` and said something else.
+        if the last decision had this `command_id` and other content.
         """
         args = (command_id or uuid4().hex, review.path or "", encode_said(review), self._lease_ms)
         await self._give(REVIEW, tenant, refinement_id, *args)
@@ -271,9 +271,9 @@ class Store:
     async def change(
         self, tenant: str, refinement_id: str, change: LimitsChange, command_id: str | None = None
     ) -> Limits:
-        """Return the limits now in force.
+        """Change limits and return those now in force.
 
-        Raises RefinementNotFound, and Conflict when it has ended or is being canceled.
+        Raises RefinementNotFound, and Conflict if it has ended or is being canceled.
         """
         command_id = command_id or uuid4().hex
         while True:
@@ -286,11 +286,11 @@ class Store:
             args = (command_id, seq, encode_limits(limits))
             if await self._give(CHANGE, tenant, refinement_id, *args):
                 return limits
-            # Another client changed them in between.
+            # Another client has changed them in the meantime.
 
     @refusing
     async def erase(self, tenant: str, refinement_id: str) -> None:
-        """Delete it and everything derived from it, in any status, else RefinementNotFound."""
+        """Delete it and everything derived from it, in any status, or raise RefinementNotFound."""
         await self._give(ERASE, tenant, refinement_id)
 
     @refusing
@@ -302,9 +302,9 @@ class Store:
 
     @refusing
     async def workers(self) -> int:
-        """Return how many workers gave a sign of life within their lease.
+        """Return the number of workers with a heartbeat within their lease.
 
-        Raises Unavailable also when Redis refuses writes: this server can then do no work.
+        Raises Unavailable also when Redis refuses writes, since no work is possible then.
         """
         await self._client.set(keys.PROBE, 1, px=PROBE_MS)
         return int(await run(self._client, WORKERS))
@@ -345,7 +345,7 @@ class Store:
     async def _give(
         self, script: LuaScript, tenant: str, refinement_id: str, *args: str | bytes | int
     ) -> bool:
-        """Return False when somebody else was quicker."""
+        """Send a command; return False if another command has changed the limits first."""
         answer = await run(self._client, script, refinement_id, tenant, *args)
         if isinstance(answer, int):
             await self._enqueue(Job(refinement_id, f"{refinement_id}-{answer}"))
@@ -356,9 +356,9 @@ class Store:
         return bool(code == "OK")
 
     async def _enqueue(self, job: Job) -> None:
-        """Enqueue a job at once; one that is lost on the way is missed by an idle worker.
+        """Enqueue a job at once; if that fails, an idle worker will enqueue it.
 
-        The command was taken: whatever happens here must not look like a refusal.
+        The command has taken effect, so no error here may reach the client.
         """
         try:
             async with asyncio.timeout(self.timeout_s / 2):  # the client waits for the answer
@@ -376,7 +376,7 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
         case "UNASKED":
             return Conflict(f"{refinement_id} is not waiting for a review")
         case "OTHER":
-            return Conflict(f"{refinement_id} is waiting for the review {detail}, not for this one")
+            return Conflict(f"{refinement_id} is waiting for another review, {detail}")
         case "MISMATCH":
             return IdempotencyMismatch("this Idempotency-Key was used with another review")
     return None
@@ -388,7 +388,7 @@ def _achieved(values: Sequence[bytes | str | None]) -> Achieved:
 
 
 class Creation:
-    """Writes record and queue entry in one transaction, or not at all.
+    """Writes the record and the queue entry in one transaction.
 
     Store calls it in threads, because RQ is synchronous.
     """
@@ -410,7 +410,7 @@ class Creation:
         self._memory = Memory(client)
 
     def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
-        """Return the new refinement, or the one that the same key and body made.
+        """Return the new refinement, or the one that the same key and body created.
 
         Raises redis errors, IdempotencyMismatch and Overloaded.
         """
@@ -421,7 +421,7 @@ class Creation:
             try:
                 with self._client.pipeline(transaction=True) as pipeline:
                     return self._attempt(pipeline, refinement_id, new, record, args)
-            except WatchError:  # somebody used the same key, or the connection broke
+            except WatchError:  # another client used the same key, or the connection was lost
                 continue
 
     def _attempt(
@@ -440,7 +440,7 @@ class Creation:
         self._require_room()
         pipeline.multi()
         self._queue.enqueue(refinement_id, f"{refinement_id}-1", pipeline)
-        # The text, not its hash: a script that Redis has lost must not fail in here.
+        # The text, not its hash: a script that Redis has lost must not fail here.
         pipeline.eval(CREATE.text, 0, *args)
         pipeline.execute()
         return Created(refinement_id, replayed=False)
@@ -490,12 +490,12 @@ def _replayed(refinement_id: str, new: NewRefinement, record: bytes) -> Created:
     body_sha256, _, first_id = record.decode().partition(" ")
     if body_sha256 != new.body_sha256:
         raise IdempotencyMismatch("this Idempotency-Key was used with another body within 24 hours")
-    # Our own id: the transaction took place, and only its answer was lost.
+    # The id of this call: the transaction succeeded, and only its answer was lost.
     return Created(first_id, replayed=first_id != refinement_id)
 
 
 class Memory:
-    """How full Redis is, measured once a second at most."""
+    """Measures the memory of Redis, at most once a second."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client
@@ -503,7 +503,7 @@ class Memory:
         self._measured_at = float("-inf")
 
     def used_share(self) -> float:
-        """Return the share of maxmemory in use, 0 when there is no bound."""
+        """Return the share of maxmemory in use, 0 without a maxmemory."""
         now = time.monotonic()
         if now - self._measured_at > MEASURED_FOR_S:
             info = self._client.info("memory")

@@ -11,15 +11,15 @@ from redis.exceptions import RedisError
 
 from app.store import keys
 
-AGAIN_S = 0.5  # pause between two attempts to connect
+RECONNECT_S = 0.5  # pause between two attempts to connect
 
 _log = logging.getLogger(__name__)
 
 
 async def messages(client: Redis, channel: str) -> AsyncIterator[str | None]:
-    """Yield every message, and None after each time that messages may have been missed.
+    """Yield every message, and None whenever messages may have been missed.
 
-    The first None comes once the subscription stands. Connects again for as long as it takes.
+    The first None follows the subscription. Reconnects without a limit.
     """
     while True:
         try:
@@ -31,24 +31,24 @@ async def messages(client: Redis, channel: str) -> AsyncIterator[str | None]:
                     elif message["type"] == "message":
                         yield message["data"].decode()
         except (RedisError, OSError) as error:
-            _log.warning("listening to %s again: %s", channel, error)
-        await asyncio.sleep(AGAIN_S)
+            _log.warning("reconnecting to channel %s: %s", channel, error)
+        await asyncio.sleep(RECONNECT_S)
 
 
 class ChangeSignal:
-    """Whether something happened since the last `wait`."""
+    """A signal that something has changed since the last `wait`."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        """Tell whoever waits, now or later, that there is news."""
+        """Wake the waiter, or make its next `wait` return at once."""
         self._event.set()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Return True as soon as there is news, False after `timeout_s`.
+        """Return True as soon as something has changed, False after `timeout_s`.
 
-        A wake-up can be missed while Redis is away: look by yourself now and then.
+        A wake-up can be missed while Redis is unreachable: also read without one now and then.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -60,7 +60,7 @@ class ChangeSignal:
 
 
 class Wakeups:
-    """Who watches which refinement. A watcher costs no Redis connection."""
+    """The watchers of each refinement. A watcher needs no Redis connection of its own."""
 
     def __init__(self, listener: Redis) -> None:
         self._listener = listener
@@ -68,19 +68,19 @@ class Wakeups:
         self._listening: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Start to listen; Redis need not be reachable yet."""
+        """Start listening; Redis need not be reachable yet."""
         self._listening = asyncio.create_task(self._listen())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop to listen."""
+        """Stop listening."""
         assert self._listening is not None
         self._listening.cancel()
         await asyncio.wait([self._listening])
 
     @asynccontextmanager
     async def watch(self, refinement_id: str) -> AsyncIterator[ChangeSignal]:
-        """Tell the caller when the refinement changes, for as long as the context is open."""
+        """Yield a signal that is set when the refinement changes, until the context is closed."""
         changed = ChangeSignal()
         self._watchers.setdefault(refinement_id, set()).add(changed)
         try:
@@ -93,7 +93,7 @@ class Wakeups:
 
     async def _listen(self) -> None:
         async for refinement_id in messages(self._listener, keys.CHANGES):
-            if refinement_id is None:  # anybody may have missed something
+            if refinement_id is None:  # every watcher may have missed a message
                 for watchers in self._watchers.values():
                     _wake(watchers)
             else:

@@ -1,4 +1,4 @@
-"""The worker's side of the store: claims, leases, recovery, and the journal of each claim."""
+"""The store of a worker: claims, leases, recovery, and the journal of each claim."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from app.store.state import Claimed, Entry, Fenced, Fields, Job, StaleLimits, St
 from app.store.wakeups import messages
 
 ATTEMPTS = 3
-TAKEN = 100  # what one run of the script looks at
+TAKEN = 100  # maximum refinements that one run of the script checks
 
 NOTHING = Fields()
 UNANSWERED = (RedisConnectionError, RedisTimeoutError)
@@ -38,12 +38,12 @@ _Payload = tuple[str | bytes | int, ...]
 
 
 class Journal:
-    """The journal of one claimed refinement. There is one of these per claim, or numbers clash.
+    """The journal of one claimed refinement. Create one per claim, or numbers clash.
 
-    An append happens once. Every append carries the claim's token and a number of its own. Redis
-    keeps the last number it saw and answers a number it knows with the present state. The number
-    grows only with a definite answer, and one append is on its way at a time: one whose answer was
-    lost is sent again, unchanged, before anything else is.
+    An append takes effect once. Every append has the claim's fencing token and a number. Redis
+    stores the last number and answers a repeated one with the current state. The number grows only
+    with a definite answer, and one append is in progress at a time: one whose answer was lost is
+    sent again, unchanged, before any other.
     """
 
     def __init__(self, claimed: Claimed, committer: Committer) -> None:
@@ -63,16 +63,17 @@ class Journal:
         to: Status | None = None,
         limits_seq: int | None = None,
     ) -> State:
-        """Append all of `entries` with the summary fields that go with them, or nothing.
+        """Append all of `entries` with the summary fields that belong to them, or nothing.
 
         A second `refinement.stopping` is left out. While it is `canceling`, `to` succeeded or
-        failed becomes canceled. `to` paused takes one `refinement.paused` among the entries: it
-        gives the claim up, and the time for the review begins. When it is `canceling`, `stopping`
-        or asked to finish, that entry is left out and it goes on: the state's status tells.
+        failed becomes canceled. `to` paused requires one `refinement.paused` among the entries: it
+        gives up the claim and starts the timeout of the review. If the refinement is `canceling`,
+        `stopping` or was asked to finish, that entry is left out and it continues: check the status
+        of the returned state.
 
         Raises Fenced, StaleLimits and redis errors. After a redis error or a cancellation the same
-        call may be made again, and happens once; if another one is made instead, the first happens
-        before it.
+        call may be repeated, and takes effect once; if another call is made instead, the first one
+        takes effect before it.
         """
         payload = ("" if limits_seq is None else limits_seq, *encode_append(entries, fields, to))
         async with self._turn:
@@ -81,7 +82,7 @@ class Journal:
             return await self._send(payload)
 
     async def look(self) -> State:
-        """Return how it stands, else Fenced."""
+        """Return the current state, else raise Fenced."""
         known = self._state
         reply = await self._committer.run(
             LOOK, self.id, self.token, known.last_event, known.limits_seq
@@ -111,7 +112,7 @@ class Journal:
         except UNANSWERED:
             raise
         except RedisError:
-            self._unanswered = None  # Redis refused it: nothing was written
+            self._unanswered = None  # Redis rejected it: nothing was written
             raise
         self._unanswered = None
         state = self._learn(reply, known)
@@ -124,7 +125,7 @@ class Journal:
         if code == b"FENCED":
             raise Fenced(f"{self.id}: token {self.token} is no longer in force")
         state = decode_state(rest, known)
-        # Looks and appends may be answered in another order than their callers run.
+        # Callers of looks and appends may run in another order than that of the answers.
         if state.last_event >= self._state.last_event:
             self._state = state
         if code == b"STALE":
@@ -133,7 +134,7 @@ class Journal:
 
 
 class WorkerStore:
-    """What a worker may do. Redis errors reach the caller as redis-py raises them."""
+    """The operations of a worker. Redis errors reach the caller as redis-py raises them."""
 
     def __init__(
         self,
@@ -153,14 +154,14 @@ class WorkerStore:
         self._committer = committer
 
     async def claim(self, refinement_id: str, job_id: str, nonce: str) -> Claimed | None:
-        """Claim it, journaling `started` or `resumed`; None when there is nothing to do.
+        """Claim it and journal `started` or `resumed`; return None if there is nothing to do.
 
-        `nonce` names the worker. A job that is delivered twice is claimed once, by the same worker
-        too. After three claims in a row since which no step was journaled the refinement is
-        `failed`, `poisoned`.
+        `nonce` identifies the worker. A job that is delivered twice is claimed once, even by the
+        same worker. After three claims in a row without a journaled step the refinement is
+        `failed` with the code `poisoned`.
         """
-        # New for every call: what redis-py sends again is given its token again, and only that.
-        # Two journals of one token would take each other's numbers for their own.
+        # New for every call: only a command that redis-py sends again gets the same token again.
+        # Two journals with one token would use the same numbers.
         once = f"{nonce}:{uuid4().hex}"
         reply = await self._committer.run(
             CLAIM, refinement_id, job_id, once, self._lease_ms, ATTEMPTS
@@ -180,14 +181,14 @@ class WorkerStore:
         )
 
     def journal(self, claimed: Claimed) -> Journal:
-        """Return the journal of a claim; ask once per claim."""
+        """Return the journal of a claim; call it once per claim."""
         return Journal(claimed, self._committer)
 
     async def load(self, refinement_id: str) -> tuple[Submitted, tuple[Event, ...]]:
-        """Return what to work on and the whole journal so far, else RefinementNotFound.
+        """Return the request and the whole journal so far, else raise RefinementNotFound.
 
-        Raises Fenced when it has ended meanwhile. It goes with the other requests of this turn of
-        the loop: a worker that starts hundreds of refinements at once needs no connection for it.
+        Raises Fenced if it has ended. It shares a pipeline with other requests, so that a worker
+        that starts hundreds of refinements at once needs no further connection.
         """
         reply = await self._committer.run(LOAD, refinement_id)
         if reply is None:
@@ -201,31 +202,32 @@ class WorkerStore:
         return Submitted(decode_request(request), decode_models(models)), events
 
     async def hand_back(self, refinement_id: str, token: int) -> None:
-        """Give up the claim so that another worker takes it at once; no attempt is burnt."""
+        """Give up the claim so that another worker can take it at once; not counted as an attempt."""
         number = await self._committer.run(HAND_BACK, refinement_id, token)
         if isinstance(number, int):
             await self.enqueuer.enqueue([_job(refinement_id, number)])
 
     async def renew(self, held: Mapping[str, int]) -> set[str]:
-        """Prolong the leases of `held` (id to token) and this worker's sign of life.
+        """Renew the leases of `held` (id to token) and this worker's heartbeat.
 
-        Call it four times per lease. Returns the ids that are lost, or of which a command has news
-        that no append or look has brought yet: look at those.
+        Call it four times per lease. Returns the ids whose claim is lost, or for which there was a
+        command since the last append or look: call `look` for those.
         """
         pairs = [word for pair in held.items() for word in pair]
         lost = await run(self._client, RENEW, self._name, self._lease_ms, *pairs)
         return {refinement_id.decode() for refinement_id in lost}
 
     async def leave(self) -> None:
-        """Take back this worker's sign of life."""
+        """Remove this worker's heartbeat."""
         await self._client.zrem(keys.WORKERS, self._name)
 
     async def take_due(self, limit: int, include_queued: bool) -> tuple[int, tuple[Job, ...]]:
-        """Look at up to `limit` refinements that are due: end, sweep or take them.
+        """Check up to `limit` refinements that are due: end, delete or take them.
 
-        Returns how many were looked at, and the jobs to post; those not posted are due again
-        after a lease. With `include_queued` every place in the queue is doubted: say so only with
-        free slots and the RQ queue seen empty. Otherwise only those overtaken by later ones are.
+        Returns the number of checked ones, and the jobs to enqueue; those not enqueued are due
+        again after a lease. With `include_queued`, every waiting refinement counts as lost from the
+        queue: set it only with free slots and an empty RQ queue. Otherwise only those that later
+        ones have overtaken do.
         """
         looked_at, *taken = await run(
             self._client, TAKE_DUE, limit, int(include_queued), self._lease_ms
@@ -237,9 +239,9 @@ class WorkerStore:
         return looked_at, jobs
 
     async def recover(self, include_queued: bool) -> int:
-        """End, sweep or enqueue everything that is due; return how many were enqueued.
+        """End, delete or enqueue everything that is due; return the number of enqueued ones.
 
-        Call it no sooner than one whole lease after Redis was last seen away.
+        Call it no sooner than one whole lease after Redis was last unreachable.
         """
         enqueued, looked_at = 0, TAKEN
         while looked_at == TAKEN:
@@ -249,13 +251,13 @@ class WorkerStore:
         return enqueued
 
     async def commands(self) -> AsyncIterator[str]:
-        """Yield the id of every refinement that a command was given for, reconnecting for ever."""
+        """Yield the id of every refinement that receives a command; reconnect without a limit."""
         async for refinement_id in messages(self._listener, keys.COMMANDS):
             if refinement_id is not None:
                 yield refinement_id
 
     async def ping(self) -> None:
-        """Return when Redis answers."""
+        """Return if Redis responds."""
         await self._client.ping()
 
 

@@ -1,11 +1,10 @@
-"""The providers of models: how each is reached, what it can do, and what its models cost.
+"""The model providers: how each is reached, what it can do, and what its models cost.
 
-A provider is declared in a module of this package, as a `Provider` at its top level. The settings
-that hold its address and key, what is offered, what is admitted and what a worker calls follow
-from that.
+A provider is declared in a module of this package, as a `Provider` at its top level. Settings for
+its address and key, offers, admission and the calls of workers follow from the declaration.
 
-Prices stand in `prices.json` with their source and the day they were read. A price that is not
-there is unknown: None, never 0.
+Prices are in `prices.json`, with their source and the day they were read. A missing price is
+unknown: None, never 0.
 """
 
 import pkgutil
@@ -24,54 +23,54 @@ DATED = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
 class Provider(Contract):
-    """Who serves a model, the part of its name before the colon."""
+    """A server of models; its name is the part of a model's name before the colon."""
 
     name: str = Field(pattern=r"^[a-z0-9_]+$")
     wire: str | None = Field(
         None,
-        description="The module of `workers/models` that speaks its wire format; None: its models"
-        " run in the worker itself.",
+        description="The module of `workers/models` that implements its wire format; None if its"
+        " models run in the worker itself.",
     )
-    base_url: str | None = Field(None, description="Its own server, where settings name no other.")
-    address: str = Field("", description="What the setting of its address means.")
-    needs_key: bool = Field(False, description="Its own server refuses calls without a key.")
-    models: tuple[str, ...] = Field((), description="The only names it knows; empty: any.")
-    writes: bool = Field(True, description="Can write a text from a task alone.")
+    base_url: str | None = Field(None, description="Its own server, unless settings override it.")
+    address: str = Field("", description="Description of the setting for its address.")
+    needs_key: bool = Field(False, description="Whether its own server requires a key.")
+    models: tuple[str, ...] = Field((), description="All its model names; empty if any is valid.")
+    writes: bool = Field(True, description="Whether it can write a text from a task alone.")
     costs: bool = Field(True, description="Whether calls may cost money.")
-    is_offered: bool = Field(True, description="Shown to clients; else it is for tests.")
+    is_offered: bool = Field(True, description="Whether clients see it; else it is for tests.")
 
     @model_validator(mode="after")
     def _is_reached_by_both_or_neither(self) -> Self:
         if (self.wire is None) != (self.base_url is None):
-            raise ValueError("a provider has a wire format and a base URL, or neither")
+            raise ValueError("a provider must have both a wire format and a base URL, or neither")
         return self
 
     def serves(self, model: str) -> bool:
-        """Return whether it knows a model of that name, the part after the colon."""
+        """Return whether it has a model of that name, the part after the colon."""
         return bool(model) and (not self.models or model in self.models)
 
     def forms(self) -> tuple[str, ...]:
-        """Return what its models are called: every name, or how a name is made."""
+        """Return the names of its models, or their pattern, such as `openai:NAME`."""
         return tuple(f"{self.name}:{model}" for model in self.models or ("NAME",))
 
     @property
     def base_url_setting(self) -> str:
-        """The setting of its address; the variable is HONE_ and this in capitals."""
+        """The name of the setting for its address; the variable is HONE_ and this in capitals."""
         return f"{self.name}_base_url"
 
     @property
     def api_key_setting(self) -> str:
-        """The setting of its key."""
+        """The name of the setting for its key."""
         return f"{self.name}_api_key"
 
     @property
     def key_variable(self) -> str:
-        """The variable that its own clients read the key from as well."""
+        """The variable from which its own clients read the key, such as OPENAI_API_KEY."""
         return self.api_key_setting.upper()
 
 
 class Band(Contract):
-    """US dollars per million tokens for a call with at most that many input tokens."""
+    """US dollars per million tokens, for calls with at most `up_to_input_tokens`."""
 
     up_to_input_tokens: int | None = None
     input: float = Field(ge=0)
@@ -79,13 +78,13 @@ class Band(Contract):
 
 
 class Price(Contract):
-    """What a model costs: the first band that a call fits decides; none fits: unknown."""
+    """The price of a model: the first band that a call fits into applies; without one, unknown."""
 
     source: str = Field(description="Name of the source in the price list.")
     bands: tuple[Band, ...] = Field(min_length=1)
 
     def cost_usd(self, input_tokens: int, output_tokens: int) -> float | None:
-        """Return the US dollars of one call, or None when no band holds so much input."""
+        """Return the US dollars of one call, or None if its input fits into no band."""
         for band in self.bands:
             if band.up_to_input_tokens is None or input_tokens <= band.up_to_input_tokens:
                 return (input_tokens * band.input + output_tokens * band.output) / 1_000_000
@@ -102,14 +101,14 @@ class PriceList(Contract):
 
 
 def _declared() -> Iterator[Provider]:
-    """Yield the providers, module by module, in the order of the alphabet."""
+    """Yield the providers, module by module, in alphabetical order."""
     for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
         module = import_module(f"{__name__}.{name}")
         yield from (each for each in vars(module).values() if isinstance(each, Provider))
 
 
 PROVIDERS: tuple[Provider, ...] = tuple(_declared())
-"""Every provider that is declared; settings may add servers that speak OpenAI's format."""
+"""Every declared provider; settings may add OpenAI-compatible servers."""
 
 BY_NAME = {provider.name: provider for provider in PROVIDERS}
 if len(BY_NAME) < len(PROVIDERS):
@@ -117,9 +116,9 @@ if len(BY_NAME) < len(PROVIDERS):
 
 
 def provider_of(model: str, named: Collection[str] = ()) -> Provider | None:
-    """Return who serves `provider:name`, or None for an unknown model.
+    """Return the provider of `provider:name`, or None for an unknown model.
 
-    `named` are the names of the servers that settings add; each speaks OpenAI's chat completions.
+    `named` are the names of the OpenAI-compatible servers that settings add.
     """
     name, _, rest = model.partition(":")
     if name in named:
@@ -135,7 +134,7 @@ def added(name: str) -> Provider:
 
 @cache
 def price_list() -> PriceList:
-    """Return the data file, read once."""
+    """Return the price list; the file is read once."""
     return PriceList.model_validate_json(pkgutil.get_data(__package__, "prices.json") or b"")
 
 

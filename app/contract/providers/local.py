@@ -1,4 +1,4 @@
-"""Providers within the process: no network, no key, no cost."""
+"""Providers whose models run in the process: no network, no key, no cost."""
 
 from app.contract.providers import Provider
 

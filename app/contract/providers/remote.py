@@ -6,13 +6,13 @@ OPENAI = Provider(
     name="openai",
     wire="openai",
     base_url="https://api.openai.com/v1",
-    address="Any OpenAI-compatible server, for `openai:NAME`.",
+    address="Base URL of an OpenAI-compatible server, for `openai:NAME`.",
     needs_key=True,
 )
 ANTHROPIC = Provider(
     name="anthropic",
     wire="anthropic",
     base_url="https://api.anthropic.com",
-    address="For `anthropic:NAME`.",
+    address="Base URL of the Anthropic API, for `anthropic:NAME`.",
     needs_key=True,
 )

@@ -1,8 +1,8 @@
-"""The strategies: each declares its parameters, and all that the rest of the system must know.
+"""The strategies: each declares its parameters, and everything that the rest of the system needs.
 
 Model roles, call counts, budgets, admission, reports and offers read the declarations; none of them
-names a strategy. Every module of this package is imported and every `Strategy` in it is offered: no
-list is edited. The engine has a module of the same name as its `kind` in
+names a strategy. Every module of this package is imported and every `Strategy` in it is offered:
+there is no list to edit. The engine has a module of the same name as its `kind` in
 `workers/engine/strategies`.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LanguageNeed:
-    """What a strategy asks of models that only a language model can do, and in which roles."""
+    """What only a language model can do for a strategy, and in which roles."""
 
     does: str
     """Completes a sentence that begins with the kind, such as "plans and carries out steps"."""
@@ -36,31 +36,31 @@ class LanguageNeed:
 
 
 class Strategy(Contract):
-    """One shape of the loop, as a request names it by its `kind`.
+    """A strategy of refinement; a request names it by its `kind`.
 
-    A subclass has a docstring, which is its description in the API, a `kind` of its own, and
-    whatever stands here without a value; else its definition raises TypeError. What stands here
-    with a value is right for a strategy that drafts, has critics judge, and revises.
+    A subclass must have a docstring, which is its description in the API, a `kind` of its own, and
+    every attribute that has no value here; else its definition raises TypeError. The default values
+    fit a strategy that drafts, has critics judge, and revises.
     """
 
     kind: str
 
     needs_language: ClassVar[LanguageNeed | None]
-    """What `offline:editor` cannot do; None when it can play every role."""
+    """What `offline:editor` cannot do; None if it can play every role."""
 
     judges_criteria: ClassVar[bool]
     """Whether critics judge drafts on the request's criteria; else criteria and critics are
-    refused."""
+    rejected."""
 
     uses_tools: ClassVar[bool] = False
-    """Whether it calls the request's tools; else tools are refused."""
+    """Whether it calls the request's tools; else tools are rejected."""
 
     prepares: ClassVar[int] = 0
-    """Calls of the generator at least before a first draft is written, each of which reads what the
-    one before it wrote: a budget must pay for them."""
+    """Minimum calls of the generator before the first draft, each of which reads the reply to the
+    previous one: a budget must cover them."""
 
     plan_steps: ClassVar[tuple[str, ...]] = ()
-    """Last parts of the keys of steps whose replies are plans: a report shows them."""
+    """Last parts of the keys of steps whose replies are plans, which a report shows."""
 
     @abstractmethod
     def roles(self) -> tuple[Role, ...]:
@@ -68,25 +68,25 @@ class Strategy(Contract):
 
     @abstractmethod
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        """Return how many model calls it makes at most.
+        """Return the maximum number of model calls.
 
         `draft` is the client's. Reviews, comparison, outputs and checklist are counted elsewhere.
         """
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
-        """Give what of a request does not go with it; the client is told the first.
+        """Yield the conflicts between a request and the strategy; the client receives the first.
 
         The request has a task, a draft or both. Criteria, critics and tools that the strategy does
-        not use are refused without it, after what is given here.
+        not use need no check here: `refused` yields them after these conflicts.
         """
         yield from ()
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
-        """Return what critics judge on besides the request's criteria."""
+        """Return the sets of criteria that critics judge on besides the request's."""
         return ()
 
     def drawn_at_least(self) -> int:
-        """Return how many drafts it writes in any case: `max_iterations` must allow as many."""
+        """Return the minimum number of drafts it writes; `max_iterations` must be at least that."""
         return 1
 
     def writes_anew(self) -> bool:
@@ -99,34 +99,35 @@ class Strategy(Contract):
 
     @property
     def critics_only_judge(self) -> bool:
-        """Whether a critic is asked for nothing but judgements: then a panel takes its place."""
+        """Whether the critic only judges drafts, so that a panel can replace it."""
         return self.needs_language is None or "critic" not in self.needs_language.roles
 
     def refused(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
-        """Give everything of a request that does not go with it, in the order of `conflicts`."""
+        """Yield all conflicts between a request and the strategy, those of `conflicts` first."""
         yield from self.conflicts(request)
         if not self.judges_criteria:
             if request.criteria:
                 yield FieldConflict(
                     "/criteria",
-                    f"{self.kind} asks no critic for scores: leave the criteria out, and state in"
-                    " `task` what matters",
+                    f"criteria are not supported by {self.kind}, which asks no critic for scores:"
+                    " omit them, and state the requirements in `task`",
                 )
             if request.critics != Critics():
                 yield FieldConflict(
-                    "/critics", f"{self.kind} asks no critic for scores: leave `critics` out"
+                    "/critics",
+                    f"`critics` is not supported by {self.kind}, which asks no critic for scores",
                 )
         yield from self.refused_tools(request)
 
     def refused_tools(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
-        """Give the conflict about tools, if there are any that it does not use."""
+        """Yield a conflict if the request has tools and the strategy does not use them."""
         if request.tools and not self.uses_tools:
             using = " or ".join(kind for kind, it in STRATEGIES.items() if it.uses_tools)
-            yield FieldConflict("/tools", f"only the strategy {using} calls `tools`")
+            yield FieldConflict("/tools", f"`tools` is supported only by the strategy {using}")
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse a declaration that leaves something out."""
+        """Raise TypeError for an incomplete declaration."""
         super().__pydantic_init_subclass__(**kwargs)
         required = ("needs_language", "judges_criteria")
         lacking = [name for name in required if not hasattr(cls, name)]

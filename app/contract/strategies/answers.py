@@ -1,4 +1,4 @@
-"""The answer in a longer text: where it stands, and when two of them are the same."""
+"""The answer in a longer text: how it is found, and when two answers are the same."""
 
 import re
 from functools import lru_cache
@@ -23,23 +23,23 @@ THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,]|\.\d*,)")
 NUMBER = re.compile(r"([+-]?)([$\u20ac\u00a3\u00a5]?)(0|[1-9]\d*|)(?:\.(\d*))?( ?%)?")
 IN_BRACKETS = re.compile(r"\(?([^\s()]+)\)|\[?([^\s\[\]]+)\]")
 EXCLAIMED = re.compile(rf"(?<=[^\W\d_]{{2}})[!{AFTER}]+\Z")
-"""Behind a word; behind a number or a single letter it may be a factorial."""
+"""After a word; after a number or a single letter it may be a factorial."""
 
 
 @lru_cache(maxsize=64)
 def compile_answer(pattern: str) -> "re2._Regexp[str]":
     """Return the compiled pattern, or raise `PatternError`. Of several matches it finds the last.
 
-    RE2 syntax, with exactly one group: what it matches is the answer.
+    The pattern is in RE2 syntax and has exactly one group, which matches the answer.
     """
     alone = compiled(pattern, MAX_MEMORY, captures=True)
     if alone.groups != 1:
-        raise PatternError(f"the pattern has {alone.groups} groups; the answer is that of one")
+        raise PatternError(f"the pattern must have exactly one group, got {alone.groups}")
     return compiled(f"(?s:.*)(?:{pattern})", MAX_MEMORY, captures=True)
 
 
 def answer_in(text: str, pattern: str | None) -> str | None:
-    """Return the answer that a text gives; without a pattern it is the whole text."""
+    """Return the answer in a text, or None; without a pattern it is the whole text."""
     if pattern is None:
         return text
     found = compile_answer(pattern).search(text[-LONGEST:])
@@ -47,11 +47,11 @@ def answer_in(text: str, pattern: str | None) -> str | None:
 
 
 def normalized(answer: str) -> str:
-    """Return what two answers have in common that are the same; empty when nothing is left.
+    """Return the normal form of an answer, by which two answers are compared; it may be empty.
 
-    Unicode NFKC, without case, white space, quotation marks and punctuation around it, and brackets
-    around a single word. Numbers are plain: `1,000` is `1000`, and an answer that is a number (with
-    a currency or percent sign or without) has no zeros at the end: `2.50` is `2.5`.
+    Unicode NFKC, without case, without white space, quotation marks and punctuation around it, and
+    without brackets around a single word. Numbers are plain: `1,000` is `1000`, and an answer that
+    is a number (with or without a currency or percent sign) has no trailing zeros: `2.50` is `2.5`.
     """
     text = " ".join(normalize("NFKC", answer).casefold().split())
     for sign, minus in MINUS.items():

@@ -1,4 +1,4 @@
-"""Chains of numbered steps: what is before step n, and what follows."""
+"""Chains of numbered steps: the text before step n, and the text from it on."""
 
 import re
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ STEP = re.compile(r"(?m)^(\d{1,4})\.[ \t]")
 
 
 class NotAChain(ValueError):
-    """The steps do not count 1, 2, 3 ...; the text says where."""
+    """The steps do not count 1, 2, 3 ...; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
     """A text whose lines that begin with a number and a full stop count 1, 2, 3 ... in order.
 
-    What stands before step 1 is the preamble. `starts` holds where each step begins.
+    The text before step 1 is the preamble. `starts` holds the position of each step.
     """
 
     text: str
@@ -26,21 +26,21 @@ class Chain:
         return self.text[: self.starts[step - 1]]
 
     def ends(self, step: int) -> int:
-        """Return where a step ends: where the next one begins, or the text ends."""
+        """Return the position where a step ends: the start of the next one, or the end of the text."""
         return self.starts[step] if step < len(self.starts) else len(self.text)
 
     def step_at(self, place: int) -> int:
-        """Return the number of the step that begins there."""
+        """Return the number of the step that starts at a position."""
         return self.starts.index(place) + 1
 
 
 def chain_of(text: str) -> Chain:
-    """Return the chain that a text is, or raise `NotAChain`."""
+    """Parse a text as a chain, or raise `NotAChain`."""
     return Chain(text, _starts(text, 1))
 
 
 def steps_from(text: str, first: int) -> str:
-    """Return the steps from `first` on, without what stands before them, or raise `NotAChain`."""
+    """Return the steps from `first` on, without the text before them, or raise `NotAChain`."""
     begins = next((it.start() for it in STEP.finditer(text) if int(it[1]) == first), len(text))
     steps = text[begins:]
     _starts(steps, first)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class IterativeStrategy(Strategy):
-    """Draft, then critique and revise the best until good enough.
+    """Write a draft, then critique and revise the best one until it is good enough.
 
-    Self-Refine, arXiv 2303.17651.
+    (Self-Refine, arXiv 2303.17651.)
     """
 
     kind: Literal["iterative"]
@@ -55,7 +55,7 @@ class CritiqueStrategy(Strategy):
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         if request.draft is None:
             yield FieldConflict(
-                "/draft", "the critique strategy judges a draft: give one in `draft`"
+                "/draft", "`draft` is required for the strategy critique, which judges it"
             )
 
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
@@ -63,10 +63,10 @@ class CritiqueStrategy(Strategy):
 
 
 class SelfCorrectionStrategy(Strategy):
-    """Validate, and correct from the exact errors until every validator passes. No critic is asked.
+    """Validate, and correct from the exact errors until every validator passes; without a critic.
 
     The loop of Reflexion (arXiv 2303.11366) and Self-Debugging (arXiv 2304.05128) with validators
-    as the only judge: for JSON, SQL, code and whatever else can be checked without an opinion.
+    as the only judge: for JSON, SQL, code and everything else that validators can check.
     """
 
     kind: Literal["self_correction"]
@@ -84,20 +84,20 @@ class SelfCorrectionStrategy(Strategy):
         if all(it.on_fail is OnFail.WARN for it in request.validators):
             yield FieldConflict(
                 "/validators",
-                "self_correction is driven by validators: give one that does not only warn",
+                "self_correction requires a validator with `on_fail` other than `warn`",
             )
 
 
 class BestOfNStrategy(Strategy):
-    """Write n drafts at once, judge each, return the best (best-of-n, arXiv 2009.01325).
+    """Write n drafts in parallel, judge each, return the best (best-of-n, arXiv 2009.01325).
 
-    With `refine` the best is then revised with what `max_iterations` leaves, which counts every
-    draft: breadth and depth at an equal budget (arXiv 2408.03314).
+    With `refine` the best draft is then revised with the remaining iterations; `max_iterations`
+    counts every draft. This trades breadth for depth at an equal budget (arXiv 2408.03314).
     """
 
     kind: Literal["best_of_n"]
-    n: int = Field(3, ge=2, le=16, description="Drafts written at once.")
-    refine: bool = Field(False, description="Revise the best with the iterations that are left.")
+    n: int = Field(3, ge=2, le=16, description="Number of drafts written in parallel.")
+    refine: bool = Field(False, description="Revise the best draft with the remaining iterations.")
 
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Strategies made of searches of their own: passes, stages and parts."""
+"""Strategies that consist of inner searches: passes, stages and parts."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Focus = Literal["structure", "content", "style", "facts", "format"]
 OwnIterations = Annotated[
-    int, Field(ge=1, le=50, description="Drafts written and judged there at most.")
+    int, Field(ge=1, le=50, description="Maximum number of drafts written and judged in it.")
 ]
 OwnThreshold = Annotated[
-    Threshold | None, Field(description="Score that is good enough there; the request's if null.")
+    Threshold | None, Field(description="Score that is good enough for it; the request's if null.")
 ]
 
 FOCUSES: dict[Focus, Criterion] = {
@@ -45,11 +45,11 @@ FOCUSES: dict[Focus, Criterion] = {
         name="format", description="Layout, headings and spelling are as the task wants them."
     ),
 }
-"""What a pass is judged on that names no criteria."""
+"""The default criterion of a pass, by its focus."""
 
 
 class Pass(Contract):
-    """One pass over the whole text with its mind on one thing."""
+    """One pass over the whole text with a single focus."""
 
     focus: Focus
     instructions: Instructions = ""
@@ -58,16 +58,16 @@ class Pass(Contract):
     max_iterations: OwnIterations = 1
 
     def judged_on(self) -> tuple[Criterion, ...]:
-        """Return its criteria, or the one that its focus stands for."""
+        """Return its criteria, or the default criterion of its focus."""
         return self.criteria or (FOCUSES[self.focus],)
 
 
 class MultiPassStrategy(Strategy):
-    """Improve the text in passes that are scheduled beforehand, each with a focus of its own.
+    """Improve the text in passes that are scheduled beforehand, each with its own focus.
 
-    A later pass is also judged on what the earlier ones met, with a floor, and may not undo it. The
-    result is judged on the request's own criteria. (Multi-pass editing: Du et al., "Read, Revise,
-    Repeat", arXiv 2204.03685.)
+    A later pass is also judged, with a floor, on the criteria that earlier passes met, and must not
+    undo them. The result is judged on the request's own criteria. (Multi-pass editing: Du et al.,
+    "Read, Revise, Repeat", arXiv 2204.03685.)
     """
 
     kind: Literal["multi_pass"]
@@ -102,30 +102,30 @@ class MultiPassStrategy(Strategy):
 
 
 class Stage(Contract):
-    """One stage: it writes a new text from what the stage before came to, or revises that text."""
+    """One stage: it writes a new text from the result of the previous stage, or revises that."""
 
     name: PartName
     mode: Literal["write", "revise"] = "write"
     instructions: Instructions = ""
     criteria: tuple[Criterion, ...] = Field(
-        (), max_length=20, description="What verifies the stage; the request's if empty."
+        (), max_length=20, description="Criteria of the stage; the request's if empty."
     )
     threshold: OwnThreshold = None
     max_iterations: OwnIterations = 2
     sections: bool = Field(
         False,
-        description="Write one text per section of what the stage before came to, all at once, and"
-        " put them together. Sections are headings, else top-level list items, else paragraphs.",
+        description="Write one text per section of the result of the previous stage, in parallel,"
+        " and join them. Sections are headings, else top-level list items, else paragraphs.",
     )
 
     @model_validator(mode="after")
     def _sections_are_written(self) -> Self:
         if self.sections and self.mode == "revise":
-            raise ValueError("sections are written: give the stage the mode `write`")
+            raise ValueError("`sections` requires the mode `write`")
         return self
 
     def calls(self, rates: Rates) -> int:
-        """Return how many model calls the stage makes at most."""
+        """Return the maximum number of model calls of the stage."""
         sections = ASKED * MOST_SECTIONS if self.sections else 0
         has_draft = self.sections or self.mode == "revise"
         return sections + rates.search(self.max_iterations, has_draft=has_draft)
@@ -154,9 +154,9 @@ STAGES = (
 class StepwiseStrategy(Strategy):
     """Work in ordered stages, each verified on its own criteria before the next begins.
 
-    A stage that cannot pass, or fails, is given up: the result is what the last verified stage came
-    to, judged on the request's own criteria. (Decomposed prompting, arXiv 2210.02406; outline
-    first, sections at once: Skeleton-of-Thought, arXiv 2307.15337.)
+    A stage that fails or does not pass is the last: the result is that of the last verified stage,
+    judged on the request's own criteria. (Decomposed prompting, arXiv 2210.02406; outline first,
+    sections in parallel: Skeleton-of-Thought, arXiv 2307.15337.)
     """
 
     kind: Literal["stepwise"]
@@ -174,7 +174,7 @@ class StepwiseStrategy(Strategy):
         for stage in self.stages:
             _unique(f"criteria of {stage.name}", [it.name for it in stage.criteria])
         if self.stages[0].sections:
-            raise ValueError("the first stage has nothing before it to take sections from")
+            raise ValueError("`sections` is not supported by the first stage: none comes before it")
         return self
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
@@ -182,7 +182,7 @@ class StepwiseStrategy(Strategy):
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         if request.draft is None and self.stages[0].mode == "revise":
-            yield FieldConflict("/draft", "the first stage revises a draft: give one in `draft`")
+            yield FieldConflict("/draft", "`draft` is required: the first stage revises it")
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         return tuple(it.criteria for it in self.stages if it.criteria)
@@ -198,7 +198,7 @@ Body = Annotated[
     IterativeStrategy | BestOfNStrategy | MultiPassStrategy | StepwiseStrategy,
     Field(discriminator="kind"),
 ]
-"""What can refine a part: strategies whose critics score drafts, and that need no tools."""
+"""The strategies that can refine a part: their critics score drafts, and they need no tools."""
 
 
 class Part(Contract):
@@ -207,24 +207,24 @@ class Part(Contract):
     name: PartName
     instructions: Annotated[Instructions, Field(min_length=1)]
     criteria: tuple[Criterion, ...] = Field(
-        (), max_length=20, description="What the part is judged on; the request's if empty."
+        (), max_length=20, description="Criteria of the part; the request's if empty."
     )
     threshold: OwnThreshold = None
 
 
 class NestedStrategy(Strategy):
-    """Refine n parts side by side, each with another strategy to its own threshold, and join them.
+    """Refine n parts in parallel, each with another strategy to its own threshold, and join them.
 
     Without `parts` they are the sections of the given draft. The joined text is judged as a whole.
-    Money, tokens and time are counted over all. (Recursive reprompting and revision, Re3, arXiv
-    2210.06774.)
+    The limits on cost, tokens and time apply to all parts together. (Recursive reprompting and
+    revision, Re3, arXiv 2210.06774.)
     """
 
     kind: Literal["nested"]
     parts: tuple[Part, ...] = Field((), max_length=30)
     body: Body = DEFAULT
     max_iterations: OwnIterations = 3
-    separator: str = Field("\n\n", max_length=100, description="Stands between two parts.")
+    separator: str = Field("\n\n", max_length=100, description="Text between two parts.")
 
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = True
@@ -237,7 +237,8 @@ class NestedStrategy(Strategy):
         _unique("parts", [part.name for part in self.parts])
         if self.body.drawn_at_least() > self.max_iterations:
             raise ValueError(
-                f"max_iterations counts every draft of a part: {self.body.kind} needs more"
+                f"max_iterations must be at least {self.body.drawn_at_least()}: {self.body.kind}"
+                " writes as many drafts of a part"
             )
         return self
 
@@ -251,7 +252,7 @@ class NestedStrategy(Strategy):
         if bool(self.parts) == bool(request.draft):
             yield FieldConflict(
                 "/strategy/parts",
-                "nested refines either the sections of a `draft` or the given `parts`",
+                "nested requires either a `draft`, whose sections it refines, or `parts`",
             )
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
@@ -265,10 +266,10 @@ class NestedStrategy(Strategy):
 
 
 def _as_a_whole(rates: Rates, draft: str | None) -> int:
-    """Return the calls that judge the client's draft, and what the inner searches came to."""
+    """Return the calls that judge the client's draft and the result of the inner searches."""
     return rates.judge * (1 if draft is None else 2)
 
 
 def _unique(what: str, names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
-        raise ValueError(f"two {what} have the same name")
+        raise ValueError(f"the names of the {what} must be unique")

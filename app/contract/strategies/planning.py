@@ -1,4 +1,4 @@
-"""The strategy that makes a plan, and changes it with what is observed."""
+"""The strategy that makes a plan, and revises it after each observation."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 class PlanExecuteStrategy(Strategy):
     """Plan, carry out the next step, observe, revise the plan, until the goal is met; then write.
 
-    The task is the goal. A step is done by the model or by one of the request's `tools`; a failed
-    tool changes the plan. That the goal is met is a verdict that must quote what was observed. The
-    result is written from what was observed, judged, and revised like `iterative`. (Plan-and-Solve,
-    arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT, arXiv 2311.05772.)
+    The task is the goal. A step is carried out by the model or by one of the request's `tools`;
+    after a failed tool call the plan is revised. The verdict that the goal is met must quote the
+    observations. The result is written from the observations, judged, and revised as in
+    `iterative`. (Plan-and-Solve, arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT,
+    arXiv 2311.05772.)
     """
 
     kind: Literal["plan_execute"]
-    max_steps: int = Field(8, ge=1, le=30, description="Steps carried out at most.")
+    max_steps: int = Field(8, ge=1, le=30, description="Maximum number of steps carried out.")
 
     needs_language: ClassVar[LanguageNeed | None] = LanguageNeed(
         "plans and carries out steps", roles=("generator",)
@@ -43,4 +44,4 @@ class PlanExecuteStrategy(Strategy):
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         if request.task is None:
-            yield FieldConflict("/task", "plan_execute pursues a goal: state it in `task`")
+            yield FieldConflict("/task", "`task` is required for plan_execute: it is the goal")

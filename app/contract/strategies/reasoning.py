@@ -1,4 +1,4 @@
-"""Strategies that check a text by asking: about its facts, its agreement with others, its steps."""
+"""Strategies that check the facts of a text, its agreement with other samples, or its steps."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 
 class ChainOfVerificationStrategy(Strategy):
-    """Draft, question its facts, answer without seeing it, revise from the contradictions.
+    """Draft, ask about its facts, answer without seeing it, revise from the contradictions.
 
-    Every draft is judged and verified; one that an answer contradicts does not pass. (Factored
+    Every draft is judged and verified; a draft that an answer contradicts does not pass. (Factored
     Chain-of-Verification, arXiv 2309.11495.)
     """
 
     kind: Literal["chain_of_verification"]
-    max_questions: int = Field(5, ge=1, le=12, description="Questions asked about a draft at most.")
+    max_questions: int = Field(
+        5, ge=1, le=12, description="Maximum number of questions about a draft."
+    )
 
     needs_language: ClassVar[LanguageNeed | None] = LanguageNeed(
         "asks and answers questions about what a text says"
@@ -41,18 +43,18 @@ class ChainOfVerificationStrategy(Strategy):
 
 
 class SelfConsistencyStrategy(Strategy):
-    """Answer the task n times at once, and return the answer that most of them give.
+    """Answer the task n times in parallel, and return the most frequent answer.
 
-    No criteria are judged: the score is the share of the samples that agree. (Self-consistency,
-    arXiv 2203.11171; `vote: "judge"` for prose, Universal Self-Consistency, arXiv 2311.17311.)
+    No criteria are judged: the score is the share of samples that agree. (Self-consistency, arXiv
+    2203.11171; `vote: "judge"` for prose, Universal Self-Consistency, arXiv 2311.17311.)
     """
 
     kind: Literal["self_consistency"]
-    n: int = Field(5, ge=2, le=20, description="Samples drawn at once.")
+    n: int = Field(5, ge=2, le=20, description="Number of samples drawn in parallel.")
     vote: Literal["exact", "judge"] = Field(
         "exact",
-        description="`exact`: answers agree when they are the same after normalising; `judge`: when"
-        " a critic says that they say the same.",
+        description="`exact`: answers agree if they are equal after normalization; `judge`: if a"
+        " critic decides that they mean the same.",
     )
     answer: str | None = Field(
         None,
@@ -84,7 +86,7 @@ class SelfConsistencyStrategy(Strategy):
         yield from self.refused_tools(request)  # they are named before the draft
         if request.draft is not None:
             yield FieldConflict(
-                "/draft", "self_consistency answers a `task`: a draft is no sample of it"
+                "/draft", "`draft` is not supported by self_consistency: give a `task` alone"
             )
 
     def drawn_at_least(self) -> int:
@@ -92,10 +94,10 @@ class SelfConsistencyStrategy(Strategy):
 
 
 class ReasoningRevisionStrategy(Strategy):
-    """Reason in numbered steps; find the first faulty one and redo only it and what follows.
+    """Reason in numbered steps; find the first faulty one and redo it and the steps after it.
 
     The steps before it stay byte for byte. A chain with a faulty step does not pass. (Step-level
-    correction, StepCo, arXiv 2410.12934; told where the error is, models mend it, arXiv
+    correction, StepCo, arXiv 2410.12934; models correct an error once its location is given, arXiv
     2311.08516.)
     """
 
@@ -119,4 +121,6 @@ class ReasoningRevisionStrategy(Strategy):
             try:
                 chain_of(request.draft)
             except NotAChain as error:
-                yield FieldConflict("/draft", f"reasoning_revision revises numbered steps: {error}")
+                yield FieldConflict(
+                    "/draft", f"`draft` must be numbered steps for reasoning_revision: {error}"
+                )

@@ -1,8 +1,8 @@
 """The validators a request can name: checks that need no model, one class for each kind.
 
-A class says everything that the rest of the system must know about its kind: parameters, cost,
-what it reads and needs. Those that belong together are a module of this package, which is their
-family; `workers/validators` has a module of the same name that checks them.
+A class declares everything that the rest of the system needs about its kind: parameters, cost, what
+it reads and requires. Each module of this package is a family of validators; `workers/validators`
+has a module of the same name that runs them.
 """
 
 import pkgutil
@@ -33,7 +33,8 @@ class Validator(Contract):
 
     on_fail: OnFail = Field(
         OnFail.VETO,
-        description="`veto`: the draft cannot pass; `revise`: a finding only; `warn`: reported.",
+        description="`veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a"
+        " finding for the reader only.",
     )
     kind: str
 
@@ -41,31 +42,31 @@ class Validator(Contract):
     """Whether the check reads the documents of the request as well."""
 
     needs: ClassVar[Resource | None] = None
-    """What a server must have to run the check, if it is not just a processor."""
+    """The optional resource of a server that the check requires, if any."""
 
     @classmethod
     def family(cls) -> str:
-        """Return the module that declares the kind, which is also the one that checks it."""
+        """Return the name of the module that declares the kind, and of the one that runs it."""
         return cls.__module__.rpartition(".")[2]
 
     def is_quick(self, draft: str) -> bool:
-        """Tell whether the check takes at most a few milliseconds, whatever the client wrote.
+        """Return whether the check takes at most a few milliseconds, for any input of a client.
 
-        Such a check runs on the event loop of its worker, all others in a process of their own.
+        Such a check runs on the event loop of its worker, all others in a separate process.
         """
         return False
 
     def regexes(self) -> Mapping[str, Regex]:
-        """Return the regular expressions that must compile, by their JSON Pointers in here."""
+        """Return the regular expressions that must compile, by JSON Pointer in the validator."""
         return {}
 
     def json_schemas(self) -> Mapping[str, Schema]:
-        """Return the schemas that the draft must satisfy, by their JSON Pointers in here."""
+        """Return the schemas that the draft must satisfy, by JSON Pointer in the validator."""
         return {}
 
 
 def _declared() -> Iterator[tuple[str, type[Validator]]]:
-    """Yield every kind with its class, family by family, in the order of the alphabet."""
+    """Yield every kind with its class, family by family, in alphabetical order."""
     for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
         module = import_module(f"{__name__}.{name}")
         for each in vars(module).values():
@@ -77,7 +78,7 @@ def _declared() -> Iterator[tuple[str, type[Validator]]]:
 def _kind(declared: type[Validator]) -> str:
     kinds = get_args(declared.model_fields["kind"].annotation)
     if len(kinds) != 1:
-        raise TypeError(f"{declared.__name__} declares no kind: Literal[...]")
+        raise TypeError(f"{declared.__name__} does not declare kind: Literal[...]")
     return str(kinds[0])
 
 
@@ -85,7 +86,7 @@ def _by_kind() -> Mapping[str, type[Validator]]:
     by_kind: dict[str, type[Validator]] = {}
     for kind, declared in _declared():
         if kind in by_kind:
-            raise TypeError(f"{declared.__name__} and {by_kind[kind].__name__} are both {kind!r}")
+            raise TypeError(f"two validators have the kind {kind!r}: {declared.__name__} is one")
         by_kind[kind] = declared
     return by_kind
 

@@ -8,9 +8,9 @@ from app.contract.validators import Validator
 
 
 class YamlValidator(Validator):
-    """The draft is YAML: a mapping or sequence, or several, in which no mapping repeats a key.
+    """The draft is YAML: one or more documents, each a mapping or sequence, without duplicate keys.
 
-    Read as YAML 1.1 by libyaml, without the tags that make objects of a programming language.
+    Parsed as YAML 1.1 by libyaml, without the tags that create objects of a programming language.
     """
 
     kind: Literal["yaml"]
@@ -29,10 +29,10 @@ class XmlValidator(Validator):
 
 
 class MarkdownValidator(Validator):
-    """The draft has these headings, and its Markdown is whole.
+    """The draft has these headings, and its Markdown is complete.
 
-    Whole: every block of code ends, headings go down one level at a time, every row of a table has
-    as many cells as its header, and every link has a text and a destination.
+    Complete: every code block is closed, headings go down one level at a time, every row of a table
+    has as many cells as its header, and every link has a text and a destination.
     """
 
     kind: Literal["markdown"]
@@ -40,6 +40,7 @@ class MarkdownValidator(Validator):
         Field(
             (),
             max_length=50,
-            description="Required; `## Usage` at that level, `Usage` at any. Case is ignored.",
+            description="Required headings: `## Usage` at that level, `Usage` at any level. Case is"
+            " ignored.",
         )
     )

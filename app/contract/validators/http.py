@@ -1,4 +1,4 @@
-"""The validator that asks an endpoint of the caller."""
+"""The validator that calls an endpoint of the caller."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ from app.contract.validators import Validator
 
 
 class HttpValidator(Validator):
-    """The caller's own endpoint says whether the draft passes.
+    """The caller's own endpoint decides whether the draft passes.
 
-    It gets `{"draft": "..."}` by POST, signed as Standard Webhooks has it under HONE_SECRET_KEY,
-    with an `Idempotency-Key` made of refinement and step, and answers 200 with `{"passed": true}`
-    or `{"passed": false, "findings": [{"message", "fix", "span", "quote"}]}`; only `message` is
-    required. Only public addresses are called, and redirects are not followed. An endpoint that
-    does not answer fails the step.
+    It receives `{"draft": "..."}` by POST, signed according to Standard Webhooks with
+    HONE_SECRET_KEY, with an `Idempotency-Key` made of refinement and step, and must answer 200 with
+    `{"passed": true}` or `{"passed": false, "findings": [{"message", "fix", "span", "quote"}]}`;
+    only `message` is required. Only public addresses are called, and redirects are not followed. If
+    the endpoint does not answer, the step fails.
     """
 
     needs = ENDPOINTS

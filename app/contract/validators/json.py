@@ -9,16 +9,16 @@ from app.contract.validators import Schema, Validator
 
 
 class JsonValidator(Validator):
-    """The draft is one JSON document (RFC 8259) in which no object has a name twice.
+    """The draft is one JSON document (RFC 8259) without duplicate names in an object.
 
-    It may stand in one code fence; this holds for all formats.
+    It may be enclosed in one code fence; this applies to all formats.
     """
 
     kind: Literal["json"]
 
 
 class JsonSchemaValidator(Validator):
-    """The draft is one JSON document that satisfies a JSON Schema (2020-12 unless it says so)."""
+    """The draft is one JSON document that satisfies a JSON Schema (2020-12, or its `$schema`)."""
 
     kind: Literal["json_schema"]
     schema_: Schema = Field(alias="schema")

@@ -12,8 +12,8 @@ class PythonValidator(Validator):
 
     kind: Literal["python"]
     version: Literal["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"] = Field(
-        "3.11", description="The oldest Python that it must compile on."
+        "3.11", description="Oldest Python version that it must compile on."
     )
     ruff: tuple[Annotated[str, Field(pattern=r"^[A-Z]{1,4}[0-9]{0,4}$")], ...] = Field(
-        (), max_length=50, description="Rules of ruff, or their prefixes, such as `F` and `B006`."
+        (), max_length=50, description="Ruff rules or prefixes of rules, such as `F` and `B006`."
     )

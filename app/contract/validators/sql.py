@@ -15,9 +15,10 @@ SqlName = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class SqlValidator(Validator):
-    """The draft is SQL of one dialect and names only tables and columns that there are.
+    """The draft is SQL of one dialect and names only tables and columns that exist.
 
-    Statements are parsed, never run. What the parser (sqlglot) can only recognise does not pass.
+    Statements are parsed, never run. A statement that the parser (sqlglot) recognises but does not
+    parse in full does not pass.
     """
 
     kind: Literal["sql"]
@@ -25,5 +26,6 @@ class SqlValidator(Validator):
     tables: dict[SqlName, Annotated[tuple[SqlName, ...], Field(max_length=1_000)]] | None = Field(
         None,
         max_length=500,
-        description="Columns by table; none listed: any. Without `tables` names are not checked.",
+        description="Columns by table; an empty list allows any column. Without `tables`, names are"
+        " not checked.",
     )

@@ -1,4 +1,4 @@
-"""Validators of texts: how long they are, what stands in them."""
+"""Validators of texts: their length, what they contain, readability and spelling."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self, get_args
@@ -22,10 +22,10 @@ Texts = tuple[Annotated[str, Field(min_length=1, max_length=2_000)], ...]
 class LengthValidator(Validator):
     """Bounds on characters, words and sentences, each inclusive.
 
-    A character is a Unicode code point. A word is a run of letters, digits and marks, held together
-    by single apostrophes, hyphens, dots and commas inside it; each ideograph and kana is a word. A
+    A character is a Unicode code point. A word is a run of letters, digits and marks, joined by
+    single apostrophes, hyphens, dots and commas inside it; each ideograph and kana is a word. A
     sentence ends at `.`, `!`, `?` or `…` before white space, not after an abbreviation, or at an
-    empty line, and holds a word.
+    empty line, and contains a word.
     """
 
     kind: Literal["length"]
@@ -40,45 +40,45 @@ class LengthValidator(Validator):
     def _bounds_can_be_met(self) -> Self:
         bounds = [self.bounds(unit) for unit in UNITS]
         if all(bound is None for pair in bounds for bound in pair):
-            raise ValueError("give at least one bound, such as max_words")
+            raise ValueError("at least one bound is required, such as max_words")
         for unit, (least, most) in zip(UNITS, bounds, strict=True):
             if least is not None and most is not None and least > most:
-                raise ValueError(f"min_{unit} is greater than max_{unit}")
+                raise ValueError(f"min_{unit} must be at most max_{unit}")
         return self
 
     def bounds(self, unit: Unit) -> tuple[int | None, int | None]:
-        """Return the least and the most of a unit that are allowed; `None` is no bound."""
+        """Return the minimum and the maximum of a unit; `None` means no bound."""
         return getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
 
     def is_quick(self, draft: str) -> bool:
-        """Tell whether words and sentences are counted soon: 300 ns per character (measured)."""
+        """Return whether counting takes a few milliseconds: 300 ns per character (measured)."""
         return len(draft) <= 10_000
 
 
 class ContainsValidator(Validator):
-    """Every one of `texts` stands in the draft."""
+    """The draft contains all of `texts`."""
 
     kind: Literal["contains"]
     texts: Texts = Field(min_length=1, max_length=100)
     case_sensitive: bool = True
 
     def is_quick(self, draft: str) -> bool:
-        """Tell whether the texts are found soon: 1 ns per text and character (measured)."""
+        """Return whether the search is quick: 1 ns per text and character (measured)."""
         return len(draft) * (len(self.texts) + 1) <= 1_000_000
 
 
 class ExcludesValidator(Validator):
-    """None of `texts` stands in the draft."""
+    """The draft contains none of `texts`."""
 
     kind: Literal["excludes"]
     texts: Texts = Field(min_length=1, max_length=100)
     case_sensitive: bool = True
     whole_words: bool = Field(
-        False, description="`just` is then not found in `adjust`: no letter or digit beside it."
+        False, description="Match whole words only, so that `just` is not found in `adjust`."
     )
 
     def is_quick(self, draft: str) -> bool:
-        """Tell whether whole words are found soon: 300 ns per character (measured)."""
+        """Return whether the search is quick: 300 ns per character (measured)."""
         return len(draft) * (len(self.texts) + 1) <= 50_000
 
 
@@ -95,16 +95,16 @@ class RegexValidator(Validator):
         return {"/pattern": Regex(self.pattern, self.case_sensitive)}
 
     def is_quick(self, draft: str) -> bool:
-        """Tell whether RE2 at its slowest is done soon: 9 ns per character and instruction."""
+        """Return whether RE2 is quick at its slowest: 9 ns per character and instruction."""
         compiled = compile_pattern(self.pattern, case_sensitive=self.case_sensitive)
         return len(draft) * compiled.programsize <= 500_000
 
 
 class ReadabilityValidator(Validator):
-    """Bounds on how hard an English draft is to read, each inclusive.
+    """Bounds on the readability of an English draft, each inclusive.
 
     `reading_ease` is Flesch's (60 to 70 is plain English), `grade` Flesch and Kincaid's US school
-    year, `sentence_words` the mean length of a sentence. Code, links and numbers are not read.
+    year, `sentence_words` the mean length of a sentence. Code, links and numbers are ignored.
     """
 
     kind: Literal["readability"]
@@ -119,14 +119,14 @@ class ReadabilityValidator(Validator):
     def _bounds_can_be_met(self) -> Self:
         bounds = [self.bounds(measure) for measure in MEASURES]
         if all(bound is None for pair in bounds for bound in pair):
-            raise ValueError("give at least one bound, such as max_grade")
+            raise ValueError("at least one bound is required, such as max_grade")
         for measure, (least, most) in zip(MEASURES, bounds, strict=True):
             if least is not None and most is not None and least > most:
-                raise ValueError(f"min_{measure} is greater than max_{measure}")
+                raise ValueError(f"min_{measure} must be at most max_{measure}")
         return self
 
     def bounds(self, measure: ReadabilityMeasure) -> tuple[float | None, float | None]:
-        """Return the least and the most of a measure that are allowed; `None` is no bound."""
+        """Return the minimum and the maximum of a measure; `None` means no bound."""
         return getattr(self, f"min_{measure}"), getattr(self, f"max_{measure}")
 
 
@@ -139,5 +139,5 @@ class SpellingValidator(Validator):
 
     kind: Literal["spelling"]
     allow: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
-        (), max_length=1_000, description="Words that are right here, in any case."
+        (), max_length=1_000, description="Words to accept, in any letter case."
     )

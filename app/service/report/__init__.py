@@ -1,4 +1,4 @@
-"""The whole story of one refinement for a person: as Markdown, or as a page that stands alone."""
+"""The report of one refinement for people: as Markdown, or as a self-contained HTML page."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -28,13 +28,13 @@ __all__ = ["ReportFormat", "Story", "markdown_of", "report_of", "story_of"]
 
 
 def report_of(story: Story, format_: ReportFormat) -> str:
-    """Return the report; a page is made of the Markdown and holds everything it needs."""
+    """Return the report; the HTML page is made from the Markdown and is self-contained."""
     markdown = markdown_of(story)
     return markdown if format_ == "md" else page_of(markdown, f"Refinement {story.snapshot.id}")
 
 
 def markdown_of(story: Story) -> str:
-    """Return the report in CommonMark with tables, in which no client's text is markup."""
+    """Return the report in CommonMark with tables; markup in texts of clients is escaped."""
     sections = (
         f"# Refinement {path(story.snapshot.id)}",
         ending(story),
@@ -49,7 +49,7 @@ def markdown_of(story: Story) -> str:
 
 
 UNUSED = ("link", "image", "autolink", "html_inline", "html_block", "reference", "lheading")
-"""What a report never uses: it has no links, and nothing of it is HTML."""
+"""Rules that a report never needs: it contains no links and no HTML."""
 
 MARKS = {"+": "ins", "-": "del", "@": "at"}
 
@@ -101,7 +101,7 @@ def _fence(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env:
 
 
 def _changed(number: int, line: str) -> str:
-    """Mark a line of a diff that was added, removed or says where: the first two name the texts."""
+    """Mark an added, removed or position line of a diff; the first two lines name the texts."""
     kind = "at" if number < 2 else MARKS.get(line[:1])
     text = escape(line)
     return f'<span class="{kind}">{text}</span>' if kind else text

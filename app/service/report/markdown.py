@@ -1,7 +1,7 @@
-"""Markdown (CommonMark with GitHub's tables) in which a client's text stays text.
+"""Markdown (CommonMark with GitHub's tables) in which markup in texts of clients is escaped.
 
-Whatever a client, a model or a tool wrote goes through `plain`, `path` or `fenced`. The rest of a
-report is this server's own words.
+Every text of a client, a model or a tool goes through `plain`, `path` or `fenced`. The rest of a
+report is text of this server.
 """
 
 import re
@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 
 NOTHING = "\N{EN DASH}"
 LONGEST = 2_000
-"""Characters of a text within a line, and of a quoted answer, before it is cut short."""
+"""Maximum characters of a text within a line, and of a quoted answer; the rest is cut off."""
 
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that let text run backwards."""
+"""Control characters, and those that override the direction of text."""
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>#|~&!$]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _START = re.compile(r"\A([-+=]|\d{1,9}(?=[.)]))")
@@ -20,19 +20,19 @@ _PATH = re.compile(r"[A-Za-z0-9_./ -]+")
 
 
 def plain(text: str, most: int = LONGEST) -> str:
-    """Return a text on one line, with nothing in it that Markdown would read as markup."""
+    """Return a text on one line, with all markup of Markdown escaped."""
     line = " ".join(_clean(shortened(text, most)).split())
     escaped = _MARKUP.sub(lambda found: f"\\{found[0]}", line)
     return _START.sub(lambda it: f"{it[0]}\\" if it[0].isdigit() else f"\\{it[0]}", escaped)
 
 
 def path(name: str) -> str:
-    """Return a path or key as code; one with other characters than those of paths as plain text."""
+    """Return a path or key as code; with other characters than those of paths, as plain text."""
     return f"`{name}`" if _PATH.fullmatch(name) and name.strip() == name else plain(name)
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """Return a text as a code block, line by line as it is, inside a fence that it cannot close."""
+    """Return a text as a code block, with its lines as they are, in a fence that it cannot close."""
     text = _clean(text.replace("\r\n", "\n").replace("\r", "\n"))
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -63,7 +63,7 @@ def under(heading: str, *blocks: str) -> str:
 
 
 def shortened(text: str, most: int = LONGEST) -> str:
-    """Return a text, or its beginning with how much is left out."""
+    """Return a text, or its beginning and the number of omitted characters."""
     left = len(text) - most
     return text if left <= 0 else f"{text[:most]} … ({left:,} more characters)"
 

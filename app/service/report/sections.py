@@ -1,4 +1,4 @@
-"""The sections of a report, made of the refinement as it stands, its request and its journal."""
+"""The sections of a report, made from the snapshot, the request and the journal."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ Data = TypeVar("Data", bound=EventData)
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One refinement; its events are those up to the snapshot's last one."""
+    """One refinement; `events` are those up to the last one of the snapshot."""
 
     snapshot: Snapshot
     request: RefinementRequest
@@ -47,27 +47,27 @@ class Story:
 
     @property
     def queued(self) -> Queued:
-        """How it began: strategy, models, limits."""
+        """The data of its first event: strategy, models, limits."""
         [(_, queued)] = self.of(Queued)
         return queued
 
     def of(self, kind: type[Data]) -> tuple[tuple[datetime, Data], ...]:
-        """Return what events of one kind carry, with when."""
+        """Return time and data of the events of one kind."""
         return tuple((it.at, it.data) for it in self.events if isinstance(it.data, kind))
 
     def steps(self) -> Iterator[StepCompleted | StepFailed]:
-        """Give every step that was done or could not be."""
+        """Yield every step that was completed or failed."""
         for event in self.events:
             if isinstance(event.data, StepCompleted | StepFailed):
                 yield event.data
 
     def first(self) -> Iteration | None:
-        """Return the draft that the outermost search began with."""
+        """Return the first iteration of the outermost search."""
         outermost = [it for it in self.iterations if it.path == f"iterations/{it.iteration}"]
         return next(iter(outermost or self.iterations), None)
 
     def best(self) -> Iteration | None:
-        """Return the iteration of the result, or of the best draft while there is none."""
+        """Return the iteration of the result, or of the best draft if there is no result."""
         best = self.snapshot.best
         return next(
             (it for it in self.iterations if best and it.path == best.path),
@@ -76,47 +76,47 @@ class Story:
 
 
 def story_of(snapshot: Snapshot, request: RefinementRequest, events: Sequence[Event]) -> Story:
-    """Return the story up to the snapshot; what was journaled since is left out."""
+    """Return the story up to the snapshot; later events are left out."""
     told = tuple(it for it in events if it.event <= snapshot.last_event)
     return Story(snapshot, request, told, iterations_of(told, request))
 
 
 RULES = {
     "threshold": "threshold",
-    "max_iterations": "drafts at most",
-    "patience": "drafts in a row without improvement",
-    "min_improvement": "what counts as improvement",
+    "max_iterations": "maximum drafts",
+    "patience": "maximum drafts in a row without improvement",
+    "min_improvement": "minimum improvement",
     "max_similarity": "similarity that counts as stable",
     "tolerance": "tolerance below the best score",
-    "max_seconds": "seconds at most",
-    "max_tokens": "tokens at most",
-    "max_cost_usd": "US dollars at most",
+    "max_seconds": "maximum seconds",
+    "max_tokens": "maximum tokens",
+    "max_cost_usd": "maximum cost (USD)",
 }
-"""How every limit is called."""
+"""The label of every limit."""
 
 
 def asked(story: Story) -> str:
     """Return the whole request, without the texts of its context."""
     request = story.request
-    task = fenced(request.task) if request.task else "No task: the draft was to be made better."
+    task = fenced(request.task) if request.task else "No task: the draft is to be improved."
     draft = (
         f"A draft of {counted(len(request.draft), 'character')} was given."
         if (request.draft)
         else "No draft was given."
     )
     return under(
-        "## What was asked",
+        "## The request",
         task,
         draft,
         under("### Judged on", _criteria_asked(story), _critics(story), _validators(story)),
-        under("### How", listed(_how(story))),
-        under("### Limits at the start", table(("limit", "value"), _limits(story.queued.limits))),
+        under("### Settings", listed(_how(story))),
+        under("### Initial limits", table(("limit", "value"), _limits(story.queued.limits))),
         under("### Models", _models(story), _draw(story)),
     )
 
 
 def rule(name: str, limits: Limits) -> str:
-    """Return one limit as it is in force."""
+    """Return the value of one limit as text."""
     value = getattr(limits, name)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else f"{value:,}"
 
@@ -129,7 +129,7 @@ def _criteria_asked(story: Story) -> str:
     if not STRATEGIES[story.snapshot.strategy].judges_criteria:
         return "No criteria: this strategy asks no critic for scores."
     if story.request.criteria == AUTO:
-        return "A critic listed the criteria from the task first."
+        return "A critic first listed the criteria from the task."
     rows = (
         (
             plain(it.name),
@@ -139,7 +139,7 @@ def _criteria_asked(story: Story) -> str:
         )
         for it in story.request.judged_on()
     )
-    return table(("criterion", "what it means", "weight", "floor"), rows)
+    return table(("criterion", "description", "weight", "floor"), rows)
 
 
 def _critics(story: Story) -> str:
@@ -160,11 +160,11 @@ def _validators(story: Story) -> str:
         for index, it in enumerate(story.request.validators)
     )
     shown = [*rows]
-    return table(("validator", "kind", "when it fails", "settings"), shown) if shown else ""
+    return table(("validator", "kind", "on failure", "settings"), shown) if shown else ""
 
 
 def _settings(it: BaseModel) -> str:
-    """Return what was set, as JSON; an endpoint is the client's own business."""
+    """Return the settings of a validator as JSON; the URL of an endpoint is not shown."""
     given = it.model_dump(mode="json", exclude_defaults=True, exclude={"kind", "on_fail", "url"})
     return plain(json.dumps(given, ensure_ascii=False), 300) if given else ""
 
@@ -183,8 +183,8 @@ def _how(story: Story) -> Iterator[str]:
     if request.review is not None:
         otherwise = wording.TIMEOUTS[request.review.on_timeout]
         yield (
-            f"A person is asked {wording.WHENS[request.review.when]}; after"
-            f" {duration(request.review.timeout_s)} without an answer {otherwise}."
+            f"A reviewer is asked {wording.WHENS[request.review.when]}; after a timeout of"
+            f" {duration(request.review.timeout_s)}, {otherwise}."
         )
     if request.compare:
         yield "The result is compared, blind, with the draft it started from."
@@ -203,7 +203,7 @@ def _models(story: Story) -> str:
         (path(seat), plain(model), ", ".join(map(plain, queued.fallbacks.get(seat, ()))))
         for seat, model in queued.models.items()
     )
-    return table(("role", "model", "stands in"), rows) if queued.models else ""
+    return table(("role", "model", "fallbacks"), rows) if queued.models else ""
 
 
 def _draw(story: Story) -> str:
@@ -220,20 +220,20 @@ def _draw(story: Story) -> str:
         )
         for it in draw.candidates
     )
-    head = ("candidate", "passed", "expected cost (USD)", "share drawn", "")
+    head = ("candidate", "passed", "expected cost (USD)", "sampled share", "")
     return joined(
         ("The generator was drawn by what each candidate has achieved:", table(head, rows))
     )
 
 
 def course(story: Story) -> str:
-    """Return all of it, in sections; nothing for a refinement that none of it befell."""
+    """Return reviews, plans, failed steps and other events, each in a section if there are any."""
     return joined(
         (
             under("## Reviews", *_reviews(story)),
             under("## The plan", *_plans(story)),
-            under("## Steps that failed", listed(_failures(story))),
-            under("## What happened on the way", listed(_happenings(story))),
+            under("## Failed steps", listed(_failures(story))),
+            under("## Other events", listed(_happenings(story))),
         )
     )
 
@@ -244,22 +244,21 @@ def _reviews(story: Story) -> Iterator[str]:
         answer = said.get(asked.key)
         heading = f"### {path(asked.key)}"
         told = f"{wording.moment(at)}: {plain(asked.question)}"
-        yield joined((heading, told, _word(*answer) if answer else "No answer yet."))
+        yield joined((heading, told, _decision(*answer) if answer else "No answer yet."))
 
 
-def _word(at: datetime, word: Reviewed) -> str:
-    who = "A reviewer" if word.by == "reviewer" else "Nobody answered in time; it counts as if one"
-    if word.by == "timeout" and word.action == "approve":
-        who = "Nobody answered in time, so it counts as if a reviewer"
-    told = f"{wording.moment(at)}: {who} {wording.ACTIONS[word.action]}"
-    told += f", with a score of {wording.score(word.score)}." if word.score is not None else "."
-    if word.draft is not None:
-        told += f" Their text has {wording.counted(len(word.draft), 'character')}."
-    return joined((told, fenced(word.feedback) if word.feedback else ""))
+def _decision(at: datetime, made: Reviewed) -> str:
+    is_timeout = made.by == "timeout"
+    who = "The review timed out, which counts as if a reviewer" if is_timeout else "A reviewer"
+    told = f"{wording.moment(at)}: {who} {wording.ACTIONS[made.action]}"
+    told += f", with a score of {wording.score(made.score)}." if made.score is not None else "."
+    if made.draft is not None:
+        told += f" The new draft has {wording.counted(len(made.draft), 'character')}."
+    return joined((told, fenced(made.feedback) if made.feedback else ""))
 
 
 def _plans(story: Story) -> Iterator[str]:
-    """Give plans, calls of tools and what they answered, in the order of the journal."""
+    """Yield plans, and tool calls with their answers, in the order of the journal."""
     for step in story.steps():
         if not isinstance(step, StepCompleted):
             continue
@@ -267,11 +266,11 @@ def _plans(story: Story) -> Iterator[str]:
         retry = f", asked again ({again})" if again else ""
         if first.split("/")[-1] in STRATEGIES[story.snapshot.strategy].plan_steps:
             if step.kind == "ask":
-                what = "The plan" if first == "plan" else "The plan, changed"
+                what = "The plan" if first == "plan" else "The revised plan"
                 yield joined((f"**{what}** at {path(step.key)}{retry}:", _plan(step)))
         elif isinstance(step.reply, ToolReply):
             what = "answered" if step.reply.ok else "failed"
-            told = f"**The tool {what}** at {path(step.key)}:"
+            told = f"**A tool {what}** at {path(step.key)}:"
             yield joined((told, fenced(shortened(step.reply.text))))
 
 
@@ -283,7 +282,7 @@ def _plan(step: StepCompleted) -> str:
         return fenced(shortened(text))
     verdict = read.get("goal_met") if read else None
     is_met = isinstance(verdict, dict) and verdict.get("met") is True
-    told = "It says that the goal is met." if is_met else ""
+    told = "Its verdict: the goal is met." if is_met else ""
     return joined((told, _steps(steps))) or "No step remains."
 
 
@@ -299,7 +298,7 @@ def _tool(step: dict[str, Any]) -> str:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object in a reply, if one can be read."""
+    """Return the JSON object in a reply, or None if it cannot be parsed."""
     text = draft_of(text)
     try:
         found = json.loads(text[text.find("{") : text.rfind("}") + 1])
@@ -324,17 +323,17 @@ def _happenings(story: Story) -> Iterator[str]:
                 yield f"{at}: limits changed: {_changes(limits, changed)}."
                 limits = changed
             case Stopping(reason=reason):
-                yield f"{at}: told to stop. {wording.reason_of(reason)}"
+                yield f"{at}: stopping. {wording.reason_of(reason)}"
             case Resumed() as resumed if not _after_a_review(story, event.event):
                 replayed = wording.counted(resumed.replayed, "step")
                 yield (
-                    f"{at}: a worker was lost or left, and another one went on;"
-                    f" {replayed} came from the journal."
+                    f"{at}: a worker was lost or stopped, and another one continued;"
+                    f" {replayed} replayed from the journal."
                 )
 
 
 def _after_a_review(story: Story, number: int) -> bool:
-    """Whether what was resumed then had been paused: no worker was lost."""
+    """Return whether the refinement was paused before this claim, so that no worker was lost."""
     before = [it.data for it in story.events if it.event < number]
     claims = [index for index, it in enumerate(before) if isinstance(it, Resumed)]
     since = before[claims[-1] :] if claims else before
@@ -347,11 +346,11 @@ def _changes(before: Limits, after: Limits) -> str:
         for name, words_ in RULES.items()
         if getattr(before, name) != getattr(after, name)
     ]
-    return ", ".join(told) or "to what they were"
+    return ", ".join(told) or "no values differ"
 
 
 def ending(story: Story) -> str:
-    """Return how it ended and why, in words, with the facts in a table."""
+    """Return the status and the stop reason in words, with the facts in a table."""
     it = story.snapshot
     told = f"**{it.status.value.capitalize()}.** {wording.STATUSES[it.status]}"
     if it.stop_reason:
@@ -360,7 +359,7 @@ def ending(story: Story) -> str:
 
 
 def result(story: Story) -> str:
-    """Return the result with what its score means, or the best draft of one that goes on."""
+    """Return the result and the meaning of its score, or the best draft if it has not ended."""
     snapshot, best = story.snapshot, story.best()
     if snapshot.result is not None:
         it = snapshot.result
@@ -398,9 +397,7 @@ def _asked(it: Snapshot) -> str:
         return ""
     until = wording.moment(it.review.deadline)
     otherwise = wording.TIMEOUTS[it.review.on_timeout]
-    return (
-        f"What is asked: {plain(it.review.question)} Without an answer until {until}, {otherwise}."
-    )
+    return f"Question: {plain(it.review.question)} Without an answer until {until}, {otherwise}."
 
 
 def _facts(it: Snapshot) -> Iterator[tuple[str, str]]:
@@ -413,7 +410,7 @@ def _facts(it: Snapshot) -> Iterator[tuple[str, str]]:
         yield "best score", f"{wording.score(it.best.score)}; threshold {it.threshold:g}"
     yield "strategy", path(it.strategy)
     if it.phase and not it.status.is_terminal:
-        yield "under way", ", ".join(map(path, it.phase))
+        yield "in progress", ", ".join(map(path, it.phase))
     if it.parent:
         yield "continues", path(it.parent)
     yield "submitted", wording.moment(it.created_at)
@@ -434,9 +431,9 @@ def _compared(comparison: Comparison | None) -> str:
     )
     told = wording.VERDICTS[comparison.verdict]
     if not comparison.orders:
-        told = "The result is the very draft it started from: nobody was asked which is better."
+        told = "The result is the draft it started from, so no model compared them."
     told = f"{told} (Compared with {path(comparison.against)}.)"
-    return under("### Compared with where it started", told, listed(said))
+    return under("### Comparison with the start", told, listed(said))
 
 
 ITERATION_HEAD = (
@@ -454,7 +451,7 @@ ITERATION_HEAD = (
 
 
 def iterations(story: Story) -> str:
-    """Return a table of all drafts, and what was said about each."""
+    """Return a table of all drafts, and the judgement of each."""
     if not story.iterations:
         return ""
     best = story.best()
@@ -470,13 +467,13 @@ def iterations(story: Story) -> str:
 
 
 def difference(story: Story) -> str:
-    """Return what makes the result of the first draft, as a unified diff."""
+    """Return the difference from the first draft to the best one, as a unified diff."""
     first, best = story.first(), story.best()
     if first is None or best is None:
         return ""
     heading = f"## From {path(first.path)} to {path(best.path)}"
     if first.sha256 == best.sha256:
-        return under("## What has changed", "Nothing: the first draft is the best one.")
+        return under("## Changes", "None: the first draft is the best one.")
     return under(heading, fenced(diff_of(first, best).unified, "diff"))
 
 
@@ -501,7 +498,7 @@ def _told(it: Iteration) -> str:
     return under(
         f"### {path(it.path)}",
         told,
-        under("**Asked to change**", listed(map(plain, it.asked))),
+        under("**Requested changes**", listed(map(plain, it.asked))),
         _criteria_judged(it),
         under("**Findings**", listed(map(_finding, it.findings))),
         _issues(it),
@@ -515,7 +512,7 @@ def _saved(it: Iteration) -> str:
     if it.edits is None:
         return ""
     made = wording.counted(it.edits.applied, "edit")
-    told = f"; made by {made} that left {wording.share(it.edits.untouched)} untouched"
+    told = f"; made by {made} that left {wording.share(it.edits.untouched)} unchanged"
     saved = it.edits.output_tokens_saved
     if saved is None:
         return told
@@ -533,18 +530,18 @@ def _criteria_judged(it: Iteration) -> str:
         )
         for found in it.scores
     ]
-    return table(("criterion", "score", "spread", "why", "evidence"), rows) if rows else ""
+    return table(("criterion", "score", "spread", "reason", "evidence"), rows) if rows else ""
 
 
 def _finding(it: Finding) -> str:
     told = f"{path(it.source)}, {plain(it.kind)} ({it.on_fail}): {plain(it.message)}"
     quote = f" At “{plain(it.quote, 300)}”." if it.quote else ""
-    fix = f" To do: {plain(it.fix)}" if it.fix else ""
+    fix = f" Fix: {plain(it.fix)}" if it.fix else ""
     return f"{told}{quote}{fix}"
 
 
 def _issues(judged: Iteration) -> str:
-    """Count them; those that are new stand among the findings, the others are told."""
+    """Return the number of issues by state, and a list of those that are not new findings."""
     states = [issue.state for issue in judged.issues]
     counts = [f"{states.count(it)} {told}" for it, told in wording.ISSUES.items() if it in states]
     told = [_issue(issue) for issue in judged.issues if issue.state is not IssueState.NEW]
@@ -567,8 +564,8 @@ def steps(story: Story) -> str:
     rows = [_step_row(step) for step in story.steps()]
     return joined(
         (
-            under("## Steps", table(STEP_HEAD, rows) if rows else "None was done."),
-            under("## Totals", table(("what", "in all"), _totals(story))),
+            under("## Steps", table(STEP_HEAD, rows) if rows else "No steps."),
+            under("## Totals", table(("quantity", "total"), _totals(story))),
         )
     )
 
@@ -585,17 +582,17 @@ def _step_row(step: StepCompleted | StepFailed) -> tuple[str, ...]:
 
 
 def _model(step: StepCompleted) -> str:
-    """Who answered, and whom it stood in for."""
+    """Return the model that answered, and those that failed before it."""
     name = plain(step.model or "")
     if not step.tried:
         return name
     failed = ", ".join(f"{plain(it.model)} ({path(it.code)})" for it in step.tried)
-    return f"{name}, in place of {failed}"
+    return f"{name}, fallback for {failed}"
 
 
 def _totals(story: Story) -> Iterator[tuple[str, str]]:
     usage = story.snapshot.usage
-    yield "calls of models", f"{usage.calls:,}"
+    yield "model calls", f"{usage.calls:,}"
     yield "input tokens", f"{usage.input_tokens:,}"
     yield "output tokens", f"{usage.output_tokens:,}"
     yield "cost (USD)", wording.cost(usage)

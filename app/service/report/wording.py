@@ -1,4 +1,4 @@
-"""What statuses, stop reasons, error codes and the like mean, in words: every one of them."""
+"""The words of a report for every status, stop reason, error code and other choice."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,85 +10,85 @@ from app.service.report.markdown import NOTHING, plain
 
 STATUSES: Mapping[Status, str] = {
     Status.QUEUED: "It waits for a worker.",
-    Status.RUNNING: "It is being worked on: what follows is how far it has come.",
-    Status.PAUSED: "It waits for a person's word and holds no worker meanwhile.",
-    Status.CANCELING: "It is being canceled: what was under way is being stopped.",
+    Status.RUNNING: "It is in progress: the report shows it so far.",
+    Status.PAUSED: "It waits for a review and occupies no worker.",
+    Status.CANCELING: "It is being canceled: the steps in progress are being stopped.",
     Status.SUCCEEDED: "It has ended.",
-    Status.FAILED: "It could not go on.",
+    Status.FAILED: "It could not continue.",
     Status.CANCELED: "It was canceled.",
 }
 
 STOP_REASONS: Mapping[StopReason, str] = {
-    StopReason.THRESHOLD_MET: "A draft was good enough: it reached the threshold and broke no rule"
-    " that may stop one.",
+    StopReason.THRESHOLD_MET: "A draft was good enough: it reached the threshold and every floor,"
+    " and no check vetoed it.",
     StopReason.VALIDATORS_PASSED: "A draft passed every validator.",
-    StopReason.COMPLETED: "The strategy did all it had set out to do.",
-    StopReason.INCOMPLETE: "It ended, and parts of it failed for good: they are missing.",
-    StopReason.MAX_ITERATIONS: "As many drafts were written as `max_iterations` allows, and none of"
-    " them was good enough.",
-    StopReason.PLATEAU: "Revising brought no improvement any more, for as many drafts in a row as"
-    " `patience` says.",
-    StopReason.STABLE: "A revision was nearly the same text as the draft before it.",
-    StopReason.OSCILLATING: "A revision came back to a text that had been judged before.",
-    StopReason.BUDGET_EXHAUSTED: "The budget of tokens or dollars was used up, or too little was"
-    " left of it for another call.",
-    StopReason.DEADLINE: "The time it was given was over.",
-    StopReason.FINISHED_EARLY: "Somebody asked it to finish with the best draft so far.",
+    StopReason.COMPLETED: "The strategy completed all its steps.",
+    StopReason.INCOMPLETE: "It ended, but parts of it failed permanently: they are missing.",
+    StopReason.MAX_ITERATIONS: "The number of drafts reached `max_iterations`, and none of them was"
+    " good enough.",
+    StopReason.PLATEAU: "The last drafts brought no improvement, for as many in a row as `patience`"
+    " allows.",
+    StopReason.STABLE: "A revision was nearly the same text as its parent.",
+    StopReason.OSCILLATING: "A revision repeated a text that had been judged before.",
+    StopReason.BUDGET_EXHAUSTED: "The budget of tokens or dollars was exhausted, or too small for"
+    " another call.",
+    StopReason.DEADLINE: "The time limit was reached.",
+    StopReason.FINISHED_EARLY: "A client requested an early finish with the best draft so far.",
     StopReason.APPROVED: "A reviewer approved the draft.",
     StopReason.REJECTED: "A reviewer rejected the draft: the best one so far is kept, and counts as"
     " not passed.",
-    StopReason.CANCELED: "Work has stopped; what was judged until then is kept.",
+    StopReason.CANCELED: "Work has stopped; the drafts judged before are kept.",
     StopReason.ERROR: "An error ended it.",
 }
 
 ERRORS: Mapping[str, str] = {
-    "budget_exhausted": "What was left of the budget did not allow this call beside the others.",
-    "empty_answer": "A model kept answering a verification question with nothing.",
-    "empty_draft": "A model kept answering with nothing where a draft was asked for.",
-    "empty_step": "A model kept answering with nothing where a step of the plan was asked for.",
-    "empty_text": "A model kept answering with nothing where a further text was asked for.",
-    "finished_early": "A finish was asked for, and this step could be done without.",
-    "internal_error": "An error in this server; its log says more.",
-    "model_refused": "A model's server refused the call; sending it again would not have helped.",
-    "model_unavailable": "A model could not be reached, or kept failing after every retry.",
-    "nothing_judged": "Budget or time were over before any draft had been judged.",
+    "budget_exhausted": "The rest of the budget was too small for this call and those in progress.",
+    "empty_answer": "A model repeatedly sent an empty reply to a verification question.",
+    "empty_draft": "A model repeatedly sent an empty reply instead of a draft.",
+    "empty_step": "A model repeatedly sent an empty reply instead of a step of the plan.",
+    "empty_text": "A model repeatedly sent an empty reply instead of an additional text.",
+    "finished_early": "An early finish was requested, and this step was not required for it.",
+    "internal_error": "An internal error of this server; its log has the details.",
+    "model_refused": "A model's server rejected the call; a retry would not have helped.",
+    "model_unavailable": "A model was unreachable, or failed again after every retry.",
+    "nothing_judged": "The budget or the time limit was exhausted before any draft was judged.",
     "poisoned": "Several workers in a row were lost while they worked on it.",
-    "unreadable_comparison": "The comparison of two drafts could not be read, asked again or not.",
-    "unreadable_criteria": "The list of criteria that a critic made could not be read.",
-    "unreadable_critique": "A critic's verdict could not be read, asked again or not; none was"
-    " invented in its place.",
-    "unreadable_plan": "The plan that a model made could not be carried out.",
-    "unreadable_reply": "A model's server answered with something that could not be read.",
-    "unreadable_steps": "The numbered steps of a revision could not be read.",
-    "unreadable_verification": "The questions or verdicts of a verification could not be read.",
-    "unreadable_vote": "The vote on which answers agree could not be read.",
+    "unreadable_comparison": "A comparison of two drafts could not be parsed, even after retries.",
+    "unreadable_criteria": "A critic's list of criteria could not be parsed.",
+    "unreadable_critique": "A critic's verdict could not be parsed, even after retries; no verdict"
+    " was invented instead.",
+    "unreadable_plan": "A model's plan could not be carried out.",
+    "unreadable_reply": "A model's server sent a reply that could not be parsed.",
+    "unreadable_steps": "The numbered steps of a revision could not be parsed.",
+    "unreadable_verification": "The questions or verdicts of a verification could not be parsed.",
+    "unreadable_vote": "The vote on which answers agree could not be parsed.",
     "unusable_edits": "The edits that a model made could not be applied to the draft.",
-    "validator_unavailable": "A validator could not be run or reached.",
+    "validator_unavailable": "A validator could not run, or its endpoint was unreachable.",
 }
 """By the code of a failed step or of a refinement's `error`."""
 
-UNKNOWN_ERROR = "It could not go on."
+UNKNOWN_ERROR = "It could not continue."
 
 SCORES_FROM: Mapping[str, str] = {
     "critique": "the weighted mean of the criteria, as critics judged them",
     "validators": "the share of validators that pass",
-    "agreement": "the share of samples that give the same answer",
-    "parts": "the score of the weakest part; the whole could not be judged any more",
-    "review": "a reviewer's own judgement",
+    "agreement": "the share of samples with the same answer",
+    "parts": "the lowest score of a part; the whole could not be judged",
+    "review": "the score of a reviewer",
 }
 
 VERDICTS: Mapping[Verdict, str] = {
-    "better": "The result is better than the draft it started from, whichever stands first.",
-    "worse": "The result is worse than the draft it started from, whichever stands first.",
+    "better": "The result is better than the draft it started from, in both orders.",
+    "worse": "The result is worse than the draft it started from, in both orders.",
     "tie": "Neither the result nor the draft it started from is better.",
-    "undecided": "Which of the two is better depended on which stood first: it is undecided.",
+    "undecided": "Undecided: which of the two is better depended on their order.",
 }
 
 ACTIONS: Mapping[ReviewAction, str] = {
     "approve": "approved the draft",
     "reject": "rejected the draft",
     "revise": "asked for a revision",
-    "replace": "gave a text in its place",
+    "replace": "replaced the draft",
     "rate": "rated the draft",
 }
 
@@ -99,25 +99,25 @@ TIMEOUTS: Mapping[OnTimeout, str] = {
 }
 
 WHENS: Mapping[ReviewWhen, str] = {
-    "each_iteration": "after every draft that was judged",
+    "each_iteration": "after every judged draft",
     "before_completion": "once, before it ends",
 }
 
 ISSUES: Mapping[IssueState, str] = {
     IssueState.NEW: "new",
-    IssueState.CARRIED: "still there",
+    IssueState.CARRIED: "carried",
     IssueState.RESOLVED: "resolved",
-    IssueState.RETURNED: "back again",
+    IssueState.RETURNED: "returned",
 }
 
 
 def reason_of(stop_reason: StopReason | None) -> str:
-    """Return why it ended; empty while it has not."""
+    """Return why it ended; empty if it has not."""
     return "" if stop_reason is None else STOP_REASONS[stop_reason]
 
 
 def error_of(code: str) -> str:
-    """Return what an error means; one that only a newer worker knows has words all the same."""
+    """Return the meaning of an error code; a code of a newer worker has a general one."""
     return ERRORS.get(code, UNKNOWN_ERROR)
 
 
@@ -125,7 +125,7 @@ NOT_MEASURED = "not measured"
 
 
 def score(value: float | None) -> str:
-    """Two to four decimals, cut off: never rounded up to a threshold that was missed."""
+    """Return two to four decimals, truncated: never rounded up to a threshold that was missed."""
     if value is None:
         return NOT_MEASURED
     whole, _, rest = f"{int(value * 10_000 + 1e-6) / 10_000:.4f}".partition(".")
@@ -133,28 +133,28 @@ def score(value: float | None) -> str:
 
 
 def criterion(found: CriterionScore) -> str:
-    """Name and score, and the spread where there were several opinions."""
+    """Return name and score, and the spread if there were several judgements."""
     spread = f" (spread {score(found.spread)})" if found.spread is not None else ""
     return f"{plain(found.criterion)} {score(found.score)}{spread}"
 
 
 def cost(usage: Usage) -> str:
-    """US dollars."""
+    """Return the cost in US dollars."""
     return "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.4f}"
 
 
 def tokens(usage: Usage) -> str:
-    """Input and output together."""
+    """Return the number of input and output tokens together."""
     return f"{usage.input_tokens + usage.output_tokens:,}"
 
 
 def seconds(value: float) -> str:
-    """One decimal."""
+    """Return seconds with one decimal."""
     return f"{value:,.1f}"
 
 
 def duration(value: float) -> str:
-    """The largest of days, hours, minutes and seconds that counts it whole."""
+    """Return whole days, hours or minutes, in the largest possible unit, else seconds."""
     for noun, unit in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if value % unit == 0:
             return counted(int(value // unit), noun)
@@ -162,20 +162,20 @@ def duration(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """Whole percent, cut off: what was touched is never called untouched."""
+    """Return whole percent, truncated: a changed text is never 100 % untouched."""
     return f"{int(value * 100 + 1e-6)} %"
 
 
 def moment(value: datetime | None) -> str:
-    """Date and time to the second, in UTC."""
+    """Return date and time to the second, in UTC."""
     return NOTHING if value is None else f"{value:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def answer(value: bool | None) -> str:
-    """Yes, no, or a dash while nobody knows."""
+    """Return yes, no, or a dash if unknown."""
     return NOTHING if value is None else "yes" if value else "no"
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural where it has one."""
+    """Return a number with its noun, in singular or plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

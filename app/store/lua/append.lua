@@ -1,6 +1,6 @@
--- A worker's append: all of it or nothing.
+-- Appends entries for a worker: all of them or none.
 -- id, token, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
--- or '', how many arguments are summary fields, those (name, value), the entries (type, data).
+-- or '', number of summary arguments, those (name, value), the entries (type, data).
 local id, token, op, seen, relied, known, to = unpack(ARGV, 1, 7)
 local first = 9 + ARGV[8]
 local key = SUMMARY .. id
@@ -8,7 +8,7 @@ local held, lease, status, last, done, seq, stopping, finish_requested, tenant, 
   steps = unpack(redis.call('HMGET', key, 'token', 'lease', 'status', 'last_event', 'op',
     'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'news', 'steps'))
 
--- A journal shorter than what the worker has seen is one that Redis lost the end of.
+-- If the journal is shorter than the worker has seen, Redis has lost the end of it.
 if held ~= token or tonumber(last) < tonumber(seen) then return 'FENCED' end
 
 local function answer(code)
@@ -21,7 +21,7 @@ if tonumber(op) <= tonumber(done) then return answer('OK') end
 if not lease or not next(MOVES[status]) then return 'FENCED' end
 if relied ~= '' and relied ~= seq then return answer('STALE') end
 
--- Nobody is asked about what ends without their word.
+-- A refinement that ends anyway does not pause for a review.
 local function ends_anyway()
   for i = first, #ARGV, 2 do
     if ARGV[i] == 'refinement.stopping' then return true end
@@ -54,7 +54,7 @@ for i = first, #ARGV, 2 do
 end
 
 local set = { 'op', op, 'last_event', n }
-if n > tonumber(last) then  -- nothing in a summary changes without an entry
+if n > tonumber(last) then  -- a summary changes only with an entry
   for i = 9, first - 1 do set[#set + 1] = ARGV[i] end
 end
 if stopping then set[#set + 1] = 'stopping'; set[#set + 1] = stopping end

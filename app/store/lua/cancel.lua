@@ -1,4 +1,4 @@
--- Cancels: id, tenant, command id. Returns OK, MISSING or ENDED.
+-- Cancels a refinement: id, tenant, command id. Returns OK, MISSING or ENDED.
 local id, owner, command = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, lease, last, retention_ms, before = unpack(redis.call('HMGET', key,
@@ -15,7 +15,7 @@ if status == 'running' then
   status = 'canceling'
   redis.call('HSET', key, 'status', status, 'last_event', last, 'news', 1)
 end
--- A worker whose lease ran out has no say: if it still lives, it is fenced.
+-- There is no need to wait for a worker whose lease has expired: if it still runs, it is fenced.
 if status ~= 'canceling' or not lease or tonumber(lease) <= at then
   cancel_now(id, tenant, status, at, last + 1, retention_ms)
 end

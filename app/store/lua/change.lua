@@ -1,4 +1,4 @@
--- Puts other limits in force: id, tenant, command id, limits_seq they were made from, limits.
+-- Changes the limits: id, tenant, command id, limits_seq they were made from, limits.
 -- Returns OK, MISSING, ENDED or STALE.
 local id, owner, command, from, limits = unpack(ARGV)
 local key = SUMMARY .. id

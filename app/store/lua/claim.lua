@@ -1,5 +1,5 @@
--- What an RQ job does first: id, job id, nonce of the worker, lease in ms, attempts at most.
--- Returns false when there is nothing to do, else token, attempt, resumed, elapsed ms, tenant, state.
+-- Claims a refinement for an RQ job: id, job id, nonce of the worker, lease in ms, maximum attempts.
+-- Returns false if there is nothing to do, else token, attempt, resumed, elapsed ms, tenant, state.
 local id, job_id, nonce, lease_ms, attempts = unpack(ARGV)
 local claimant = job_id .. ':' .. nonce
 local key = SUMMARY .. id
@@ -50,7 +50,7 @@ redis.call('ZADD', DUE, expires, id)
 local place = redis.call('ZSCORE', WAITING, id)
 if place then
   redis.call('ZREM', WAITING, id)
-  -- An older job of the same refinement says nothing about the place of the newest.
+  -- An older job of the same refinement is no evidence of the position of the newest.
   local newest = job_id == id .. '-' .. jobs
   if newest and tonumber(place) > tonumber(redis.call('GET', OVERTAKEN) or 0) then
     redis.call('SET', OVERTAKEN, place)

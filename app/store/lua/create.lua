@@ -1,6 +1,6 @@
 -- Stores a new refinement: id, tenant, lease in ms, request, models, data of refinement.queued,
--- record of the idempotency key and for how many seconds (or '', 0), metadata, then the summary
--- fields (name, value).
+-- record of the idempotency key and its TTL in seconds (or '', 0), metadata, then the summary fields
+-- (name, value).
 local id, tenant, lease_ms, request, models, queued, record, record_s, metadata = unpack(ARGV, 1, 9)
 local key = SUMMARY .. id
 if redis.call('EXISTS', key) == 1 then return end

@@ -1,5 +1,6 @@
--- What a watcher reads: id, tenant, after which number, how many at most.
--- Returns false when it is nobody's, else the entries, and the summary if the last one is terminal.
+-- Reads events: id, tenant, number of the event before them, maximum count.
+-- Returns false if the tenant has no such refinement, else the entries, and the summary if the last
+-- one is terminal.
 local id, owner, after, limit = unpack(ARGV)
 local key = SUMMARY .. id
 if redis.call('HGET', key, 'tenant') ~= owner then return false end

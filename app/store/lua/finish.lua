@@ -1,5 +1,5 @@
--- Asks for the best draft: id, tenant, command id, lease in ms.
--- Returns OK, MISSING or ENDED; or the number of the RQ job to enqueue, when it was paused.
+-- Finishes a refinement with its best draft: id, tenant, command id, lease in ms.
+-- Returns OK, MISSING or ENDED; or the number of the RQ job to enqueue if it was paused.
 local id, owner, command, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, last, best, stopping, jobs, before = unpack(redis.call('HMGET', key,

@@ -1,4 +1,4 @@
--- How a claimed refinement stands: id, token, last event known, limits_seq known.
+-- Returns the state of a claimed refinement: id, token, last event known, limits_seq known.
 local id, token, seen, known = unpack(ARGV)
 local key = SUMMARY .. id
 local held, lease, status, last, seq, stopping, finish_requested, news = unpack(redis.call('HMGET', key,

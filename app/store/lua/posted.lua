@@ -1,5 +1,5 @@
--- A job was put into the queue: id, lease in ms. From now on the queue is what to watch, unless a
--- worker has it already.
+-- Records that a job was enqueued: id, lease in ms. From now on the position in the queue is
+-- checked, not the due time, unless a worker has claimed the refinement already.
 local id, lease_ms = unpack(ARGV)
 local status, lease = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'lease'))
 local at = clock()

@@ -1,4 +1,4 @@
--- What every script shares. The names of keys, MOVES and END stand above it, written by scripts.py.
+-- Functions shared by all scripts. scripts.py puts the names of keys, MOVES and END in front of it.
 
 local function clock()
   local t = redis.call('TIME')
@@ -18,8 +18,8 @@ local function relist(id, tenant, from, to)
   redis.call('ZADD', LIST .. tenant .. BY_STATUS .. to, 0, id)
 end
 
--- The summary fields of a refinement that waits for a reviewer, and what goes with them outside it:
--- no worker has it any more. `asked` is the data of refinement.paused.
+-- Returns the summary fields of a refinement that waits for a review, and updates everything outside
+-- the summary: no worker holds it. `asked` is the data of refinement.paused.
 local function paused(id, tenant, from, at, asked)
   local deadline = at + math.floor(cjson.decode(asked).timeout_s * 1000)
   relist(id, tenant, from, 'paused')
@@ -28,7 +28,7 @@ local function paused(id, tenant, from, at, asked)
   return 'status', 'paused', 'attempt', 0, 'review', asked, 'paused_at', at, 'review_until', deadline
 end
 
--- Journals what was said about the draft under review: `said` is the data without its key.
+-- Journals the decision about the draft under review: `said` is the data without its key.
 local function reviewed(id, n, at, asked, said)
   write(id, n, at, 'refinement.reviewed',
     '{"key":"' .. cjson.decode(asked).key .. '",' .. string.sub(said, 2))
@@ -50,14 +50,14 @@ local function unpaused(id, tenant, n, at, lease_ms)
   return redis.call('HINCRBY', key, 'jobs', 1)
 end
 
--- Lets a paused refinement end with its best draft, once a worker has claimed it.
+-- Makes a paused refinement end with its best draft once a worker has claimed it.
 local function finished_early(id, tenant, n, at, lease_ms)
   write(id, n, at, 'refinement.stopping', '{"reason":"finished_early"}')
   redis.call('HSET', SUMMARY .. id, 'stopping', 'finished_early')
   return unpaused(id, tenant, n, at, lease_ms)
 end
 
--- The summary fields of an ended refinement, and everything outside the summary that goes with them.
+-- Returns the summary fields of an ended refinement, and updates everything outside the summary.
 local function ended(id, tenant, from, to, at, retention_ms)
   local expires = at + retention_ms
   relist(id, tenant, from, to)
@@ -67,7 +67,7 @@ local function ended(id, tenant, from, to, at, retention_ms)
   return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires
 end
 
--- Cancels what nobody works on; `n` is the number of the entry.
+-- Cancels a refinement that no worker holds; `n` is the number of the entry.
 local function cancel_now(id, tenant, from, at, n, retention_ms)
   write(id, n, at, END['canceled'])
   redis.call('HSET', SUMMARY .. id, 'last_event', n, 'stop_reason', 'canceled',
@@ -75,7 +75,7 @@ local function cancel_now(id, tenant, from, at, n, retention_ms)
 end
 
 -- Counts what the model that was drawn for a refinement has achieved, once it succeeded or failed.
--- The names of the fields are those of achievements.py.
+-- The names of the fields are those of ACHIEVED_FIELDS in store.py.
 local function tally(id, tenant)
   local model, passed, judged, usage = unpack(redis.call('HMGET', SUMMARY .. id,
     'drawn', 'best_passed', 'best', 'usage'))
@@ -90,7 +90,7 @@ local function tally(id, tenant)
   end
 end
 
--- Tells a worker how it stands; the limits only when it does not know them yet.
+-- Returns the state for a worker, with the limits only if it does not have them yet.
 local function state(code, status, n, stopping, finish_requested, seq, limits)
   return code .. ' ' .. status .. ' ' .. n .. ' ' .. (stopping or '-') .. ' '
     .. (finish_requested or '0') .. ' ' .. seq .. ' ' .. (limits or '')

@@ -1,5 +1,5 @@
--- Prolongs leases: worker's name, lease in ms, then id and token of each.
--- Returns the ids that are lost, or of which a command has news.
+-- Renews leases: worker's name, lease in ms, then id and token of each.
+-- Returns the ids whose claim is lost, or for which there was a command.
 local name, lease_ms = ARGV[1], ARGV[2]
 local at = clock()
 local expires = at + lease_ms

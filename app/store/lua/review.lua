@@ -1,7 +1,7 @@
--- Takes a reviewer's word: id, tenant, command id, key of the review that is meant or '', data of
+-- Takes a reviewer's decision: id, tenant, command id, key of the review that is meant or '', data of
 -- refinement.reviewed without its key, lease in ms.
--- Returns the number of the RQ job to enqueue; or OK (said before), MISMATCH, MISSING, ENDED,
--- UNASKED, or OTHER and the key of the review that is pending.
+-- Returns the number of the RQ job to enqueue; or OK (a repeated command), MISMATCH, MISSING, ENDED,
+-- UNASKED, or OTHER and the key of the pending review.
 local id, owner, command, meant, said, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, last, asked, jobs, before, said_before = unpack(redis.call('HMGET', key,

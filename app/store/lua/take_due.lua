@@ -1,16 +1,16 @@
--- Looks at what is due: how many at most, whether an idle worker found the queue empty, lease in ms.
--- Returns how many were looked at, then id and RQ job number of each that needs a worker.
+-- Checks what is due: maximum count, whether an idle worker found the queue empty, lease in ms.
+-- Returns the number of checked ones, then id and RQ job number of each that needs a worker.
 local limit, idle, lease_ms = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
 local at = clock()
 local found = { 0 }
 
 local function enqueue(id, set)
-  redis.call('ZADD', set, at + lease_ms, id)  -- so that nobody else takes it meanwhile
+  redis.call('ZADD', set, at + lease_ms, id)  -- so that no other worker takes it meanwhile
   found[#found + 1] = id
   found[#found + 1] = redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
 end
 
--- Nobody answered: what was said to mean is said in their place. Returns the number of the RQ job.
+-- Applies `on_timeout` to a review that timed out. Returns the number of the RQ job.
 local function timed_out(id, tenant, n)
   local asked = redis.call('HGET', SUMMARY .. id, 'review')
   local action = cjson.decode(asked).on_timeout
@@ -36,7 +36,7 @@ for _, id in ipairs(due) do
   end
 end
 
--- The queue is first in, first out: whose place was overtaken by more than a lease lost it.
+-- The queue is first in, first out: a job that was overtaken by more than a lease is lost.
 local doubted = at
 if not idle then
   local overtaken = redis.call('GET', OVERTAKEN)

@@ -1,2 +1,2 @@
--- How many workers gave a sign of life that still holds.
+-- Returns the number of workers whose heartbeat has not expired.
 return redis.call('ZCOUNT', WORKERS, clock(), '+inf')
