@@ -18,8 +18,8 @@ from workers.engine.moves import (
     Stopped,
     Together,
 )
+from workers.engine.pipeline import strategy_for
 from workers.engine.search import Outcome
-from workers.engine.strategies import strategy_for
 from workers.models.port import ModelCall, ModelError, ModelReply
 from workers.outbound.guarded_client import EndpointClient
 from workers.play.executor import Tools

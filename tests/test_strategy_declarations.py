@@ -14,7 +14,7 @@ from app.contract.calls import Rates
 from app.contract.models import ROLES, Role
 from app.contract.strategies import STRATEGIES, LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT
-from workers.engine.strategies import function_of
+from workers.engine.pipeline import function_of
 
 ROOT = Path(__file__).parent.parent
 DECLARATIONS = "app/contract/strategies/"

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 
 import uvloop
 from pydantic import ValidationError
@@ -20,24 +21,24 @@ from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_worker_store
 from workers.model_registry import ModelRegistry, open_models
-from workers.play.refinements import Refinements, heed_commands, keep_leases, recover
+from workers.play.refinements import Refinements, heed_commands, keep_leases, keep_running, recover
 from workers.rq.worker import CoroutineWorker, end
 from workers.validators import RunsAsRoot, ServerResources, open_server_resources
 
 log = logging.getLogger(__name__)
 
-# Hundreds of refinements in flight are many objects that live; to go through them as often as
-# Python does by default is a quarter of a busy worker's time. Little of ours is cyclic.
+# Hundreds of refinements in flight keep many objects alive. Scanning them as often as Python does
+# by default takes a quarter of a busy worker's time, and few of them form cycles.
 COLLECT_AFTER = (50_000, 20, 100)
 
 Opening = AbstractAsyncContextManager[ServerResources]
 
-PATIENCE_S = 30.0
-AGAIN_S = 0.5
+CONNECT_TIMEOUT_S = 30.0
+RETRY_EVERY_S = 0.5
 
 
 def main(open_server_resources: Callable[[Settings], Opening] = open_server_resources) -> int:
-    """Work until a signal comes; return 0 then, 1 if it could not start. The log says why."""
+    """Run until a signal arrives; return 0, or 1 if the worker cannot start. The log says why."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     try:
         settings = Settings()
@@ -57,7 +58,7 @@ async def work(
     resources: ServerResources,
     name: str,
 ) -> None:
-    """Play refinements from the queue until told to stop."""
+    """Play refinements from the queue until a signal stops the worker."""
     refinements = Refinements(store, models, nonce=name, resources=resources)
     worker = CoroutineWorker(
         settings.queue,
@@ -70,14 +71,14 @@ async def work(
     )
     async with asyncio.TaskGroup() as around:
         tasks = [
-            around.create_task(each)
+            around.create_task(keep_running(each))
             for each in (
-                keep_leases(store, refinements, settings.lease_s),
-                recover(store, settings.lease_s, worker.is_idle),
-                heed_commands(store, refinements),
+                partial(keep_leases, store, refinements, settings.lease_s),
+                partial(recover, store, settings.lease_s, worker.is_idle),
+                partial(heed_commands, store, refinements),
             )
         ]
-        log.info("%s takes up to %d refinements at once", name, settings.concurrency)
+        log.info("%s runs up to %d refinements at once", name, settings.concurrency)
         await worker.serve()
         await end(tasks)
     with suppress(RedisError):
@@ -85,9 +86,9 @@ async def work(
 
 
 async def _start(settings: Settings, open_server_resources: Callable[[Settings], Opening]) -> None:
-    """Connect, waiting half a minute for a Redis that cannot be reached yet."""
+    """Connect and work; retry for `CONNECT_TIMEOUT_S` seconds while Redis is unreachable."""
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-    give_up = asyncio.get_running_loop().time() + PATIENCE_S
+    give_up = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_S
     while True:
         try:
             async with (
@@ -100,7 +101,7 @@ async def _start(settings: Settings, open_server_resources: Callable[[Settings],
         except (RedisUnreachable, RedisTimedOut):
             if asyncio.get_running_loop().time() > give_up:
                 raise
-        await asyncio.sleep(AGAIN_S)
+        await asyncio.sleep(RETRY_EVERY_S)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every model by its name: which settings reach which server."""
+"""The models by name, and the settings that say which server each one is on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -19,14 +19,14 @@ from workers.outbound.transport import RetryPolicy, Transport, open_transport
 NAMED = "HONE_PROVIDER_{0}_BASE_URL and HONE_PROVIDER_{0}_API_KEY"
 
 EDITOR_THREADS = 1
-"""Python runs one thread at a time: more would only take the event loop's turn more often."""
+"""One, because Python runs one thread at a time: more would only slow down the event loop."""
 
 
 class Editor:
-    """The offline editor as a model: answers from the request of a call; its prompt is not read."""
+    """The offline editor as a model: it answers the request of a call and ignores its prompt."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Answer in a thread of its own. Raises `ModelRefused` for what the editor cannot do."""
+        """Answer in a separate thread. Raises `ModelRefused` for what the editor cannot do."""
         loop, usage = asyncio.get_running_loop(), Usage(calls=1)
         try:
             text = await loop.run_in_executor(_editor_threads(), answer, call.prompt_request)
@@ -36,16 +36,16 @@ class Editor:
 
 
 class MissingKey:
-    """Stands where a provider's own server would refuse every call."""
+    """Refuses every call to a provider whose own server needs an API key that is not set."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
 
     async def complete(self, _call: ModelCall) -> ModelReply:
-        """Refuse, and say which settings are missing."""
+        """Raise `ModelRefused` with the settings that are missing."""
         raise ModelRefused(
-            f"{self._provider.name} needs a key: set {self._provider.key_variable}, or point "
-            f"HONE_{self._provider.base_url_setting.upper()} at a server that needs none"
+            f"{self._provider.name} needs an API key: set {self._provider.key_variable}, or set "
+            f"HONE_{self._provider.base_url_setting.upper()} to a server that needs none"
         )
 
 
@@ -56,27 +56,27 @@ class ModelRegistry:
         self._models = dict(models)
 
     def get(self, name: str) -> tuple[Model, str]:
-        """Return who serves a model and its name there. Raises `ModelRefused` for nobody."""
+        """Return a provider's model and the name there. Raises `ModelRefused` if it is unknown."""
         provider, _, rest = name.partition(":")
         model, table = self._models.get(provider), BY_NAME.get(provider)
         if model and (table is None or table.serves(rest)):
             return model, rest
         raise ModelRefused(
-            f"nobody here serves {name!r}: there are {', '.join(sorted(self._models))}; "
-            f"{NAMED.format(provider.upper())} add a server"
+            f"unknown model {name!r}: the providers are {', '.join(sorted(self._models))}; "
+            f"set {NAMED.format(provider.upper())} to add one"
         )
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
-        """Have the model of that name answer. Raises `ModelError`."""
+        """Return the reply of the model of that name. Raises `ModelError`."""
         model, rest = self.get(name)
         return await model.complete(replace(call, model=rest))
 
 
 @asynccontextmanager
 async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelRegistry]:
-    """Keep every model that settings name within reach, on one transport.
+    """Open every model that the settings name, on one shared transport.
 
-    `more` are models by provider, in addition or instead: `scripted=Scripted(...)`.
+    `more` adds or replaces models by provider: `scripted=Scripted(...)`.
     """
     retry_policy = RetryPolicy(total_s=settings.model_timeout_s)
     async with open_transport(retry_policy, settings.max_reply_bytes) as transport:
@@ -84,7 +84,7 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
 
 
 def _remote(settings: Settings, transport: Transport) -> dict[str, Model]:
-    """Return the models of every provider that has a wire format, settings' own included."""
+    """Return the models of every provider with a wire format, those added by settings included."""
     providers = (*PROVIDERS, *map(added, settings.providers))
     return {it.name: _model(it, it.wire, settings, transport) for it in providers if it.wire}
 

@@ -1,12 +1,25 @@
 """Clients of Redis, and what a Redis must be for Hone to trust it with its records."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from redis import Redis
-from redis.asyncio import BlockingConnectionPool
+from redis.asyncio import BlockingConnectionPool, ConnectionPool
 from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.connection import (
+    AbstractConnection,
+    Connection,
+    SSLConnection,
+    UnixDomainSocketConnection,
+    parse_url,
+)
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 OLDEST = (6, 2)
@@ -24,25 +37,102 @@ class UnusableRedis(Exception):
     """This Redis would lose or refuse records; the text says what to change."""
 
 
+REFUSED_WRITE = re.compile(r"\b(OOM|READONLY|NOREPLICAS|MISCONF|MASTERDOWN)\b")
+"""Codes with which Redis refuses writes for a time; a script that meets one wrote nothing."""
+
+
+def is_away(error: BaseException) -> bool:
+    """Return whether Redis cannot be reached, does not answer, or refuses writes for a time."""
+    if isinstance(error, RedisConnectionError | RedisTimeoutError):
+        return True
+    return isinstance(error, RedisError) and REFUSED_WRITE.search(str(error)) is not None
+
+
+@contextmanager
+def _closed_transport() -> Iterator[None]:
+    """Raise a connection error where uvloop has closed the transport after a TCP reset.
+
+    uvloop raises RuntimeError("unable to perform operation on <TCPTransport closed=True ...>"),
+    which redis-py does not know and passes on.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "unable to perform operation on" not in str(error):
+            raise
+        raise RedisConnectionError(f"the connection was reset: {error}") from error
+
+
+class _SurvivesReset(AbstractConnection):
+    """Reports a reset connection as redis-py reports every other lost connection."""
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        with _closed_transport():
+            await super().send_packed_command(command, check_health)
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        with _closed_transport():
+            return await super().read_response(*args, **options)
+
+    async def can_read(self) -> bool:
+        with _closed_transport():
+            return await super().can_read()
+
+    async def disconnect(self, *args: Any, **options: Any) -> None:
+        try:
+            with _closed_transport():
+                await super().disconnect(*args, **options)
+        except RedisConnectionError:
+            self._reader = self._writer = None
+
+
+class _TcpConnection(_SurvivesReset, Connection):
+    pass
+
+
+class _TlsConnection(_SurvivesReset, SSLConnection):
+    pass
+
+
+class _UnixConnection(_SurvivesReset, UnixDomainSocketConnection):
+    pass
+
+
+CONNECTIONS: dict[type[AbstractConnection], type[AbstractConnection]] = {
+    Connection: _TcpConnection,
+    SSLConnection: _TlsConnection,
+    UnixDomainSocketConnection: _UnixConnection,
+}
+
+
+def async_client(
+    url: str, pool: type[ConnectionPool] = ConnectionPool, **options: Any
+) -> AsyncRedis:
+    """Return a client whose lost connections are redis errors, however they were lost."""
+    parsed: dict[str, Any] = {**options, **parse_url(url)}
+    kind = parsed.pop("connection_class", Connection)
+    return AsyncRedis.from_pool(pool(connection_class=CONNECTIONS[kind], **parsed))
+
+
 def api_client(url: str, give_up_s: float) -> AsyncRedis:
     """Return a client that gives up after `give_up_s`, the wait for a free connection included."""
-    pool = BlockingConnectionPool.from_url(
+    return async_client(
         url,
+        BlockingConnectionPool,
         max_connections=API_CONNECTIONS,
         timeout=give_up_s,
         **_options(give_up_s / TIMEOUTS_PER_REQUEST, API_RETRIES),
     )
-    return AsyncRedis.from_pool(pool)
 
 
 def worker_client(url: str) -> AsyncRedis:
     """Return a client that is patient."""
-    return AsyncRedis.from_url(url, **_options(WORKER_TIMEOUT_S, WORKER_RETRIES))
+    return async_client(url, **_options(WORKER_TIMEOUT_S, WORKER_RETRIES))
 
 
 def listening_client(url: str) -> AsyncRedis:
     """Return a client for pub/sub, which waits for messages as long as it takes."""
-    return AsyncRedis.from_url(url, socket_timeout=None, protocol=2)
+    return async_client(url, socket_timeout=None, protocol=2)
 
 
 def blocking_client(url: str, give_up_s: float) -> Redis:

@@ -12,6 +12,7 @@ hone:1:list:TENANT:status:S     the same, one per status
 hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
 hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the client's key
 hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
+hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:changes                  channel: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given
 
@@ -32,6 +33,7 @@ WORKERS = f"{PREFIX}workers"
 LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
 ACHIEVED = f"{PREFIX}achieved:"
+PROBE = f"{PREFIX}probe"
 CHANGES = f"{PREFIX}changes"
 COMMANDS = f"{PREFIX}commands"
 

@@ -16,7 +16,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.client import Pipeline
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, RedisError, WatchError
+from redis.exceptions import RedisError, WatchError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from ulid import ULID
 
@@ -49,6 +49,7 @@ from app.store.codec import (
     snapshot_json,
     stored_event,
 )
+from app.store.connection import is_away
 from app.store.enqueue import Enqueuer, Queue
 from app.store.listing import decode_cursor, encode_cursor, list_ids
 from app.store.scripts import (
@@ -74,6 +75,8 @@ FULL = 0.8  # the share of maxmemory from which new work is refused
 RETRY_AFTER_S = 5
 MEASURED_FOR_S = 1.0  # how old a measurement of the memory may be
 
+PROBE_MS = 1_000
+
 NO_METADATA: Mapping[str, str] = {}
 
 ScriptArguments = tuple[str | bytes | int, ...]
@@ -93,8 +96,12 @@ async def refusals(timeout_s: float) -> AsyncIterator[None]:
         raise Unavailable("Redis did not answer in time", retry_after_s=RETRY_AFTER_S) from error
     except RedisConnectionError as error:
         raise Unavailable("Redis cannot be reached", retry_after_s=RETRY_AFTER_S) from error
-    except OutOfMemoryError as error:
-        raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
+    except RedisError as error:
+        if "OOM" in str(error):  # in a transaction the code stands inside an EXECABORT
+            raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
+        if not is_away(error):
+            raise
+        raise Unavailable("Redis refuses writes", retry_after_s=RETRY_AFTER_S) from error
 
 
 def refusing(
@@ -295,7 +302,11 @@ class Store:
 
     @refusing
     async def workers(self) -> int:
-        """Return how many workers gave a sign of life within their lease."""
+        """Return how many workers gave a sign of life within their lease.
+
+        Raises Unavailable also when Redis refuses writes: this server can then do no work.
+        """
+        await self._client.set(keys.PROBE, 1, px=PROBE_MS)
         return int(await run(self._client, WORKERS))
 
     async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:

@@ -24,27 +24,8 @@ from app.store.codec import (
     paired,
 )
 from app.store.enqueue import Enqueuer
-from app.store.scripts import (
-    APPEND,
-    CLAIM,
-    HAND_BACK,
-    LOAD,
-    LOOK,
-    RENEW,
-    TAKE_DUE,
-    Committer,
-    run,
-)
-from app.store.state import (
-    Claimed,
-    Entry,
-    Fenced,
-    Fields,
-    Job,
-    StaleLimits,
-    State,
-    Submitted,
-)
+from app.store.scripts import APPEND, CLAIM, HAND_BACK, LOAD, LOOK, RENEW, TAKE_DUE, Committer, run
+from app.store.state import Claimed, Entry, Fenced, Fields, Job, StaleLimits, State, Submitted
 from app.store.wakeups import messages
 
 ATTEMPTS = 3

@@ -8,10 +8,10 @@ from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from benchmarks.simulation.world import World, quality_of
 from workers.engine.moves import Ask, Judged, Move
+from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.drafting import Revise, Write
 from workers.engine.prompts.judging import Judge
 from workers.engine.search import Outcome
-from workers.engine.strategies import strategy_for
 
 
 @dataclass(frozen=True)

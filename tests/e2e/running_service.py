@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,22 @@ class RunningService:
                 await asyncio.sleep(0.01)
 
 
+@contextmanager
+def frozen(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Keep a process from running, so that what happens meanwhile happens before it acts."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def direct(redis: EmbeddedRedis) -> Iterator[str]:
+    """Have every process connect to Redis itself."""
+    yield redis.url
+
+
 @asynccontextmanager
 async def running_service(
     path: Path,
@@ -107,13 +123,14 @@ async def running_service(
     *,
     workers: int = 1,
     worker_module: str = "workers",
+    route: Callable[[EmbeddedRedis], AbstractContextManager[str]] = direct,
     **settings: Any,
 ) -> AsyncIterator[RunningService]:
-    """Start everything, and leave nothing running."""
-    with EmbeddedRedis.start(path / "data") as redis:
+    """Start everything, and leave nothing running; `route` gives the address of Redis."""
+    with EmbeddedRedis.start(path / "data") as redis, route(redis) as redis_url:
         async with ScriptedModelServer(behaviour) as models:
             made = Settings(
-                redis_url=redis.url,
+                redis_url=redis_url,
                 port=free_port("127.0.0.1"),
                 **{
                     "openai_base_url": models.url,

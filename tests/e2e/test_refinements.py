@@ -3,7 +3,7 @@
 import asyncio
 
 from benchmarks.model_replies import chat, draft
-from tests.e2e.running_service import RunningService
+from tests.e2e.running_service import RunningService, frozen
 from tests.e2e.scripted_models import answering, hanging_at, scoring, slow_at
 
 CALLS = 8
@@ -40,8 +40,9 @@ async def test_cancel_drops_the_connection_of_the_call_in_flight(service: Runnin
     refinement_id = await service.submit()
     await service.until(lambda: service.models.counts.calls == 4)
     assert service.models.counts.dropped == 0
-    response = await service.client.post(f"/v1/refinements/{refinement_id}/cancel")
-    assert (response.status_code, response.json()["status"]) == (202, "canceling")
+    with frozen(service.processes[-1]):
+        response = await service.client.post(f"/v1/refinements/{refinement_id}/cancel")
+        assert (response.status_code, response.json()["status"]) == (202, "canceling")
     await service.until(lambda: service.models.counts.dropped == 1)
     ended = await service.ended(refinement_id)
     assert (ended["status"], ended["stop_reason"]) == ("canceled", "canceled")

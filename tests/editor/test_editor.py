@@ -11,11 +11,11 @@ from app.contract.editor import measure_for
 from app.contract.judgement import Critique, Finding
 from app.contract.requests import QUALITY, Criterion
 from tests.models.calls import call
+from workers.engine.judging import reader
 from workers.engine.pipeline import criteria_in
 from workers.engine.prompt_requests import PromptRequest, Task
 from workers.engine.prompts.drafting import Revise, Write
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
-from workers.engine.verdicts import reader
 from workers.model_registry import Editor
 from workers.models.port import ModelRefused, ModelReply
 

@@ -17,8 +17,8 @@ from workers.engine.moves import Ask
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts.drafting import Reason, Redo
 from workers.engine.prompts.judging import Judge, ListCriteria
-from workers.engine.prompts.planning import Replan
 from workers.engine.prompts.verification import CheckSteps, Question, Vote
+from workers.engine.strategies.plan_execute import Replan
 
 ITERATION = re.compile(r"(?:(?P<search>.*)/)?iterations/(?P<number>\d+)")
 TEXT = "\n".join(f"- Point {n} of all that has to be said about refunds." for n in range(1, 31))

@@ -24,9 +24,9 @@ from workers.engine.moves import (
     Together,
     ToolResult,
 )
-from workers.engine.prompts.planning import Plan, Replan
+from workers.engine.pipeline import strategy_for
 from workers.engine.search import Outcome
-from workers.engine.strategies import strategy_for
+from workers.engine.strategies.plan_execute import Plan, Replan
 
 Refusal = Stopped | StepError
 

@@ -4,8 +4,8 @@ import json
 
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts.judging import Compare
-from workers.engine.prompts.planning import Plan, Replan
 from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
+from workers.engine.strategies.plan_execute import Plan, Replan
 
 Pair = tuple[str, str]
 

@@ -43,7 +43,7 @@ def test_an_edit_that_does_not_match_is_returned_with_which_one_and_why() -> Non
     model, text = amending(edits(("15 days", "two weeks")), edits(("14 days", "two weeks")))
     again = model.asked("generator")[1]
     assert again.path == "iterations/1/revise/again/1"
-    assert '"15 days" does not stand in the draft' in again.prompt.user
+    assert '"15 days" does not occur in the draft' in again.prompt.user
     assert text == "We refund within two weeks. We never refund cash."
 
 

@@ -32,9 +32,9 @@ def test_what_an_edit_quotes_and_leaves_as_it_is_counts_as_untouched() -> None:
 @pytest.mark.parametrize(
     ("edits", "why"),
     [
-        ([], "there is no edit"),
-        ([SearchReplace("in 15 days", "x")], "does not stand in the draft"),
-        ([SearchReplace("", "x")], "does not stand in the draft"),
+        ([], "there are no edits"),
+        ([SearchReplace("in 15 days", "x")], "does not occur in the draft"),
+        ([SearchReplace("", "x")], "does not occur in the draft"),
         ([SearchReplace("We refund", "We pay")], "more than once"),
         ([SearchReplace("cards", "cards")], "changes nothing"),
         ([SearchReplace("within 14", "in 3"), SearchReplace("14 days", "a week")], "overlap"),

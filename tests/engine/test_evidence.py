@@ -11,9 +11,9 @@ from app.contract.judgement import CriterionScore, Critique, Finding, Quotation,
 from app.contract.requests import QUALITY
 from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.asking import Unreadable
-from workers.engine.evidence import LONGEST, Source
+from workers.engine.judging import MOST_EVIDENCE, reader
+from workers.engine.matching import LONGEST, Source
 from workers.engine.moves import Judged
-from workers.engine.verdicts import MOST_EVIDENCE, reader
 
 DRAFT = "Ü𝄞 We refund\n  within 14 days. We refund nothing else."
 
@@ -136,3 +136,10 @@ def test_what_was_found_is_told_to_the_reviser_and_to_the_journal() -> None:
     (first, _) = [it.judgement.scored for it in model.moves if isinstance(it, Judged)]
     assert first.scores[0].evidence == (at(0, 10, "We refund."),)
     assert first.critique.findings[0].span == Span(start=0, end=10)
+
+
+@pytest.mark.parametrize("twice", ['"score": 0.1, "score": 0.99', '"score": 0.99, "score": 0.1'])
+def test_a_score_that_is_given_twice_is_asked_for_again(twice: str) -> None:
+    reply = '{"scores": [{"criterion": "quality", "reason": "so", ' + twice + "}]}"
+    with pytest.raises(Unreadable, match="'score' stands twice"):
+        reader((QUALITY,), DRAFT)(reply)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from app.contract.criteria import QUALITY, Criterion
 from app.contract.judgement import Critique
-from workers.engine.judging import merged
-from workers.engine.verdicts import reader
+from workers.engine.judging import merged, reader
 
 DRAFT = "We refund within 14 days."
 CRITERIA = (QUALITY, Criterion(name="tone"))

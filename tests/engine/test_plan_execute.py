@@ -196,8 +196,11 @@ def test_a_reviewers_text_is_what_the_plan_starts_from() -> None:
     [
         ("First I would look around.", "no JSON object"),
         (plan(), "at least 1 item"),
-        (plan(step("Search.", "search", q="refunds")), "'search'; there are: look_up"),
-        (plan({**step("Do."), "arguments": {"id": 7}}), "arguments and no tool"),
+        (
+            plan(step("Search.", "search", q="refunds")),
+            "unknown tool 'search'; known tools: look_up",
+        ),
+        (plan({**step("Do."), "arguments": {"id": 7}}), "arguments but no tool"),
         (plan({**step("Do.", "look_up"), "arguments": "{id: 7}"}), "steps/0/arguments"),
         (plan({**step("Do.", "look_up"), "arguments": [7]}), "steps/0/arguments"),
         (plan(step("Do.", "look_up", id=float("nan"))), "steps/0/arguments"),

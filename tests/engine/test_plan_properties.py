@@ -12,7 +12,7 @@ from tests.engine.engine_driver import EngineDriver, drafts, request, verdict
 from tests.engine.scripted_replies import plan, revised, step
 from tests.engine.test_plan_execute import LOOK_UP
 from workers.engine.moves import Call, StepError, ToolResult
-from workers.engine.prompts.planning import Plan, Replan
+from workers.engine.strategies.plan_execute import Plan, Replan
 
 STEPS = st.lists(
     st.sampled_from(["Think."]) | st.integers(1, 3).map(lambda n: step("Look.", "look_up", id=n)),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.engine.scripted_replies import revised
 from workers.engine.asking import Unreadable
-from workers.engine.planning import plan_reader, revision_reader
 from workers.engine.prompt_requests import Observation, PlannedStep
+from workers.engine.strategies.plan_execute import plan_reader, revision_reader
 
 TOOLS = ("look_up", "send")
 SEEN = (

@@ -6,7 +6,7 @@ import pytest
 
 from app.contract.status import StopReason
 from tests.engine.engine_driver import driver_scoring, request
-from workers.engine.similarity import similarity
+from workers.engine.matching import similarity
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away again"
 

@@ -81,7 +81,7 @@ def test_a_sample_without_an_answer_has_no_vote_and_cannot_pass() -> None:
         (False, 0),
         (True, 0.333333),
     ]
-    assert judged(model)[0].findings[0].message == "no answer is found in it"
+    assert judged(model)[0].findings[0].message == "no answer found in the draft"
 
 
 def test_a_sample_that_a_validator_vetoes_has_no_vote() -> None:

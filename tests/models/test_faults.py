@@ -97,7 +97,7 @@ async def test_a_reset_connection_is_tried_three_times() -> None:
 async def test_a_server_that_is_not_there_is_tried_three_times() -> None:
     async with serving(in_turn(EMPTY)) as (model, server):
         await server.__aexit__()
-        with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:\d+ cannot be reached") as caught:
+        with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:\d+ is unreachable") as caught:
             await model.complete(call())
     assert caught.value.usage.calls == 3
     assert caught.value.usage.cost_usd == 0.0
@@ -107,7 +107,7 @@ async def test_a_server_that_is_not_there_is_tried_three_times() -> None:
 async def test_a_server_too_slow_for_the_whole_time_is_given_up(reply: ModelServerReply) -> None:
     error, calls = await failure(reply, HASTY)
     assert type(error) is ModelUnavailable
-    assert "did not answer in time" in error.detail
+    assert "did not respond before the timeout" in error.detail
     assert calls == 1
 
 

@@ -10,9 +10,9 @@ from app.contract.judgement import Critique
 from benchmarks.model_replies import draft, improving
 from benchmarks.model_server import ScriptedModelServer
 from tests.models.calls import TASK, call, serving
+from workers.engine.matching import similarity
 from workers.engine.prompts.drafting import Revise
 from workers.engine.prompts.judging import Judge
-from workers.engine.similarity import similarity
 
 
 async def test_a_refinement_takes_a_draft_four_critiques_and_three_revisions() -> None:

@@ -158,6 +158,14 @@ async def test_tokens_that_were_not_counted_are_estimated_and_their_cost_is_unkn
     assert usage.cost_usd is None
 
 
+async def test_a_count_of_tokens_that_cannot_be_is_estimated_instead() -> None:
+    usage = {"prompt_tokens": 10**30, "completion_tokens": 1}
+    async with serving(in_turn(chat("123456", usage=usage)), provider="openai") as (model, _):
+        counted = (await model.complete(call(model="gpt-5-mini"))).usage
+    assert counted.input_tokens < 10_000
+    assert counted.cost_usd is None
+
+
 async def test_a_known_price_gives_a_cost_and_an_unknown_one_none() -> None:
     async with serving(in_turn(chat("done")), provider="openai") as (model, _):
         known = await model.complete(call(model="gpt-5-mini"))

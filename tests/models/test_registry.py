@@ -57,7 +57,7 @@ async def test_a_providers_own_address_and_key_are_settings(provider: Provider) 
 async def test_an_unknown_model_is_refused_with_the_settings_that_add_one(name: str) -> None:
     known = ", ".join(sorted(it.name for it in PROVIDERS if it.is_offered))
     async with open_models(settings(openai_api_key=SECRET)) as models:
-        with pytest.raises(ModelRefused, match=rf"{known}; HONE_PROVIDER_"):
+        with pytest.raises(ModelRefused, match=rf"{known}; set HONE_PROVIDER_"):
             await models.complete(name, call())
 
 

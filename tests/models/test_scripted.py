@@ -13,7 +13,7 @@ async def test_says_its_lines_in_turn_and_refuses_a_call_too_many() -> None:
     model = Scripted(in_turn("one", priced))
     assert (await model.complete(call())).text == "one"
     assert await model.complete(call()) is priced
-    with pytest.raises(ModelRefused, match="2 lines"):
+    with pytest.raises(ModelRefused, match="2 replies"):
         await model.complete(call())
     assert len(model.calls) == 3
 

@@ -131,7 +131,9 @@ class StateMachine:
         await self.store.erase(TENANT, refinement_id)
 
     async def go_silent(self, refinement_id: str) -> None:
-        if await self.redis.hexists(keys.SUMMARY + refinement_id, "lease"):
+        is_held = await self.redis.hexists(keys.SUMMARY + refinement_id, "lease")
+        is_queued_again = await self.redis.zscore(keys.WAITING, refinement_id)
+        if is_held and not is_queued_again:
             await expire_lease(self.redis, refinement_id)
 
     async def grow_old(self, refinement_id: str) -> None:

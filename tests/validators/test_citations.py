@@ -52,12 +52,12 @@ def test_accepts(draft: str) -> None:
         ("A [policy.md].\n\nSee [1] too.", "at line 3, column 5", "[1]"),
         (
             '"Refunds take 60 days at most" [policy.md]',
-            "not in policy.md: it departs from it after 'refunds take' at line 1, column 1",
+            "not in policy.md: it differs after 'refunds take' at line 1, column 1",
             '"Refunds take 60 days at most"',
         ),
         (
             '"Refunds take 30 days" [faq], not [policy.md]',
-            "not in faq: nothing there begins so",
+            "not in faq: 'refunds' does not occur there",
             '"Refunds take 30 days"',
         ),
         (

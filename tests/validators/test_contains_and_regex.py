@@ -26,13 +26,13 @@ def matched(draft: str, validator: RegexValidator) -> list[Violation]:
 def test_names_every_text_that_is_missing() -> None:
     found = missing("Refunds take 30 days.", "30 days", "receipt", "e-mail")
     assert [each.fix for each in found] == [
-        "put in, letter by letter: receipt",
-        "put in, letter by letter: e-mail",
+        "add exactly this text: receipt",
+        "add exactly this text: e-mail",
     ]
 
 
 def test_says_when_a_text_stands_there_in_another_case() -> None:
-    assert missing("the iphone", "iPhone")[0].message.endswith("in this case")
+    assert missing("the iphone", "iPhone")[0].message.endswith("with this capitalization")
     assert missing("the iphone", "iPhone", case_sensitive=False) == []
 
 

@@ -65,11 +65,11 @@ def test_splits_sentences(text: str, expected: list[str]) -> None:
 
 
 def test_says_how_much_too_long_a_draft_is() -> None:
-    assert said("one two three", max_words=2) == ["the draft has 3 words; at most 2 may be there"]
+    assert said("one two three", max_words=2) == ["the draft has 3 words, expected at most 2"]
 
 
 def test_says_how_much_too_short_a_draft_is() -> None:
-    assert said("One.", min_sentences=2) == ["the draft has 1 sentence; at least 2 must be there"]
+    assert said("One.", min_sentences=2) == ["the draft has 1 sentence, expected at least 2"]
 
 
 def test_bounds_are_inclusive() -> None:

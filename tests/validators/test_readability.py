@@ -28,11 +28,11 @@ def test_an_easy_text_passes() -> None:
 def test_measures_by_the_formulas() -> None:
     # 14 words, 14 syllables, 3 sentences
     (ease,) = found(EASY, max_reading_ease=100)
-    assert "Flesch reading ease is 117.5; at most 100" in ease.message
+    assert "Flesch reading ease is 117.5, expected at most 100" in ease.message
     (grade,) = found(EASY, min_grade=0)
     assert "grade is -2.0" in grade.message
     (mean,) = found(EASY, max_sentence_words=4)
-    assert "is 4.7; at most 4" in mean.message
+    assert "is 4.7, expected at most 4" in mean.message
 
 
 def test_a_hard_text_points_at_its_longest_sentence() -> None:

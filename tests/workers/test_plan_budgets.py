@@ -15,7 +15,7 @@ from tests.engine.engine_driver import EngineDriver, request, verdict
 from tests.engine.scripted_replies import plan, revised, step
 from tests.workers.scripted_models import LOOK_UP
 from workers.engine.moves import Ask, Call, Stopped, ToolResult
-from workers.engine.prompts.planning import Plan, Replan
+from workers.engine.strategies.plan_execute import Plan, Replan
 from workers.play.driver import BudgetGuard
 
 MODEL = ModelChoice(model="openai:gpt-5-mini", max_output_tokens=200)

@@ -9,9 +9,9 @@ from app.contract.status import Status
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
 from workers.engine.moves import Together, within
+from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.judging import Judge
 from workers.engine.search import Outcome
-from workers.engine.strategies import strategy_for
 from workers.models.port import ModelCall, ModelUnavailable
 from workers.play.driver import Driver
 from workers.play.executor import StepExecutor

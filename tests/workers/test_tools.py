@@ -95,7 +95,7 @@ async def silent(request: web.Request) -> web.StreamResponse:
         (answering_with({"message": "no such policy"}, 404), "answered 404: no such policy"),
         (answering_with("", 302), "redirects are not followed"),
         (answering_with("boom", 500), "answered 500: boom"),
-        (latin1, "not UTF-8"),
+        (latin1, "not valid UTF-8"),
         (huge, "more than 262144 bytes"),
     ],
 )
@@ -186,13 +186,13 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
             result = await tools.call("look_up", {"id": 7}, STEP)
         assert asked == []
     assert not result.ok
-    assert "not a public one" in result.text or "is no address" in result.text
+    assert "not public" in result.text or "is not a valid server address" in result.text
 
 
 @pytest.mark.parametrize("host", ["e..com", ".", "a" * 64, "[::1"])
 async def test_an_address_that_no_resolver_can_read_is_a_failed_call(host: str) -> None:
     async with open_endpoints(SECRET) as endpoints:
-        with pytest.raises(EndpointUnavailable, match="is no address"):
+        with pytest.raises(EndpointUnavailable, match="is not a valid server address"):
             await endpoints.post(f"http://{host}/", b"{}", STEP, 60)
 
 
@@ -218,4 +218,4 @@ async def test_planned_calls_are_checked_and_nothing_is_sent() -> None:
     assert entry.reply.kind == "findings"
     (finding,) = entry.reply.findings
     assert finding.source == "tools/look_up"
-    assert re.search("eight.* of look_up: at /id: .eight. is not of type", finding.message)
+    assert re.search("eight.* for look_up: at /id: .eight. is not of type", finding.message)

@@ -11,7 +11,7 @@ from app.contract.judgement import CriterionScore, Critique, Finding, Quotation,
 from app.contract.requests import QUALITY
 from workers.editor.json_repair import JsonFlaw, flaw_of, looks_like_json
 from workers.editor.scoring import WEIGHTS, Analysis
-from workers.engine.verdicts import total
+from workers.engine.judging import total
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
 from workers.text.words import sentences, words

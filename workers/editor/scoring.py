@@ -1,16 +1,47 @@
-"""Scores between 0 and 1 of what was found in a text."""
+"""The editor's rules applied to a text, and the scores that follow."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
 
-from workers.editor.rules import issues
-from workers.editor.rules.sentences import LONG
+from workers.editor.sentences import LONG, long_sentences, passives, punctuation
+from workers.editor.wordiness import linted, wordiness
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
 from workers.text.readability import TextCounts, flesch_reading_ease, grade
+from workers.text.spelling import repetitions, spelling
 from workers.text.tables import listed
+
+Rule = Callable[[Document], Iterator[TextIssue]]
+
+_SPANNING = frozenset({IssueKind.SENTENCES, IssueKind.VOICE})
+"""Kinds that concern a whole sentence, so that other issues may lie inside."""
+
+RULES: tuple[Rule, ...] = (
+    spelling,
+    repetitions,
+    punctuation,
+    wordiness,
+    long_sentences,
+    passives,
+    linted,
+)
+
+
+def issues(document: Document) -> tuple[TextIssue, ...]:
+    """Return every issue in the order of the text; in one place the earlier rule's stays."""
+    taken: list[TextIssue] = []
+    marked: set[int] = set()
+    for rule in RULES:
+        for issue in rule(document):
+            places = range(issue.start, issue.end)
+            if issue.kind in _SPANNING or marked.isdisjoint(places):
+                if issue.kind not in _SPANNING:
+                    marked.update(places)
+                taken.append(issue)
+    return tuple(sorted(taken, key=lambda issue: (issue.start, issue.end, issue.message)))
+
 
 FEWEST_WORDS = 50
 """A shorter text is scored as if it had that many words: one slip does not make it worthless."""

@@ -1,30 +1,31 @@
-"""Writing a draft and revising the best one: whole, by edits, or in parts side by side."""
+"""Writes drafts and revises the best one: whole, by edits, or in parts side by side."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic
+from collections.abc import Callable
+from dataclasses import replace
 
 from app.contract.calls import AMENDED_AGAIN
 from app.contract.drafts import EditMode, EditsMade, lacking, sha256_of
 from app.contract.judgement import Finding, IssueState, OnFail
-from app.contract.status import StopReason
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.edits import CannotApply, Edited, SearchReplace, applied, restored
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
-from workers.engine.moves import Draft, MoveCoroutine, Reply, Scored, StepError, Stopped, Together
+from workers.engine.judging import below_floor
+from workers.engine.moves import Draft, MoveCoroutine, Scored, StepError
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Amend, Revise, Write
 from workers.engine.search import RequestedRevision, Search
-from workers.engine.verdicts import below_floor
 
 MOST_MENDED = 20
-"""Lines about what was mended; the latest go first."""
+"""Lines about resolved issues; the latest go first."""
 
 
 def failures(
     task: Task, scored: Scored, threshold: float, issues: IssueTracker = NO_ISSUES
 ) -> tuple[str, ...]:
-    """Return what failed, in words for the reviser: validators, floors, then weak criteria."""
+    """Return what failed, for the reviser: validators, criteria, then the critic's findings.
+
+    A criterion fails when its score is below the threshold or its floor is not met.
+    """
     known = {it.finding: it for it in issues.open}
     demanded = [it for it in scored.findings if it.on_fail is not OnFail.WARN]
     lines = [_line(it) + _history(known.get(it)) for it in demanded]
@@ -40,7 +41,7 @@ def failures(
 
 
 def mended_in(issues: IssueTracker) -> tuple[str, ...]:
-    """Return what earlier drafts of this line had wrong and this one has not."""
+    """Return the issues of earlier drafts of this line that this draft does not have."""
     mended = [it.finding for it in issues.mended if it.finding.on_fail is not OnFail.WARN]
     return tuple(f"{it.kind}: {it.message}" for it in mended[:MOST_MENDED])
 
@@ -61,7 +62,7 @@ def _history(issue: Tracked | None) -> str:
 
 
 LONG = 1_500
-"""Characters from which edits save tokens: what they quote and their JSON weigh less than that."""
+"""Characters from which edits save tokens: in a shorter draft, quotations and JSON cost more."""
 
 GOOD = 0.5
 """Score from which more of a draft stays than changes."""
@@ -79,16 +80,16 @@ class _Edits(ReplyModel):
 
 
 def is_delta(edits: EditMode, draft: str, score: float | None) -> bool:
-    """Return whether a draft is to be revised by edits."""
+    """Return whether to revise a draft by edits."""
     if edits == "auto":
         return len(draft) >= LONG and score is not None and score >= GOOD
     return edits == "delta"
 
 
 async def amended(prompt_request: Revise) -> Edited | None:
-    """Return the draft with a reviser's edits; None when they cannot be applied.
+    """Return the draft with a reviser's edits applied; None when they cannot be applied.
 
-    Edits that cannot be are returned once, with which one fails and why.
+    Unusable edits are asked for again once, with the edit that fails and the reason.
     """
 
     def read(reply: str) -> Edited:
@@ -118,10 +119,10 @@ Revised = Callable[[Task, Scored, str, float, IssueTracker], MoveCoroutine[Draft
 async def propose(
     task: Task, search: Search, first: First | None = None, revised: Revised | None = None
 ) -> Draft:
-    """Return the next draft: what a reviewer asked for, a revision of the best, the client's own
-    or a first one.
+    """Return the next draft.
 
-    `first` and `revised` are how a strategy writes and revises that does it in its own way.
+    That is what a reviewer asked for, else a revision of the best, else the client's own draft,
+    else a first one. `first` and `revised` replace how a strategy writes and revises.
     """
     if search.wish is not None:
         return await _wished(task, search.wish, search.limits.threshold, revised or revise)
@@ -141,7 +142,7 @@ async def write(task: Task) -> str:
 async def revise(
     task: Task, scored: Scored, parent: str, threshold: float, issues: IssueTracker = NO_ISSUES
 ) -> Draft:
-    """Return a revision that was asked to mend what failed, and to keep mended what was."""
+    """Return a revision that is asked to fix what failed and to keep what was fixed before."""
     failing = failures(task, scored, threshold, issues)
     draft, mended = scored.draft.text, mended_in(issues)
     prompt_request = Revise(task, draft, failing, scored.critique, scored.findings, mended)
@@ -156,7 +157,7 @@ async def revise(
 
 
 def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
-    """Return a revision in which every locked text of the draft before it stands as it was."""
+    """Return a revision with every locked text of the draft before it restored."""
     text = restored(before, draft.text, task.locked) if lacking(draft.text, task.locked) else ""
     if not text or text == draft.text:
         return draft
@@ -164,8 +165,7 @@ def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
 
 
 async def _wished(task: Task, wish: RequestedRevision, threshold: float, revised: Revised) -> Draft:
-    """Return a reviewer's own text, or a revision of the draft they were shown that mends what they
-    said first."""
+    """Return a reviewer's own text, or a revision of the draft they saw, their feedback first."""
     scored, word = wish.of.scored, wish.word
     if word.draft is not None:
         return Draft(word.draft, sha256_of(word.draft), wish.of.path, is_reply=False)
@@ -173,45 +173,6 @@ async def _wished(task: Task, wish: RequestedRevision, threshold: float, revised
         said = Finding(source="reviewer", kind="review", message=word.feedback)
         scored = replace(scored, findings=(said, *scored.findings))
     return await revised(task, scored, wish.of.path, threshold, wish.of.issues)
-
-
-@dataclass(frozen=True, slots=True)
-class PartResults(Generic[Reply]):
-    """What parts side by side gave, None where one was refused; some may have been stopped."""
-
-    replies: tuple[Reply | None, ...]
-    were_stopped: bool
-
-    def unless_stopped(self, reason: StopReason) -> StopReason | None:
-        """Return why it ended; None when whoever stopped a part knows why."""
-        return None if self.were_stopped else reason
-
-
-async def part_replies(
-    path: str, parts: Sequence[MoveCoroutine[Reply]]
-) -> tuple[Reply | None, ...]:
-    """Play parts side by side and return what each gave, None where one was refused.
-
-    Raises the first refusal when there is nothing else.
-    """
-    return (await play_parts(path, parts)).replies
-
-
-async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
-    """Play parts side by side like `part_replies`; say whether one was stopped from outside."""
-    refusals: dict[int, Stopped | StepError] = {}
-
-    async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:
-        try:
-            return await part
-        except (Stopped, StepError) as refusal:
-            refusals[index] = refusal
-            return None
-
-    done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
-    if len(refusals) == len(parts):
-        raise refusals[0]
-    return PartResults(done, any(isinstance(it, Stopped) for it in refusals.values()))
 
 
 def _draft(text: str, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:

@@ -1,4 +1,4 @@
-"""Applying a delta: exact search/replace edits, strictly or not at all."""
+"""Applies exact search/replace edits to a draft: all of them, or none."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,22 +14,22 @@ PIECES = (
     re.compile(r"[^.!?]*[.!?]+\s*|[^.!?]+"),
     re.compile(r"\w+|\s+|[^\w\s]"),
 )
-"""Lines, sentences, words: what differs in one is compared in the next."""
+"""Lines, sentences, words: pieces that differ are split further and compared again."""
 
 MOST_PIECES = 5_000
-"""Of longer lists the whole is replaced: comparing takes the square of their length."""
+"""A longer list is replaced as a whole, because comparing takes quadratic time."""
 
 SHOWN = 80
-"""Characters of an edit that are shown in an error."""
+"""Characters of an edit shown in an error."""
 
 
 class CannotApply(Exception):
-    """An edit that does not do what it says; the text names it and tells why."""
+    """An edit that cannot be applied; the message names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchReplace:
-    """Words that stand in a draft exactly once, and what stands there afterwards."""
+    """Words that occur in a draft exactly once, and their replacement."""
 
     search: str
     replace: str
@@ -53,22 +53,22 @@ class _Change:
     text: str
 
     def touches(self, span: Span) -> bool:
-        """Return whether it changes anything inside of a span."""
+        """Return whether it changes anything inside a span."""
         return self.start < span.end and self.end > span.start
 
 
 def applied(draft: str, edits: Sequence[SearchReplace], locked: Sequence[str] = ()) -> Edited:
-    """Return the draft with all edits applied to the places where it is as given.
+    """Return the draft with all edits applied, each where the given draft has its words.
 
-    Raises `CannotApply` for an edit that is not found exactly once, changes nothing, overlaps with
-    another or touches locked text; and when there is none.
+    Raises `CannotApply` when there are no edits, or for an edit that is not found exactly once,
+    changes nothing, overlaps with another or touches locked text.
     """
     if not edits:
-        raise CannotApply("there is no edit")
+        raise CannotApply("there are no edits")
     changes = sorted((_change(draft, it) for it in edits), key=lambda it: (it.start, it.end))
     for one, other in pairwise(changes):
         if other.start < one.end or other.start == one.start:
-            raise CannotApply(f"two edits overlap at {_shown(draft[other.start :])}: make them one")
+            raise CannotApply(f"two edits overlap at {_shown(draft[other.start :])}: merge them")
     for span in locked_spans(draft, locked):
         kept = draft[span.start : span.end]
         for it in changes:
@@ -85,10 +85,10 @@ def applied(draft: str, edits: Sequence[SearchReplace], locked: Sequence[str] = 
 
 
 def between(before: str, after: str) -> tuple[SearchReplace, ...]:
-    """Return edits that make one text of another: few, and each found exactly once.
+    """Return edits that turn one text into another: few, and each found exactly once.
 
-    Lines are compared first, then the sentences and words of those that differ. Nothing can be
-    found in an empty text: then, and for equal texts, there are none.
+    Lines are compared first, then the sentences and words of those that differ. There are no edits
+    for equal texts, nor for an empty `before`, in which nothing can be found.
     """
     changes = list(_differences(before, after, PIECES)) if before else []
     ranges: list[tuple[int, int]] = []
@@ -105,10 +105,10 @@ def between(before: str, after: str) -> tuple[SearchReplace, ...]:
 
 
 def restored(before: str, after: str, locked: Sequence[str]) -> str:
-    """Return a revision with every locked text that stood in the draft before it.
+    """Return a revision with every locked text of the draft before it.
 
-    One that has them all stays as it is. Of any other the differences that touch locked text are
-    taken back, by the sentence or the word.
+    A revision that has them all is returned unchanged. In any other, the differences that touch
+    locked text are undone, by the sentence or the word.
     """
     if not lacking(after, [it for it in locked if it in before]):
         return after
@@ -118,12 +118,12 @@ def restored(before: str, after: str, locked: Sequence[str]) -> str:
 
 
 def _change(draft: str, edit: SearchReplace) -> _Change:
-    """Return where an edit applies, without the words that it leaves as they are."""
+    """Return where an edit applies, without the words at its ends that it keeps."""
     start = draft.find(edit.search) if edit.search else -1
     if start < 0:
-        raise CannotApply(f"{_shown(edit.search)} does not stand in the draft: copy it exactly")
+        raise CannotApply(f"{_shown(edit.search)} does not occur in the draft: copy it exactly")
     if draft.find(edit.search, start + 1) >= 0:
-        raise CannotApply(f"{_shown(edit.search)} stands in the draft more than once: copy more")
+        raise CannotApply(f"{_shown(edit.search)} occurs in the draft more than once: copy more")
     if edit.search == edit.replace:
         raise CannotApply(f"the edit of {_shown(edit.search)} changes nothing")
     head = _common(edit.search, edit.replace)
@@ -178,7 +178,7 @@ def _unique(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _common(one: str, other: str) -> int:
-    """Return how many characters two texts begin with alike."""
+    """Return the length of the common prefix of two texts."""
     most = min(len(one), len(other))
     return next((at for at in range(most) if one[at] != other[at]), most)
 

@@ -1,9 +1,9 @@
-"""The issues of a draft, and what became of those of its parent.
+"""Tracks the issues of a draft, and which issues of its parent it resolved.
 
-A reviser that is told only what is wrong now tries again what failed before, and undoes what it
-mended; Reflexion (arXiv:2303.11366) keeps a memory of earlier failures instead. Here it is a ledger
-for every judged draft, made of its parent's ledger and its own findings: the line is that of
-parents, since it is the best that is revised and not the last.
+A reviser that sees only the current issues repeats failed attempts and undoes earlier fixes;
+Reflexion (arXiv:2303.11366) keeps a memory of earlier failures instead. Here every judged draft has
+a tracker, made from its parent's tracker and its own findings. The line follows parents, because
+the best draft is revised, not the last.
 """
 
 import re
@@ -11,29 +11,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.contract.judgement import Finding, IssueState
-from workers.engine.evidence import even
-from workers.engine.similarity import jaccard
+from workers.engine.matching import even, jaccard
 
 SAME_MESSAGE = 0.5
-"""Jaccard similarity of the words of two messages from which they may say the same. Paraphrases
+"""Jaccard similarity of the words of two messages from which they may mean the same. Paraphrases
 ("The 30-day limit is not stated", "Does not state the 30-day limit": 0.56) reach it, another flaw
 in the same words ("Does not state who pays the shipping": 0.4) does not."""
 
 SAME_PLACE = 0.35
-"""The same of two quotations. Two sentences of one text shared at most 0.32 of their words, a
+"""The same for two quotations. Two sentences of one text shared at most 0.32 of their words, a
 sentence and its revision at least 0.41, in the 20 texts that the editor is tested on."""
 
 MOST = 100
-"""Issues of one draft that are followed, and mended ones that are remembered."""
+"""Issues of one draft that are tracked, and resolved issues that are remembered."""
 
 WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """An issue: `path` and `number` say where it was found first, as which of the findings.
+    """An issue: `path` and `number` identify the finding that reported it first.
 
-    The path is that of its own search; one that begins with `/` counts from the outermost.
+    The path is relative to its own search; one that begins with `/` is relative to the outermost.
     """
 
     path: str
@@ -41,7 +40,7 @@ class Tracked:
     state: IssueState
     finding: Finding
     position: int | None
-    """Which of this draft's findings it is, from 0; None when it is resolved."""
+    """Index among this draft's findings, from 0; None when it is resolved."""
     _about: tuple[str, str] = field(init=False, repr=False, compare=False)
     _quote: str = field(init=False, repr=False, compare=False)
     _words: frozenset[str] = field(init=False, repr=False, compare=False)
@@ -49,23 +48,23 @@ class Tracked:
 
     def __post_init__(self) -> None:
         quote = even(self.finding.quote or "")
-        object.__setattr__(self, "_about", (_who(self.finding), self.finding.kind))
+        object.__setattr__(self, "_about", (_reporter(self.finding), self.finding.kind))
         object.__setattr__(self, "_quote", quote)
         object.__setattr__(self, "_words", words_of(self.finding.message))
         object.__setattr__(self, "_quoted", words_of(quote))
 
     @property
     def id(self) -> str:
-        """The same in every draft of the line."""
+        """The same for every draft of the line."""
         return f"{self.path}#{self.number}"
 
     def under(self, prefix: str) -> "Tracked":
-        """Return it as the search around its own sees it."""
+        """Return it with its path relative to the enclosing search."""
         is_absolute = self.path.startswith("/")
         return self if is_absolute else replace(self, path=f"{prefix}/{self.path}")
 
     def likeness(self, other: "Tracked") -> float:
-        """Return how surely both are the same issue: 0 not at all, 2 by the very words quoted.
+        """Return how likely both are the same issue: 0 if they differ, 2 for equal quotations.
 
         Both must come from the same validator, or both from a critic, and be of the same kind.
         """
@@ -82,7 +81,7 @@ class Tracked:
 
 @dataclass(frozen=True, slots=True)
 class IssueTracker:
-    """The issues of one draft, those of its parent that it mended, and those mended before."""
+    """The open issues of one draft, those of its parent that it resolved, and those before."""
 
     open: tuple[Tracked, ...] = ()
     resolved: tuple[Tracked, ...] = ()
@@ -90,7 +89,7 @@ class IssueTracker:
 
     @property
     def mended(self) -> tuple[Tracked, ...]:
-        """Everything found in this line that the draft does not have, the latest first."""
+        """Every issue found in this line that the draft does not have, the latest first."""
         return (*self.resolved, *self.before)
 
     @property
@@ -99,12 +98,12 @@ class IssueTracker:
         return (*self.open, *self.resolved)
 
     def under(self, prefix: str) -> "IssueTracker":
-        """Return it as the search around its own sees it; under "" as seen from anywhere."""
+        """Return it with paths relative to the enclosing search; "" makes them absolute."""
         lists = (self.open, self.resolved, self.before)
         return IssueTracker(*(tuple(it.under(prefix) for it in each) for each in lists))
 
     def next(self, path: str, findings: Sequence[Finding]) -> "IssueTracker":
-        """Return the ledger of a revision, judged at `path` with these findings."""
+        """Return the tracker of a revision, judged at `path` with these findings."""
         if not findings and self == NO_ISSUES:
             return self
         found = tuple(
@@ -133,7 +132,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def _recognised(found: Sequence[Tracked], known: Sequence[Tracked]) -> dict[int, Tracked]:
-    """Return which known issue a finding is, by its number: one to one, the surest pairs first."""
+    """Return the known issue of each finding, by number: one to one, the most alike first."""
     pairs = sorted(_pairs(found, known), key=lambda it: -it[0])  # stable: open ones go first
     taken: dict[int, Tracked] = {}
     used: set[str] = set()
@@ -154,13 +153,13 @@ def _pairs(
 
 
 def _again(found: Tracked, known: Tracked | None) -> Tracked:
-    """Return a finding as the issue it was recognised as, in its present words."""
+    """Return a finding as the known issue that it matches, in its present words."""
     if known is None:
         return found
     state = IssueState.CARRIED if known.state.is_open else IssueState.RETURNED
     return replace(found, path=known.path, number=known.number, state=state)
 
 
-def _who(finding: Finding) -> str:
-    """Return who speaks: every validator for itself, critics with one voice."""
+def _reporter(finding: Finding) -> str:
+    """Return the source of a finding: each validator separately, all critics as one."""
     return finding.source if finding.source.startswith("validators/") else "critic"

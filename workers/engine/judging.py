@@ -1,31 +1,172 @@
-"""Judging a draft: validators first, then the critics, whose opinions are merged."""
+"""How a draft is judged: validators first, then the blind critics, whose replies are read here."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from statistics import median
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, Field, ValidationError
 
 from app.contract.criteria import Criterion
 from app.contract.critics import CRITIC, PanelMember
 from app.contract.drafts import lacking
-from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
-from workers.engine.asking import ask, question
-from workers.engine.drafting import part_replies
-from workers.engine.moves import Check, Draft, Scored, Together
+from app.contract.judgement import CriterionScore, Critique, Finding, OnFail, Quotation, Span
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as
+from workers.engine.matching import Source
+from workers.engine.moves import Check, Draft, Scored, Together, part_replies
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.judging import Judge
-from workers.engine.verdicts import MOST_EVIDENCE, MOST_LINES, below_floor, reader, total
+
+MOST_LINES = 50
+"""Lines of one kind taken from a critic; further lines are dropped."""
+
+MOST_EVIDENCE = 10
+"""Quotations looked up for one criterion; further ones are dropped."""
+
+
+def _reject_booleans(said: Any) -> Any:
+    if isinstance(said, bool):
+        raise ValueError("a score must be a number from 0 to 1, or null")  # noqa: TRY004 - pydantic
+    return said
+
+
+class _Score(ReplyModel):
+    criterion: str
+    score: Annotated[float | None, Field(ge=0, le=1), BeforeValidator(_reject_booleans)]
+    reason: str = ""
+    evidence: Any = None
+    """Entries that are not quotations are dropped; the rest of the verdict stays valid."""
+
+
+class _Quoted(ReplyModel):
+    quote: str
+    span: Span | None = None
+
+
+class _Finding(ReplyModel):
+    kind: str
+    message: str
+    fix: str | None = None
+    span: Span | None = None
+    quote: str | None = None
+
+
+class _Verdict(ReplyModel):
+    scores: list[_Score]
+    strengths: tuple[str, ...] = ()
+    weaknesses: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    findings: tuple[_Finding, ...] = ()
+
+
+def reader(
+    criteria: Sequence[Criterion], draft: str, by: str = CRITIC
+) -> Callable[[str], Critique]:
+    """Return a function that reads a critique of `draft`; it raises `Unreadable` with the reason.
+
+    `by` is the source of its findings.
+    """
+
+    def read(reply: str) -> Critique:
+        verdict = read_as(_Verdict, reply)
+        source = Source(draft)
+        return Critique(
+            scores=_scores(verdict, criteria, source),
+            strengths=verdict.strengths[:MOST_LINES],
+            weaknesses=verdict.weaknesses[:MOST_LINES],
+            suggestions=verdict.suggestions[:MOST_LINES],
+            findings=tuple(_finding(it, source, by) for it in verdict.findings[:MOST_LINES]),
+        )
+
+    return read
+
+
+def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> float | None:
+    """Return the weighted mean of the measured scores, to 6 places; None without any."""
+    weights = {criterion.name: criterion.weight for criterion in criteria}
+    measured = [(it.score, weights[it.criterion]) for it in scores if it.score is not None]
+    if not measured:
+        return None
+    mean = sum(score * weight for score, weight in measured) / sum(weight for _, weight in measured)
+    return round(min(1.0, max(0.0, mean)), 6)
+
+
+def below_floor(
+    scores: Sequence[CriterionScore], criteria: Sequence[Criterion]
+) -> tuple[Criterion, ...]:
+    """Return the criteria whose floor is not met; an unmeasured score does not meet a floor."""
+    given = {it.criterion: it.score for it in scores}
+
+    def is_below(criterion: Criterion) -> bool:
+        score = given.get(criterion.name)
+        return criterion.floor is not None and (score is None or score < criterion.floor)
+
+    return tuple(criterion for criterion in criteria if is_below(criterion))
+
+
+def _scores(
+    verdict: _Verdict, criteria: Sequence[Criterion], source: Source
+) -> tuple[CriterionScore, ...]:
+    given = {it.criterion: it for it in verdict.scores}
+    names = [criterion.name for criterion in criteria]
+    if len(given) < len(verdict.scores):
+        raise Unreadable("a criterion is scored twice")
+    if missing := [name for name in names if name not in given]:
+        raise Unreadable(f"no score for {', '.join(missing)}")
+    if unknown := [name for name in given if name not in names]:
+        raise Unreadable(f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
+    scores = tuple(_score(given[name], source) for name in names)
+    if all(it.score is None for it in scores):
+        raise Unreadable("no criterion has a score")
+    return scores
+
+
+def _score(said: _Score, source: Source) -> CriterionScore:
+    """Return a score with the evidence that occurs in the draft."""
+    lines = said.evidence if isinstance(said.evidence, list) else [said.evidence]
+    quoted = [it for it in lines[:MOST_EVIDENCE] if it is not None]
+    found = [_quotation(it, source) for it in quoted]
+    return CriterionScore(
+        criterion=said.criterion,
+        score=said.score,
+        reason=said.reason,
+        evidence=tuple(dict.fromkeys(it for it in found if it is not None)),
+        unsupported=found.count(None),
+    )
+
+
+def _quotation(said: Any, source: Source) -> Quotation | None:
+    try:
+        quoted = _Quoted.model_validate({"quote": said} if isinstance(said, str) else said)
+    except ValidationError:
+        return None
+    return source.quotation(quoted.quote, quoted.span)
+
+
+def _finding(said: _Finding, source: Source, by: str) -> Finding:
+    """Return a finding with the span of the words that it quotes.
+
+    A quotation that does not occur in the draft is dropped together with its span.
+    """
+    quote, span = None, said.span if said.span and source.holds(said.span) else None
+    if said.quote and said.quote.strip():
+        quoted = source.quotation(said.quote, said.span)
+        quote, span = (quoted.quote, quoted.span) if quoted else (None, None)
+    return Finding(
+        source=by, kind=said.kind, message=said.message, fix=said.fix, span=span, quote=quote
+    )
+
 
 CritiqueLine = TypeVar("CritiqueLine")
 
 
 async def critiqued(task: Task, draft: str) -> Critique:
-    """Return what all critics make of a draft, asked at once and blind to one another.
+    """Return the merged critique of all critics, asked at once and independently.
 
-    A panel after PoLL (arXiv:2404.18796), with parts as in ChatEval (arXiv:2308.07201); samples as
-    in self-consistency (arXiv:2203.11171). A sample that cannot be had is left out; a critic of
-    whom there is none fails the step: a panel that was asked for has its say.
+    A panel after PoLL (arXiv:2404.18796), with roles as in ChatEval (arXiv:2308.07201); samples as
+    in self-consistency (arXiv:2203.11171). A sample that fails is left out; a critic without any
+    sample fails the step, because every requested critic must answer.
     """
     panel: tuple[PanelMember | None, ...] = task.critics.panel or (None,)
     if len(panel) == 1:
@@ -35,7 +176,7 @@ async def critiqued(task: Task, draft: str) -> Critique:
 
 
 def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Critique:
-    """Return the opinions as one: the median by criterion, and whatever any of them found."""
+    """Return the opinions as one: the median of each criterion, and the findings of all."""
     if len(opinions) == 1:
         return opinions[0]
     return Critique(
@@ -48,7 +189,7 @@ def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Criti
 
 
 async def _sampled(task: Task, draft: str, member: PanelMember | None) -> tuple[Critique, ...]:
-    """Return what one critic says each time it is asked."""
+    """Return the opinions of one critic, one for each sample."""
     path = "critique" if member is None else f"critique/{member.name}"
     later = (f"{path}/{number}" for number in range(2, task.critics.samples + 1))
     samples = [_opinion(at, task, draft, member) for at in (path, *later)]
@@ -66,7 +207,7 @@ async def _opinion(path: str, task: Task, draft: str, member: PanelMember | None
 
 
 def _middle(criterion: str, opinions: Sequence[Critique]) -> CriterionScore:
-    """Return the median of those who measured it, with the reason of whoever is nearest to it."""
+    """Return the median of the measured scores, with the reason of the nearest score."""
     given = [score for it in opinions for score in it.scores if score.criterion == criterion]
     measured = [it for it in given if it.score is not None]
     scores = [it.score for it in given if it.score is not None]
@@ -91,7 +232,7 @@ def _distinct(
     same: Callable[[CritiqueLine], Hashable],
     most: int = MOST_LINES,
 ) -> tuple[CritiqueLine, ...]:
-    """Return what was said once each, everybody's first before anybody's second."""
+    """Return the lines without duplicates: the first line of each critic, then the second, ..."""
     found: dict[Hashable, CritiqueLine] = {}
     for line in chain.from_iterable(zip_longest(*said)):
         if line is not None:
@@ -104,18 +245,18 @@ def _words(line: str) -> str:
 
 
 def _place(finding: Finding) -> Hashable:
-    """Two findings of one criterion about the same words are one; without words, what they say."""
+    """Return what identifies a finding: its criterion and span, or its message without a span."""
     if finding.span is not None:
         return (finding.kind, finding.span)
     return (finding.kind, _words(finding.message))
 
 
 LOCKED = "locked"
-"""The source of what is found when locked text is gone; no validator counts it."""
+"""The source of findings about missing locked text; it does not count as a validator."""
 
 
 async def judge(task: Task, draft: Draft) -> Scored:
-    """Return the draft with its verdict: validators first, then the blind critics."""
+    """Judge a draft: validators first, then the blind critics."""
     findings = await _checked(task, draft.text)
     critique = await critiqued(task, draft.text)
     return Scored(
@@ -130,7 +271,7 @@ async def judge(task: Task, draft: Draft) -> Scored:
 
 
 async def validate(task: Task, draft: Draft) -> Scored:
-    """Return the draft with what the validators find; its score is the share of them that pass."""
+    """Judge a draft by validators alone; its score is the share of them that pass."""
     findings = await _checked(task, draft.text)
     demanded = (it for it in findings if it.on_fail is not OnFail.WARN)
     failed = {it.source for it in demanded if it.source != LOCKED}
@@ -147,7 +288,7 @@ async def validate(task: Task, draft: Draft) -> Scored:
 
 
 async def _checked(task: Task, draft: str) -> tuple[Finding, ...]:
-    """Return what validators find, and which locked texts are gone."""
+    """Return the findings of the validators, and those about missing locked text."""
     gone = tuple(_gone(it) for it in lacking(draft, task.locked))
     if not task.has_validators:
         return gone
@@ -158,8 +299,8 @@ def _gone(locked: str) -> Finding:
     return Finding(
         source=LOCKED,
         kind=LOCKED,
-        message=f"locked text is gone or changed: {locked[:200]}",
-        fix="keep it as it is in the client's draft",
+        message=f"locked text is missing or changed: {locked[:200]}",
+        fix="restore it as it is in the client's draft",
         on_fail=OnFail.VETO,
     )
 

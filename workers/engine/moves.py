@@ -1,6 +1,6 @@
 """The moves that a strategy awaits, their replies, and the drafts and judgements they carry."""
 
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -9,6 +9,7 @@ from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.models import Role
 from app.contract.reviews import ReviewAction, ReviewWhen
+from app.contract.status import StopReason
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompt_requests import Prompt, PromptRequest
 
@@ -17,7 +18,7 @@ from workers.engine.prompt_requests import Prompt, PromptRequest
 class Draft:
     """One version of the text; `parent` is the path of the iteration it was revised from.
 
-    The path is that of its own search; one that begins with `/` counts from the outermost.
+    The path is relative to its own search; one that begins with `/` is relative to the outermost.
     `is_reply` is false for a text that is neither the reply of its own step nor the client's, such
     as joined parts: it is journaled with its judgement.
     """
@@ -28,12 +29,12 @@ class Draft:
     asked: tuple[str, ...] = ()
     is_reply: bool = True
     edits: EditsMade | None = None
-    """How it was made of its parent, if by edits."""
+    """How edits made it from its parent; None if it was not made by edits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A draft with everything that was said about exactly this text; its score is `score_from`."""
+    """A draft with the verdict on exactly this text; `score_from` says what the score measures."""
 
     draft: Draft
     score: float | None
@@ -45,14 +46,14 @@ class Scored:
     score_from: ScoreFrom = "critique"
 
     def passes(self, threshold: float) -> bool:
-        """True when every vetoing validator passed, and every floor and the threshold are met."""
+        """Return whether vetoing validators passed, and all floors and the threshold are met."""
         good = self.score is not None and self.score >= threshold
         return self.valid and self.floors_met and good
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A scored draft and where it stands: its path, and its number in its own search."""
+    """A scored draft with its path and its number in its own search."""
 
     scored: Scored
     iteration: int
@@ -66,7 +67,7 @@ class Judgement:
         return (scored.valid, scored.floors_met, -1.0 if scored.score is None else scored.score)
 
     def rated(self, score: float) -> Self:
-        """Return it with a reviewer's score in the place of its own."""
+        """Return it with a reviewer's score instead of its own."""
         return replace(self, scored=replace(self.scored, score=score, score_from="review"))
 
 
@@ -98,11 +99,11 @@ Reply = TypeVar("Reply")
 
 
 class Stopped(Exception):
-    """Thrown in where a strategy waits for a move that is refused: budget, deadline or finish."""
+    """Thrown into a strategy whose move is refused: budget, deadline or finish."""
 
 
 class StepError(Exception):
-    """Thrown in where a strategy waits for a step that cannot be done."""
+    """Thrown into a strategy whose step failed."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(f"{code}: {detail}")
@@ -112,7 +113,7 @@ class StepError(Exception):
 
 @dataclass(frozen=True)
 class Move(Generic[Reply]):
-    """Something a strategy asks for; awaiting it gives the reply."""
+    """Something a strategy asks for; awaiting it returns the reply."""
 
     path: str
 
@@ -121,15 +122,15 @@ class Move(Generic[Reply]):
         return reply
 
     def under(self, prefix: str) -> Self:
-        """Return the same move as a part of something larger."""
+        """Return the same move with `prefix` in front of its path."""
         return replace(self, path=f"{prefix}/{self.path}")
 
 
 @dataclass(frozen=True)
 class Ask(Move[str]):
-    """A model's text. The brief is what is asked, the prompt is how it is put into words.
+    """Asks a model for a text; `prompt` is `prompt_request` put into words.
 
-    One that `prepares` a draft can be done without: it is refused by itself, and the rest goes on,
+    A call that only `prepares` a draft is optional: it alone is refused, and the strategy goes on,
     when a finish waits for a first draft, or when the budget has to be kept for writing one.
     """
 
@@ -138,19 +139,19 @@ class Ask(Move[str]):
     prompt: Prompt
     prepares: bool = False
     member: str | None = None
-    """Which critic of the panel is asked, if it is one of them."""
+    """The critic of the panel that is asked, if it is one of them."""
 
     @property
     def seat(self) -> str:
-        """Under which name its model was chosen: the role, or `critic/<name>` in a panel."""
+        """The name under which its model was chosen: the role, or `critic/<name>` in a panel."""
         return self.role if self.member is None else f"{self.role}/{self.member}"
 
 
 @dataclass(frozen=True)
 class Check(Move[tuple[Finding, ...]]):
-    """What the request's validators find in a draft, or its tools in calls that are planned.
+    """Asks for the findings of the request's validators on a draft, or of its tools on a plan.
 
-    Planned calls are a JSON array of `{"tool", "arguments"}`; nothing is sent to check them.
+    Planned calls are a JSON array of `{"tool", "arguments"}`; checking them sends nothing.
     """
 
     draft: str
@@ -160,7 +161,7 @@ class Check(Move[tuple[Finding, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answered, or why there is no answer: a failure is a result."""
+    """The answer of a tool, or why there is none: a failure is a result."""
 
     ok: bool
     text: str
@@ -168,7 +169,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Call(Move[ToolResult]):
-    """A tool's result; it prepares a draft, like an `Ask` that does."""
+    """Asks for a tool's result; it only prepares a draft, like an `Ask` with `prepares`."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -176,16 +177,16 @@ class Call(Move[ToolResult]):
 
 
 StepMove = Ask | Check | Call
-"""What is done outside the strategy and journaled as a step."""
+"""Moves that are performed outside the strategy and journaled as steps."""
 
 
 @dataclass(frozen=True)
 class Judged(Move[Limits]):
-    """News: a draft was judged. The reply is the limits now in force.
+    """Reports a judged draft. The reply is the limits now in force.
 
-    The paths of `judgement` and `best` are those of their own search, as are the parents of their
-    drafts; what `under` put in front of `path` holds for all of them. `threshold` is set by a
-    search that has one of its own.
+    The paths of `judgement` and `best`, and of the parents of their drafts, are relative to their
+    own search; the prefix that `under` put in front of `path` applies to all of them. `threshold`
+    is set by a search with its own threshold.
     """
 
     judgement: Judgement
@@ -195,18 +196,18 @@ class Judged(Move[Limits]):
 
 @dataclass(frozen=True, slots=True)
 class ReviewerReply:
-    """What a reviewer said; `draft` goes with replace, and `score` overrides the draft's."""
+    """A reviewer's decision; `draft` goes with replace, and `score` overrides the draft's."""
 
     action: ReviewAction
     feedback: str | None = None
     draft: str | None = None
     score: float | None = None
-    limits: Limits | None = None  # in force by now, where they may have changed
+    limits: Limits | None = None  # those now in force, if they may have changed
 
 
 @dataclass(frozen=True)
 class Review(Move[ReviewerReply]):
-    """A person's word about a judged draft; never asked for by a part or side by side."""
+    """Asks a person to review a judged draft; never within a part or side by side."""
 
     judgement: Judgement
     when: ReviewWhen
@@ -214,7 +215,7 @@ class Review(Move[ReviewerReply]):
 
 @dataclass(frozen=True)
 class Together(Move[tuple[Any, ...]]):
-    """Strategies side by side that share nothing; the reply: what they returned, in order."""
+    """Plays independent strategies side by side; the reply is what they returned, in order."""
 
     parts: tuple[Coroutine[Move[Any], Any, Any], ...]
 
@@ -229,12 +230,12 @@ MoveCoroutine = Coroutine[Move[Any], Any, Reply]
 
 
 def unchanged(_move: Move[Any], reply: Any) -> Any:
-    """Pass a reply on as it is."""
+    """Return a reply unchanged."""
     return reply
 
 
 async def within(prefix: str, part: MoveCoroutine[Reply]) -> Reply:
-    """Play a part with its moves' paths below `prefix`."""
+    """Play a part with `prefix` in front of the paths of its moves."""
     return await relayed(part, lambda move: move.under(prefix))
 
 
@@ -243,7 +244,7 @@ async def relayed(
     outward: Callable[[Move[Any]], Move[Any]],
     inward: Callable[[Move[Any], Any], Any] = unchanged,
 ) -> Reply:
-    """Play a part with its moves changed on their way out, and the replies on their way in."""
+    """Play a part; `outward` changes its moves on their way out, `inward` the replies."""
     try:
         return await _Relay(part, outward, inward)
     finally:
@@ -269,3 +270,42 @@ class _Relay(Generic[Reply]):
         except StopIteration as done:
             result: Reply = done.value
             return result
+
+
+@dataclass(frozen=True, slots=True)
+class PartResults(Generic[Reply]):
+    """The results of parts side by side, None for a refused one, and whether any was stopped."""
+
+    replies: tuple[Reply | None, ...]
+    were_stopped: bool
+
+    def unless_stopped(self, reason: StopReason) -> StopReason | None:
+        """Return `reason`; None when a part was stopped, since the driver has the reason then."""
+        return None if self.were_stopped else reason
+
+
+async def part_replies(
+    path: str, parts: Sequence[MoveCoroutine[Reply]]
+) -> tuple[Reply | None, ...]:
+    """Play parts side by side and return their results, None for a refused one.
+
+    Raises the first refusal when all parts were refused.
+    """
+    return (await play_parts(path, parts)).replies
+
+
+async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
+    """Play parts side by side like `part_replies`; also return whether any was stopped."""
+    refusals: dict[int, Stopped | StepError] = {}
+
+    async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:
+        try:
+            return await part
+        except (Stopped, StepError) as refusal:
+            refusals[index] = refusal
+            return None
+
+    done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
+    if len(refusals) == len(parts):
+        raise refusals[0]
+    return PartResults(done, any(isinstance(it, Stopped) for it in refusals.values()))

@@ -1,7 +1,10 @@
-"""What a text is judged on when the request leaves that to a critic."""
+"""Plays a whole request: checklist, strategy, review, comparison and further outputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Literal
 
 from pydantic import Field
@@ -14,12 +17,22 @@ from app.contract.criteria import (
     MOST_LISTED,
     Criterion,
 )
-from app.contract.judgement import Comparison, Order, Side, Verdict
+from app.contract.drafts import in_order
+from app.contract.judgement import Comparison, OnFail, Order, Side, Verdict
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
+from app.contract.strategies import Strategy
+from workers.engine import strategies
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
-from workers.engine.drafting import part_replies
-from workers.engine.moves import Judged, Move, MoveCoroutine, StepError, Stopped, relayed
+from workers.engine.moves import (
+    Judged,
+    Move,
+    MoveCoroutine,
+    StepError,
+    Stopped,
+    part_replies,
+    relayed,
+)
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Derive
 from workers.engine.prompts.judging import Compare, ListCriteria
@@ -41,24 +54,24 @@ class _Checklist(ReplyModel):
 
 
 async def with_checklist(task: Task) -> Task:
-    """Return the task with 3 to 8 criteria that a critic listed: questions, and nothing judged yet.
+    """Return the task with 3 to 8 questions as criteria, listed by a critic before it judges.
 
-    TICK (arXiv:2410.03608): a model that answers questions made for the very task agrees with
-    people more often than one that scores directly. Raises `StepError` (`unreadable_criteria`).
+    TICK (arXiv:2410.03608): a model that answers questions written for the task agrees with people
+    more often than one that scores directly. Raises `StepError` (`unreadable_criteria`).
     """
     asked = question("criteria", "critic", ListCriteria(replace(task, criteria=())))
     return replace(task, criteria=await ask(asked, criteria_in, "unreadable_criteria"))
 
 
 def criteria_in(reply: str) -> tuple[Criterion, ...]:
-    """Return the criteria of a reply, or raise `Unreadable` with what is wrong with it."""
+    """Return the criteria of a reply. Raises `Unreadable` with what is wrong with it."""
     listed = read_as(_Checklist, reply).criteria
     names = [it.name.strip() for it in listed]
     if not all(names) or len({name.casefold() for name in names}) < len(names):
-        raise Unreadable("every criterion needs a name of its own")
+        raise Unreadable("every criterion needs a unique name")
     for it in listed:
         if not it.description.rstrip().endswith(QUESTION_MARKS):
-            raise Unreadable(f"the description of {it.name} is no question")
+            raise Unreadable(f"the description of {it.name} is not a question")
     return tuple(
         Criterion(name=name, description=it.description.strip())
         for name, it in zip(names, listed, strict=True)
@@ -82,10 +95,11 @@ class Earlier:
 
 
 async def compared(task: Task, strategy: MoveCoroutine[Outcome]) -> Outcome:
-    """Play a strategy and compare what it came to with the client's draft.
+    """Play a strategy and compare its result with the client's draft.
 
-    Without one it is compared with the first draft that the outermost search judged. The same text
-    is a tie. When it cannot be asked, or no answer can be read, there is no comparison.
+    Without a client's draft, the result is compared with the first draft that the outermost search
+    judged. Equal texts are a tie. There is no comparison if the critic cannot be asked, or if its
+    reply stays unreadable.
     """
     seen = [Earlier("iterations/0", task.draft)] if task.draft is not None else []
     outcome = await relayed(strategy, _noting(seen))
@@ -112,7 +126,7 @@ async def _comparison(task: Task, earlier: Earlier, result: str) -> Comparison |
 
 
 def _noting(seen: list[Earlier]) -> Callable[[Move[Any]], Move[Any]]:
-    """Return a relay that takes down the first draft judged in the outermost search."""
+    """Return a relay function that records the first draft judged in the outermost search."""
 
     def outward(move: Move[Any]) -> Move[Any]:
         if isinstance(move, Judged) and not seen and move.path == move.judgement.path:
@@ -123,7 +137,7 @@ def _noting(seen: list[Earlier]) -> Callable[[Move[Any]], Move[Any]]:
 
 
 async def _asked(task: Task, path: str, first: Side, a: str, b: str) -> Order:
-    """Ask which of two texts is better; who asks knows which is which, who answers does not."""
+    """Ask which of two texts is better; the critic does not see which one is the result."""
     asked = question(path, "critic", Compare(task, a, b))
     said = await ask(asked, lambda reply: read_as(_Preference, reply), UNREADABLE)
     second: Side = "result" if first == "earlier" else "earlier"
@@ -139,7 +153,7 @@ def _verdict(one: Order, other: Order) -> Verdict:
 
 
 async def with_outputs(task: Task, outputs: Sequence[Output], outcome: Outcome) -> Outcome:
-    """Return the outcome with every further text; those that could not be made are missing."""
+    """Return the outcome with every further text; texts that fail are listed as missing."""
     text = outcome.best.scored.draft.text
     try:
         made = await part_replies("outputs", [_derived(task, text, it) for it in outputs])
@@ -167,7 +181,7 @@ async def whole(
     strategy: StrategyFunction,
     policy: ReviewPolicy,
 ) -> Outcome:
-    """Play the strategy of a request, and return what it decided."""
+    """Play a request from its checklist to its outputs, and return the outcome."""
     if request.criteria == AUTO:
         task = await with_checklist(task)
     when = request.review and request.review.when
@@ -186,7 +200,7 @@ async def _played(
     strategy: StrategyFunction,
     policy: ReviewPolicy,
 ) -> Outcome:
-    """Play the strategy, and have its outcome reviewed where that was asked for."""
+    """Play the strategy, and have its outcome reviewed if the request asks for that."""
     outcome = await strategy(task, limits, request.strategy)
     if request.review and request.review.when == "before_completion":
         observed = outcome.observed
@@ -195,3 +209,46 @@ async def _played(
         outcome = await reviewed(policy, informed(task, observed), limits, outcome)
         outcome = replace(outcome, observed=observed)
     return outcome
+
+
+def function_of(kind: str) -> StrategyFunction:
+    """Return the function that plays a strategy.
+
+    It takes the task, the limits at the start, and the strategy's own parameters.
+    """
+    function: StrategyFunction = getattr(_module(kind), kind)
+    return function
+
+
+def review_policy_of(strategy: Strategy) -> ReviewPolicy:
+    """Return how a draft that a reviewer asked for is judged and revised.
+
+    Critics judge it unless the strategy's module defines `review_policy`.
+    """
+    own = getattr(_module(strategy.kind), "review_policy", None)
+    policy: ReviewPolicy = ReviewPolicy() if own is None else own(strategy)
+    return policy
+
+
+@cache
+def _module(kind: str) -> ModuleType:
+    return import_module(f"{strategies.__name__}.{kind}")
+
+
+def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
+    """Return a fresh coroutine that plays a request under its own limits."""
+    task = Task(
+        instruction=request.task,
+        draft=request.draft,
+        criteria=request.judged_on(),
+        context=request.context,
+        critics=request.critics,
+        tools=request.tools,
+        edits=request.edits,
+        locked=in_order(request.draft, request.locked),
+        has_validators=bool(request.validators),
+        demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
+        schemas=tuple(schema for it in request.validators for schema in it.json_schemas().values()),
+    )
+    function, policy = function_of(request.strategy.kind), review_policy_of(request.strategy)
+    return whole(request, task, request.limits(), function, policy)

@@ -1,4 +1,4 @@
-"""What every prompt request is made of: the task, the plan as data, and the prompt that results."""
+"""The parts of every prompt request: the task, the plan as data, and the resulting prompt."""
 
 import json
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from app.contract.tools import Tool
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step; without a tool a model carries out the instruction."""
+    """One step of a plan; without a tool, a model carries out the instruction."""
 
     instruction: str
     name: str = ""
@@ -23,18 +23,18 @@ class PlannedStep:
 
     @property
     def title(self) -> str:
-        """What the step is called, at most 80 characters."""
+        """The name of the step, else its instruction, at most 80 characters."""
         return (self.name or self.instruction)[:80]
 
     @property
     def call(self) -> str | None:
-        """The call in one spelling: equal calls have equal texts. None without a tool."""
+        """The call in canonical form: equal calls have equal texts. None without a tool."""
         return None if self.tool is None else f"{self.tool} {canonical(self.arguments)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of the step with that number; `ok` is false when its tool failed."""
+    """The result of the step with that number; `ok` is false when its tool failed."""
 
     number: int
     step: PlannedStep
@@ -46,7 +46,7 @@ class Observation:
 class Revision:
     """A revised plan: the steps that remain, and whether the goal is met already.
 
-    `unproven` says why a verdict that it is met does not count.
+    `unproven` says why a claim that it is met does not count.
     """
 
     steps: tuple[PlannedStep, ...]
@@ -55,7 +55,7 @@ class Revision:
 
 
 def canonical(arguments: Mapping[str, Any] | None) -> str:
-    """Return arguments as JSON in which the order of names plays no part."""
+    """Return arguments as JSON with sorted names."""
     return json.dumps(arguments or {}, ensure_ascii=False, sort_keys=True)
 
 
@@ -71,7 +71,7 @@ class Task:
     is_clients_draft: bool = True
     """False for a draft that an earlier part of the strategy made."""
     demanding: int = 0
-    """How many validators have a say: all but those that only warn."""
+    """How many validators count: all except those that only warn."""
     schemas: tuple[Mapping[str, Any] | bool, ...] = ()
     """JSON Schemas that the draft must satisfy."""
     tools: tuple[Tool, ...] = ()
@@ -81,14 +81,14 @@ class Task:
     edits: EditMode = "full"
     """How a draft is revised."""
     locked: tuple[str, ...] = ()
-    """Texts of the client's draft that stay in every draft, character for character."""
+    """Texts of the client's draft that every draft must keep, character for character."""
     is_reviewed: bool = False
-    """Whether the outermost search puts every draft before a reviewer."""
+    """Whether a reviewer sees every draft of the outermost search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is sent to a language model. `schema` (JSON Schema) is set when JSON must come back."""
+    """What is sent to a language model. `schema` (JSON Schema) is set if the reply must be JSON."""
 
     name: str
     version: int
@@ -105,4 +105,4 @@ class PromptRequest(ABC):
 
     @abstractmethod
     def prompt(self) -> Prompt:
-        """Return the words; other words are a new version, and replies keep the one they got."""
+        """Return the prompt. Other words need a new version; recorded replies keep theirs."""

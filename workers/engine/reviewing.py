@@ -1,4 +1,4 @@
-"""A person's word before completion, for every strategy."""
+"""Reviews before completion, for every strategy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,14 +25,14 @@ MOST_ROUNDS = 50
 """How often a reviewer can send an outcome back."""
 
 WHOLE = ("iterations/", "reviews/")
-"""Where drafts are judged as a whole; elsewhere they are judged as what a part of the work made."""
+"""Paths of drafts that are judged as a whole; other drafts are judged as a part of the work."""
 
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewPolicy:
-    """How a strategy has a draft judged as a whole, and how it revises one."""
+    """How a strategy judges a draft as a whole, and how it revises one."""
 
     judge: Callable[[Task, Draft], MoveCoroutine[Scored]] = judge
     own: LimitOverrides = LimitOverrides()  # noqa: RUF009 - frozen
@@ -40,10 +40,10 @@ class ReviewPolicy:
 
 
 async def reviewed(policy: ReviewPolicy, task: Task, limits: Limits, outcome: Outcome) -> Outcome:
-    """Put an outcome before a reviewer until they ask for no other draft.
+    """Have an outcome reviewed until the reviewer asks for no other draft.
 
-    What they ask for is made and judged below `reviews/1`, `reviews/2` ..., and is the outcome that
-    they see next: they asked for it, whatever ranks higher. Told to stop, the outcome stands.
+    A draft that they ask for is made and judged below `reviews/1`, `reviews/2` ..., and is the
+    outcome that they see next, even if another ranks higher. When stopped, the last outcome stays.
     """
     for number in range(1, MOST_ROUNDS + 1):
         path = f"reviews/{number}"
@@ -69,14 +69,14 @@ async def reviewed(policy: ReviewPolicy, task: Task, limits: Limits, outcome: Ou
 
 
 def _kept(missing: tuple[str, ...], done: Outcome) -> Outcome:
-    """Return an outcome of which parts are still missing."""
+    """Return an outcome with parts that are still missing."""
     return replace(done, missing=missing, passed=done.passed and not missing)
 
 
 def _under(limits: Limits | None, outcome: Outcome) -> Outcome:
-    """Return an outcome that passes or does not under these limits.
+    """Return an outcome with `passed` decided under these limits.
 
-    What was stopped before it could be judged as a whole does not.
+    An outcome that was not judged as a whole does not pass.
     """
     if limits is None:
         return outcome
@@ -89,7 +89,7 @@ def _under(limits: Limits | None, outcome: Outcome) -> Outcome:
 
 
 async def _rated(outcome: Outcome, score: float) -> Outcome:
-    """Put a reviewer's score in the place of the outcome's own, and tell it."""
+    """Replace the outcome's score with the reviewer's, and report it."""
     best = outcome.best.rated(score)
     prefix, _, number = best.path.rpartition("iterations/")
     told = _told(replace(best, path=f"iterations/{number}", issues=best.issues.under("")))
@@ -104,7 +104,7 @@ async def _told(judgement: Judgement) -> Limits:
 async def _again(
     policy: ReviewPolicy, task: Task, limits: Limits, wish: RequestedRevision
 ) -> Outcome:
-    """Make one more draft as the reviewer wishes, and judge it as a whole."""
+    """Make the draft that the reviewer requested, and judge it as a whole."""
     with Search(limits, own=policy.own) as search:
         search.wish = wish
         at = search.upcoming

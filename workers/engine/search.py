@@ -1,4 +1,4 @@
-"""A search: iterations until a rule says stop, and the draft to return."""
+"""A search: iterations until a stop rule holds, and the draft to return."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
+from workers.engine.matching import similarity
 from workers.engine.moves import Judged, Judgement, Review, ReviewerReply, Scored, Stopped
 from workers.engine.prompt_requests import Task
-from workers.engine.similarity import similarity
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a strategy decided: its best judged draft, and why it went no further.
+    """What a strategy decided: its best judged draft, and why it stopped.
 
-    `reason` is None when it was stopped from outside: whoever stopped it knows why. `missing` holds
-    the paths of parts that have no draft, and of further texts that could not be made.
+    `reason` is None when it was stopped from outside: the driver has the reason then. `missing`
+    lists the paths of parts without a draft, and of further texts that failed.
     """
 
     best: Judgement
@@ -30,7 +30,7 @@ class Outcome:
     missing: tuple[str, ...] = ()
     comparison: Comparison | None = None
     observed: tuple[ContextDocument, ...] = ()
-    """What was found out on the way: context of everything that is made of the draft."""
+    """What was observed on the way: context for everything made from the draft."""
     outputs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -41,7 +41,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class LimitOverrides:
-    """Rules of an inner search that replace the refinement's; a PATCH does not reach them."""
+    """Limits of an inner search that replace the refinement's; a PATCH does not change them."""
 
     threshold: float | None = None
     max_iterations: int | None = None
@@ -50,7 +50,7 @@ class LimitOverrides:
     reached: StopReason = StopReason.THRESHOLD_MET
 
     def instead_of(self, limits: Limits) -> Limits:
-        """Return the limits with those that it has of its own."""
+        """Return the limits with these overrides applied."""
         own = {"threshold": self.threshold, "max_iterations": self.max_iterations}
         given = {name: value for name, value in own.items() if value is not None}
         return limits.model_copy(update=given)
@@ -58,7 +58,7 @@ class LimitOverrides:
 
 @dataclass(frozen=True, slots=True)
 class RequestedRevision:
-    """What a reviewer asked for next: the draft they were shown, and their word."""
+    """What a reviewer asked for next: the draft they saw, and their decision."""
 
     of: Judgement
     word: ReviewerReply
@@ -68,12 +68,12 @@ SAME_SCORE = 1e-6
 
 
 class Ranking:
-    """Keeps judged drafts in their order; scores compare only within one rubric."""
+    """Ranks judged drafts; scores compare only within one rubric."""
 
     def __init__(self, tolerance: float = 0.0) -> None:
         self.best: Judgement | None = None
         self.base: Judgement | None = None
-        """What is revised next: of several that rank as the best, the latest."""
+        """The draft to revise next: of several that rank as the best, the latest."""
         self._tolerance = tolerance
         self._top: Judgement | None = None
         """The highest rank so far: the best, unless a revision within tolerance took its place."""
@@ -85,7 +85,7 @@ class Ranking:
         return self._placed(judgement)
 
     def change(self, judgement: Judgement, rated: Judgement) -> float:
-        """Rank all drafts anew, one of them with another score; return what the last one raised."""
+        """Rank all drafts again, one with another score; return the gain of the last one."""
         self._judged = [rated if it is judgement else it for it in self._judged]
         self.best = self.base = self._top = None
         return [self._placed(it) for it in self._judged][-1]
@@ -95,7 +95,7 @@ class Ranking:
         return next((it.issues for it in self._judged if it.path == path), NO_ISSUES)
 
     def is_stable(self, max_similarity: float) -> bool:
-        """Return whether the last draft is as good as its parent, word for word."""
+        """Return whether the last draft is as similar to its parent as `max_similarity`."""
         last = self._judged[-1]
         parent = self._parent_of(last)
         if parent is None:
@@ -104,7 +104,7 @@ class Ranking:
         return alike >= max_similarity
 
     def oscillates(self) -> bool:
-        """Return whether the last draft was seen before, or scores go a, b, a, b."""
+        """Return whether the last draft was seen before, or the last scores are a, b, a, b."""
         last = self._judged[-1]
         parent = self._parent_of(last)
         seen = {it.scored.draft.sha256 for it in self._judged[:-1] if it is not parent}
@@ -127,7 +127,7 @@ class Ranking:
         return gain
 
     def _is_tolerable(self, judgement: Judgement, top: Judgement) -> bool:
-        """Return whether a revision may stand for the best though it scores less."""
+        """Return whether a revision may replace the best although it scores less."""
         if not self._tolerance or judgement.scored.draft.parent is None:
             return False
         *kind, score = judgement.rank
@@ -151,7 +151,7 @@ __all__ = ["LimitOverrides", "Outcome", "RequestedRevision", "Search"]
 
 
 class Search:
-    """Remembers what was judged, keeps the best, and says what to revise and when to stop."""
+    """Records judged drafts, keeps the best, and decides what to revise and when to stop."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Search:
         self.limits = self._own.instead_of(limits)
         self.reason: StopReason | None = None
         self.decided: StopReason | None = None
-        """What a reviewer decided, if they approved or rejected."""
+        """The reviewer's decision, if they approved or rejected."""
         self.wish: RequestedRevision | None = None
         self._is_reviewed = is_reviewed
         self._approved: Judgement | None = None
@@ -176,7 +176,7 @@ class Search:
 
     @classmethod
     def of(cls, task: Task, limits: Limits, own: LimitOverrides | None = None) -> Self:
-        """Return a search for a task; the draft it may start with is iteration 0."""
+        """Return a search for a task; a draft that it starts from is iteration 0."""
         first = 1 if task.draft is None else 0
         return cls(limits, first=first, own=own, is_reviewed=task.is_reviewed)
 
@@ -186,7 +186,7 @@ class Search:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
-        """Swallow a stop from outside when something was judged: the best is kept."""
+        """Suppress a stop from outside when a draft was judged: the best is kept."""
         return isinstance(error, Stopped) and self.best is not None
 
     @property
@@ -200,7 +200,7 @@ class Search:
         return self._ranking.base
 
     def iterations(self) -> Iterator[str]:
-        """Give the path of one iteration after another, until a rule says stop."""
+        """Yield the path of each iteration until a stop rule holds."""
         while self.reason is None:
             yield self.upcoming
 
@@ -210,7 +210,7 @@ class Search:
         return f"iterations/{self.number}"
 
     async def judged(self, scored: Scored) -> None:
-        """Take in a judged draft, tell the news, and decide under the limits now in force."""
+        """Record a judged draft, report it, and decide under the limits now in force."""
         decide = partial(self._decide, self._stale)
         gain, judgement = await self._taken(scored, self.number)
         self.number += 1
@@ -218,18 +218,18 @@ class Search:
         await self._reviewed(judgement, decide)
 
     def side_by_side(self, count: int) -> tuple[str, ...]:
-        """Give the paths of the next iterations, whose drafts do not follow from one another.
+        """Return the paths of at most `count` iterations whose drafts are independent.
 
-        They are as many as the limits now in force allow, and at least one.
+        There are at most as many as the limits now in force allow, and at least one.
         """
         count = min(count, max(1, self.limits.max_iterations + 1 - self.number))
         return tuple(f"iterations/{self.number + offset}" for offset in range(count))
 
     async def sampled(self, drafts: Sequence[Scored | None]) -> None:
-        """Take in drafts made side by side; None is one that could not be made.
+        """Record drafts made side by side; None stands for one that failed.
 
-        No rule about what follows from what applies to them: only threshold and cap do. The best
-        of them is reviewed.
+        Rules that compare a draft with earlier ones do not apply to them: only threshold and cap
+        do. The best of them is reviewed.
         """
         taken: list[Judgement] = []
         for number, scored in enumerate(drafts, self.number):
@@ -244,19 +244,19 @@ class Search:
     def settle(self, reason: StopReason | None) -> None:
         """End for `reason`, unless the goal is reached or a reviewer has decided.
 
-        None: whoever stopped it knows why.
+        `reason` is None for a stop from outside.
         """
         if not self.is_over:
             self.reason = reason
 
     @property
     def is_over(self) -> bool:
-        """True when the goal is reached or a reviewer has decided."""
+        """Return whether the goal is reached or a reviewer has decided."""
         goals = (StopReason.THRESHOLD_MET, self._own.reached)
         return self.decided is not None or self.reason in goals
 
     async def _taken(self, scored: Scored, number: int) -> tuple[float, Judgement]:
-        """Take in a judged draft and tell the news; return by how much it raised the best."""
+        """Record a judged draft and report it; return by how much it raised the best."""
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
@@ -279,14 +279,14 @@ class Search:
     async def _reviewed(
         self, judgement: Judgement, decide: Callable[[float, Judgement], None]
     ) -> None:
-        """Put a draft before the reviewer, if there is one, and heed their word."""
+        """Have a draft reviewed, if this search is reviewed, and apply the decision."""
         self.wish = None
         if not self._is_reviewed:
             return
         try:
             word = await Review(f"{judgement.path}/review", judgement, "each_iteration")
         except Stopped:
-            self.settle(None)  # the rules do not have the last word here
+            self.settle(None)  # the reason is the stop from outside, not a stop rule
             raise
         self.limits = self._own.instead_of(word.limits or self.limits)
         if word.score is not None:
@@ -316,7 +316,7 @@ class Search:
         own = self._own
         if self.best is None:
             return None
-        if self.best.scored.score_from == "review":  # a person's score knows one goal
+        if self.best.scored.score_from == "review":  # only the threshold applies to it
             own = LimitOverrides()
         goal = self.limits.threshold if own.goal is None else own.goal
         return own.reached if self.best.scored.passes(goal) else None

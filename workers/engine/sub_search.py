@@ -1,4 +1,4 @@
-"""Searches inside a strategy: each with a rubric and limits of its own, below a path of its own."""
+"""Searches inside a strategy, each with its own rubric, limits and path."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ from workers.engine.search import LimitOverrides, Outcome, Search
 
 
 async def loop(task: Task, search: Search) -> Outcome:
-    """Draft or take the draft there is, and revise the best until the search stops."""
+    """Write a draft or take the given one, and revise the best until the search stops."""
     with search:
         for at in search.iterations():
             draft = await within(at, propose(task, search))
@@ -34,7 +34,7 @@ async def loop(task: Task, search: Search) -> Outcome:
 
 
 async def below(path: str, part: MoveCoroutine[Outcome]) -> Outcome:
-    """Play a search below `path` and return its outcome as the one around it sees it."""
+    """Play a search below `path`; return its outcome with paths of the enclosing search."""
     outcome = await within(path, part)
     best = outcome.best
     seen = replace(best, path=f"{path}/{best.path}", issues=best.issues.under(path))
@@ -44,14 +44,14 @@ async def below(path: str, part: MoveCoroutine[Outcome]) -> Outcome:
 async def refined(path: str, task: Task, limits: Limits, own: LimitOverrides) -> Outcome:
     """Write or improve a text below `path` until its own search stops.
 
-    Raises `Stopped` and `StepFailed` when nothing was judged there.
+    Raises `Stopped` or `StepError` when nothing was judged there.
     """
     search = Search.of(replace(task, is_reviewed=False), limits, own)
     return await below(path, loop(task, search))
 
 
 async def passes_as_it_is(task: Task, whole: Search) -> bool:
-    """Judge the client's own draft, if there is one; True when it passes or a reviewer decided.
+    """Judge the client's own draft, if any; return whether it passes or a reviewer decided.
 
     A draft that passes is never revised again.
     """
@@ -63,24 +63,24 @@ async def passes_as_it_is(task: Task, whole: Search) -> bool:
 
 
 async def heeded(task: Task, search: Search) -> None:
-    """Make and judge what a reviewer asks for, until they ask for no more."""
+    """Make and judge the drafts that a reviewer asks for, until they ask for no more."""
     while search.wish is not None:
         draft = await within(search.upcoming, propose(task, search))
         await search.judged(await within(search.upcoming, judge(task, draft)))
 
 
 def going_on(task: Task, whole: Search) -> Task:
-    """Return the task with the best draft of the whole in the place of the client's."""
+    """Return the task with the best draft of the whole instead of the client's."""
     if whole.base is None or whole.base.iteration == 0:
         return task
     return starting_from(task, whole.base.scored.draft.text)
 
 
 async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | None) -> Outcome:
-    """Judge what the inner searches came to as a whole, on the request's own criteria.
+    """Judge the result of the inner searches as a whole, on the request's own criteria.
 
-    `reason` is told when the threshold is not met and no reviewer decided; None: whoever stopped a
-    part knows why. Raises `Stopped` when it cannot be asked any more.
+    The outcome has `reason` if the threshold is not met and no reviewer decided; it is None if a
+    part was stopped from outside. Raises `Stopped` when the critic cannot be asked any more.
     """
     if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
         scored = await within(whole.upcoming, judge(task, draft))
@@ -92,9 +92,9 @@ async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | 
 
 
 async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
-    """Judge the last inner search's text as a whole; its reason and what is missing stay.
+    """Judge the last inner search's text as a whole; keep its reason and what is missing.
 
-    When that cannot be asked any more it is the result with the score of its own rubric.
+    If the critic cannot be asked any more, the text keeps the score of its own rubric.
     """
     text = last.best.scored.draft.text
     try:
@@ -106,7 +106,7 @@ async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
 
 
 async def ruled(own: LimitOverrides, part: MoveCoroutine[Reply]) -> Reply:
-    """Play a part whose searches have these rules instead of the refinement's."""
+    """Play a part whose searches have these limits instead of the refinement's."""
 
     def outward(move: Move[Any]) -> Move[Any]:
         match move:
@@ -124,17 +124,17 @@ async def ruled(own: LimitOverrides, part: MoveCoroutine[Reply]) -> Reply:
 
 
 def starting_from(task: Task, text: str) -> Task:
-    """Return the task with a draft that the strategy made itself; locked is what stands in it."""
+    """Return the task with a draft that the strategy made, and the locked texts in that draft."""
     locked = tuple(it for it in task.locked if it in text)
     return replace(task, draft=text, is_clients_draft=False, locked=locked)
 
 
 def informed(task: Task, observed: tuple[ContextDocument, ...]) -> Task:
-    """Return the task with what was found out on the way among its context."""
+    """Return the task with what was observed added to its context."""
     return replace(task, context=(*task.context, *observed))
 
 
 def with_instruction(task: Task, heading: str, instruction: str) -> Task:
-    """Return the task with what this part of the work is about."""
+    """Return the task with the instruction of this part of the work added."""
     parts = (task.instruction, f"{heading}: {instruction}")
     return replace(task, instruction="\n\n".join(part for part in parts if part))

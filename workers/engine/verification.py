@@ -1,14 +1,13 @@
-"""Verifying what a draft states: open questions, answers that cannot see it, contradictions."""
+"""Verifies the facts in a draft: open questions, independent answers, contradictions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.contract.judgement import Finding, OnFail, Quotation
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
-from workers.engine.drafting import part_replies
-from workers.engine.evidence import Source
 from workers.engine.judging import judge
-from workers.engine.moves import Draft, MoveCoroutine, Scored, Stopped, within
+from workers.engine.matching import Source
+from workers.engine.moves import Draft, MoveCoroutine, Scored, Stopped, part_replies, within
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.verification import Answer, Contradict, Question
 
@@ -16,12 +15,12 @@ SOURCE = "verification"
 UNREADABLE = "unreadable_verification"
 UNKNOWN = "unknown"
 GIVEN_AWAY = 3
-"""A question that holds a claim of at least this many words gives its answer away."""
+"""A question that contains a claim of at least this many words gives its answer away."""
 
 NOT_VERIFIED = Finding(
     source=SOURCE,
     kind=SOURCE,
-    message="it was stopped before this draft could be verified",
+    message="the refinement was stopped before this draft could be verified",
     on_fail=OnFail.VETO,
 )
 
@@ -51,15 +50,16 @@ Answered = tuple[str, str]
 
 
 async def judge_and_verify(most: int, task: Task, draft: Draft) -> Scored:
-    """Return a draft with its verdict and with what at most so many questions find in it."""
+    """Judge a draft and verify it with at most `most` questions."""
     scored = await judge(task, draft)
     return await verified(scored, within("verify", contradictions(task, draft.text, most)))
 
 
 async def verified(scored: Scored, part: MoveCoroutine[tuple[Finding, ...]]) -> Scored:
-    """Return a judged draft with what its verification finds; a finding keeps it from passing.
+    """Return a judged draft with the findings of its verification; any finding vetoes it.
 
-    So does a stop from outside while it is verified: the draft stays, and does not pass unseen.
+    A stop from outside during the verification is a finding too: the draft stays, but does not pass
+    unverified.
     """
     try:
         found = await part
@@ -74,10 +74,10 @@ def is_unverified(scored: Scored) -> bool:
 
 
 async def contradictions(task: Task, draft: str, most: int) -> tuple[Finding, ...]:
-    """Ask at most so many questions about a draft, and return what their answers contradict in it.
+    """Ask at most `most` questions about a draft; return the statements that answers contradict.
 
-    An answer that could not be had is left out, and one that is unknown contradicts nothing. Raises
-    `StepFailed` when questions or contradictions stay unreadable, or no question has an answer.
+    A failed answer is left out, and an unknown one contradicts nothing. Raises `StepError` when
+    questions or contradictions stay unreadable, or when every answer fails.
     """
     asked = question("questions", "critic", Question(task, draft, most))
     questions = await ask(asked, _questions_about(draft, most), UNREADABLE)
@@ -130,7 +130,7 @@ def _contradictions_in(
         said = read_as(_Contradictions, reply).contradictions
         for it in said:
             if not 1 <= it.answer <= len(answered):
-                raise Unreadable(f"there is no answer {it.answer}: there are {len(answered)}")
+                raise Unreadable(f"unknown answer {it.answer}: expected 1 to {len(answered)}")
         source = Source(draft)
         return tuple(_finding(it, source, *answered[it.answer - 1]) for it in said)
 
@@ -140,7 +140,7 @@ def _contradictions_in(
 def _quoted(claim: str, source: Source) -> Quotation:
     quotation = source.quotation(claim)
     if quotation is None:
-        raise Unreadable(f'the claim "{claim[:200]}" does not stand in the draft: copy its words')
+        raise Unreadable(f'the claim "{claim[:200]}" does not occur in the draft: copy its words')
     return quotation
 
 

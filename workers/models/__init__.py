@@ -1,1 +1,1 @@
-"""Models: one port, and an adapter for each way to reach one."""
+"""Models: one port, and one adapter for each wire format."""

@@ -1,7 +1,7 @@
 """Anthropic messages: https://platform.claude.com/docs/en/api/messages.
 
-JSON is asked for as structured output (`output_config.format`), else in the prompt alone: models
-that do not know the first are older than it, and newer ones refuse a forced tool call.
+JSON is requested as structured output (`output_config.format`), else in the prompt alone: older
+models do not support structured output, and newer ones reject a forced tool call.
 """
 
 from pydantic import BaseModel, ValidationError
@@ -38,7 +38,7 @@ class _Message(BaseModel):
 
 
 class Anthropic:
-    """The dialect, for one base URL and key."""
+    """The Anthropic wire format, for one base URL and API key."""
 
     def __init__(self, base_url: str, api_key: str = "") -> None:
         self._url = base_url.rstrip("/").removesuffix("/v1") + "/v1/messages"
@@ -46,7 +46,7 @@ class Anthropic:
         self._headers = {"anthropic-version": VERSION} | ({"x-api-key": api_key} if api_key else {})
 
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
-        """Ask for one message, not streamed."""
+        """Return the request for one message, not streamed."""
         is_structured = call.prompt.schema is not None and STRUCTURED not in unwanted
         body: dict[str, object] = {
             "model": call.model,
@@ -61,7 +61,7 @@ class Anthropic:
         return Request(self._url, self._headers, to_json(body), self._key)
 
     def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
-        """Return the parameter that a refusal names, if it was sent and can be left out."""
+        """Return the parameter that an error names, if it was sent and can be left out."""
         if call.temperature is not None and "temperature" in said and "temperature" not in unwanted:
             return "temperature"
         is_structured = call.prompt.schema is not None and STRUCTURED not in unwanted
@@ -69,11 +69,11 @@ class Anthropic:
         return STRUCTURED if is_structured and is_named else None
 
     def read(self, body: bytes) -> ChatReply:
-        """Read a message: its text blocks, without what the model thought before."""
+        """Return the text blocks of a message; thinking blocks are left out."""
         try:
             message = _Message.model_validate_json(body)
         except ValidationError:
-            raise UnreadableReply("the reply is no message") from None
+            raise UnreadableReply("the response is not a valid Anthropic message") from None
         text = "".join(block.text for block in message.content if block.type == "text")
         flaw = flaw_of(
             text,

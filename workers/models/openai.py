@@ -1,7 +1,7 @@
-"""OpenAI chat completions: OpenAI itself, Azure, and every server that speaks the same.
+"""OpenAI chat completions: OpenAI itself, Azure, and every server with a compatible API.
 
 https://platform.openai.com/docs/api-reference/chat. A base URL with `api-version` in its query is
-Azure's older form: the query stays, and the key goes into `api-key`. JSON is asked for as
+Azure's older form: the query stays, and the key goes into `api-key`. JSON is requested as
 `json_schema`, else as `json_object`, else in the prompt alone.
 """
 
@@ -53,19 +53,19 @@ class _Completion(BaseModel):
 
 
 class OpenAI:
-    """The dialect, for one base URL and key."""
+    """The OpenAI wire format, for one base URL and API key."""
 
     def __init__(self, base_url: str, api_key: str = "") -> None:
         url = urlsplit(base_url)
         self._url = url._replace(path=url.path.rstrip("/") + "/chat/completions").geturl()
         self._key = api_key
         self._headers = _key_field(api_key, "api-version" in parse_qs(url.query))
-        # OpenAI's newer models refuse the old name; other servers often ignore the new one.
+        # OpenAI's newer models reject the old name; other servers often ignore the new one.
         is_openai = (url.hostname or "").endswith(OPENAI_HOSTS)
         self._limits = TOKEN_LIMITS[::-1] if is_openai else TOKEN_LIMITS
 
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
-        """Ask for one completion, not streamed."""
+        """Return the request for one completion, not streamed."""
         json_format = _json_format(call, unwanted)
         wants_words = call.prompt.schema is not None and json_format != "json_schema"
         body: dict[str, object] = {
@@ -87,7 +87,7 @@ class OpenAI:
         return Request(self._url, self._headers, to_json(body), self._key)
 
     def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
-        """Return the parameter that a refusal names, if it was sent and can be left out."""
+        """Return the parameter that an error names, if it was sent and can be left out."""
         limit = _first(self._limits, unwanted)
         if limit and limit in said and limit == self._limits[0]:
             return limit
@@ -97,11 +97,11 @@ class OpenAI:
         return json_format if any(name in said.lower() for name in NAMES_OF_JSON) else None
 
     def read(self, body: bytes) -> ChatReply:
-        """Read a completion; one cut off or withheld is flawed."""
+        """Return the text of a completion; one that is truncated or withheld has a flaw."""
         try:
             completion = _Completion.model_validate_json(body)
         except ValidationError:
-            raise UnreadableReply("the reply is no chat completion") from None
+            raise UnreadableReply("the response is not a valid chat completion") from None
         choice = completion.choices[0]
         text = choice.message.text()
         tokens = counted(completion.usage, ["prompt_tokens"], "completion_tokens")

@@ -1,9 +1,9 @@
-"""The port through which every model is reached, and the ways a call can fail.
+"""The port that every model implements, and the ways a call can fail.
 
 ModelError
-  ModelUnavailable  model_unavailable  unreachable, overloaded, timed out, failing after retries
-  ModelRefused      model_refused      the server refuses this call (key, name, size, content)
-  UnreadableReply   unreadable_reply   the answer is in no known format, too large, cut off, empty
+  ModelUnavailable  model_unavailable  unreachable, overloaded, timeout, failing after retries
+  ModelRefused      model_refused      the server rejects this call (key, name, size, content)
+  UnreadableReply   unreadable_reply   the reply is in no known format, too large, truncated, empty
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from workers.engine.prompt_requests import Prompt, PromptRequest
 
 
 class ModelError(Exception):
-    """A model call that will not succeed by itself; `usage` is what it consumed all the same."""
+    """A model call failed, retries included; `usage` is what it consumed nevertheless."""
 
     code: ClassVar[str] = "model_unavailable"
 
@@ -25,24 +25,24 @@ class ModelError(Exception):
 
 
 class ModelUnavailable(ModelError):
-    """Unreachable, overloaded, timed out, or still failing after every retry."""
+    """The server is unreachable or overloaded, times out, or still fails after every retry."""
 
 
 class ModelRefused(ModelError):
-    """The server refuses this call; sending it again would not help."""
+    """The server rejects this call; a retry would not help."""
 
     code = "model_refused"
 
 
 class UnreadableReply(ModelError):
-    """The server's answer is not in its own format, too large, cut off, or empty."""
+    """The server's reply is not in its own format, too large, truncated, or empty."""
 
     code = "unreadable_reply"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One question to one model. `key` is the same whenever the same step is asked again."""
+    """One call to one model. `key` is the same whenever the same step is repeated."""
 
     model: str
     prompt: Prompt
@@ -54,9 +54,9 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What a model answered; `usage.calls` counts retries.
+    """The reply of a model; `usage.calls` includes retries.
 
-    `model` is `provider:name` with the name that the server gave.
+    `model` is `provider:name` with the name that the server returned.
     """
 
     text: str
@@ -65,6 +65,6 @@ class ModelReply:
 
 
 class Model(Protocol):
-    """Answers calls. Raises `ModelError`; a cancelled call drops its connection at once."""
+    """Answers calls. Raises `ModelError`; a cancelled call closes its connection at once."""
 
     async def complete(self, call: ModelCall) -> ModelReply: ...

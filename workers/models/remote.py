@@ -1,4 +1,4 @@
-"""A model behind a wire format: send the request, drop what the server refuses, read, count."""
+"""A model behind a wire format: sends requests without what the server rejects, counts usage."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ NAMES_OF_JSON = (
     *("response_format", "json_schema", "json_object", "json mode", "json_mode"),
     *("output_config", "output_format", "schema", "structured", "grammar"),
 )
-"""Words by which servers name what they cannot do with JSON, in lower case."""
+"""Lower-case words in the errors of servers that do not support a way to request JSON."""
 
 
 def system_text(prompt: Prompt, *, in_words: bool) -> str:
@@ -50,9 +50,9 @@ def system_text(prompt: Prompt, *, in_words: bool) -> str:
 
 
 def counted(usage: object, inputs: Sequence[str], output: str) -> tuple[int, int] | None:
-    """Return input and output tokens, or None unless the first of `inputs` and `output` are there.
+    """Return input and output tokens; None if the first of `inputs` or `output` is missing.
 
-    The other names of `inputs` are parts that a server counts apart; each may be missing.
+    The other names of `inputs` are parts that a server counts separately; each may be missing.
     """
     if not isinstance(usage, dict):
         return None
@@ -63,29 +63,32 @@ def counted(usage: object, inputs: Sequence[str], output: str) -> tuple[int, int
 
 
 def _count(number: object) -> int | None:
-    if isinstance(number, int) and not isinstance(number, bool) and number >= 0:
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS:
         return number
     return None
 
 
 def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | None:
-    """Return why a text must not be used, or None."""
+    """Return why a reply must not be used, or None."""
     if is_withheld:
-        return ModelRefused("the model or its provider's filter declined to answer")
+        return ModelRefused("the model or its provider's content filter refused to answer")
     if is_cut_off:
-        return UnreadableReply("the reply is cut off: `max_output_tokens` is too small for it")
+        return UnreadableReply("the reply is truncated: `max_output_tokens` is too small for it")
     return None if text.strip() else UnreadableReply("the reply is empty")
 
 
+MOST_TOKENS = 100_000_000
+"""Tokens of one call; a server that counts more is not believed."""
+
 Unwanted = frozenset[str]
-"""What a server has refused for a model: names that only its dialect understands."""
+"""What a server has rejected for a model: names that only its wire format defines."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What a model said; `tokens` (input, output) is None when the server did not count them.
+    """The reply of a model; `tokens` (input, output) is None when the server did not count them.
 
-    With a `flaw` the text must not be used, but was paid for all the same.
+    A reply with a `flaw` must not be used, although it was paid for.
     """
 
     text: str
@@ -98,28 +101,28 @@ class WireFormat(Protocol):
     """One wire format, for one server and key."""
 
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
-        """Ask without what the server has refused for this model."""
+        """Return the request, without what the server has rejected for this model."""
 
     def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
-        """Return which part of the request a refusal is about, if it can do without it."""
+        """Return the part of the request that an error names, if the request works without it."""
 
     def read(self, body: bytes) -> ChatReply:
-        """Read a reply. Raises `UnreadableReply` when it is not in this format."""
+        """Parse a response. Raises `UnreadableReply` when it is not in this format."""
 
 
 AdapterFactory = Callable[[str, str], WireFormat]
-"""Makes the adapter for a base URL and a key, which is empty where none is wanted."""
+"""Returns the adapter for a base URL and an API key, which is empty where none is needed."""
 
 
 @cache
 def adapter_of(wire: str) -> AdapterFactory:
-    """Return the `ADAPTER` of the module beside this one that is named as the wire format."""
+    """Return the `ADAPTER` of the module in this package that is named after the wire format."""
     adapter: AdapterFactory = import_module(f"workers.models.{wire}").ADAPTER
     return adapter
 
 
 NAMES_A_PART = frozenset({400, 422})
-"""Statuses with which servers refuse a part of a request that they do not know."""
+"""Statuses with which servers reject a part of a request that they do not support."""
 
 MODEL_ERRORS: Mapping[type[TransportError], type[ModelError]] = {
     RequestUnanswered: ModelUnavailable,
@@ -127,15 +130,15 @@ MODEL_ERRORS: Mapping[type[TransportError], type[ModelError]] = {
     StatusRejected: ModelRefused,
     UnusableResponse: UnreadableReply,
 }
-"""What a failure of the transport is to a caller of a model."""
+"""The model error for each error of the transport."""
 
 
 class Remote:
     """Every model of one provider.
 
-    What a server refuses (a format, a parameter) is left out of the next request, and, once that
-    has worked, of every later request for the same model. A reply whose tokens the server did not
-    count has them estimated, and an unknown cost.
+    What a server rejects (a format, a parameter) is left out of the next request and, once that
+    has worked, of every later request for the same model. If the server does not count a reply's
+    tokens they are estimated, and the cost is unknown.
     """
 
     def __init__(
@@ -150,7 +153,7 @@ class Remote:
         self._unwanted: dict[str, Unwanted] = {}
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Answer a call; `usage` of a reply and of an error counts every request made for it."""
+        """Answer a call; the `usage` of the reply or error counts every request made for it."""
         started = perf_counter()
         step = self._transport.step(call.key)
         said: ChatReply | None = None
@@ -201,7 +204,7 @@ class Remote:
         )
 
     def _cost(self, call: ModelCall, tokens_in: int, tokens_out: int) -> float | None:
-        """Return US dollars, to the 9 places of every sum of them; None when unknown."""
+        """Return US dollars, rounded to 9 places like every total; None when unknown."""
         cost = cost_usd(f"{self._provider}:{call.model}", tokens_in, tokens_out)
         return None if cost is None else round(cost, 9)
 
@@ -211,5 +214,5 @@ def _translated(failure: TransportError) -> ModelError:
 
 
 def estimated(text: str) -> int:
-    """Return how many tokens a text has at most, or nearly so."""
+    """Return an estimate of a text's tokens that is rarely too low."""
     return -(-len(text.encode()) // BYTES_PER_TOKEN)

@@ -1,4 +1,4 @@
-"""A model that says what it was told to: for tests, examples and rehearsals. It ships with Hone."""
+"""A model that answers from a script, for tests, examples and dry runs. It ships with Hone."""
 
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
@@ -13,14 +13,14 @@ ReplyScript = Callable[[ModelCall], ScriptedReply | Awaitable[ScriptedReply]]
 
 
 class Scripted:
-    """Answers with what the script returns; `calls` are those it has seen, in order of arrival."""
+    """Answers with what the script returns; `calls` lists every call in order of arrival."""
 
     def __init__(self, script: ReplyScript) -> None:
         self.calls: list[ModelCall] = []
         self._script = script
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Answer with the script's line; a text has a usage of one call and costs nothing."""
+        """Return the script's reply; a text has a usage of one call and costs nothing."""
         self.calls.append(call)
         line = self._script(call)
         if isawaitable(line):
@@ -33,17 +33,17 @@ class Scripted:
 
 
 def in_turn(*lines: ScriptedReply) -> ReplyScript:
-    """Return a script that says each line once; a call too many is refused."""
+    """Return a script that gives each reply once, in order; any further call is refused."""
     remaining = iter(lines)
-    spoken = ModelRefused(f"the script has {len(lines)} lines, all of them said")
-    return lambda _call: next(remaining, spoken)
+    exhausted = ModelRefused(f"the script has {len(lines)} replies, and all are used")
+    return lambda _call: next(remaining, exhausted)
 
 
 def by_prompt(**scripts: ReplyScript) -> ReplyScript:
-    """Return a script with a part for each prompt: `write`, `critique`, `revise`."""
+    """Return a script with a separate script for each prompt: `write`, `critique`, `revise`."""
 
     def script(call: ModelCall) -> ScriptedReply | Awaitable[ScriptedReply]:
         part = scripts.get(call.prompt.name)
-        return part(call) if part else ModelRefused(f"no script for {call.prompt.name!r}")
+        return part(call) if part else ModelRefused(f"no script for prompt {call.prompt.name!r}")
 
     return script

@@ -1,1 +1,1 @@
-"""Everything that leaves the machine: addresses, the guarded client, the HTTP transport."""
+"""Outbound requests: the HTTP transport, and the client that only reaches public addresses."""

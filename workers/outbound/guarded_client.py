@@ -1,12 +1,11 @@
-"""Callers' endpoints: signed calls to public addresses, and nothing else.
+"""Signed calls to clients' endpoints, at public addresses only.
 
 Signed as Standard Webhooks 1.0 (https://www.standardwebhooks.com): `webhook-id`,
 `webhook-timestamp`, and `webhook-signature: v1,<base64>`, an HMAC-SHA256 of
 `<id>.<timestamp>.<body>` under the server's secret key.
 
 Public addresses are those outside IANA's special-purpose registries. `ipaddress.is_global` is not
-enough: up to Python 3.12 it lets NAT64 and 6to4 pass, which lead to IPv4 addresses of any kind, and
-multicast.
+enough: up to Python 3.12 it accepts multicast, and NAT64 and 6to4, which lead to any IPv4 address.
 """
 
 import base64
@@ -34,7 +33,7 @@ NOT_PUBLIC_V4 = tuple(
             "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24",
             "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15",
             "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-            "168.63.129.16/32",  # Azure's own services, reached from inside its machines alone
+            "168.63.129.16/32",  # Azure's own services, reachable only from its machines
         ),
     )
 )  # fmt: skip
@@ -48,14 +47,14 @@ NOT_PUBLIC_V6 = tuple(
 
 
 class AddressRefused(OSError):
-    """The address is none of the public internet. It is not named: that would map a network."""
+    """The address is not public. The message leaves it out, as it would reveal the network."""
 
     def __init__(self) -> None:
-        super().__init__(0, "its address is not a public one")
+        super().__init__(0, "its address is not public")
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an address, as text, is a host's on the public internet."""
+    """Return whether an address, given as text, belongs to a host on the public internet."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -66,9 +65,9 @@ def is_public(address: str) -> bool:
 
 
 def public_socket(target: Any) -> socket.socket:
-    """Return a socket for `getaddrinfo`'s entry; this is the address that is connected to next.
+    """Return a socket for an entry of `getaddrinfo`: the address that is connected to next.
 
-    Raises `AddressRefused`. Whatever a name resolved to before plays no part.
+    Raises `AddressRefused` for that address, whatever the name resolved to before.
     """
     family, kind, protocol, _, address = target
     if not is_public(str(address[0])):
@@ -81,7 +80,7 @@ PREFIX = "whsec_"
 
 
 class EndpointUnavailable(Exception):
-    """There is no answer that can be used; `detail` says why."""
+    """The endpoint gave no usable answer; `detail` says why."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -89,22 +88,22 @@ class EndpointUnavailable(Exception):
 
 
 class EndpointClient(Protocol):
-    """The way to callers' endpoints: `GuardedClient`, or a function in the place of all of them."""
+    """Posts to clients' endpoints: `GuardedClient`, or a substitute for all endpoints."""
 
     async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes: ...
 
 
 class GuardedClient:
-    """Posts JSON, several tries within the time of a call, each with the same id and key."""
+    """Posts JSON with retries within one timeout, all with the same message id and key."""
 
     def __init__(self, session: aiohttp.ClientSession, secret_key: str) -> None:
         self._session = session
         self._key = signing_key(secret_key)
 
     async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
-        """Return the body of a 2xx reply, at most `MAX_REPLY` bytes. Raises `EndpointUnavailable`.
+        """Return the body of a 2xx response of at most `MAX_REPLY` bytes.
 
-        `key` is the same whenever the same step is taken again.
+        `key` is the same whenever the same step is repeated. Raises `EndpointUnavailable`.
         """
         retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s))
         request = Request(url, signed(self._key, body, key, int(time.time())), body)
@@ -121,9 +120,9 @@ async def open_endpoints(
     socket_factory: SocketFactoryType = public_socket,
     resolver: AbstractResolver | None = None,
 ) -> AsyncIterator[GuardedClient]:
-    """Keep the way to endpoints open. Every socket comes from `socket_factory`, which may refuse.
+    """Open a client for endpoints. Every socket comes from `socket_factory`, which may refuse.
 
-    No connection is kept: an endpoint's next address is looked at again.
+    Connections are not reused, so that the address is checked for every request.
     """
     connector = aiohttp.TCPConnector(
         limit=0, force_close=True, resolver=resolver, socket_factory=socket_factory
@@ -149,7 +148,7 @@ def signing_key(secret_key: str) -> bytes:
 
 
 def signed(key: bytes, body: bytes, step: str, timestamp: int) -> dict[str, str]:
-    """Return the fields that say who calls, when, and for which step."""
+    """Return the header fields of Standard Webhooks: message id, timestamp and signature."""
     message_id = f"msg_{hashlib.sha256(step.encode()).hexdigest()[:32]}"
     content = f"{message_id}.{timestamp}.".encode() + body
     signature = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()

@@ -1,13 +1,13 @@
-"""HTTP on aiohttp with every bound a call needs; models, validators and tools share it.
+"""HTTP over aiohttp with timeouts, retries and size limits, for models, validators and tools.
 
-Requests are repeated here and nowhere else. Exceptions of the HTTP library are not chained: some
-carry the request's headers, and with them a key.
+Only this module retries requests. Exceptions of the HTTP library are not chained: some carry the
+request's headers, and with them a key.
 
 TransportError         no usable response; `detail` says why
-  RequestUnanswered    unreachable, too slow, reset, or a temporary refusal at the last try
-  RequestRefused       the address is invalid or its TLS certificate untrusted
-    StatusRejected     a 4xx that stays, or a redirect: never followed, keys go nowhere else
-  UnusableResponse     too many bytes, broken compression, or not HTTP
+  RequestUnanswered    unreachable, timeout, connection reset, or a temporary error at the last try
+  RequestRefused       the address is invalid or the TLS certificate untrusted
+    StatusRejected     a permanent 4xx, or a redirect: not followed, so that keys go nowhere else
+  UnusableResponse     too many bytes, invalid compression, or not HTTP
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 
 PASSING = frozenset({408, 409, 425, 429})
-"""Statuses below 500 that say "not now": time-out, lock held, too early, too many requests."""
+"""Statuses below 500 that are temporary: timeout, conflict, too early, too many requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Bounds on one step: seconds to connect, to the first byte, and in all; `tries` in all.
+    """Limits of one step: seconds to connect, to the first byte, and in total; at most `tries`.
 
-    Between tries it waits a random time up to `backoff_s`, twice that, and so on, never more than
-    `longest_backoff_s` ("full jitter": AWS Architecture Blog, Exponential Backoff And Jitter).
+    The backoff between tries is random, up to `backoff_s`, then up to twice that, and so on, and at
+    most `longest_backoff_s` ("full jitter": AWS Architecture Blog, Exponential Backoff And Jitter).
     """
 
     total_s: float
@@ -45,19 +45,22 @@ class RetryPolicy:
     random: Callable[[], float] = random.random
 
     def wait_s(self, failures: int, retry_after_s: float | None) -> float:
-        """Return the seconds until the next try: what the server asks for, and jitter on top."""
+        """Return the seconds until the next try: the server's `Retry-After`, plus jitter."""
         most: float = min(self.backoff_s * 2.0 ** (failures - 1), self.longest_backoff_s)
         return (retry_after_s or 0.0) + self.random() * most
 
 
 def may_pass(status: int, headers: Mapping[str, str]) -> bool:
-    """True for a refusal that may be gone the next time; `x-should-retry: false` denies it."""
+    """Return whether an error is temporary, so that a retry may help.
+
+    `x-should-retry: false` forbids the retry.
+    """
     passing = status in PASSING or status >= 500
     return passing and headers.get("x-should-retry") != "false"
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a `Retry-After` field (RFC 9110, 10.2.3), None without a valid one.
+    """Return the seconds of a `Retry-After` field (RFC 9110, 10.2.3); None without a valid one.
 
     A date is compared with the server's own `Date`, so that machines' clocks do not matter.
     """
@@ -106,7 +109,7 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The server's name and port, for people, whether or not the URL can be read."""
+        """The server's name and port for messages; `the URL` if it cannot be parsed."""
         try:
             return urlsplit(self.url).netloc.rpartition("@")[2]
         except ValueError:
@@ -114,7 +117,7 @@ class Request:
 
 
 class TransportError(Exception):
-    """A request that got no usable response; `detail` says why."""
+    """A request without a usable response; `detail` says why."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -122,15 +125,15 @@ class TransportError(Exception):
 
 
 class RequestUnanswered(TransportError):
-    """Unreachable, too slow, reset, or still refused for the moment at the last try."""
+    """Unreachable, timeout, connection reset, or still a temporary error at the last try."""
 
 
 class RequestRefused(TransportError):
-    """The request cannot be sent there; sending it again would not help."""
+    """The request cannot be sent; a retry would not help."""
 
 
 class StatusRejected(RequestRefused):
-    """The server refuses the request as it stands; `said` is its answer, at most 64 KiB."""
+    """The server rejected the request; `said` is the response body, empty if above 64 KiB."""
 
     def __init__(self, detail: str, status: int, said: str) -> None:
         super().__init__(detail)
@@ -143,7 +146,7 @@ class UnusableResponse(TransportError):
 
 
 class _TemporaryFailure(Exception):
-    """A try failed in a way that another one may not."""
+    """A try failed in a way that a retry may fix."""
 
     def __init__(self, detail: str, after_s: float | None = None) -> None:
         super().__init__(detail)
@@ -151,7 +154,7 @@ class _TemporaryFailure(Exception):
 
 
 class Transport:
-    """Shared by all adapters: connections without a limit, kept alive, DNS cached, no cookies."""
+    """Shared by all adapters: unlimited connections, kept alive, cached DNS, no cookies."""
 
     def __init__(
         self, session: aiohttp.ClientSession, retry_policy: RetryPolicy, max_reply_bytes: int
@@ -161,7 +164,7 @@ class Transport:
         self.max_reply_bytes = max_reply_bytes
 
     def step(self, key: str) -> "RequestAttempts":
-        """Begin a step, whose time runs from now; its requests carry `key` as `Idempotency-Key`."""
+        """Start a step, whose time runs from now; its requests carry `key` as `Idempotency-Key`."""
         return RequestAttempts(self, key)
 
 
@@ -169,7 +172,7 @@ class Transport:
 async def open_transport(
     retry_policy: RetryPolicy, max_reply_bytes: int
 ) -> AsyncIterator[Transport]:
-    """Keep a transport open for as long as the context lasts."""
+    """Open a transport for as long as the context lasts."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=DNS_CACHE_S),
         timeout=aiohttp.ClientTimeout(connect=retry_policy.connect_s),
@@ -182,9 +185,9 @@ async def open_transport(
 
 
 class RequestAttempts:
-    """The calls of one step, which share one deadline and one number of tries.
+    """The requests of one step, which share one deadline and one number of tries.
 
-    `calls` counts requests; `may_have_cost` is true when one got lost after it was sent.
+    `calls` counts requests; `may_have_cost` is true when the server may have processed one.
     """
 
     def __init__(self, transport: Transport, key: str) -> None:
@@ -198,7 +201,10 @@ class RequestAttempts:
         self._failures = 0
 
     async def post(self, request: Request, variant: str = "") -> bytes:
-        """Return the body of a 2xx reply. A request that differs needs a `variant` of the key."""
+        """Return the body of a 2xx response; retry temporary errors. Raises `TransportError`.
+
+        A request that differs from an earlier one of the step needs a `variant` of the key.
+        """
         while True:
             try:
                 return await self._try(request, variant)
@@ -208,36 +214,36 @@ class RequestAttempts:
 
     async def _wait(self, failure: _TemporaryFailure) -> None:
         if self._failures >= self._retry_policy.tries:
-            raise RequestUnanswered(f"{failure}, at the last of {self._failures} tries") from None
+            raise RequestUnanswered(f"{failure}; failed {self._failures} times") from None
         wait_s = self._retry_policy.wait_s(self._failures, failure.after_s)
         if self._clock() + wait_s >= self._deadline:
-            raise RequestUnanswered(f"{failure}; no time is left to try again") from None
+            raise RequestUnanswered(f"{failure}; no time is left for a retry") from None
         await asyncio.sleep(wait_s)
 
     async def _try(self, request: Request, variant: str) -> bytes:
-        """Send once, and put every way to fail into our own words."""
+        """Send the request once; turn every failure into an error of this module."""
         self.calls += 1
         headers = request.headers | {"Idempotency-Key": self._key + variant}
         try:
-            async with asyncio.timeout_at(self._first_byte_due()) as retry_policy:
-                return await self._exchange(request, headers, retry_policy)
+            async with asyncio.timeout_at(self._first_byte_due()) as timeout:
+                return await self._exchange(request, headers, timeout)
         except aiohttp.ConnectionTimeoutError:
-            raise _TemporaryFailure(f"{request.host} cannot be reached in time") from None
+            raise _TemporaryFailure(f"{request.host} is unreachable: connection timeout") from None
         except aiohttp.ClientConnectorCertificateError:
-            raise RequestRefused(f"{request.host} shows a certificate nobody vouches for") from None
+            raise RequestRefused(f"{request.host} has an untrusted TLS certificate") from None
         except aiohttp.ClientConnectorError as error:
-            raise _TemporaryFailure(f"{request.host} cannot be reached: {error.strerror}") from None
+            raise _TemporaryFailure(f"{request.host} is unreachable: {error.strerror}") from None
         except TimeoutError:
             self.may_have_cost = True
-            raise _TemporaryFailure(f"{request.host} did not answer in time") from None
+            raise _TemporaryFailure(f"{request.host} did not respond before the timeout") from None
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
             self.may_have_cost = True
-            raise _TemporaryFailure(f"{request.host} broke the connection") from None
+            raise _TemporaryFailure(f"{request.host} reset the connection") from None
         except (aiohttp.InvalidURL, UnicodeError):  # a name that no resolver can encode
-            raise RequestRefused(f"{request.host} is no address of a model server") from None
+            raise RequestRefused(f"{request.host} is not a valid server address") from None
         except aiohttp.ClientError:
             self.may_have_cost = True
-            raise UnusableResponse(f"{request.host} does not answer in HTTP") from None
+            raise UnusableResponse(f"{request.host} did not send a valid HTTP response") from None
 
     def _first_byte_due(self) -> float:
         first_byte_s = self._retry_policy.first_byte_s
@@ -246,13 +252,13 @@ class RequestAttempts:
         return min(self._deadline, self._clock() + first_byte_s)
 
     async def _exchange(
-        self, request: Request, headers: dict[str, str], retry_policy: asyncio.Timeout
+        self, request: Request, headers: dict[str, str], timeout: asyncio.Timeout
     ) -> bytes:
         async with self._transport.session.post(
             request.url, data=request.body, headers=headers, allow_redirects=False
         ) as reply:
             if self._retry_policy.first_byte_s is not None:
-                retry_policy.reschedule(self._deadline)
+                timeout.reschedule(self._deadline)
             if not 200 <= reply.status < 300:
                 raise await _refusal(request, reply)
             self.may_have_cost = True
@@ -282,24 +288,24 @@ async def _refusal(
 
 
 async def _read(reply: aiohttp.ClientResponse, most: int, request: Request) -> bytes:
-    """Read a body of at most `most` bytes, decompressed ones included."""
+    """Return a body of at most `most` bytes, counted after decompression."""
     encoding = reply.headers.get("Content-Encoding", "identity").lower()
     if encoding not in {"identity", "gzip", "deflate"}:
-        raise UnusableResponse(f"{request.host} answers in the encoding {encoding[:20]!r}")
+        raise UnusableResponse(f"{request.host} sent the unsupported encoding {encoding[:20]!r}")
     inflate = zlib.decompressobj(GZIP_OR_ZLIB) if encoding != "identity" else None
     body = bytearray()
     while piece := await reply.content.readany():
         try:
             body += inflate.decompress(piece, most + 1 - len(body)) if inflate else piece
         except zlib.error:
-            raise UnusableResponse(f"{request.host} answers with broken compression") from None
+            raise UnusableResponse(f"{request.host} sent invalid compressed data") from None
         if len(body) > most:
-            raise UnusableResponse(f"{request.host} answers with more than {most} bytes")
+            raise UnusableResponse(f"{request.host} sent more than {most} bytes")
     return bytes(body)
 
 
 def _message(said: str) -> str:
-    """Return what a refusal says for people, in any of the common forms, at most 500 characters."""
+    """Return the message of an error response in any common form, at most 500 characters."""
     try:
         body = json.loads(said)
     except (ValueError, RecursionError):

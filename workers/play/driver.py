@@ -1,4 +1,4 @@
-"""Playing a strategy: replies come from the journal or from the executor, within the limits."""
+"""Plays a strategy: replies come from the journal or from the executor, within the limits."""
 
 import asyncio
 import logging
@@ -32,24 +32,24 @@ from workers.engine.moves import (
 from workers.engine.prompts.drafting import Derive
 from workers.engine.search import Outcome
 from workers.play.executor import StepExecutor
-from workers.play.journal_writer import Ending, JournalWriter, JudgedDraft
+from workers.play.journal_writer import Ending, JournalUnwritable, JournalWriter, JudgedDraft
 from workers.play.replay import RecordedStep, Replay, refused, spared
 
 
 class Canceled(Exception):
-    """A cancel was accepted: the strategy is closed where it stands."""
+    """A cancel was accepted: the strategy is closed at once."""
 
 
 class AwaitingReview(Exception):
-    """A reviewer is asked: the claim is given up, and another one goes on after their word."""
+    """A review was requested: this claim ends, and a new claim continues after the review."""
 
 
 class WorkerLeaving(Exception):
-    """This worker is shutting down: the next step is somebody else's."""
+    """This worker is shutting down: another worker performs the next step."""
 
 
 class Deadline:
-    """Says when the seconds since the start, `elapsed_s` of them gone, are over."""
+    """A timer that counts from the start of a refinement, `elapsed_s` seconds ago."""
 
     def __init__(self, elapsed_s: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -58,10 +58,10 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, max_seconds: float, passed: Callable[[], None]) -> None:
-        """Have `passed` called that many seconds after the start, instead of whenever it would be.
+        """Call `passed` that many seconds after the start; this replaces the deadline before.
 
-        Only the timer holds `passed`: kept here it would tie its owner and this into a cycle, and
-        what an ended refinement said would wait for the garbage collector (docs/adr/0004).
+        Only the timer refers to `passed`: a reference here would form a cycle with its owner, and
+        the data of an ended refinement would wait for the garbage collector (docs/adr/0004).
         """
         at = self._started + max_seconds
         if at == self._at:
@@ -71,16 +71,16 @@ class Deadline:
         self._timer = self._loop.call_at(at, passed)
 
     def close(self) -> None:
-        """Have it never pass."""
+        """Cancel the deadline."""
         if self._timer:
             self._timer.cancel()
 
 
 class BudgetGuard:
-    """Says whether a call can be paid for, with enough left to judge one draft.
+    """Decides whether the budget allows a call, with enough left to judge one draft.
 
-    Tokens and money are counted at every depth, reserved before a call and settled from its reply.
-    A call that prepares a draft leaves enough to write and judge it.
+    Tokens and cost are counted at every depth, reserved before a call and settled after it. A call
+    that prepares a draft must leave enough to write and judge it.
     """
 
     def __init__(self, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> None:
@@ -89,9 +89,9 @@ class BudgetGuard:
         self._reserved: dict[str, Ask] = {}
 
     def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
-        """Set aside what a call may consume, and for a draft what judging it may, until settled.
+        """Reserve what a call may consume, and for a draft what judging it may, until settled.
 
-        False, and nothing set aside, when that and what is spent would exceed `limits`.
+        Returns False, and reserves nothing, if `spent` and all reservations would exceed `limits`.
         """
         if not self._affords(ask, spent, limits):
             return False
@@ -99,11 +99,11 @@ class BudgetGuard:
         return True
 
     def waits_for_others(self, ask: Ask) -> bool:
-        """Return whether calls in flight hold what this one lacks."""
+        """Return whether other calls in flight hold a part of the budget."""
         return bool(self._reserved.keys() - {ask.path})
 
     def settle(self, path: str) -> None:
-        """Free what was set aside; the reply's usage says what was consumed."""
+        """Release what was reserved; the reply's usage says what was consumed."""
         self._reserved.pop(path, None)
 
     def _affords(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
@@ -118,7 +118,7 @@ class BudgetGuard:
 
     @cached_property
     def _judging(self) -> tuple[Estimate, ...]:
-        """What judging a draft may consume; nobody asks where there is no budget."""
+        """What judging a draft may consume; computed only if there is a budget."""
         return to_judge(self._request, self._models)
 
     def _needed(self, ask: Ask) -> tuple[Estimate, ...]:
@@ -135,7 +135,7 @@ class BudgetGuard:
 
 
 def _cost(spent: Usage, needed: list[Estimate]) -> float:
-    """Return the cost in US dollars; one that is unknown exceeds every limit."""
+    """Return the cost in US dollars; infinity if a price is unknown."""
     costs = [cost_usd(it.model, it.input_tokens, it.output_tokens) for it in needed]
     known = [cost for cost in (spent.cost_usd, *costs) if cost is not None]
     return sum(known) if len(known) == len(costs) + 1 else float("inf")
@@ -149,7 +149,7 @@ class InFlight:
         self._tasks: dict[asyncio.Task[StepCompleted | StepFailed], StepMove] = {}
 
     async def perform(self, move: StepMove) -> StepCompleted | StepFailed | None:
-        """Return what goes into the journal, or None when the step was aborted."""
+        """Return the journal entry of a step, or None when the step was aborted."""
         task = asyncio.get_running_loop().create_task(self._executor.perform(move))
         self._tasks[task] = move
         try:
@@ -163,7 +163,7 @@ class InFlight:
             del self._tasks[task]
 
     def abort(self, is_refused: Callable[[StepMove], bool]) -> None:
-        """Abort every step that is refused now."""
+        """Abort every step in flight that is refused now."""
         for task, move in self._tasks.items():
             if is_refused(move):
                 task.cancel()
@@ -175,7 +175,10 @@ REFUSALS = (Stopped, moves.StepError)
 
 
 class Driver:
-    """Plays one claimed refinement to its end; `strategy` gives a fresh play for every replay."""
+    """Plays one claimed refinement to its end.
+
+    `strategy` returns a fresh coroutine for every replay.
+    """
 
     def __init__(
         self,
@@ -196,14 +199,14 @@ class Driver:
         self._deadline = Deadline(elapsed_s)
         self._in_flight = InFlight(executor)
         self._is_leaving = False
-        self.is_pausing = False  # whether another claim may have it already
+        self.is_pausing = False  # whether another worker may have claimed it already
 
     async def play(self) -> None:
         """Play until the refinement has ended.
 
-        Raises `AwaitingReview` when a reviewer was asked, `WorkerLeaving` after `leave`, and
-        `Fenced` when it is no longer this worker's. When cancelled, what is journaled stands and
-        another claim performs the rest.
+        Raises `AwaitingReview` when a review was requested, `WorkerLeaving` after `leave`, and
+        `Fenced` when this worker's fencing token is outdated. When cancelled, journaled steps stay
+        and another claim performs the rest.
         """
         self._heed(self._writer.state)
         try:
@@ -218,14 +221,14 @@ class Driver:
             self._deadline.close()
 
     async def look(self) -> None:
-        """Heed a command: cancel and finish abort the calls in flight."""
+        """Read and apply commands: cancel and finish abort the calls in flight."""
         state = await self._journal.look()
         if state.last_event >= self._writer.state.last_event:
             self._writer.state = state
             self._heed(state)
 
     def leave(self) -> None:
-        """Let the calls in flight answer, and start no other."""
+        """Let the calls in flight finish, and start no others."""
         self._is_leaving = True
 
     async def _ending(self) -> Ending:
@@ -238,11 +241,11 @@ class Driver:
             return Ending.nothing_judged(self._replay.stopping)
         except moves.StepError as failure:
             return Ending.failed(failure.code, failure.detail)
-        except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits):
+        except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits, JournalUnwritable):
             raise
         except Exception:
-            log.exception("%s: the strategy could not be played", self._journal.id)
-            return Ending.failed("internal_error", "an error in this server; its log says more")
+            log.exception("%s: internal error while playing the strategy", self._journal.id)
+            return Ending.failed("internal_error", "internal error: see the log of the worker")
 
     async def _play(self, part: MoveCoroutine[Any]) -> Any:
         """Play a strategy, or a part of one, and return what it returned."""
@@ -270,10 +273,10 @@ class Driver:
                 return self._review(move)
             case Together():
                 return self._together(move)
-        raise TypeError(f"nobody plays {type(move).__name__}")
+        raise TypeError(f"unknown move {type(move).__name__}")
 
     async def _together(self, move: Together) -> tuple[Any, ...]:
-        """Play every part to its end; what forbids one of them goes on to the whole."""
+        """Play every part to its end; then raise an error that also stops the whole."""
         done = await asyncio.gather(*map(self._play_part, move.parts), return_exceptions=True)
         errors = [it for it in done if isinstance(it, BaseException)]
         for error in sorted(errors, key=lambda it: isinstance(it, REFUSALS)):
@@ -281,7 +284,7 @@ class Driver:
         return tuple(done)
 
     async def _play_part(self, part: MoveCoroutine[Any]) -> Any:
-        """Play a part; its last reply is durable however long the other parts take."""
+        """Play a part; journal its last reply without waiting for the other parts."""
         try:
             return await self._play(part)
         except REFUSALS as refusal:
@@ -302,7 +305,7 @@ class Driver:
         if word is not None:
             return replace(word, limits=self._writer.state.limits)
         self._admit(move)
-        assert self._plan is not None  # else nobody asks
+        assert self._plan is not None  # else no strategy asks for a review
         self.is_pausing = True
         state = await self._writer.write(Ending.paused(move, self._plan))
         if state.status not in (Status.RUNNING, Status.CANCELING):
@@ -310,7 +313,7 @@ class Driver:
         self.is_pausing = False
         self._heed(state)
         self._admit(move)
-        raise Stopped  # what does not pause ends without a word
+        raise Stopped  # it was not paused, so it ends without a review
 
     async def _step(self, move: moves.StepMove) -> Any:
         step = self._replay.steps.get(move.path)
@@ -345,14 +348,14 @@ class Driver:
             self._budget_guard.settle(move.path)
 
     def _admit(self, move: moves.StepMove | Review) -> None:
-        """Raise what forbids a step to start."""
+        """Raise `Canceled` or `Stopped` if a step must not start."""
         if self._writer.state.status is Status.CANCELING:
             raise Canceled
         if self._replay.stopping and not isinstance(move, Check):
             raise Stopped
 
     def _heed(self, state: State) -> None:
-        """Act on what the API has decided meanwhile."""
+        """Apply what the API has decided meanwhile."""
         self._replay.stopping = self._replay.stopping or state.stopping
         if state.finish_requested and self._replay.best:
             self._writer.stop(StopReason.FINISHED_EARLY)
@@ -374,5 +377,5 @@ class Driver:
         self._in_flight.abort(is_refused)
 
     def _is_spared(self, move: moves.StepMove) -> bool:
-        """Return whether a finish that waits for the first draft does without a step."""
+        """Return whether a finish that waits for the first draft skips a step."""
         return self._writer.state.finish_requested and not self._replay.best and move.prepares

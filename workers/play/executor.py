@@ -1,4 +1,4 @@
-"""Performing steps: model calls, checks of a draft, and tool calls."""
+"""Performs steps: model calls, checks of a draft, and tool calls."""
 
 import json
 from asyncio import get_running_loop
@@ -28,7 +28,7 @@ from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
 
 Complete = Callable[[str, ModelCall], Awaitable[ModelReply]]
-"""Has the model of a name answer a call. Raises `ModelError`."""
+"""Returns the reply of the model of a name. Raises `ModelError`."""
 
 NOTHING = Usage()
 MOST_FLAWS = 5
@@ -37,22 +37,22 @@ NO_KEY = "calls cannot be signed: HONE_SECRET_KEY is not set"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An answer, with what every try consumed, and the models that failed before it."""
+    """A reply with the usage of every attempt, and the models that failed before it."""
 
     reply: ModelReply
     tried: tuple[Tried, ...]
 
 
 async def ask_in_turn(complete: Complete, names: Sequence[str], call: ModelCall) -> Served:
-    """Return the answer of the first model that gives one; every model has its own retries.
+    """Return the reply of the first model that succeeds; every model has its own retries.
 
     `call` is addressed to the first of `names`.
 
-    Every `ModelError` leads to the next model, refusals included: a missing key, an unknown name,
-    a text too long or a filter is a fact about one server, and the next may well take the call.
-    What is wrong with a call everywhere is refused everywhere, at the price of a few refusals.
-    When all fail the last error is raised; it names every model with its error. The first model
-    is asked under the key of the step, the others under keys of their own (`KEY;model=NAME`).
+    Every `ModelError` leads to the next model, refusals included: a missing key, an unknown model,
+    a text too long or a content filter concerns one server, and the next may accept the call. A
+    call that every server rejects costs one rejection each. When all fail, the last error is raised
+    and names every model with its error. The first model is called under the key of the step, the
+    others under keys of their own (`KEY;model=NAME`).
     """
     tried: tuple[Tried, ...] = ()
     spent = NOTHING
@@ -67,7 +67,7 @@ async def ask_in_turn(complete: Complete, names: Sequence[str], call: ModelCall)
                 raise _all_failed(error, tried, spent) from None
         else:
             return Served(replace(reply, usage=spent + reply.usage) if tried else reply, tried)
-    raise ValueError("a role needs a model")
+    raise ValueError("a role needs at least one model")
 
 
 def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> ModelError:
@@ -78,9 +78,9 @@ def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> Mod
 
 
 class Tools:
-    """The tools of one request. Arguments are checked, and a call that fails is a result.
+    """The tools of one request. Arguments are validated, and a call that fails is a result.
 
-    A schema is applied in the process that validators share.
+    Schemas are applied in the check process that the validators share.
     """
 
     def __init__(
@@ -94,27 +94,27 @@ class Tools:
     async def check(self, calls: str) -> tuple[Finding, ...]:
         """Return what is wrong with planned calls, a JSON array, in order.
 
-        It ends with `MOST_FLAWS`: a call that cannot be checked may take as long as a validator.
+        It stops after `MOST_FLAWS` findings, since each call may take as long as a validator.
         """
         found: list[Finding] = []
         for call in json.loads(calls):
             tool, arguments = call["tool"], call["arguments"]
             for flaw in await self._flaws(tool, arguments):
-                message = f"the arguments {json.dumps(arguments)[:200]} of {tool}: {flaw}"
+                message = f"invalid arguments {json.dumps(arguments)[:200]} for {tool}: {flaw}"
                 found.append(Finding(source=f"tools/{tool}", kind="arguments", message=message))
             if len(found) >= MOST_FLAWS:
                 break
         return tuple(found[:MOST_FLAWS])
 
     async def call(self, name: str, arguments: Mapping[str, Any], key: str) -> ToolResult:
-        """Call a tool and return its answer; arguments that break its schema are not sent.
+        """Call a tool and return its answer; arguments that violate its schema are not sent.
 
-        `key` is the same whenever the same step is taken again.
+        `key` is the same whenever the same step is repeated.
         """
         if name not in self._tools:
-            return ToolResult(False, f"there is no tool {name}")
+            return ToolResult(False, f"unknown tool {name}")
         if flaws := await self._flaws(name, arguments):
-            return ToolResult(False, f"not sent, the arguments do not fit: {'; '.join(flaws)}")
+            return ToolResult(False, f"not sent, invalid arguments: {'; '.join(flaws)}")
         if self._endpoints is None:
             return ToolResult(False, NO_KEY)
         tool = self._tools[name]
@@ -126,7 +126,7 @@ class Tools:
         try:
             return ToolResult(True, _cut(answer.decode()))
         except UnicodeDecodeError:
-            return ToolResult(False, f"{name} answers with what is not UTF-8")
+            return ToolResult(False, f"the answer of {name} is not valid UTF-8")
 
     async def _flaws(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
@@ -149,7 +149,7 @@ def _cut(text: str) -> str:
 
 
 class ModelCaller(Protocol):
-    """Every model by its name, as `provider:name`. Raises `ModelError`."""
+    """Calls models by name, `provider:name`. Raises `ModelError`."""
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply: ...
 
@@ -162,7 +162,7 @@ class DraftChecks(Protocol):
 
 @dataclass(frozen=True)
 class StepExecutor:
-    """Performs the steps of one refinement and says what goes into its journal."""
+    """Performs the steps of one refinement and returns their journal entries."""
 
     refinement_id: str
     models: ModelCaller
@@ -171,7 +171,7 @@ class StepExecutor:
     tools: Tools = NO_TOOLS
 
     async def perform(self, move: StepMove) -> StepCompleted | StepFailed:
-        """Do one step; the failure of a model or a validator is an entry like any other."""
+        """Perform one step; the failure of a model or a validator is an entry like any other."""
         clock = get_running_loop().time
         started = clock()
         try:

@@ -1,4 +1,4 @@
-"""Writing the journal: what was done, what is now under way, and how a refinement ends."""
+"""Writes the journal: steps done, steps under way, judged drafts, and how a refinement ends."""
 
 import asyncio
 import logging
@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from redis.exceptions import ConnectionError as RedisUnreachable
-from redis.exceptions import TimeoutError as RedisTimedOut
+from redis.exceptions import RedisError
 
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.judgement import IssueNote
@@ -17,7 +16,8 @@ from app.contract.limits import Limits
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
-from app.store import Entry, Fields, Journal, State
+from app.store import Entry, Fenced, Fields, Journal, StaleLimits, State
+from app.store.connection import is_away
 from workers.engine.moves import Judged, Judgement, Review
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
@@ -36,7 +36,7 @@ LAST_TYPE = {
 
 
 def best_of(judgement: Judgement, path: str) -> Best:
-    """Return what the snapshot says of the best draft."""
+    """Return the snapshot's entry for the best draft."""
     scored = judgement.scored
     return Best(
         iteration=judgement.iteration, path=path, score=scored.score, sha256=scored.draft.sha256
@@ -44,7 +44,7 @@ def best_of(judgement: Judgement, path: str) -> Best:
 
 
 def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) -> Result:
-    """Return a draft with the score of exactly that text; `missing` has no draft in it."""
+    """Return a draft with the score of exactly that text; `missing` lists parts without a draft."""
     scored = judgement.scored
     return Result(
         draft=scored.draft.text,
@@ -59,7 +59,7 @@ def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) ->
 
 @dataclass(frozen=True)
 class Ending:
-    """The status a refinement ends or pauses in, and the `Fields` that change with it."""
+    """The status in which a refinement ends or pauses, and the `Fields` that change with it."""
 
     status: Status
     changes: Mapping[str, Any]
@@ -67,10 +67,10 @@ class Ending:
 
     @classmethod
     def succeeded(cls, outcome: Outcome, stopping: StopReason | None) -> Self:
-        """Return what follows from the outcome; a strategy stopped from outside gives no reason.
+        """Return the ending for an outcome; a strategy that was stopped from outside has no reason.
 
-        One that went on without the parts that were refused has not done all it set out to. What
-        stopped without a journaled reason was a call that the budget did not allow beside others.
+        The reason `completed` does not count after a stop, since parts were refused. A stop without
+        a journaled reason was a call that the budget did not allow beside others in flight.
         """
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
         result = result_of(outcome.best, outcome.best.path, outcome.missing)
@@ -86,7 +86,7 @@ class Ending:
 
     @classmethod
     def paused(cls, move: Review, plan: ReviewPlan) -> Self:
-        """Return the question to a reviewer about a draft; what was judged before stays."""
+        """Return the pause for the review of a draft; what was judged before stays."""
         scored = move.judgement.scored
         what = "The result" if move.when == "before_completion" else "The draft"
         score = "was not measured" if scored.score is None else f"scored {scored.score:g}"
@@ -106,25 +106,25 @@ class Ending:
 
     @classmethod
     def canceled(cls) -> Self:
-        """Return the end of a refinement whose work has really stopped."""
+        """Return the ending of a refinement whose work has really stopped."""
         return cls(Status.CANCELED, {"stop_reason": StopReason.CANCELED})
 
     @classmethod
     def failed(cls, code: str, detail: str) -> Self:
-        """Return the end of one that could not go on; what was judged before stays the result."""
+        """Return the ending after an error; the best draft judged before stays the result."""
         error = Failure(code=code, detail=detail)
         return cls(Status.FAILED, {"stop_reason": StopReason.ERROR, "error": error})
 
     @classmethod
     def nothing_judged(cls, stopping: StopReason | None) -> Self:
-        """Return the end of one whose budget or deadline was reached with no draft judged."""
+        """Return the ending of a refinement that was stopped before a draft was judged."""
         reason = stopping or StopReason.BUDGET_EXHAUSTED
         return cls.failed("nothing_judged", f"stopped before a draft was judged ({reason})")
 
 
 @dataclass(frozen=True)
 class JudgedDraft:
-    """News of a judged draft; `result` stands when another draft is the best from now on."""
+    """A judged draft for the journal; `result` is set if the result may change with it."""
 
     entry: IterationCompleted
     result: Result | None
@@ -133,7 +133,7 @@ class JudgedDraft:
 
     @classmethod
     def of(cls, move: Judged, limits: Limits, limits_seq: int) -> Self:
-        """Return the news as a journal entry, with absolute paths and the limits that hold."""
+        """Return the journal entry of a judged draft, with absolute paths and the given limits."""
         it, scored = move.judgement, move.judgement.scored
         prefix = move.path.removesuffix(it.path)
         parent = scored.draft.parent
@@ -178,11 +178,31 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
 Pending = RecordedStep | JudgedDraft | Stopping
 
 
-class JournalWriter:
-    """Collects what is to be journaled and writes it in one append.
+class JournalUnwritable(Exception):
+    """An append failed in a way that waiting does not mend: the claim is left to its lease.
 
-    Entries stay until an append has taken them: while Redis is away nothing that was paid for is
-    lost. `Fenced` and `StaleLimits` reach the caller of `write`.
+    It says nothing about the refinement, which must not fail because of it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    """One append, and what it makes durable."""
+
+    pending: tuple[Pending, ...]
+    under_way: tuple[str, ...]
+    entries: Sequence[Entry]
+    fields: Fields
+    to: Status | None
+    limits_seq: int | None
+
+
+class JournalWriter:
+    """Collects entries and writes them in one append.
+
+    Entries stay until an append has taken them, so that nothing that was paid for is lost while
+    Redis is unreachable or refuses writes. An append without an answer may have happened: it is
+    sent again unchanged before anything else is written. `write` raises `Fenced` and `StaleLimits`.
     """
 
     def __init__(self, journal: Journal, recorded: Replay, state: State) -> None:
@@ -192,70 +212,87 @@ class JournalWriter:
         self._replay = recorded
         self._pending: list[Pending] = []
         self._announced: tuple[str, ...] = ()
+        self._unanswered: _Append | None = None
         self._lock = asyncio.Lock()
 
     def add(self, done: RecordedStep | JudgedDraft) -> None:
-        """Have a step or a judged draft journaled with the next append."""
+        """Journal a step or a judged draft with the next append."""
         self._pending.append(done)
 
     def stop(self, reason: StopReason) -> None:
-        """Have it journaled, once, that nothing new is started any more."""
+        """Journal, once, that no new steps are started."""
         if self._replay.stopping is None:
             self._replay.stopping = reason
             self._pending.append(Stopping.model_validate({"reason": reason}))
 
     def start_over(self, state: State) -> None:
-        """Drop what a replay under other limits will give again."""
+        """Drop the entries that a replay under other limits will produce again."""
         self.state = state
         self.under_way.clear()
         self._pending = [it for it in self._pending if isinstance(it, Stopping)]
 
     async def write(self, ending: Ending | None = None) -> State:
-        """Append what was collected, what is under way now, and the ending if there is one."""
+        """Append the collected entries, the steps under way, and the ending if there is one."""
         async with self._lock:
+            if self._unanswered is not None:
+                await self._send(self._unanswered)
             pending, under_way = tuple(self._pending), tuple(self.under_way)
             if ending is None and not pending and under_way == self._announced:
                 return self.state
             judgings = [it for it in pending if isinstance(it, JudgedDraft)]
-            self.state = await self._append(
-                _entries(pending, under_way, ending),
-                self._fields(judgings, under_way, ending),
-                ending.status if ending else None,
-                judgings[0].limits_seq if judgings else None,
+            return await self._send(
+                _Append(
+                    pending,
+                    under_way,
+                    _entries(pending, under_way, ending),
+                    self._fields(judgings, under_way, ending),
+                    ending.status if ending else None,
+                    judgings[0].limits_seq if judgings else None,
+                )
             )
-            self._written(pending, under_way)
-            return self.state
 
     def _fields(
         self, judgings: Sequence[JudgedDraft], under_way: tuple[str, ...], ending: Ending | None
     ) -> Fields:
-        """Return what the append changes in the summary; what the ending says goes before."""
+        """Return what the append changes in the summary; changes of the ending take precedence."""
         fields = Fields(phase=under_way, usage=self._replay.usage)
         for judging in judgings:
             fields = replace(fields, best=judging.entry.best, iteration=judging.entry.iteration)
             if judging.result:
                 fields = replace(fields, result=judging.result, best_passed=judging.best_passed)
         if judgings:
-            told = {judging.entry.path: score_of(judging.entry) for judging in judgings}
-            scores = self._replay.scores | told
+            new = {judging.entry.path: score_of(judging.entry) for judging in judgings}
+            scores = self._replay.scores | new
             fields = replace(fields, scores=tuple(scores.values()))
         if (number := _iteration(under_way)) is not None:
             fields = replace(fields, iteration=number)
         return replace(fields, **ending.changes) if ending else fields
 
-    async def _append(
-        self,
-        entries: Sequence[Entry],
-        fields: Fields,
-        to: Status | None,
-        limits_seq: int | None,
-    ) -> State:
+    async def _send(self, append: "_Append") -> State:
+        """Append until there is a definite answer; without one it stays `_unanswered`."""
+        self._unanswered = append
+        try:
+            self.state = await self._answered(append)
+        except (Fenced, StaleLimits):  # nothing was written
+            self._unanswered = None
+            raise
+        except Exception as error:
+            raise JournalUnwritable(self._journal.id) from error
+        self._unanswered = None
+        self._written(append.pending, append.under_way)
+        return self.state
+
+    async def _answered(self, append: "_Append") -> State:
         wait = FIRST_WAIT_S
         while True:
             try:
-                return await self._journal.append(entries, fields, to=to, limits_seq=limits_seq)
-            except (RedisUnreachable, RedisTimedOut) as error:
-                log.warning("%s: the journal waits for Redis: %s", self._journal.id, error)
+                return await self._journal.append(
+                    append.entries, append.fields, to=append.to, limits_seq=append.limits_seq
+                )
+            except RedisError as error:
+                if not is_away(error):
+                    raise
+                log.warning("%s: cannot write the journal, retrying: %s", self._journal.id, error)
             await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - jitter
             wait = min(2 * wait, LONGEST_WAIT_S)
 

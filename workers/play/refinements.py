@@ -1,4 +1,4 @@
-"""The refinements in this worker's hands: claimed, played, kept, recovered and handed back."""
+"""The refinements that this worker holds: claims, plays, renews, recovers and hands them back."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from app.contract.errors import RefinementNotFound
 from app.store import Claimed, Fenced, WorkerStore
-from workers.engine.strategies import strategy_for
+from workers.engine.pipeline import strategy_for
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.executor import ModelCaller, StepExecutor, Tools
 from workers.play.replay import read
@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 4
 RECOVER_EVERY_S = 1.0
+RESTART_AFTER_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class HeldRefinement:
     playing: asyncio.Task[None]
 
     async def look(self) -> None:
-        """Heed a command; a refinement that is somebody else's by now is dropped at once."""
+        """Apply commands; stop at once if another worker has claimed the refinement."""
         try:
             await self.driver.look()
         except Fenced:
@@ -39,7 +40,7 @@ class HeldRefinement:
 
 
 class Refinements:
-    """The refinements in this worker's hands."""
+    """The refinements that this worker holds."""
 
     def __init__(
         self,
@@ -56,23 +57,23 @@ class Refinements:
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
-        """Claim a refinement and play it to its end, to a review, or as far as this worker gets.
+        """Claim a refinement and play it until it ends, waits for a review or the worker stops.
 
-        A job that is delivered twice, or for a refinement that is ended or erased, does nothing.
+        A job that is delivered twice, or whose refinement has ended or is erased, does nothing.
         """
         if held := self.held.get(refinement_id):
             if not held.driver.is_pausing:
                 return
-            await asyncio.wait({held.playing})  # the word may be faster than our own answer
+            await asyncio.wait({held.playing})  # a review may arrive before our own reply
         claimed = await self._store.claim(refinement_id, job_id, self._nonce)
         if claimed is None:
             return
         try:
             await self._play(claimed)
         except (Fenced, RefinementNotFound):
-            log.info("%s is no longer this worker's", refinement_id)
+            log.info("%s is no longer held by this worker", refinement_id)
         except AwaitingReview:
-            log.debug("%s waits for a reviewer", refinement_id)
+            log.debug("%s waits for a review", refinement_id)
         except WorkerLeaving:
             await self._store.hand_back(refinement_id, claimed.token)
         except asyncio.CancelledError:
@@ -80,18 +81,18 @@ class Refinements:
             raise
 
     async def look(self, refinement_id: str) -> None:
-        """Heed a command for a refinement, if it is this worker's."""
+        """Apply commands to a refinement, if this worker holds it."""
         if held := self.held.get(refinement_id):
             await held.look()
 
     def leave(self) -> None:
-        """Start no call any more; what is in flight may answer."""
+        """Start no more calls; calls in flight may finish."""
         self._is_leaving = True
         for held in self.held.values():
             held.driver.leave()
 
     def tokens(self) -> dict[str, int]:
-        """Return the token of every refinement in hand."""
+        """Return the fencing token of every held refinement."""
         return {refinement_id: held.token for refinement_id, held in self.held.items()}
 
     async def _play(self, claimed: Claimed) -> None:
@@ -131,9 +132,9 @@ class Refinements:
 
 
 async def keep_leases(store: WorkerStore, refinements: Refinements, lease_s: float) -> None:
-    """Renew every lease four times before it expires, for ever.
+    """Renew every lease four times before it expires, until cancelled.
 
-    It runs on the loop that plays the refinements: a loop that is stuck loses them, and should.
+    It runs on the event loop that plays the refinements, so that a stuck loop loses its leases.
     """
 
     async def renew() -> None:
@@ -144,11 +145,11 @@ async def keep_leases(store: WorkerStore, refinements: Refinements, lease_s: flo
 
 
 async def recover(store: WorkerStore, lease_s: float, is_idle: Callable[[], bool]) -> None:
-    """Post what is due again, sweep what is kept no longer, for ever.
+    """Enqueue due refinements again and delete expired ones, until cancelled.
 
     After an outage every lease has expired; nothing is taken over until Redis has been up for one
-    whole lease, so that its owners come back first. Queue entries that were lost are looked for
-    only by a worker that is idle.
+    whole lease, so that the owners can renew first. Only an idle worker looks for queue entries
+    that were lost.
     """
     clock = asyncio.get_running_loop().time
     up_since = clock()
@@ -168,12 +169,22 @@ async def recover(store: WorkerStore, lease_s: float, is_idle: Callable[[], bool
 
 
 async def heed_commands(store: WorkerStore, refinements: Refinements) -> None:
-    """Look at every refinement in hand that a command was given for, for ever."""
+    """Apply commands to held refinements as they arrive, until cancelled."""
     async for refinement_id in store.commands():
         try:
             await refinements.look(refinement_id)
         except RedisError as error:
-            log.warning("%s: a command waits for Redis: %s", refinement_id, error)
+            log.warning("%s: cannot read a command from Redis: %s", refinement_id, error)
+
+
+async def keep_running(run: Callable[[], Awaitable[None]]) -> None:
+    """Run a background task for ever: start it again when it fails, whatever the error is."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("a background task failed and is started again")
+        await asyncio.sleep(RESTART_AFTER_S)
 
 
 async def _every(seconds: float, do: Callable[[], Awaitable[None]]) -> None:
@@ -182,4 +193,4 @@ async def _every(seconds: float, do: Callable[[], Awaitable[None]]) -> None:
         try:
             await do()
         except RedisError as error:
-            log.warning("Redis cannot be reached: %s", error)
+            log.warning("Redis is unavailable: %s", error)

@@ -1,4 +1,4 @@
-"""What a refinement has done so far: read from its journal, and added to as it goes on."""
+"""What a refinement has done so far: read from its journal, and extended as it continues."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,21 +23,21 @@ from app.contract.status import StopReason
 from workers.engine import moves
 
 REFUSED = "budget_exhausted"
-"""The code of a call that the budget did not allow beside those already in flight."""
+"""The code of a call that the budget did not allow beside the calls in flight."""
 
 SPARED = "finished_early"
-"""The code of a step that only prepares a draft, after a finish that waits for the first one."""
+"""The code of a preparing step that is skipped because a finish waits for the first draft."""
 
 
 @dataclass
 class RecordedStep:
-    """One step that was done or could not be done, and whether that is durable."""
+    """One step that was completed or failed, and whether it is journaled."""
 
     entry: StepCompleted | StepFailed
     is_journaled: bool = False
 
     def reply(self) -> Any:
-        """Return what the strategy gets. Raises the failure of a step that could not be done."""
+        """Return the reply for the strategy. Raises `Stopped` or `StepError` for a failed step."""
         if isinstance(self.entry, StepFailed):
             if self.entry.code in {REFUSED, SPARED}:
                 raise moves.Stopped
@@ -47,9 +47,9 @@ class RecordedStep:
 
 @dataclass
 class Replay:
-    """Steps and words by key, limits and scores by path of iteration, and the sums over them.
+    """Steps and reviews by key, limits and scores by path of iteration, and the usage in total.
 
-    What a reviewer rated was judged twice: the limits go by what the score is from, too.
+    A draft that a reviewer rated was judged twice, so limits are also keyed by the score's source.
     """
 
     steps: dict[str, RecordedStep] = field(default_factory=dict)
@@ -61,19 +61,19 @@ class Replay:
     stopping: StopReason | None = None
 
     def add(self, step: RecordedStep) -> None:
-        """Remember a step and what it consumed."""
+        """Record a step and its usage."""
         self.steps[step.entry.key] = step
         self.usage += step.entry.usage
 
     def judged(self, iteration: IterationCompleted) -> None:
-        """Remember that a draft was judged, and the limits that were the reply."""
+        """Record that a draft was judged, and the limits that were the reply."""
         self.limits[iteration.path, iteration.score_from] = iteration.limits
         self.scores[iteration.path] = score_of(iteration)
         self.best = iteration.best
 
 
 def read(events: Iterable[Event]) -> Replay:
-    """Return what a journal says was done."""
+    """Return the replay of a journal."""
     recorded = Replay()
     for event in events:
         match event.data:
@@ -89,19 +89,19 @@ def read(events: Iterable[Event]) -> Replay:
 
 
 def refused(key: str) -> StepFailed:
-    """Return what is journaled of a call that the budget does not allow beside the others."""
-    detail = "the calls in flight and the first draft may take what is left of the budget"
+    """Return the journal entry of a call that the budget does not allow beside the others."""
+    detail = "the rest of the budget is reserved for calls in flight and the first draft"
     return StepFailed(key=key, code=REFUSED, detail=detail, usage=Usage(), next=())
 
 
 def spared(key: str) -> StepFailed:
-    """Return what is journaled of a step that a finish does without."""
-    detail = "a finish was asked for: the first draft is made without it"
+    """Return the journal entry of a step that a finish skips."""
+    detail = "a finish was requested: the first draft is written without this step"
     return StepFailed(key=key, code=SPARED, detail=detail, usage=Usage(), next=())
 
 
 def score_of(entry: IterationCompleted) -> IterationScore:
-    """Return what the snapshot shows of a judged draft."""
+    """Return the snapshot's entry for the score of a judged draft."""
     return IterationScore(iteration=entry.iteration, path=entry.path, score=entry.score)
 
 

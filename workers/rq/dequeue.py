@@ -1,4 +1,4 @@
-"""Taking jobs out of the RQ queue so that none is lost on the way."""
+"""Dequeues RQ jobs without losing any."""
 
 import asyncio
 import logging
@@ -17,14 +17,14 @@ MOST_AT_ONCE = 50
 
 
 class Dequeuer:
-    """The queue as one worker sees it.
+    """Dequeues jobs for one worker.
 
-    As in RQ a job moves from the queue into an intermediate list, where it stays until it is
-    registered as started. Unlike RQ many move at once. A job that stays there, because its worker
-    died or the reply never came, is taken by any worker that sees it twice; a job that runs twice
-    is refused by its refinement.
+    As in RQ, a job moves from the queue into an intermediate list, where it stays until it is
+    registered as started. Unlike in RQ, many jobs move at once. A job that stays there, because its
+    worker died or the reply was lost, is taken by any worker that sees it twice. If a job runs
+    twice, its refinement refuses the second claim.
 
-    `client` must not repeat commands: a move that is repeated strands what it moved before.
+    `client` must not retry commands: a repeated move would strand the job that moved first.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Dequeuer:
         block_s: int = BLOCK_S,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
-        self.is_empty = False  # whether nothing waited when it was last looked into
+        self.is_empty = False  # whether the queue was empty at the last look
         self._queue = queue
         self._client = client
         self._registry = registry
@@ -49,9 +49,9 @@ class Dequeuer:
         self._connection_id: int | None = None
 
     async def take(self, room: int) -> list[HeldJob]:
-        """Return up to `room` jobs, none after `block_s` seconds without any.
+        """Return up to `room` jobs, or none if the queue stays empty for `block_s` seconds.
 
-        Raises redis errors; what was moved before comes with the next call.
+        Raises Redis errors; the next call returns the jobs that were moved before the error.
         """
         try:
             self._moved = self._moved or await self._move(room)
@@ -64,7 +64,7 @@ class Dequeuer:
             *hashes, self._waiting = await pipeline.execute(raise_on_error=False)
         except BaseException:
             self.is_empty, self._connection_id = False, None
-            self._seen = set()  # whoever started a job could not say so
+            self._seen = set()  # during an outage no worker can register what it started
             raise
         moved, self._moved = self._moved, []
         self.is_empty = self._waiting == 0 and len(moved) < room
@@ -72,7 +72,7 @@ class Dequeuer:
         return [job for job in jobs if job is not None]
 
     async def put_back(self, jobs: list[HeldJob]) -> None:
-        """Return jobs, and what was moved besides, to the front of the queue, in order."""
+        """Put jobs, and others that were moved already, back to the front of the queue in order."""
         job_ids = [*(job.id.encode() for job in jobs), *self._moved]
         if not job_ids:
             return
@@ -84,7 +84,7 @@ class Dequeuer:
         self._moved = []
 
     async def interrupt(self, client: Redis) -> None:
-        """Have a `take` that waits return at once; `client` is another than its own."""
+        """Unblock a `take` that waits; `client` must not be the client that waits."""
         if self._connection_id is not None:
             await client.client_unblock(self._connection_id)
 
@@ -124,7 +124,7 @@ class Dequeuer:
             job = HeldJob(job_id.decode(), connection, serializer)
             job.restore(fields)
         except Exception as error:  # noqa: BLE001 - a job may be garbage in any way
-            log.warning("job %r cannot be read and is removed: %r", job_id, error)
+            log.warning("removed the unreadable job %r: %r", job_id, error)
             self._registry.dropped(job_id)
             return None
         job.origin = self._queue.name

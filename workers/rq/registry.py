@@ -1,4 +1,4 @@
-"""What RQ shows of this worker and its jobs, written without asking Redis."""
+"""Registers this worker and its jobs with RQ, without reading from Redis."""
 
 import asyncio
 import logging
@@ -22,26 +22,26 @@ from app.queue import FAILURE_TTL_S
 
 
 class HeldJob(Job):
-    """A job in this worker's hands.
+    """A job that this worker holds.
 
     RQ reads a job's status and its executions from Redis, one by one, before it deletes the job.
-    The worker that holds it knows them.
+    The worker that holds the job has them already.
     """
 
     execution: Execution | None = None
 
     def get_status(self, refresh: bool = True) -> JobStatus:
-        """Return the status, which nobody else changes."""
+        """Return the status, which only this worker changes."""
         return self._status
 
     @cached_property
     def started_job_registry(self) -> StartedJobRegistry:
-        """Where RQ lists running jobs; to make one anew costs RQ as much as to write into it."""
+        """RQ's list of running jobs; creating it costs RQ as much as writing to it."""
         return cast("StartedJobRegistry", super().started_job_registry)
 
     @property
     def execution_registry(self) -> ExecutionRegistry:
-        """What RQ would list from Redis."""
+        """The executions that RQ would read from Redis."""
         return _HeldExecutions(self)
 
 
@@ -56,19 +56,19 @@ class _HeldExecutions(ExecutionRegistry):
 
 log = logging.getLogger(__name__)
 
-WRITE_EVERY_S = 0.02  # nothing waits for these writes: the record is the truth, RQ shows it
-NOTES_PER_WRITE = 50  # more would hold up the loop for too long
+WRITE_EVERY_S = 0.02  # nothing waits for these writes: RQ only displays what the store holds
+NOTES_PER_WRITE = 50  # more would block the event loop for too long
 DEATH_SHOWN_S = 60
-STALE_S = 3600  # how long a killed worker's executions are listed; no clock is that wrong
+STALE_S = 3600  # how long a killed worker's executions are listed; longer than any clock skew
 
 Note = Callable[[Pipeline], None]
 
 
 class RqRegistry:
-    """What RQ is told about this worker and the jobs in its hands.
+    """Registers this worker and the jobs that it holds with RQ.
 
-    Everything is noted at once and written a moment later, together and in order. While Redis is
-    away notes are kept. Whatever is noted may be written twice: no worse than a count that is off.
+    Updates ("notes") are collected and written a moment later, together and in order. They are kept
+    while Redis is unreachable. A note may be written twice, which at worst makes a count wrong.
     """
 
     def __init__(self, worker: BaseWorker, client: Redis) -> None:
@@ -81,20 +81,20 @@ class RqRegistry:
         self._writing = asyncio.Lock()
 
     def started(self, job: HeldJob) -> None:
-        """Note that a job was dequeued and runs."""
+        """Register a job as started."""
         self.held[job.id] = job
 
         def write(pipeline: Pipeline) -> None:
             ttl_s = self._worker.get_heartbeat_ttl(job)
             job.execution = Execution.create(job, ttl_s, pipeline, worker_name=self._worker.name)
             job.prepare_for_execution(self._worker.name, pipeline)
-            pipeline.expire(job.key, ttl_s)  # what a killed worker held goes by itself
+            pipeline.expire(job.key, ttl_s)  # so that the jobs of a killed worker expire
             pipeline.lrem(self._queue.intermediate_queue_key, 1, job.id)
 
         self._note(write)
 
     def ended(self, job: HeldJob) -> None:
-        """Note that a job has done what it could; RQ forgets it."""
+        """Register that a job has ended without an error; RQ forgets it."""
         self.held.pop(job.id, None)  # gone already if it was delivered twice
 
         def write(pipeline: Pipeline) -> None:
@@ -105,7 +105,7 @@ class RqRegistry:
         self._note(write)
 
     def failed(self, job: HeldJob, error: str) -> None:
-        """Note that a job failed; RQ shows `error` for an hour."""
+        """Register a job as failed; RQ shows `error` for an hour."""
         self.held.pop(job.id, None)
 
         def write(pipeline: Pipeline) -> None:
@@ -122,7 +122,7 @@ class RqRegistry:
         self._note(write)
 
     def dropped(self, job_id: bytes) -> None:
-        """Note that a job is nothing RQ could show: what there is of it is removed."""
+        """Remove a job that cannot be read."""
 
         def write(pipeline: Pipeline) -> None:
             pipeline.delete(HeldJob.redis_job_namespace_prefix.encode() + job_id)
@@ -131,8 +131,10 @@ class RqRegistry:
         self._note(write)
 
     def beat(self) -> None:
-        """Note that the worker and its jobs are alive. The first time it is born, and again
-        whenever Redis has forgotten it."""
+        """Send a heartbeat for the worker and its jobs.
+
+        It also registers the worker, the first time and in case Redis has lost it.
+        """
         worker = self._worker
         if worker.birth_date is None:
             worker.birth_date = worker.last_heartbeat = now()
@@ -151,7 +153,7 @@ class RqRegistry:
         self._note(write)
 
     def died(self) -> None:
-        """Note that the worker leaves."""
+        """Unregister the worker."""
 
         def write(pipeline: Pipeline) -> None:
             worker_registration.unregister(self._worker, pipeline)
@@ -161,14 +163,14 @@ class RqRegistry:
         self._note(write)
 
     async def keep(self) -> None:
-        """Write what is noted, for ever."""
+        """Write notes until cancelled."""
         while True:
             await self._noted.wait()
             await self._write()
             await asyncio.sleep(0 if self._notes else WRITE_EVERY_S)
 
     async def settle(self) -> None:
-        """Return when all that was noted is written."""
+        """Write all notes, then return."""
         while self._notes or self._writing.locked():
             await self._write()
 
@@ -195,7 +197,7 @@ class RqRegistry:
             if not self._notes:
                 self._noted.clear()
             async with self._client.pipeline(transaction=False) as sending:
-                # RQ's methods only put commands on it, and that is the same call in both clients.
+                # RQ's methods only queue commands on it, by a call that both clients share.
                 pipeline = cast("Pipeline", sending)
                 for note in notes:
                     _write_down(note, pipeline)
@@ -207,15 +209,15 @@ class RqRegistry:
         try:
             replies = await pipeline.execute(raise_on_error=False)
         except RedisError:
-            log.exception("bookkeeping was not written")
+            log.exception("cannot write to the RQ registry")
             return
         refused = [reply for reply in replies if isinstance(reply, Exception)]
         if refused:
-            log.error("Redis refused %d bookkeeping commands: %s", len(refused), refused[0])
+            log.error("Redis rejected %d RQ registry commands: %s", len(refused), refused[0])
 
 
 def _write_down(note: Note, pipeline: Pipeline) -> None:
     try:
         note(pipeline)
     except Exception:
-        log.exception("a note could not be written")  # the others must be
+        log.exception("an update of the RQ registry failed")  # the others must be written

@@ -18,18 +18,19 @@ from redis.exceptions import RedisError
 from rq.serializers import JSONSerializer
 from rq.worker.base import BaseWorker
 
+from app.store.connection import async_client
 from workers.rq.dequeue import Dequeuer
 from workers.rq.registry import HeldJob, RqRegistry
 
 AGAIN_S = 0.1
 
 
-# Before Python 3.12 `asyncio.wait_for` swallows a cancellation that comes when it has just got its
-# result, and redis-py sends every command under `wait_for`: cancel again, and ask.
+# Before Python 3.12 `asyncio.wait_for` swallows a cancellation that arrives just after its result,
+# and redis-py sends every command under `wait_for`: so cancel repeatedly, and check for it.
 
 
 async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks that need not clean up, as often as it takes, and return when they are done."""
+    """Cancel tasks that need no cleanup, repeatedly if necessary; return when all are done."""
     while pending := [task for task in tasks if not task.done()]:
         for task in pending:
             task.cancel()
@@ -37,7 +38,7 @@ async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
 
 
 def heed_cancellation() -> None:
-    """Raise CancelledError if the task that calls it was cancelled, even if that was swallowed."""
+    """Raise CancelledError if the current task was cancelled, even if that was swallowed."""
     me = asyncio.current_task()
     if me is not None and me.cancelling():
         raise asyncio.CancelledError
@@ -47,26 +48,26 @@ TIMEOUT_S = 5.0  # longer than any command blocks
 LONGEST_PAUSE_S = 2.0
 FIRST_PAUSE_S = 0.05
 
-FOR_EVER = -1
+UNLIMITED_RETRIES = -1
 
 
 def persistent_client(url: str, name: str) -> AsyncRedis:
-    """Return a client that sends a command again until it is answered."""
-    return _client(url, name, FOR_EVER)
+    """Return a client that retries a command until it is answered."""
+    return _client(url, name, UNLIMITED_RETRIES)
 
 
 def single_try_client(url: str, name: str) -> AsyncRedis:
-    """Return a client that sends nothing twice."""
+    """Return a client that never retries a command."""
     return _client(url, name, 0)
 
 
 def backoff() -> ExponentialWithJitterBackoff:
-    """Return how long to wait after so many failures in a row, in seconds, with full jitter."""
+    """Return the backoff between retries: exponential, with full jitter."""
     return ExponentialWithJitterBackoff(base=FIRST_PAUSE_S, cap=LONGEST_PAUSE_S)
 
 
 def _client(url: str, name: str, retries: int) -> AsyncRedis:
-    return AsyncRedis.from_url(
+    return async_client(
         url,
         socket_timeout=TIMEOUT_S,
         socket_connect_timeout=TIMEOUT_S,
@@ -78,7 +79,7 @@ def _client(url: str, name: str, retries: int) -> AsyncRedis:
 
 @contextmanager
 def termination_calls(stop: Callable[[], None]) -> Iterator[None]:
-    """Have SIGTERM and SIGINT call `stop` on the running loop; afterwards all is as before.
+    """Call `stop` on the running loop at SIGTERM and SIGINT; restore the old handlers afterwards.
 
     Enter it on the main thread.
     """
@@ -105,17 +106,17 @@ JobFunction = Callable[[str, str], Awaitable[None]]
 
 
 class RefusedFunction(Exception):
-    """A job names a function that is not in this worker's table."""
+    """A job names a function that this worker does not have."""
 
 
 class CoroutineWorker(BaseWorker):
-    """Runs up to `concurrency` jobs at once until it is told to stop, whatever Redis does.
+    """Runs up to `concurrency` jobs at once until it is stopped, and survives Redis outages.
 
     A job is the name of a function in `functions` and a refinement's id. The function is called
-    with the job's id and that; what stands in a job is never imported.
+    with the job's id and the refinement's id; nothing that a job names is ever imported.
 
-    On SIGTERM and SIGINT nothing is dequeued any more and `leave` is called. The jobs end within
-    `grace_s` seconds, or are cancelled while there is time left to hand back what they hold.
+    On SIGTERM and SIGINT it dequeues no more jobs and calls `leave`. Running jobs have `grace_s`
+    seconds to end; those that remain are cancelled early enough to hand back what they hold.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class CoroutineWorker(BaseWorker):
         leave: Callable[[], None] = lambda: None,
         name: str | None = None,
     ) -> None:
-        # RQ wants a client, but has the ledger's pipelines to write to: this one never connects.
+        # RQ requires a client, but writes through RqRegistry's pipelines: this one never connects.
         super().__init__(
             queue_name,
             name=name,
@@ -155,23 +156,23 @@ class CoroutineWorker(BaseWorker):
 
     @property
     def free_slots(self) -> int:
-        """How many more jobs it would take now; none when it leaves."""
+        """How many more jobs it can take now; none while it shuts down."""
         return 0 if self._stopping.is_set() else self._concurrency - len(self._running)
 
     def is_idle(self) -> bool:
-        """Whether it would take more jobs and found the queue empty."""
+        """Return whether it has free slots and found the queue empty."""
         return self.free_slots > 0 and self._dequeuer.is_empty
 
     def stop(self) -> None:
-        """Begin to leave, as after SIGTERM."""
+        """Begin to shut down, as after SIGTERM."""
         self._stopping.set()
         self._room.set()
 
     async def serve(self) -> None:
-        """Work until stopped, then leave. Call it once, on the main thread."""
+        """Work until stopped, then shut down. Call it once, on the main thread."""
         beside = [
             asyncio.create_task(each)
-            for each in (self._registry.keep(), self._beat(), self._part())
+            for each in (self._registry.keep(), self._beat(), self._announce_stop())
         ]
         with termination_calls(self.stop):
             try:
@@ -187,7 +188,7 @@ class CoroutineWorker(BaseWorker):
                 await self._dequeuing.aclose()
 
     async def _fill(self) -> None:
-        """Start what waits as far as there is room; wait a while for room or for a job."""
+        """Start as many waiting jobs as there are free slots; wait for a slot or a job."""
         if not self.free_slots:
             self._room.clear()
             await self._room.wait()
@@ -213,7 +214,8 @@ class CoroutineWorker(BaseWorker):
     async def _perform(self, job: HeldJob) -> None:
         function = self._functions.get(str(job.func_name))
         if function is None:
-            raise RefusedFunction(f"{job.func_name} is not one of {', '.join(self._functions)}")
+            expected = ", ".join(self._functions)
+            raise RefusedFunction(f"unknown function {job.func_name}, expected {expected}")
         await function(job.id, *job.args)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -229,26 +231,26 @@ class CoroutineWorker(BaseWorker):
     async def _pause(self, error: Exception) -> None:
         self._failures += 1
         pause_s = backoff().compute(self._failures)
-        log.warning("cannot dequeue, next try in %.2f s: %s", pause_s, error)
+        log.warning("cannot dequeue, retry in %.2f s: %s", pause_s, error)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), pause_s)
 
     async def _beat(self) -> None:
-        with suppress(RedisError):  # it may not be allowed to ask
+        with suppress(RedisError):  # the Redis user may lack the permission
             self.ip_address = str((await self._client.client_info())["addr"])
         while True:
             self._registry.beat()
             await asyncio.sleep(BEAT_EVERY_S)
 
-    async def _part(self) -> None:
-        """When it is time to leave, tell the jobs, and the dequeue that waits."""
+    async def _announce_stop(self) -> None:
+        """Wait for the stop, then notify the jobs and interrupt the dequeue."""
         await self._stopping.wait()
         self._leave()
         await self._dequeuer.interrupt(self._client)
 
     async def _finish(self, seconds: float) -> None:
         if self._running:
-            log.info("leaving: %d jobs are running", len(self._running))
+            log.info("shutting down: %d jobs are running", len(self._running))
             await asyncio.wait(self._running, timeout=seconds)
 
     async def _hand_back(self) -> None:
@@ -256,7 +258,7 @@ class CoroutineWorker(BaseWorker):
             task.cancel()
         await self._finish(self._hand_back_s)
         for job in self._running.values():
-            log.error("job %s does not end; its lease will", job.id)
+            log.error("job %s did not stop in time; its lease will expire", job.id)
             self._registry.ended(job)
 
     async def _settle(self) -> None:

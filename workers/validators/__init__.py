@@ -1,9 +1,9 @@
 """Validators: checks of a draft that need no model, behind one port.
 
-A kind is checked by the function `check_<kind>` of the module here that is named as its family in
-the contract. It takes a validator of the request and a draft, also the documents of the request
-if the kind reads them, and gives violations. A kind that needs a resource of the server has a
-coroutine function instead, which takes that resource and the key of the step as well.
+The function `check_<kind>` checks a kind; its module is named after the kind's family in the
+contract. It takes a validator of the request, a draft and, if the kind reads them, the documents of
+the request, and yields violations. A kind that needs a resource of the server has a coroutine
+function instead, which also takes that resource and the key of the step, and returns violations.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ CheckFunction = Callable[..., Any]
 
 @cache
 def check_of(family: str, kind: str) -> CheckFunction:
-    """Return the function that checks a kind; what it needs is imported when it is first wanted."""
+    """Return the function that checks a kind; its module is imported at the first use."""
     check: CheckFunction = getattr(import_module(f"{__name__}.{family}"), f"check_{kind}")
     return check
 
@@ -52,7 +52,7 @@ def check_of(family: str, kind: str) -> CheckFunction:
 def violations(
     validator: AnyValidator, draft: str, documents: Documents = ()
 ) -> Iterator[Violation]:
-    """Yield what the draft breaks; how long that takes is for the caller to bound."""
+    """Yield the violations of the draft; the caller must limit how long that takes."""
     found: Iterator[Violation] = _start(validator, draft, documents)
     return found
 
@@ -64,7 +64,7 @@ def _start(validator: AnyValidator, draft: str, documents: Documents, *more: obj
 
 @dataclass(frozen=True, slots=True)
 class ServerResources:
-    """What this worker has, each under the name it has in the contract."""
+    """The resources of this worker, each under its name in the contract."""
 
     sandbox: Sandbox | None = None
     endpoints: EndpointClient | None = None
@@ -77,7 +77,7 @@ NO_RESOURCES = ServerResources()
 async def open_server_resources(
     settings: Settings, socket_factory: SocketFactoryType = public_socket
 ) -> AsyncIterator[ServerResources]:
-    """Keep open what the settings allow. Raises `RunsAsRoot`.
+    """Open the resources that the settings allow. Raises `RunsAsRoot`.
 
     Sockets to endpoints come from `socket_factory`.
     """
@@ -106,12 +106,12 @@ class RequestValidators:
         self._resources = resources
 
     async def run(self, draft: str, key: str = "") -> tuple[Finding, ...]:
-        """Return what is wrong with the draft, in the order of the validators; empty when all pass.
+        """Return the findings on the draft, in the order of the validators; empty when all pass.
 
-        It holds the event loop for a few milliseconds at most. A validator that is too expensive
-        for this draft is a finding as well: what could not be checked has not passed. `key` is the
-        same whenever the same step runs again. Raises `ValidatorUnavailable` when a validator
-        fails whatever the draft.
+        It blocks the event loop for a few milliseconds at most. A validator that is too expensive
+        for this draft is a finding too: a draft that could not be checked has not passed. `key` is
+        the same whenever the same step is repeated. Raises `ValidatorUnavailable` when a validator
+        cannot run, whatever the draft.
         """
         found = [await self._check(*each, draft, key) for each in enumerate(self._validators)]
         return tuple(chain.from_iterable(found))
@@ -158,8 +158,8 @@ def compile_validators(
 ) -> RequestValidators:
     """Return the checks of a request, whose context they may read.
 
-    What is expensive runs in the process that all share; what needs more of the server than that
-    uses `resources`.
+    Expensive checks run in the check process that all requests share; checks that need a resource
+    of the server use `resources`.
     """
     return RequestValidators(validators, context, check_process or shared(), resources)
 

@@ -1,9 +1,9 @@
-"""A process of its own for checks that might take long, so that none can hold the event loop.
+"""A separate process for checks that may take long, so that none blocks the event loop.
 
-No count of schema nodes or pattern states bounds what a hostile schema or pattern costs; a process
-can be interrupted wherever it is. Within the process a timer of `CPU_S` interrupts Python, the
-kernel's limits end what is deeper in C or needs too much memory (`check_process_main`), and
-`WALL_S` is for a process that gets no CPU at all.
+No count of schema nodes or pattern states limits the cost of a hostile schema or pattern, but a
+process can be interrupted at any point. Within the process a timer of `CPU_S` interrupts Python,
+the kernel's limits end C code and excessive use of memory (`check_process_main`), and `WALL_S` is
+for a process that gets no CPU time.
 """
 
 import atexit
@@ -31,7 +31,7 @@ Documents = Sequence[ContextDocument]
 
 
 class CheckProcess:
-    """Runs one check at a time; its process starts with the first, and again after a death."""
+    """Runs one check at a time; its process starts with the first check, and again if it dies."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -51,7 +51,7 @@ class CheckProcess:
     def check(
         self, validator: AnyValidator, draft: str, documents: Documents = ()
     ) -> tuple[Violation, ...]:
-        """Return what the draft breaks, or the one violation that this is too expensive to say.
+        """Return the violations of the draft, or one that says the check is too expensive.
 
         Raises `ValidatorUnavailable`.
         """
@@ -71,7 +71,7 @@ class CheckProcess:
         return (too_expensive(validator.kind),)
 
     def close(self) -> None:
-        """End the process; a check that is under way ends with it."""
+        """End the process, and with it a check that is running."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._end()
 
@@ -126,7 +126,7 @@ def _read(reply: bytes) -> tuple[Violation, ...]:
 
 @cache
 def shared() -> CheckProcess:
-    """Return the one of this process; it ends with it."""
+    """Return the check process of this process; both end together."""
     check_process = CheckProcess()
     atexit.register(check_process.close)
     return check_process

@@ -1,8 +1,8 @@
 """python -m workers.validators.check_process_main CPU_SECONDS: what `CheckProcess` runs.
 
-A line of JSON in, a line of JSON out, until its standard input ends: violations, or in a string why
-the validator cannot be run. It ignores Ctrl-C, which the
-terminal sends to every process of the group: its worker decides when it ends.
+It answers each line of JSON with a line of JSON until its standard input ends: violations, or a
+string that says why the validator cannot run. It ignores Ctrl-C, which the terminal sends to every
+process of the group: its worker decides when it ends.
 """
 
 import json
@@ -28,11 +28,11 @@ VALIDATOR: TypeAdapter[AnyValidator] = TypeAdapter(AnyValidator)
 
 
 class OutOfTime(BaseException):
-    """Raised wherever the process is when its CPU time is over."""
+    """Raised at any point of the code when the CPU time of a check is used up."""
 
 
 def main() -> None:
-    """Answer until there are no more questions."""
+    """Answer requests until standard input ends."""
     cpu_s = float(sys.argv[1])
     _limit_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -70,7 +70,7 @@ def _parsed(validator: str) -> AnyValidator:
 
 
 def _limit_cpu(cpu_s: float) -> None:
-    """Raise `OutOfTime` after `cpu_s`; die a second later if C code keeps that from happening."""
+    """Raise `OutOfTime` after `cpu_s`; die a second later if C code prevents that."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     at_most = int(used.ru_utime + used.ru_stime + cpu_s) + 1
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]

@@ -1,6 +1,6 @@
 """The validator of citations and of the quotations attributed to them.
 
-Quotations are looked up word for word: case, punctuation and spacing do not count.
+Quotations are looked up word for word; case, punctuation and spacing are ignored.
 """
 
 import re
@@ -25,15 +25,15 @@ def words_of(text: str) -> list[str]:
 
 
 class QuotedWords:
-    """Documents as words; each is read when it is first wanted."""
+    """Documents as words; each is split at its first use."""
 
     def __init__(self, documents: Mapping[str, str]) -> None:
         self._read = cache(lambda name: f" {' '.join(words_of(documents[name]))} ")
 
     def missing(self, quotation: str, names: Sequence[str]) -> str | None:
-        """Return `None` if a document has the quotation, else in words how far the best one goes.
+        """Return `None` if a document has the quotation, else where the closest document differs.
 
-        What is left out in between may be anything, as long as the parts come in their order.
+        An omission may stand for any words, as long as the parts of the quotation are in order.
         """
         parts = [words for part in LEFT_OUT.split(quotation) if (words := words_of(part))]
         best = 0
@@ -44,11 +44,11 @@ class QuotedWords:
             best = max(best, matched)
         words = [word for part in parts for word in part]
         if not best:
-            return f"{words[0]!r} is not there" if len(words) == 1 else "nothing there begins so"
-        return f"it departs from it after {' '.join(words[max(0, best - 6) : best])!r}"
+            return f"{words[0]!r} does not occur there"
+        return f"it differs after {' '.join(words[max(0, best - 6) : best])!r}"
 
     def _matched(self, parts: Sequence[Sequence[str]], document: str) -> int:
-        """Return how many words are there, up to the first that is not."""
+        """Return how many words occur in the document, up to the first that does not."""
         done, at = 0, 0
         for part in parts:
             found = document.find(f" {' '.join(part)} ", at)
@@ -60,7 +60,7 @@ class QuotedWords:
 
 
 def _longest_start(part: Sequence[str], document: str) -> int:
-    """Return how many words of the part are there together, by halving."""
+    """Return how many words from the start of the part occur together, by binary search."""
     least, most = 0, len(part)
     while least < most:
         middle = (least + most + 1) // 2
@@ -89,7 +89,7 @@ BEHIND = re.compile(r"[\s.,;:!?()]*")
 def check_citations(
     validator: CitationsValidator, draft: str, documents: Sequence[ContextDocument]
 ) -> Iterator[Violation]:
-    """Yield the first citations that name nothing and quotations that are in none of theirs."""
+    """Yield the first citations of unknown documents, and quotations not in a cited document."""
     text = NOT_PROSE.sub(lambda found: re.sub(r"[^\n]", "\0", found[0]), draft)
     named = {document.name.strip().casefold(): document for document in documents}
     sources = QuotedWords({name: document.text for name, document in named.items()})
@@ -98,7 +98,7 @@ def check_citations(
             "the draft cites no document of the context",
             f"cite one, such as [{documents[0].name}]"
             if documents
-            else "give it documents to cite",
+            else "add documents to the context of the request",
         )
     flaws = (
         flaw
@@ -146,7 +146,7 @@ def _attributed(
     body: str,
     named: Mapping[str, ContextDocument],
 ) -> list[str]:
-    """Return the documents that a quotation may be from; none if only unknown ones are cited."""
+    """Return the documents that a quotation may come from; none if all cited ones are unknown."""
     behind: list[re.Match[str]] = []
     at = quotation.end()
     for marker in markers:

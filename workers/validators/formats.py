@@ -48,9 +48,9 @@ class _Collection:
 
 
 def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first error of syntax, and before it what readers refuse or read differently.
+    """Yield the first syntax error, and before it what readers reject or read differently.
 
-    The events of the parser are enough for that: nothing is built, so no alias is ever expanded.
+    The events of the parser are enough for that: nothing is constructed, so no alias is expanded.
     """
     body, offset = body_of(draft)
     count = 0
@@ -67,7 +67,7 @@ def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
             draft,
             offset + (mark.index if mark else 0),
             f"the draft is not YAML: {shortened(said, 200)}",
-            "correct the syntax there; quote what holds `: ` or ` #` or starts with a sign",
+            "correct the syntax there; quote values with `: `, ` #` or a sign at the start",
         )
     except yaml.reader.ReaderError as error:
         yield violation_at(
@@ -76,7 +76,7 @@ def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
 
 
 def _yaml_flaws(body: str) -> Iterator[tuple[int, int, str, str]]:
-    """Yield offset, length, message and fix of what the syntax allows all the same."""
+    """Yield offset, length, message and fix of flaws that the syntax allows."""
     open_ones: list[_Collection] = []
     anchors: set[str] = set()
     is_empty = True
@@ -99,7 +99,7 @@ def _yaml_flaws(body: str) -> Iterator[tuple[int, int, str, str]]:
                 yield at, 1, f"it is nested more than {MAX_DEPTH} levels deep", "nest it less"
                 return
     if is_empty:
-        yield 0, 0, "it holds no document", YAML_FIX
+        yield 0, 0, "it contains no document", YAML_FIX
 
 
 def _node_flaws(
@@ -113,13 +113,13 @@ def _node_flaws(
         anchors.add(event.anchor)
     if tag.startswith(OWN_TAGS) and tag.removeprefix(OWN_TAGS) not in KNOWN_TAGS:
         yield (
-            f"no reader that is safe knows the tag !!{tag.removeprefix(OWN_TAGS)}",
+            f"safe readers do not support the tag !!{tag.removeprefix(OWN_TAGS)}",
             "remove the tag",
         )
     if open_ones:
         yield from _repeated_keys(event, open_ones[-1])
     elif isinstance(event, events.ScalarEvent) and event.implicit[0]:
-        yield "it is neither a mapping nor a sequence, but text", YAML_FIX
+        yield "expected a mapping or a sequence, got text", YAML_FIX
 
 
 def _repeated_keys(event: events.NodeEvent, inside: _Collection) -> Iterator[tuple[str, str]]:
@@ -141,12 +141,12 @@ TOML_FIX = "correct the syntax there; answer with one TOML document and nothing 
 
 
 def check_toml(validator: TomlValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first error (TOML 1.0), a key or table that is there twice included."""
+    """Yield the first error (TOML 1.0), which may be a duplicate key or table."""
     body, offset = body_of(draft)
     try:
         tomllib.loads(body)
     except tomllib.TOMLDecodeError as error:
-        # Only Python 3.14 has the place as attributes as well.
+        # Only Python 3.14 and newer have the position as attributes too.
         said = str(error)
         place = PLACE.search(said)
         at = len(body)
@@ -156,12 +156,12 @@ def check_toml(validator: TomlValidator, draft: str) -> Iterator[Violation]:
         yield violation_at(draft, offset + at, f"the draft is not TOML: {reason}", TOML_FIX)
     except RecursionError:
         yield Violation(
-            f"the draft is not TOML that can be read: nested far more than {MAX_DEPTH} levels deep",
+            f"the draft is not readable TOML: it is nested far more than {MAX_DEPTH} levels deep",
             "nest it less",
         )
     except ValueError:
         yield Violation(
-            "the draft is not TOML that can be read: an integer has more than 4,300 digits",
+            "the draft is not readable TOML: an integer has more than 4,300 digits",
             "write a smaller number, or a string",
         )
     else:
@@ -180,10 +180,10 @@ class _HasDtd(Exception):
 
 
 def check_xml(validator: XmlValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first error (XML 1.0, Namespaces in XML 1.0); a document type is one."""
+    """Yield the first error (XML 1.0, Namespaces in XML 1.0); a DOCTYPE is an error too."""
     body, offset = body_of(draft)
     data = body.encode()
-    # The encoding that the declaration names is that of a file; a draft is text.
+    # The encoding in the declaration is that of a file; a draft is text.
     parser = expat.ParserCreate("utf-8", namespace_separator=" ")
     parser.StartDoctypeDeclHandler = _refuse_dtd
     try:
@@ -209,14 +209,14 @@ def _refuse_dtd(*_declared: object) -> None:
 MarkdownFlaw = tuple[int, str, str]
 """Line (from 0), message, fix."""
 
-# Tables are read as GitHub reads them: a header, a row of dashes of the same width, and rows.
+# Tables are those of GitHub: a header row, a delimiter row of the same width, and rows.
 # https://github.github.com/gfm/#tables-extension-
 PIPE = re.compile(r"(?<!\\)\|")
 DASHES = re.compile(r"(?=[^|]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*+(?:[ \t]*:?-+:?[ \t]*)?")
 
 
 def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[MarkdownFlaw]:
-    """Yield every row whose cells are not as many as those of its header."""
+    """Yield every row whose number of cells differs from that of its header."""
     width = 0
     for token in tokens:
         if token.type == "thead_open":
@@ -234,7 +234,7 @@ def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Itera
 
 
 def tables_that_are_none(tokens: Sequence[Token]) -> Iterator[MarkdownFlaw]:
-    """Yield every paragraph that was meant to be a table."""
+    """Yield every paragraph that looks like a table but is not valid as one."""
     for token in tokens:
         if token.type != "inline" or not token.map or "|" not in token.content:
             continue
@@ -245,16 +245,16 @@ def tables_that_are_none(tokens: Sequence[Token]) -> Iterator[MarkdownFlaw]:
             header, under = _cells(rows[dashes - 1]), _cells(rows[dashes])
             yield (
                 first + dashes,
-                f"the row of dashes has {_counted(under)} under a header of {header}",
+                f"the delimiter row has {_counted(under)} under a header of {header}",
                 "give both rows the same number of cells",
             )
         elif dashes == 0 and len(rows) > 1:
-            yield first, "the table has no header", "put a header row above the row of dashes"
+            yield first, "the table has no header", "add a header row above the delimiter row"
         elif len(rows) > 1 and all(row.startswith("|") for row in rows):
             yield (
                 first,
-                "the table has no row of dashes under its header",
-                f"put under the first row: |{' --- |' * _cells(rows[0])}",
+                "the table has no delimiter row under its header",
+                f"add under the first row: |{' --- |' * _cells(rows[0])}",
             )
 
 
@@ -276,9 +276,9 @@ EMPTY_LINK = re.compile(
 
 
 def check_markdown(validator: MarkdownValidator, draft: str) -> Iterator[Violation]:
-    """Yield the headings that are missing, then the first places where the structure is broken.
+    """Yield missing headings, then the first places with an invalid structure.
 
-    Structure is what CommonMark and GitHub's tables make of the draft.
+    The structure is that of CommonMark with GitHub's tables.
     """
     page = _Page(draft)
     broken = chain(
@@ -289,7 +289,7 @@ def check_markdown(validator: MarkdownValidator, draft: str) -> Iterator[Violati
 
 
 class _Page:
-    """A draft as its blocks; what is inside a line is read only where it is wanted."""
+    """A draft as blocks; inline content is parsed only where it is needed."""
 
     def __init__(self, draft: str) -> None:
         self.draft = draft
@@ -307,7 +307,7 @@ class _Page:
                 at_level = f" at level {level}" if level and text in texts else ""
                 yield Violation(
                     f"the heading {shortened(heading)!r} is missing{at_level}",
-                    f"put in a section with the heading: {heading}",
+                    f"add a section with the heading: {heading}",
                 )
 
     def fences_without_end(self) -> Iterator[Violation]:
@@ -319,7 +319,7 @@ class _Page:
             if end - first < 2 or set(last) != {token.markup[0]} or len(last) < len(token.markup):
                 yield self._line(
                     first,
-                    "a block of code begins and never ends",
+                    "the code block is never closed",
                     f"close it with {token.markup} on a line of its own",
                 )
 
@@ -328,8 +328,8 @@ class _Page:
             if level > before + 1:
                 yield self._line(
                     line,
-                    f"the level of headings leaps from {before} to {level}",
-                    f"make it {'#' * (before + 1)}, or put in the level between",
+                    f"the heading level jumps from {before} to {level}",
+                    f"make it {'#' * (before + 1)}, or add the level between",
                 )
 
     def broken_tables(self) -> Iterator[Violation]:
@@ -348,13 +348,13 @@ class _Page:
                 yield violation_at(
                     self.draft,
                     found.start(),
-                    "the link leads nowhere, or has no text,",
-                    "give it a text and a destination, or remove it",
+                    "the link has no destination or no text",
+                    "add a text and a destination, or remove it",
                     len(found[0]),
                 )
 
     def _headings(self) -> Iterator[tuple[int, int, str]]:
-        """Give line, level and text of every heading that stands in no list or quotation."""
+        """Yield line, level and text of every heading outside lists and quotations."""
         for token, content in pairwise(self._tokens):
             if token.type == "heading_open" and token.level == 0 and token.map:
                 yield token.map[0], int(token.tag[1:]), content.content

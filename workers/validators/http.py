@@ -1,4 +1,4 @@
-"""The `http` validator: an endpoint of the caller's says whether a draft passes."""
+"""The `http` validator: a client's endpoint decides whether a draft passes."""
 
 import json
 
@@ -14,7 +14,7 @@ MAX_WORDS = 500
 
 
 class Found(BaseModel):
-    """One thing that an endpoint finds wrong; more fields than these are left alone."""
+    """One finding of an endpoint; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -25,7 +25,7 @@ class Found(BaseModel):
 
 
 class EndpointVerdict(BaseModel):
-    """What an endpoint answers."""
+    """The answer of an endpoint."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -36,9 +36,9 @@ class EndpointVerdict(BaseModel):
 async def check_http(
     validator: HttpValidator, draft: str, endpoints: EndpointClient, key: str
 ) -> tuple[Violation, ...]:
-    """Return what the endpoint finds wrong; a draft that it passes has no violations.
+    """Return the findings of the endpoint; none for a draft that it passes.
 
-    Raises `ValidatorUnavailable` when there is no answer, or one that is no verdict.
+    Raises `ValidatorUnavailable` when there is no answer, or an invalid one.
     """
     body = json.dumps({"draft": draft}, ensure_ascii=False).encode()
     try:
@@ -51,12 +51,13 @@ async def check_http(
         flaw = error.errors(include_input=False, include_url=False)[0]
         where = "/".join(map(str, flaw["loc"])) or "the reply"
         raise ValidatorUnavailable(
-            f'the endpoint answers, but not with {{"passed", "findings"}}: {where}: {flaw["msg"]}'
+            'invalid answer of the endpoint, expected {"passed", "findings"}: '
+            f"{where}: {flaw['msg']}"
         ) from None
     if verdict.passed:
         return ()
     found = tuple(_violation(each, draft) for each in verdict.findings[:MAX_VIOLATIONS])
-    return found or (Violation("the endpoint does not pass the draft", "see what it asks for"),)
+    return found or (Violation("the endpoint rejected the draft", "see its requirements"),)
 
 
 def _violation(found: Found, draft: str) -> Violation:
@@ -64,7 +65,7 @@ def _violation(found: Found, draft: str) -> Violation:
     is_within = span is not None and span.start <= span.end <= len(draft)
     return Violation(
         shortened(found.message, MAX_WORDS),
-        shortened(found.fix, MAX_WORDS) if found.fix else "do what the endpoint asks for",
+        shortened(found.fix, MAX_WORDS) if found.fix else "meet the endpoint's requirement",
         span=(span.start, span.end) if span and is_within else None,
         quote=found.quote
         if found.quote and len(found.quote) <= 200 and found.quote in draft

@@ -1,4 +1,4 @@
-"""The validators of JSON documents, read by the letter of RFC 8259 and short when quoted."""
+"""The validators of JSON documents: strict RFC 8259, with long values shortened in messages."""
 
 import json
 import math
@@ -21,7 +21,7 @@ TOKEN = re.compile(r'(?P<string>"(?:[^"\\]++|\\.)*+")(?P<is_name>\s*+:)?|[{}\[\]
 
 
 class NotJson(ValueError):
-    """The text is no JSON document that can be checked; `position` is where, if that is known."""
+    """The text is not a JSON document that can be checked; `position` is where, if known."""
 
     def __init__(self, reason: str, position: int | None = None) -> None:
         super().__init__(reason)
@@ -58,7 +58,7 @@ class Object(_Short, dict[str, Any]):
 
 
 def read(text: str) -> Any:
-    """Return the document. Raises `NotJson`: for NaN too, and numbers that no double can hold."""
+    """Return the document. Raises `NotJson`, also for NaN and numbers too large for a double."""
     try:
         return short(json.loads(text, parse_constant=_refuse, parse_float=_number))
     except json.JSONDecodeError as error:
@@ -66,7 +66,7 @@ def read(text: str) -> Any:
     except RecursionError:
         raise NotJson(f"nested more than {MAX_DEPTH} levels deep") from None
     except UnicodeEncodeError:
-        raise NotJson("a string holds a lone surrogate") from None
+        raise NotJson("a string contains a lone surrogate") from None
     except NotJson:
         raise
     except ValueError:
@@ -74,7 +74,7 @@ def read(text: str) -> Any:
 
 
 def short(value: Any, depth: int = 0) -> Any:
-    """Return the same document with strings, arrays and objects that are short when quoted."""
+    """Return the same document with strings, arrays and objects that have a short `repr`."""
     if depth >= MAX_DEPTH and isinstance(value, list | tuple | dict):
         raise NotJson(f"nested more than {MAX_DEPTH} levels deep")
     match value:
@@ -105,17 +105,17 @@ def _outline(value: Any, room: int) -> str:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise NotJson(f"{constant} is no JSON number")
+    raise NotJson(f"{constant} is not a JSON number")
 
 
 def _number(digits: str) -> float:
     if math.isinf(number := float(digits)):
-        raise NotJson(f"{shortened(digits, 20)} is larger than any double")
+        raise NotJson(f"{shortened(digits, 20)} is too large for a double")
     return number
 
 
 def check_json(validator: JsonValidator, draft: str) -> Iterator[Violation]:
-    """Yield what keeps the draft from being one JSON document (RFC 8259), or every repeated name.
+    """Yield why the draft is not one JSON document (RFC 8259), or every duplicate name in it.
 
     The document may stand in one code fence.
     """
@@ -129,7 +129,7 @@ def check_json(validator: JsonValidator, draft: str) -> Iterator[Violation]:
 
 
 def not_json(error: NotJson, draft: str, offset: int) -> Violation:
-    """Return the violation of a draft whose document, from `offset` on, cannot be read."""
+    """Return the violation of a draft whose document, which starts at `offset`, is not JSON."""
     if error.position is None:
         return Violation(f"the draft is not JSON: {error}", "answer with one JSON document")
     return violation_at(
@@ -141,7 +141,7 @@ def not_json(error: NotJson, draft: str, offset: int) -> Violation:
 
 
 def _repeated(body: str, draft: str, offset: int) -> Iterator[Violation]:
-    """Yield every name that its object has already: readers disagree on which value counts."""
+    """Yield every duplicate name in an object: readers disagree on which value counts."""
     objects: list[set[str]] = []
     for token in TOKEN.finditer(body):
         if token["is_name"]:
@@ -150,7 +150,7 @@ def _repeated(body: str, draft: str, offset: int) -> Iterator[Violation]:
                 yield violation_at(
                     draft,
                     offset + token.start(),
-                    f"the object has the name {shortened(token['string'])} twice, again at {{}}",
+                    f"the object has the name {shortened(token['string'])} twice, again",
                     "keep one of the two, or rename one",
                     len(token["string"]),
                 )
@@ -162,9 +162,9 @@ def _repeated(body: str, draft: str, offset: int) -> Iterator[Violation]:
 
 
 def check_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first violations, each with the JSON Pointer of what breaks the schema.
+    """Yield the first violations, each with the JSON Pointer of the value that violates the schema.
 
-    The document may stand in one code fence. A draft that is no JSON is one violation.
+    The document may stand in one code fence. A draft that is not JSON is one violation.
     """
     body, offset = body_of(draft)
     try:
@@ -177,7 +177,7 @@ def check_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Vi
         for error in islice(errors, MAX_VIOLATIONS):
             yield _violation(error, draft)
     except RecursionError:
-        yield _unusable("it refers to itself without end")
+        yield _unusable("its references are infinitely recursive")
     except (Unresolvable, PatternError, ArithmeticError, NotJson) as failure:
         yield _unusable(shortened(str(failure), 300))
 

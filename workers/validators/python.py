@@ -1,4 +1,4 @@
-"""The validator of Python code, which may be hostile: ruff parses it, and nothing runs it."""
+"""The validator of Python code, which may be hostile: ruff parses it, and it never runs."""
 
 import ast
 import json
@@ -32,12 +32,12 @@ LineColumn = tuple[int, int]
 
 
 class RuffFailed(Exception):
-    """ruff cannot read this code, or needs too much for it; the text says which."""
+    """ruff cannot parse this code, or needs too many resources; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What ruff says about one place; `code` is None for an error of syntax."""
+    """One diagnostic of ruff; `code` is None for a syntax error."""
 
     code: str | None
     message: str
@@ -47,10 +47,10 @@ class Remark:
 
 
 def remarks(code: str, version: str, rules: Sequence[str]) -> tuple[Remark, ...]:
-    """Return what ruff says about code for a version such as `3.11`, in order.
+    """Return ruff's diagnostics of code for a version such as `3.11`, in order.
 
-    Comments that silence it are ignored. Raises `RuffFailed`, and `ValidatorUnavailable` for a rule
-    that ruff does not know.
+    `noqa` comments are ignored. Raises `RuffFailed`, and `ValidatorUnavailable` for a rule that
+    ruff does not support.
     """
     try:
         ran = subprocess.run(  # noqa: S603
@@ -64,10 +64,10 @@ def remarks(code: str, version: str, rules: Sequence[str]) -> tuple[Remark, ...]
             preexec_fn=_limit,
         )
     except subprocess.TimeoutExpired:
-        raise RuffFailed("ruff needs too long for it") from None
+        raise RuffFailed("timeout of ruff") from None
     if ran.returncode == 2:
         said = " ".join(ran.stderr.decode(errors="replace").split())
-        raise ValidatorUnavailable(f"ruff cannot be run as the validator asks: {said[:300]}")
+        raise ValidatorUnavailable(f"ruff rejects the parameters of the validator: {said[:300]}")
     if ran.returncode:
         raise RuffFailed("it is nested too deeply, or too long")
     return tuple(_remark(each) for each in json.loads(ran.stdout))
@@ -109,16 +109,16 @@ def _limit() -> None:
 
 MAX_VIOLATIONS = 20
 COMPILES = ("E9", "F404", "F406", "F407", "F7", "PLE0117", "PLE0118")
-"""What ruff's rules have to say about code that no Python compiles."""
+"""Rules of ruff for code that does not compile on any Python."""
 
 FIX = "correct it so that it compiles on Python {}; answer with code and nothing else"
 
 
 def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first errors of syntax for the version asked for, and what the rules asked for say.
+    """Yield the first syntax errors for the requested version, and violations of requested rules.
 
-    ruff knows the syntax of every version. What it lets pass is compiled as well, where this
-    server's Python is not older than the version asked for.
+    ruff supports the syntax of every version. Code that it accepts is also compiled, if this
+    server's Python is not older than the requested version.
     """
     body, offset = body_of(draft)
     try:

@@ -1,12 +1,12 @@
-"""The validator that runs tests of the caller against a draft, and the sandbox it runs them in.
+"""The validator that runs a client's tests against a draft, and the sandbox it runs them in.
 
-They run in the draft's own process: they find mistakes, not a draft that sets out to deceive them.
+Tests run in the draft's own process: they find mistakes, but not a draft that is written to deceive
+them.
 
-The sandbox is bubblewrap, and limits that the code of a model cannot lift.
-
-It has a read-only system with a Python and no packages, 16 MiB of its own to write to, no network,
-no other processes, no environment, no user namespaces and no capabilities. CPU time, memory, files
-and processes are limited within, time and output without.
+The sandbox is bubblewrap, with limits that the code of a model cannot lift. It has a read-only
+system with a Python and no packages, 16 MiB of writable space, no network, no other processes, no
+environment, no user namespaces and no capabilities. CPU time, memory, files and processes are
+limited inside the sandbox, wall time and output outside.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ SEALED = (
     " --clearenv --setenv HOME /tmp --setenv LANG C.UTF-8 --setenv PYTHONHASHSEED 0"
     " --hostname sandbox"
 )
-# Bubblewrap's own file systems are writable, and without a limit, until they are mounted again.
+# Bubblewrap's own file systems are writable and unlimited until they are remounted read-only.
 WRITABLE = (
     "--proc /proc --dev /dev --size 16777216 --tmpfs /tmp --remount-ro /dev --remount-ro /"
     " --chdir /tmp --"
@@ -48,32 +48,32 @@ READY = b"ready\n"
 
 
 class RunsAsRoot(Exception):
-    """Code of models must not run where its worker is root, not even in a sandbox."""
+    """The worker is root: it must not run a model's code, not even in a sandbox."""
 
 
 class NoReport(Exception):
-    """The code was ended, or ended itself, before the tests were through; the text says how."""
+    """The process ended or was killed before the tests were done; the message says how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python, and the directory that it and its library stand in."""
+    """A Python interpreter, and the directory of its installation."""
 
     path: Path
     prefix: Path
 
     @classmethod
     def own(cls) -> "Interpreter":
-        """Return the one that runs this, without the packages of its environment."""
+        """Return the interpreter of this process, without the packages of its environment."""
         prefix = Path(sys.base_prefix)
         major, minor = sys.version_info[:2]
         return cls(prefix / "bin" / f"python{major}.{minor}", prefix)
 
 
 class Sandbox:
-    """Runs tests against drafts, as many at once as there are processors.
+    """Runs tests against drafts, at most as many at once as there are processors.
 
-    `via` goes in front of bubblewrap: a command that drops privileges, say.
+    `via` is a command in front of bubblewrap, for example one that drops privileges.
     """
 
     def __init__(self, python: Interpreter, via: Sequence[str] = ()) -> None:
@@ -84,8 +84,8 @@ class Sandbox:
     async def run(self, draft: str, tests: str, timeout_s: int) -> dict[str, Any]:
         """Return the report of `sandboxed.py`.
 
-        `timeout_s` seconds of CPU, and twice that by the clock. Raises `NoReport`, and
-        `ValidatorUnavailable` where nothing can be run.
+        The tests have `timeout_s` seconds of CPU time, and twice that plus `START_S` of wall time.
+        Raises `NoReport`, and `ValidatorUnavailable` if the sandbox cannot be used.
         """
         async with self._places:
             nonce = secrets.token_hex(16)
@@ -98,7 +98,7 @@ class Sandbox:
             }
             said, errors = await self._played(json.dumps(asked).encode(), 2 * timeout_s + START_S)
         if not said.startswith(READY):
-            reason = errors.decode(errors="replace").strip()[-300:] or "it does not start"
+            reason = errors.decode(errors="replace").strip()[-300:] or "it did not start"
             raise ValidatorUnavailable(f"the sandbox cannot be used: {reason}")
         return _report(said, nonce)
 
@@ -122,11 +122,11 @@ class Sandbox:
                 )
                 return said, errors
         except TimeoutError:
-            raise NoReport("they did not end in time") from None
+            raise NoReport("timeout") from None
         finally:
             if process.returncode is None:
                 process.kill()
-            await process.communicate()  # to the end, or its pipes would stay open
+            await process.communicate()  # to the end, so that its pipes are closed
 
     def _command(self) -> list[str]:
         bubblewrap = shutil.which("bwrap")
@@ -147,7 +147,7 @@ class Sandbox:
 
 
 def open_sandbox(*, allowed: bool, user_id: int | None = None) -> Sandbox | None:
-    """Return the sandbox of this worker, if it may have one. Raises `RunsAsRoot`."""
+    """Return the sandbox of this worker, or None if it is not allowed. Raises `RunsAsRoot`."""
     if not allowed:
         return None
     if (os.geteuid() if user_id is None else user_id) == 0:
@@ -169,18 +169,18 @@ def _system(prefix: Path) -> list[str]:
 
 def _report(said: bytes, nonce: str) -> dict[str, Any]:
     if len(said) > MAX_REPORT:
-        raise NoReport("they wrote too much")
+        raise NoReport("too much output")
     try:
         report = json.loads(said.removeprefix(READY))
     except (ValueError, RecursionError):
         raise NoReport("the process ended early: out of CPU time or memory, or by itself") from None
     if not isinstance(report, dict) or report.pop("nonce", None) != nonce:
-        raise NoReport("the draft wrote a report of its own")
+        raise NoReport("the draft wrote a false report")
     return report
 
 
 async def _read(stream: asyncio.StreamReader, process: asyncio.subprocess.Process) -> bytes:
-    """Read to the end; a process that says more than a report is ended, the rest is lost."""
+    """Read to the end; kill a process that writes more than a report, and drop the rest."""
     said = b""
     while piece := await stream.read(MAX_REPORT):
         if len(said) <= MAX_REPORT:
@@ -196,7 +196,7 @@ async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
         await stream.drain()
         stream.close()
     except OSError:
-        return  # it has ended, and what it said last says why
+        return  # the process has ended, and its output says why
 
 
 async def check_python_tests(
@@ -204,14 +204,14 @@ async def check_python_tests(
 ) -> tuple[Violation, ...]:
     """Return a violation for every test that fails.
 
-    Raises `ValidatorUnavailable` for tests that are none.
+    Raises `ValidatorUnavailable` for tests that cannot be run.
     """
     body, offset = body_of(draft)
     try:
         report = await sandbox.run(body, validator.tests, validator.timeout_s)
     except NoReport as reason:
         fix = f"make it end within {validator.timeout_s} s, without ending the process itself"
-        return (Violation(f"the tests could not be run to their end: {reason}", fix),)
+        return (Violation(f"the tests did not finish: {reason}", fix),)
     if broken := report.get("broken"):
         raise ValidatorUnavailable(str(broken))
     return tuple(_violations(report, body, draft, offset))
@@ -225,7 +225,7 @@ def _violations(report: dict[str, Any], body: str, draft: str, offset: int) -> I
         if line := found.get("line"):
             start = offset_of(body, line, 1)
             length = len(body[start:].partition("\n")[0])
-            yield violation_at(draft, offset + start, f"{message}; it was", fix, max(1, length))
+            yield violation_at(draft, offset + start, f"{message}; raised", fix, max(1, length))
         else:
             yield Violation(message, fix)
     if not report["found"] and not report["ran"]:

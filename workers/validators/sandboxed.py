@@ -1,7 +1,8 @@
-"""What runs inside the sandbox: tests against a draft. The standard library is all there is.
+"""Runs tests against a draft inside the sandbox, with the standard library alone.
 
-In, on standard input: `{"nonce", "draft", "tests", "cpu_s", "memory_bytes"}`. Out: a line `ready`,
-then a line of JSON: the nonce, how many tests ran, and what failed. What the draft prints is lost.
+It reads `{"nonce", "draft", "tests", "cpu_s", "memory_bytes"}` from standard input, and writes a
+line `ready`, then a line of JSON: the nonce, how many tests ran, and what failed. Output of the
+draft is discarded.
 """
 
 import asyncio
@@ -22,28 +23,28 @@ FILE_BYTES = 16 * 1024 * 1024
 
 
 class RunResult(unittest.TestResult):
-    """Failures as data: the test, what went wrong, and the lines of draft and tests it was at."""
+    """Failures as data: the test, the error, the line of the draft, and the assertion."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[dict[str, Any]] = []
 
     def addError(self, test: Any, err: Any) -> None:  # noqa: N802 - unittest's name
-        """Note a test that raised."""
+        """Record a test that raised."""
         self.found.append(failure(str(test.id()).removeprefix("unittest.case."), err[1]))
 
     def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802
-        """Note a test whose assertion failed."""
+        """Record a test whose assertion failed."""
         self.addError(test, err)
 
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
-        """Note a part of a test."""
+        """Record a subtest that failed."""
         if err is not None:
             self.addError(subtest, err)
 
     def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
-        """Note a test that should have failed."""
-        self.found.append({"test": test.id(), "error": "it passed, and was expected to fail"})
+        """Record a test that should have failed."""
+        self.found.append({"test": test.id(), "error": "it passed, but was expected to fail"})
 
 
 class Function(unittest.FunctionTestCase):
@@ -60,7 +61,7 @@ class Function(unittest.FunctionTestCase):
 
 
 def failure(test: str, error: BaseException) -> dict[str, Any]:
-    """Return what went wrong, and where in the two files."""
+    """Return the error of a test, and where it was raised in the draft and in the tests."""
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:
         frames.append(traceback.FrameSummary(error.filename, error.lineno, "", lookup_line=False))
@@ -76,7 +77,7 @@ def failure(test: str, error: BaseException) -> dict[str, Any]:
 
 
 def collected(module: types.ModuleType) -> unittest.TestSuite:
-    """Return unittest's cases and the plain functions of the tests."""
+    """Return the unittest cases and the plain test functions of a module."""
     suite = unittest.TestLoader().loadTestsFromModule(module)
     for name, value in vars(module).items():
         if name.startswith("test") and inspect.isfunction(value):
@@ -85,7 +86,7 @@ def collected(module: types.ModuleType) -> unittest.TestSuite:
 
 
 def run(tests: str) -> dict[str, Any]:
-    """Return the report, or under `broken` why the tests themselves are none."""
+    """Return the report; under `broken`, why the tests themselves cannot be run."""
     path = f"{HERE}/test_draft.py"
     module = types.ModuleType("test_draft")
     module.__file__ = path
@@ -100,13 +101,13 @@ def run(tests: str) -> dict[str, Any]:
         return {"ran": 0, "found": [failure("the tests cannot be loaded", error)]}
     suite, result = collected(module), RunResult()
     if not suite.countTestCases():
-        return {"broken": "the tests hold no function and no method whose name begins with test"}
+        return {"broken": "the tests contain no function or method whose name begins with test"}
     suite.run(result)
     return {"ran": result.testsRun - len(result.skipped), "found": result.found[:MOST]}
 
 
 def main() -> None:
-    """Answer one question."""
+    """Read one request and write its report."""
     asked = json.load(sys.stdin)
     answers = open(os.dup(1), "w", encoding="utf-8")  # noqa: SIM115, PTH123
     nothing = os.open("/dev/null", os.O_RDWR)
@@ -130,7 +131,7 @@ def main() -> None:
     report = {"nonce": asked["nonce"], **run(asked["tests"])}
     answers.write(json.dumps(report) + "\n")
     answers.flush()
-    os._exit(0)  # threads and exit handlers of the draft have no say
+    os._exit(0)  # without waiting for threads and exit handlers of the draft
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The validator of SQL: its syntax, and whether its tables and columns exist in any case."""
+"""The validator of SQL: its syntax, and whether its tables and columns exist, ignoring case."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from workers.validators.violation import Violation, body_of, offset_of, shortene
 MAX_DEPTH = 20
 
 Columns = frozenset[str] | None
-"""The columns of a source; `None` when nobody can tell."""
+"""The columns of a source; `None` when they are unknown."""
 
 SqlFlaw = tuple[exp.Expr, str, str]
-"""The name, what is wrong with it, and how to mend it."""
+"""The name, what is wrong with it, and how to fix it."""
 
 
 class Tables:
@@ -32,7 +32,7 @@ class Tables:
             self.add(name, frozenset(map(str.lower, columns)) or None)
 
     def add(self, name: str, columns: Columns) -> None:
-        """Know a table; `a.b` is found as `b` too."""
+        """Add a table; `a.b` is found as `b` too."""
         parts = name.lower().split(".")
         for start in range(len(parts)):
             self._columns[".".join(parts[start:])] = columns
@@ -41,23 +41,23 @@ class Tables:
         return _full_name(table) in self._columns
 
     def columns(self, table: exp.Table) -> Columns:
-        """Return the columns of a table, `None` for one that is not known."""
+        """Return the columns of a table, `None` if they are unknown."""
         return self._columns.get(_full_name(table))
 
     def closest(self, name: str) -> str:
-        """Return what to do about a name that no table has."""
+        """Return the fix for an unknown table name."""
         return _closest(name, self._columns)
 
 
 def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
-    """Yield every name in a statement that stands for nothing; learn of a table it creates."""
+    """Yield every unknown name in a statement; then add a table that it creates."""
     created = _created(statement)
     temporary = {cte.alias.lower() for cte in statement.find_all(exp.CTE)}
     for table in statement.find_all(exp.Table):
         is_named = isinstance(table.this, exp.Identifier) and table is not created
         if is_named and table not in tables and _full_name(table) not in temporary:
             fix = tables.closest(_full_name(table))
-            yield table.this, f"there is no table {table.name!r}", fix
+            yield table.this, f"unknown table {table.name!r}", fix
     for scope in traverse_scope(statement):
         yield from _unknown_columns(scope, tables)
     if isinstance(statement, exp.DML):
@@ -71,7 +71,7 @@ def _unknown_columns(scope: Scope, tables: Tables) -> Iterator[SqlFlaw]:
     aliases = {each.alias.lower() for each in selects if isinstance(each, exp.Alias)}
     for column in scope.columns:
         if column.find_ancestor(exp.Query) is not scope.expression:
-            continue  # a correlated one, which is looked up where it stands
+            continue  # a correlated one, which is looked up in its own scope
         sources: dict[str, Columns] = {}
         around: Scope | None = scope
         while around is not None:
@@ -119,9 +119,9 @@ def _lookup(
             yield column.this, f"{table!r} has no column {column.name!r}", _closest(name, columns)
     elif table and is_certain and table not in known:
         there = ", ".join(sorted(sources)) or "none"
-        yield column.this, f"there is no table {table!r} here", f"use one of: {there}"
+        yield column.this, f"unknown table {table!r}", f"use one of: {there}"
     elif not table and is_certain and name not in known | aliases | sources.keys():
-        yield column.this, f"there is no column {column.name!r} here", _closest(name, known)
+        yield column.this, f"unknown column {column.name!r}", _closest(name, known)
 
 
 def _columns_of(source: Any, tables: Tables, depth: int = 0) -> Columns:
@@ -144,7 +144,7 @@ def _columns_of(source: Any, tables: Tables, depth: int = 0) -> Columns:
 
 
 def _spread(source: Scope, columns: frozenset[str], tables: Tables, depth: int) -> Columns:
-    """Return the columns of a query with a star: those of everything that it reads, too."""
+    """Return the columns of a query with a star, those of all its sources included."""
     for each in source.sources.values():
         inner = None if each is source else _columns_of(each, tables, depth + 1)
         if inner is None:
@@ -181,21 +181,21 @@ def _closest(name: str, known: Any) -> str:
 MAX_VIOLATIONS = 20
 FIX = "correct the syntax there; answer with SQL and nothing else"
 
-# It warns of what it cannot parse, which is reported here as a violation.
+# sqlglot logs what it cannot parse; here that is reported as a violation.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 def check_sql(validator: SqlValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first error of syntax, or the first names that no table and no column has.
+    """Yield the first syntax error, or the first unknown tables and columns.
 
-    What is recognised but cannot be parsed to its end has not passed.
+    A statement that is recognized but cannot be parsed completely does not pass.
     """
     body, offset = body_of(draft)
     try:
         statements = [each for each in sqlglot.parse(body, dialect=validator.dialect) if each]
         yield from islice(_flaws(validator, statements, draft, offset), MAX_VIOLATIONS)
         if not statements:
-            yield Violation("the draft holds no SQL statement", FIX)
+            yield Violation("the draft contains no SQL statement", FIX)
     except ParseError as error:
         yield _syntax(error, body, draft, offset)
     except SqlglotError as error:
@@ -211,12 +211,12 @@ def _flaws(
     for statement in statements:
         if isinstance(statement, exp.Condition | exp.Alias | exp.Tuple):
             yield Violation(
-                f"this is no SQL statement: {shortened(statement.sql(validator.dialect))!r}", FIX
+                f"this is not an SQL statement: {shortened(statement.sql(validator.dialect))!r}",
+                FIX,
             )
         elif isinstance(statement, exp.Command):
             yield Violation(
-                f"the statement {statement.name.upper()} can be recognised, but not checked"
-                f" ({validator.dialect})",
+                f"{statement.name.upper()} statements are not supported ({validator.dialect})",
                 "use a query, or a statement that changes data or tables",
             )
         elif tables:

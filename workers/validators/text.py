@@ -1,4 +1,4 @@
-"""The validators of texts: how long they are, what stands in them, how they read."""
+"""The validators of texts: length, required and forbidden text, readability and spelling."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -32,7 +32,7 @@ COUNT: Mapping[Unit, Callable[[str], int]] = {
 
 
 def check_length(validator: LengthValidator, draft: str) -> Iterator[Violation]:
-    """Yield a violation for every bound that the draft misses."""
+    """Yield a violation for every limit on length that the draft does not meet."""
     for unit in UNITS:
         least, most = validator.bounds(unit)
         if least is None and most is None:
@@ -40,12 +40,12 @@ def check_length(validator: LengthValidator, draft: str) -> Iterator[Violation]:
         count = COUNT[unit](draft)
         if most is not None and count > most:
             yield Violation(
-                f"the draft has {_counted(count, unit)}; at most {most} may be there",
+                f"the draft has {_counted(count, unit)}, expected at most {most}",
                 f"shorten it by {_counted(count - most, unit)} or more",
             )
         if least is not None and count < least:
             yield Violation(
-                f"the draft has {_counted(count, unit)}; at least {least} must be there",
+                f"the draft has {_counted(count, unit)}, expected at least {least}",
                 f"lengthen it by {_counted(least - count, unit)} or more",
             )
 
@@ -55,7 +55,7 @@ def _counted(count: int, unit: Unit) -> str:
 
 
 def check_contains(validator: ContainsValidator, draft: str) -> Iterator[Violation]:
-    """Yield a violation for every text that the draft does not hold, letter by letter."""
+    """Yield a violation for every required text that the draft does not contain exactly."""
     folded = draft.casefold()
     for text in validator.texts:
         if validator.case_sensitive and text in draft:
@@ -65,13 +65,13 @@ def check_contains(validator: ContainsValidator, draft: str) -> Iterator[Violati
             continue
         yield Violation(
             f"the draft does not contain {shortened(text)!r}"
-            + (" in this case" if in_any_case else ""),
-            f"put in, letter by letter: {text}",
+            + (" with this capitalization" if in_any_case else ""),
+            f"add exactly this text: {text}",
         )
 
 
 def check_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Violation]:
-    """Yield a violation for each of the first places where one of the texts stands."""
+    """Yield a violation for each of the first occurrences of a forbidden text."""
     return islice(_everywhere(validator, draft), MAX_VIOLATIONS)
 
 
@@ -84,7 +84,7 @@ def _everywhere(validator: ExcludesValidator, draft: str) -> Iterator[Violation]
             last = at + len(wanted) - 1
             start, end = (starts[at], starts[last] + 1) if starts else (at, last + 1)
             yield Violation(
-                f"the draft contains {shortened(text)!r}, which it must not",
+                f"the draft contains the forbidden text {shortened(text)!r}",
                 "remove or reword it",
                 span=(start, end),
                 quote=draft[start:end] if end - start <= 200 else None,
@@ -113,13 +113,13 @@ def _starts(draft: str) -> list[int]:
 
 
 def check_regex(validator: RegexValidator, draft: str) -> Iterator[Violation]:
-    """Yield a violation if nothing matches, or for each of the first matches of what must not."""
+    """Yield a violation if nothing matches, or for each of the first forbidden matches."""
     pattern = compile_pattern(validator.pattern, case_sensitive=validator.case_sensitive)
     if validator.expect == "no_match":
         for found in islice(pattern.finditer(draft), MAX_VIOLATIONS):
             start, end = found.span()
             yield Violation(
-                f"{shortened(draft[start:end])!r} matches {validator.pattern!r}, which nothing may",
+                f"{shortened(draft[start:end])!r} matches the forbidden {validator.pattern!r}",
                 "remove or reword it",
                 span=(start, end),
                 quote=draft[start:end] if end - start <= 200 else None,
@@ -134,16 +134,16 @@ def check_regex(validator: RegexValidator, draft: str) -> Iterator[Violation]:
 FORMULA: Mapping[ReadabilityMeasure, tuple[str, Callable[[TextCounts], float]]] = {
     "reading_ease": ("Flesch reading ease", flesch_reading_ease),
     "grade": ("Flesch-Kincaid grade", flesch_kincaid_grade),
-    "sentence_words": ("mean length of a sentence in words", lambda it: it.words_per_sentence),
+    "sentence_words": ("mean sentence length in words", lambda it: it.words_per_sentence),
 }
 EASIER = "split long sentences and use shorter words; begin with the sentence at {}"
 HARDER = "join sentences that belong together, and use the exact words of the subject"
 
 
 def check_readability(validator: ReadabilityValidator, draft: str) -> Iterator[Violation]:
-    """Yield a violation for every bound that the draft misses.
+    """Yield a violation for every limit on readability that the draft does not meet.
 
-    One that is too hard to read points at its longest sentence.
+    If the draft is too hard to read, the violation points at the longest sentence.
     """
     measured = Document(draft).sentences
     if not measured:
@@ -155,10 +155,10 @@ def check_readability(validator: ReadabilityValidator, draft: str) -> Iterator[V
         value = formula(counts)
         least, most = validator.bounds(measure)
         if most is not None and value > most:
-            said = f"the {name} is {value:.1f}; at most {most:g} is allowed"
+            said = f"the {name} is {value:.1f}, expected at most {most:g}"
             yield _hard_to_read(said, measured, draft, is_too_hard=measure != "reading_ease")
         if least is not None and value < least:
-            said = f"the {name} is {value:.1f}; at least {least:g} is wanted"
+            said = f"the {name} is {value:.1f}, expected at least {least:g}"
             yield _hard_to_read(said, measured, draft, is_too_hard=measure == "reading_ease")
 
 
@@ -178,7 +178,7 @@ def _hard_to_read(
 
 
 def check_spelling(validator: SpellingValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first words that are misspelled, or there twice in a row, in their order."""
+    """Yield the first misspelled or repeated words, in the order of the draft."""
     allowed = {word.casefold() for word in validator.allow}
     document = Document(draft)
     issues = sorted((*spelling(document), *repetitions(document)), key=lambda issue: issue.start)

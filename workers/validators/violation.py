@@ -1,15 +1,15 @@
-"""What is raised when a validator itself fails: the draft was not judged, so the step fails."""
+"""Violations of a draft, and the error of a validator that cannot run."""
 
 from dataclasses import dataclass
 
 from app.contract.drafts import draft_of
 
 MAX_DEPTH = 100
-"""Levels of a document that is read at all."""
+"""Levels of nesting that a document may have."""
 
 
 class ValidatorUnavailable(Exception):
-    """The validator could not be run, whatever the draft; `detail` says why and what to change."""
+    """The validator cannot run, whatever the draft; `detail` says why and what to change."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -18,7 +18,7 @@ class ValidatorUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One rule that the draft breaks; `span` counts code points, its end exclusive."""
+    """One rule that the draft violates; `span` counts code points, its end is exclusive."""
 
     message: str
     fix: str
@@ -32,7 +32,7 @@ def shortened(text: str, most: int = 80) -> str:
 
 
 def body_of(draft: str) -> tuple[str, int]:
-    """Return the document of a draft, which may stand in one code fence, and where it begins."""
+    """Return the document of a draft, without a code fence around it, and where it begins."""
     body = draft_of(draft)
     return body, draft.find(body)
 
@@ -43,7 +43,7 @@ def spot(draft: str, at: int) -> str:
 
 
 def offset_of(text: str, line: int, column: int) -> int:
-    """Return the offset of a line and column, the nearest there is."""
+    """Return the offset of a line and column, or the nearest one in the text."""
     start = 0
     for _ in range(line - 1):
         start = text.find("\n", start) + 1 or len(text)
@@ -51,7 +51,7 @@ def offset_of(text: str, line: int, column: int) -> int:
 
 
 def violation_at(draft: str, at: int, message: str, fix: str, length: int = 1) -> Violation:
-    """Return a violation that ends in line and column, and points at `length` characters there."""
+    """Return a violation whose message ends with line and column; its span has `length`."""
     start = max(0, min(at, len(draft)))
     end = min(start + length, len(draft))
     quote = draft[start:end]

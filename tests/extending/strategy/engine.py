@@ -10,7 +10,7 @@ from workers.engine.drafting import propose
 from workers.engine.judging import judge
 from workers.engine.moves import within
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
-from workers.engine.prompts.fence import DATA_RULE, described
+from workers.engine.prompts import DATA_RULE, described
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import informed, passes_as_it_is
 

@@ -4,15 +4,7 @@ from dataclasses import dataclass
 
 from app.contract.judgement import Critique, Finding
 from workers.engine.prompt_requests import Prompt, PromptRequest
-from workers.engine.prompts.fence import (
-    DATA_RULE,
-    TEXT,
-    closed,
-    described,
-    documents,
-    fenced,
-    listed,
-)
+from workers.engine.prompts import DATA_RULE, TEXT, closed, described, documents, fenced, listed
 
 WRITE_VERSION = 1
 WRITE_SYSTEM = f"""\
@@ -43,21 +35,21 @@ Answer with the whole revised text alone: no preamble, no comment, no code fence
 
 @dataclass(frozen=True, slots=True)
 class Revise(PromptRequest):
-    """Revise a draft: what failed is named, what is good is to be kept."""
+    """Revise a draft: fix what failed, and keep what is good."""
 
     draft: str
     failing: tuple[str, ...]
     critique: Critique
     findings: tuple[Finding, ...]
     mended: tuple[str, ...] = ()
-    """What earlier revisions mended, and this one may not undo."""
+    """Issues that earlier revisions resolved, and that this one must not bring back."""
 
     def prompt(self) -> Prompt:
         return Prompt("revise", REVISE_VERSION, REVISE_SYSTEM, material(self))
 
 
 def material(prompt_request: Revise) -> str:
-    """Return what a reviser works on: task, draft, what of it is locked, and the review."""
+    """Return what a reviser works on: task, draft, its locked texts, and the review."""
     locked = [it for it in prompt_request.task.locked if it in prompt_request.draft]
     parts = [
         *described(prompt_request.task),
@@ -171,7 +163,7 @@ Answer with the new steps alone: no comment, no code fence around them.
 
 @dataclass(frozen=True, slots=True)
 class Redo(PromptRequest):
-    """Do the steps from number `first` on anew; what is `kept` stands before them and stays."""
+    """Redo the steps from number `first` on; the `kept` text before them stays."""
 
     kept: str
     rest: str

@@ -1,11 +1,11 @@
-"""The blind critique: task, criteria, context and draft, and not where the draft stands."""
+"""Critique, comparison and checklist, all blind to a draft's iteration and earlier scores."""
 
 from dataclasses import dataclass
 
 from app.contract.criteria import FEWEST_LISTED, LONGEST_NAME, LONGEST_QUESTION, MOST_LISTED
 from app.contract.critics import PanelMember
 from workers.engine.prompt_requests import Prompt, PromptRequest
-from workers.engine.prompts.fence import DATA_RULE, TEXT, closed, described, fenced, listed
+from workers.engine.prompts import DATA_RULE, TEXT, closed, described, fenced, listed
 
 CRITIQUE_VERSION = 2
 CRITIQUE_SYSTEM = f"""\
@@ -42,14 +42,14 @@ criteria and the scale stay as they are."""
 class Judge(PromptRequest):
     """Judge a draft, blind: no threshold, no earlier score, no iteration, no author.
 
-    `member` is the critic of a panel whose part it is.
+    `member` is the critic of the panel that judges, if there is a panel.
     """
 
     draft: str
     member: PanelMember | None = None
 
     def prompt(self) -> Prompt:
-        """Ask for a verdict on one draft, of a panel's critic in the part that was given to it."""
+        """Ask for a verdict on one draft, in the role of a panel's critic if there is one."""
         system, parts = CRITIQUE_SYSTEM, described(self.task)
         if self.member and self.member.adversarial:
             system += ADVERSARIAL
@@ -119,7 +119,7 @@ COMPARE_SCHEMA = closed({"reason": TEXT, "better": {"type": "string", "enum": ["
 
 @dataclass(frozen=True, slots=True)
 class Compare(PromptRequest):
-    """Say which of two texts does better what the task asks, blind as in judging one."""
+    """Say which of two texts does the task better, blind like a critique."""
 
     a: str
     b: str

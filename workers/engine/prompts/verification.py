@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from workers.engine.prompt_requests import Prompt, PromptRequest
-from workers.engine.prompts.fence import (
+from workers.engine.prompts import (
     DATA_RULE,
     NUMBER,
     TEXT,
@@ -33,7 +33,7 @@ QUESTIONS_SCHEMA = listed("questions", closed({"claim": TEXT, "question": TEXT})
 
 @dataclass(frozen=True, slots=True)
 class Question(PromptRequest):
-    """Ask at most so many open questions about what a draft states."""
+    """Ask at most `most` open questions about what a draft states."""
 
     draft: str
     most: int

@@ -3,9 +3,9 @@
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.loops import BestOfNStrategy
-from workers.engine.drafting import play_parts, propose
+from workers.engine.drafting import propose
 from workers.engine.judging import judge
-from workers.engine.moves import Scored, within
+from workers.engine.moves import Scored, play_parts, within
 from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import heeded
@@ -16,7 +16,7 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
 
     Best-of-n (rejection sampling, arXiv:2009.01325); with `refine` the rest of the iterations go
     into revising the best (arXiv:2408.03314). A client's own draft is judged first, and the n are
-    then revisions of it. A draft that could not be made costs its number and nothing else.
+    then revisions of it. A draft that fails uses up its iteration number and nothing else.
     """
     with Search.of(task, limits) as search:
         if task.draft is not None:

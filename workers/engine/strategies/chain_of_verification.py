@@ -1,4 +1,4 @@
-"""Facts checked by answers that cannot see the draft."""
+"""Facts verified by answers that do not see the draft."""
 
 from functools import partial
 
@@ -18,9 +18,9 @@ async def chain_of_verification(
     """Draft, verify its statements of fact by questions, and revise from the contradictions.
 
     Chain-of-Verification (arXiv:2309.11495), factored: each answer sees task, context and its
-    question, never the draft. Every draft is verified, whatever the critic scores it: a draft that
-    nobody has verified must neither pass nor rank above one that was and did not. An iteration
-    costs 4 calls and one for each question: draft, critique, questions, answers, contradictions.
+    question, never the draft. Every draft is verified, whatever its score: an unverified draft must
+    neither pass nor rank above one that failed verification. An iteration costs 4 calls and one for
+    each question: draft, critique, questions, answers, contradictions.
     """
     with Search.of(task, limits) as search:
         for at in search.iterations():
@@ -33,7 +33,7 @@ async def chain_of_verification(
 
 
 def review_policy(plan: ChainOfVerificationStrategy) -> ReviewPolicy:
-    """Have what a reviewer asks for judged and verified."""
+    """Judge and verify drafts that a reviewer asks for."""
     return ReviewPolicy(partial(judge_and_verify, plan.max_questions))
 
 

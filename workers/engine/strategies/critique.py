@@ -1,4 +1,4 @@
-"""Judging without revising."""
+"""Judges a draft without revising it."""
 
 from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
@@ -12,9 +12,9 @@ from workers.engine.sub_search import heeded
 
 
 async def critique(task: Task, limits: Limits, _plan: CritiqueStrategy) -> Outcome:
-    """Judge the given draft once: validators and critic, no revision but a reviewer's."""
+    """Judge the given draft once, by validators and critic; only a reviewer can have it revised."""
     if task.draft is None:
-        raise ValueError("the critique strategy judges a given draft")
+        raise ValueError("the critique strategy requires a draft")
     with Search.of(task, limits) as search:
         given = Draft(task.draft, sha256_of(task.draft))
         await search.judged(await within("iterations/0", judge(task, given)))

@@ -1,4 +1,4 @@
-"""The loop most people mean."""
+"""The default loop: draft, critique, revise."""
 
 from app.contract.limits import Limits
 from app.contract.strategies.loops import IterativeStrategy

@@ -1,4 +1,4 @@
-"""Passes over the whole text, scheduled beforehand."""
+"""Ordered passes over the whole text."""
 
 from dataclasses import replace
 
@@ -20,11 +20,11 @@ from workers.engine.sub_search import (
 
 
 async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:
-    """Improve the text in ordered passes, each with its own focus, and judge what comes of it.
+    """Improve the text in ordered passes, each with its own focus, and judge the result.
 
     After "Read, Revise, Repeat" (arXiv:2204.03685). The criteria that a pass met are judged in
     every later one, with a floor: a draft that undoes them never ranks above one that keeps them.
-    Validators have their say in the last pass and in the final judgement.
+    Validators run in the last pass and in the final judgement.
     """
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
@@ -35,9 +35,9 @@ async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Out
 
 
 async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:
-    """Return what the last pass that could be made came to, and why it is the last.
+    """Return the outcome of the last pass that succeeded, with the reason for the whole.
 
-    Raises the first failure when no pass could be made.
+    Raises the first failure when no pass succeeded.
     """
     last: Outcome | None = None
     met: tuple[Criterion, ...] = ()
@@ -73,7 +73,7 @@ def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) 
 
 
 def _met(done: Outcome, criteria: tuple[Criterion, ...], threshold: float) -> tuple[Criterion, ...]:
-    """Return the criteria that the pass met, each with its floor where it was found good."""
+    """Return the criteria that the pass met, each with at least the threshold as its floor."""
     scores = {it.criterion: it.score for it in done.best.scored.scores}
     return tuple(
         it.model_copy(update={"floor": max(threshold, it.floor or 0.0)})

@@ -1,4 +1,4 @@
-"""A loop whose body is another strategy: the parts of a larger text."""
+"""The parts of a larger text, each refined with another strategy."""
 
 from dataclasses import dataclass, replace
 
@@ -7,11 +7,10 @@ from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.parts import NestedStrategy
-from workers.engine.drafting import PartResults, play_parts
-from workers.engine.moves import Check, Draft, Scored, Stopped
+from workers.engine.moves import Check, Draft, PartResults, Scored, Stopped, play_parts
+from workers.engine.pipeline import function_of
 from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
-from workers.engine.strategies import function_of
 from workers.engine.sub_search import (
     below,
     closing,
@@ -25,7 +24,7 @@ from workers.engine.sub_search import (
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One part to be refined; `text` is what stands there already."""
+    """One part to refine; `text` is its present text, if there is one."""
 
     name: str
     task: Task
@@ -36,9 +35,9 @@ class Piece:
 async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
     """Refine every part with another strategy to its own threshold, and judge the joined whole.
 
-    After Re3 (arXiv:2210.06774), whose parts are written in a row; here they share nothing and are
-    side by side. When the whole cannot be judged any more its score is the lowest part's. A part
-    that could not be made keeps the client's text, or is left out and named as missing.
+    After Re3 (arXiv:2210.06774), whose parts are written one after another; here they are
+    independent and side by side. If the whole cannot be judged any more, its score is the lowest
+    part's. A part that fails keeps the client's text, or is left out and listed as missing.
     """
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
@@ -87,7 +86,7 @@ async def _joined(
     pieces: tuple[Piece, ...],
     made: PartResults[Outcome],
 ) -> Outcome:
-    """Put the parts together in their order and judge what they make."""
+    """Join the parts in their order and judge the whole."""
     texts = [
         piece.text if outcome is None else outcome.best.scored.draft.text
         for piece, outcome in zip(pieces, made.replies, strict=True)
@@ -103,13 +102,13 @@ async def _joined(
     except Stopped:
         known = [it for it in made.replies if it is not None]
         outcome = await _from_parts(task, limits, whole.number, draft, known)
-    if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by a text that lacks something
+    if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by an incomplete text
         outcome = replace(outcome, reason=reason)
     return replace(outcome, passed=outcome.passed and not missing, missing=missing)
 
 
 def _reason(made: PartResults[Outcome]) -> StopReason | None:
-    """Return why the whole ends with these parts; None when whoever stopped one of them knows."""
+    """Return why the whole ends with these parts; None when one was stopped from outside."""
     if any(it is not None and it.reason is None for it in made.replies):
         return None
     failed = None in made.replies
@@ -129,7 +128,7 @@ async def _from_parts(
         score=min(scores, default=None),
         scores=(),
         valid=all(it.on_fail is not OnFail.VETO for it in findings),
-        floors_met=False,  # nobody looked
+        floors_met=False,  # floors were not checked
         critique=Critique(scores=()),
         findings=findings,
         score_from="parts",

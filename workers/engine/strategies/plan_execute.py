@@ -1,17 +1,389 @@
-"""A plan that changes with what is observed, and the text that is written from it."""
+"""Plan, carry out the next step, observe, revise the plan, and write from what was observed."""
 
-from dataclasses import replace
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+
+from app.contract.calls import AGAIN
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.strategies.planning import PlanExecuteStrategy
+from app.contract.tools import Tool
+from workers.engine.asking import ReplyModel, Unreadable, again, ask, question, read_as, text_in
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
-from workers.engine.moves import within
-from workers.engine.planning import as_documents, pursued
-from workers.engine.prompt_requests import Task
+from workers.engine.matching import Source
+from workers.engine.moves import Ask, Call, Check, StepError, Stopped, within
+from workers.engine.prompt_requests import (
+    Observation,
+    PlannedStep,
+    Prompt,
+    PromptRequest,
+    Revision,
+    Task,
+    canonical,
+)
+from workers.engine.prompts import DATA_RULE, closed, described, fenced
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
+
+PLAN_VERSION = 1
+STEPS_RULE = """A step names a tool and gives the arguments that its parameters ask for, or it
+names no tool: then its instruction is carried out by a writer who sees the goal, the context
+documents and everything observed before. Plan a step only for what the text needs and nobody knows
+yet; the text itself is written after the plan and is not a step of it. Arguments hold what is known
+now: a call that needs what is yet to be observed is planned afterwards, when the plan is revised.
+Write `arguments` as the text of a JSON object, null without a tool."""
+PLAN_SYSTEM = f"""\
+You plan how to reach the goal that the task states. {STEPS_RULE}
+Answer with one JSON object and nothing else:
+{{"steps": [{{"name": "<short name>", "instruction": "<what to do, and what for>",
+ "tool": null, "arguments": null}}]}}
+{DATA_RULE}"""
+
+STEPS: dict[str, object] = {
+    "type": "array",
+    "items": closed(
+        {
+            "name": {"type": "string"},
+            "instruction": {"type": "string"},
+            "tool": {"type": ["string", "null"]},
+            "arguments": {"type": ["string", "null"]},
+        }
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(PromptRequest):
+    """Plan how to reach the task's goal; at most `most` steps are carried out."""
+
+    most: int
+
+    def prompt(self) -> Prompt:
+        parts = [*material(self.task), f"At most {self.most} steps are carried out."]
+        schema = closed({"steps": STEPS})
+        return Prompt("plan", PLAN_VERSION, PLAN_SYSTEM, "\n\n".join(parts), schema)
+
+
+def material(task: Task) -> list[str]:
+    """Return what a plan is made from: the task, the draft if there is one, and the tools."""
+    parts = described(task)
+    if task.draft is not None:
+        parts.append(fenced("Draft to be improved", task.draft))
+    return parts + [_described(tool) for tool in task.tools]
+
+
+def written(step: PlannedStep) -> str:
+    """Return a step in words."""
+    lines = [step.name, step.instruction]
+    if step.tool is not None:
+        lines.append(f"tool: {step.tool}, arguments: {canonical(step.arguments)}")
+    return "\n".join(line for line in lines if line)
+
+
+def _described(tool: Tool) -> str:
+    text = f"{tool.name}: {tool.description}\nparameters: {canonical(tool.parameters)}"
+    return fenced("Tool", text)
+
+
+REPLAN_VERSION = 1
+REPLAN_SYSTEM = f"""\
+You revise a plan after a step of it. {STEPS_RULE}
+First say whether the goal is met: whether what was observed is all the text needs. If it is, prove
+it with evidence: the number of a step and words quoted from what was observed there, character for
+character. Then give every step that remains, in order; none when nothing remains.
+When a step failed, change the plan: another tool, other arguments, or a way without it. A call that
+failed is not made again with the same arguments.
+Answer with one JSON object and nothing else:
+{{"goal_met": {{"met": false, "evidence": [{{"step": 1, "quote": "<words>"}}]}},
+ "steps": [{{"name": "<short name>", "instruction": "<what to do, and what for>",
+ "tool": null, "arguments": null}}]}}
+{DATA_RULE}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Replan(PromptRequest):
+    """Say whether the goal is met, and what remains to be done after the last observation."""
+
+    remaining: tuple[PlannedStep, ...]
+    observations: tuple[Observation, ...]
+    most: int
+
+    def prompt(self) -> Prompt:
+        remaining = [written(step) for step in self.remaining] or ["no step"]
+        parts = [
+            *material(self.task),
+            *map(observed, self.observations),
+            fenced("Remaining plan so far", "\n\n".join(remaining)),
+            _what_happened(self.observations[-1]),
+            f"At most {self.most} more steps are carried out.",
+        ]
+        return Prompt("replan", REPLAN_VERSION, REPLAN_SYSTEM, "\n\n".join(parts), _schema())
+
+
+def observed(it: Observation) -> str:
+    """Return a step and its result, in words."""
+    outcome = "was observed" if it.ok else "FAILED"
+    step = fenced(f"Step {it.number}", written(it.step))
+    return f"{step}\n{fenced(f'Step {it.number} {outcome}', it.text)}"
+
+
+def _what_happened(last: Observation) -> str:
+    if last.ok:
+        return f"Step {last.number} was carried out."
+    return f"Step {last.number} failed; what went wrong stands above. The plan has to change."
+
+
+def _schema() -> dict[str, object]:
+    evidence = closed({"step": {"type": "integer"}, "quote": {"type": "string"}})
+    verdict: dict[str, object] = {
+        "met": {"type": "boolean"},
+        "evidence": {"type": "array", "items": evidence},
+    }
+    return closed({"goal_met": closed(verdict), "steps": STEPS})
+
+
+DO_VERSION = 1
+DO_SYSTEM = f"""\
+You carry out one step of a plan. The goal that the task states is reached by others:
+do only what the step says. Use only facts from the task, the context documents and what was
+observed; where a fact is missing, say that it is missing.
+Answer with the result of the step alone: no preamble, no comment.
+{DATA_RULE}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Do(PromptRequest):
+    """Carry out one step that names no tool."""
+
+    step: PlannedStep
+    observations: tuple[Observation, ...]
+
+    def prompt(self) -> Prompt:
+        parts = described(self.task)
+        if self.task.draft is not None:
+            parts.append(fenced("Draft to be improved", self.task.draft))
+        parts += map(observed, self.observations)
+        parts.append(fenced("The step to carry out", written(self.step)))
+        return Prompt("do", DO_VERSION, DO_SYSTEM, "\n\n".join(parts))
+
+
+MOST_STEPS = 30
+"""Steps that one plan may have; the strategy limits how many are carried out."""
+
+_WRITTEN: TypeAdapter[dict[str, Any] | None] = TypeAdapter(dict[str, Any] | None)
+
+
+def _object(value: Any) -> Any:
+    """Parse arguments that were written as the text of a JSON object."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return _WRITTEN.validate_json(value) if value.strip() else None
+    except ValidationError:
+        raise ValueError("the text is not a JSON object") from None
+
+
+def _finite(value: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Reject values that are not JSON (RFC 8259), such as NaN."""
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+Arguments = Annotated[dict[str, Any] | None, BeforeValidator(_object), AfterValidator(_finite)]
+
+
+class _Step(ReplyModel):
+    instruction: str = Field(min_length=1, max_length=8_000)
+    name: str | None = Field(None, max_length=200)
+    tool: str | None = None
+    arguments: Arguments = None
+
+
+class _Plan(ReplyModel):
+    steps: list[_Step] = Field(min_length=1, max_length=MOST_STEPS)
+
+
+class _Evidence(ReplyModel):
+    step: int
+    quote: str
+
+
+class _Verdict(ReplyModel):
+    met: bool
+    evidence: tuple[_Evidence, ...] = ()
+
+
+class _Revision(ReplyModel):
+    goal_met: _Verdict
+    steps: list[_Step] = Field(max_length=MOST_STEPS)
+
+
+def plan_reader(tools: Collection[str]) -> Callable[[str], Revision]:
+    """Return a function that reads a first plan; it raises `Unreadable` with the reason."""
+    return lambda reply: Revision(_steps(read_as(_Plan, reply).steps, tools))
+
+
+def revision_reader(
+    tools: Collection[str], observations: Sequence[Observation]
+) -> Callable[[str], Revision]:
+    """Return a function that reads a revised plan; it raises `Unreadable` with the reason."""
+
+    def read(reply: str) -> Revision:
+        said = read_as(_Revision, reply)
+        steps = _steps(said.steps, tools)
+        if not said.goal_met.met:
+            return Revision(steps)
+        unproven = _unproven(said.goal_met.evidence, observations)
+        return Revision(steps, is_met=unproven is None, unproven=unproven)
+
+    return read
+
+
+def repeated(steps: Sequence[PlannedStep], observations: Sequence[Observation]) -> str | None:
+    """Return an error for the first step that repeats a failed call; None when none does."""
+    for step in steps:
+        if failed_before(step, observations):
+            return (
+                f"the call of {step.tool} with the arguments of step {step.title!r} has failed"
+                " before: plan another way"
+            )
+    return None
+
+
+def failed_before(step: PlannedStep, observations: Sequence[Observation]) -> bool:
+    """Return whether the same call, arguments included, has failed."""
+    failed = {it.step.call for it in observations if not it.ok}
+    return step.call is not None and step.call in failed
+
+
+def _unproven(evidence: Sequence[_Evidence], observations: Sequence[Observation]) -> str | None:
+    seen = {it.number: Source(it.text) for it in observations if it.ok}
+    if any(it.step in seen and seen[it.step].quotation(it.quote) for it in evidence):
+        return None
+    return (
+        "goal_met.met needs evidence: at least one quote that stands, character for character,"
+        " in what was observed in the step it names"
+    )
+
+
+def _steps(said: Sequence[_Step], tools: Collection[str]) -> tuple[PlannedStep, ...]:
+    for number, step in enumerate(said, 1):
+        if step.tool is not None and step.tool not in tools:
+            known = ", ".join(tools) or "none"
+            raise Unreadable(f"step {number}: unknown tool {step.tool!r}; known tools: {known}")
+        if step.tool is None and step.arguments:
+            raise Unreadable(f"step {number} has arguments but no tool")
+    return tuple(
+        PlannedStep(
+            instruction=it.instruction,
+            name=(it.name or "").strip(),
+            tool=it.tool,
+            arguments=None if it.tool is None else it.arguments or {},
+        )
+        for it in said
+    )
+
+
+UNREADABLE = "unreadable_plan"
+
+
+async def pursued(task: Task, most: int) -> tuple[Observation, ...]:
+    """Plan, carry out at most `most` steps, and return what was observed, in order.
+
+    It ends when quotations prove that the goal is met, when no step remains, when `most` steps were
+    carried out, and when it is stopped: the rest of the budget is for the text.
+    """
+    observations: list[Observation] = []
+    try:
+        steps = (await _plan(task, most)).steps
+        while steps:
+            observations.append(await _carried_out(task, steps[0], observations))
+            if len(observations) == most:
+                break
+            revision = await _revision(task, steps[1:], observations, most)
+            steps = () if revision.is_met else revision.steps
+    except Stopped:
+        pass
+    return tuple(observations)
+
+
+def as_documents(observations: Sequence[Observation]) -> tuple[ContextDocument, ...]:
+    """Return observations as context documents of the text; failed tool calls are left out."""
+    return tuple(
+        ContextDocument(name=f"Step {it.number}: {it.step.title}", text=it.text)
+        for it in observations
+        if it.ok
+    )
+
+
+async def _carried_out(task: Task, step: PlannedStep, before: Sequence[Observation]) -> Observation:
+    """Carry out a step; return a tool's result or failure, or a writer's text."""
+    number = len(before) + 1
+    if step.tool is not None:
+        result = await Call(f"steps/{number}/call", step.tool, step.arguments or {})
+        return Observation(number, step, result.ok, result.text)
+    asked = _question(f"steps/{number}/do", Do(task, step, tuple(before)))
+    return Observation(number, step, True, await ask(asked, text_in, "empty_step"))
+
+
+async def _plan(task: Task, most: int) -> Revision:
+    names = [tool.name for tool in task.tools]
+    return await _asked(_question("plan", Plan(task, most)), plan_reader(names), ())
+
+
+async def _revision(
+    task: Task, remaining: tuple[PlannedStep, ...], seen: Sequence[Observation], most: int
+) -> Revision:
+    names = [tool.name for tool in task.tools]
+    prompt_request = Replan(task, remaining, tuple(seen), most - len(seen))
+    asked = _question(f"steps/{len(seen)}/replan", prompt_request)
+    return await _asked(asked, revision_reader(names, seen), seen)
+
+
+async def _asked(
+    question: Ask, read: Callable[[str], Revision], seen: Sequence[Observation]
+) -> Revision:
+    """Return a valid plan; ask again with the error for any other.
+
+    If the last reply still does not prove that the goal is met, or repeats a failed call, the goal
+    counts as not met and that step is dropped. Raises `StepError` if the last reply is unreadable.
+    """
+    reply, error = "", ""
+    for attempt in range(AGAIN + 1):
+        asked = question if attempt == 0 else again(question, attempt, reply, error)
+        reply = await asked
+        try:
+            revision = read(reply)
+            if not revision.is_met:
+                await _require_arguments_that_fit(asked.path, revision.steps)
+        except Unreadable as unreadable:
+            error = str(unreadable)
+            continue
+        error = revision.unproven or repeated(revision.steps, seen) or ""
+        if revision.is_met or not error:
+            return revision
+        if attempt == AGAIN:
+            return Revision(tuple(it for it in revision.steps if not failed_before(it, seen)))
+    raise StepError(UNREADABLE, f"asked {AGAIN + 1} times; the last reply: {error}")
+
+
+async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -> None:
+    """Raise `Unreadable` if a planned call has arguments that the tool's schema rejects."""
+    calls = [{"tool": it.tool, "arguments": it.arguments} for it in steps if it.tool is not None]
+    if not calls:
+        return
+    found = await Check(f"{path}/check", json.dumps(calls, ensure_ascii=False), "calls")
+    if found:
+        raise Unreadable("; ".join(it.message for it in found))
+
+
+def _question(path: str, prompt_request: PromptRequest) -> Ask:
+    return replace(question(path, "generator", prompt_request), prepares=True)
 
 
 async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) -> Outcome:
@@ -19,8 +391,8 @@ async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) ->
 
     Plan-and-Solve (arXiv:2305.04091) with the observations of ReAct (arXiv:2210.03629); a step that
     fails changes the plan, as in ADaPT (arXiv:2311.05772). The text is judged and revised as in
-    `iterative`, with what was observed among its context. A client's own draft is judged first; it
-    is material for the plan, and what is revised afterwards.
+    `iterative`, with the observations added to its context. A client's own draft is judged first,
+    informs the plan, and is revised afterwards.
     """
     observed: tuple[ContextDocument, ...] = ()
     with Search.of(task, limits) as search:

@@ -1,14 +1,138 @@
-"""Numbered steps, redone from the first faulty one."""
+"""Reason in numbered steps; redo the first faulty step and those after it."""
 
+from collections.abc import Callable
+
+from app.contract.drafts import sha256_of
+from app.contract.judgement import Finding, OnFail, Span
 from app.contract.limits import Limits
+from app.contract.strategies.chains import Chain, NotAChain, chain_of, steps_from
 from app.contract.strategies.reasoning import ReasoningRevisionStrategy
-from workers.engine.drafting import propose
-from workers.engine.moves import within
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.drafting import failures, kept_locked, propose
+from workers.engine.issue_tracker import IssueTracker
+from workers.engine.judging import judge
+from workers.engine.moves import Draft, Scored, within
 from workers.engine.prompt_requests import Task
-from workers.engine.reasoning import judge_and_check, reasoned, redone
+from workers.engine.prompts.drafting import Reason, Redo
+from workers.engine.prompts.verification import CheckSteps
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
-from workers.engine.verification import is_unverified
+from workers.engine.verification import SOURCE, UNREADABLE, is_unverified, verified
+
+UNREADABLE_STEPS = "unreadable_steps"
+
+
+class _Step(ReplyModel):
+    step: int
+    why: str
+    correct: bool
+
+
+class _Steps(ReplyModel):
+    steps: list[_Step]
+
+
+async def reasoned(task: Task) -> Draft:
+    """Write a first chain of steps."""
+    asked = question("draft", "generator", Reason(task))
+    text = await ask(asked, _chained, UNREADABLE_STEPS)
+    return Draft(text, sha256_of(text))
+
+
+async def judge_and_check(task: Task, draft: Draft) -> Scored:
+    """Return a chain with its verdict and with its first faulty step as a finding."""
+    return await verified(await judge(task, draft), faults(task, draft.text))
+
+
+async def faults(task: Task, text: str) -> tuple[Finding, ...]:
+    """Return the first faulty step of a chain as a finding; nothing when every step is correct.
+
+    A text that is not a chain is one finding. Raises `StepError` when the verdict stays unreadable.
+    """
+    try:
+        chain = chain_of(text)
+    except NotAChain as error:
+        return (_fault("steps", str(error), "number the steps 1, 2, 3 ... at the start of lines"),)
+    asked = question("verify", "critic", CheckSteps(task, text))
+    faulty = await ask(asked, _first_faulty(len(chain.starts)), UNREADABLE)
+    if faulty is None:
+        return ()
+    span = Span(start=chain.starts[faulty.step - 1], end=chain.ends(faulty.step))
+    return (_fault(f"step {faulty.step}", faulty.why, None, span),)
+
+
+async def redone(
+    task: Task, scored: Scored, parent: str, threshold: float, issues: IssueTracker
+) -> Draft:
+    """Return the chain with its first faulty step and all later steps redone.
+
+    Without a faulty step, nothing says which steps to keep: then all are redone.
+    """
+    text = scored.draft.text
+    failing = failures(task, scored, threshold, issues)
+    first, kept = _kept(scored)
+    prompt_request = Redo(task, kept, text[len(kept) :], first, failing, scored.critique)
+    asked = question("revise", "generator", prompt_request)
+    new = kept + await ask(asked, _steps_from(first), UNREADABLE_STEPS)
+    draft = Draft(new, sha256_of(new), parent, failing, is_reply=False)
+    return kept_locked(task, text, draft)
+
+
+def _kept(scored: Scored) -> tuple[int, str]:
+    """Return the number of the first step to redo, and the text before it."""
+    try:
+        chain = chain_of(scored.draft.text)
+    except NotAChain:
+        return 1, ""
+    first = _first_fault(chain, scored.findings)
+    return first, chain.before(first)
+
+
+def _first_fault(chain: Chain, findings: tuple[Finding, ...]) -> int:
+    spans = [it.span for it in findings if it.source == SOURCE and it.span is not None]
+    return chain.step_at(spans[0].start) if spans else 1
+
+
+def _fault(kind: str, message: str, fix: str | None, span: Span | None = None) -> Finding:
+    return Finding(
+        source=SOURCE, kind=kind, message=message, fix=fix, span=span, on_fail=OnFail.VETO
+    )
+
+
+def _chained(reply: str) -> str:
+    text = text_in(reply)
+    try:
+        return chain_of(text).text
+    except NotAChain as error:
+        raise Unreadable(str(error)) from None
+
+
+def _steps_from(first: int) -> Callable[[str], str]:
+    def read(reply: str) -> str:
+        try:
+            return steps_from(text_in(reply), first)
+        except NotAChain as error:
+            raise Unreadable(str(error)) from None
+
+    return read
+
+
+def _first_faulty(count: int) -> Callable[[str], _Step | None]:
+    """Return a function that reads a verdict on every step up to the first faulty one."""
+
+    def read(reply: str) -> _Step | None:
+        said = read_as(_Steps, reply).steps
+        faulty = next((it for it in said if not it.correct), None)
+        last = count if faulty is None else faulty.step
+        numbers = [it.step for it in (said if faulty is None else said[: max(last, 0)])]
+        if not 1 <= last <= count or numbers != list(range(1, last + 1)):
+            raise Unreadable(
+                f"say of each step from 1 to {count} in order whether it is correct, or"
+                " stop after the first that is not"
+            )
+        return faulty
+
+    return read
 
 
 async def reasoning_revision(
@@ -16,10 +140,10 @@ async def reasoning_revision(
 ) -> Outcome:
     """Reason in numbered steps, find the first faulty one, and redo only it and what follows.
 
-    Models cannot find their errors but mend them when told where (arXiv:2311.08516); step by step:
-    StepCo (arXiv:2410.12934), process supervision (arXiv:2305.20050). The steps before the faulty
-    one stay byte for byte. When no step is faulty and the chain fails for another reason, nothing
-    says which steps are to stay: all are done anew. An iteration costs 3 calls.
+    Models cannot find their errors but correct them when told where (arXiv:2311.08516); step by
+    step: StepCo (arXiv:2410.12934), process supervision (arXiv:2305.20050). The steps before the
+    faulty one stay byte for byte. If no step is faulty and the chain fails for another reason,
+    nothing says which steps to keep: all are redone. An iteration costs 3 calls.
     """
     with Search.of(task, limits) as search:
         for at in search.iterations():
@@ -33,5 +157,5 @@ async def reasoning_revision(
 
 
 def review_policy(_plan: ReasoningRevisionStrategy) -> ReviewPolicy:
-    """Have the steps of what a reviewer asks for checked, and redone from the first faulty one."""
+    """Check the steps of drafts that a reviewer asks for; redo them from the first faulty one."""
     return ReviewPolicy(judge_and_check, revised=redone)

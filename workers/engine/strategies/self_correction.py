@@ -1,4 +1,4 @@
-"""The loop in which validators alone drive."""
+"""A loop driven by validators alone."""
 
 from dataclasses import replace
 
@@ -13,14 +13,14 @@ from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import LimitOverrides, Outcome, Search
 
 ALL_PASS = LimitOverrides(goal=1.0, reached=StopReason.VALIDATORS_PASSED)
-"""The rules of a search in which validators alone have a say."""
+"""The limits of a search that ends when every validator passes."""
 
 
 async def self_correction(task: Task, limits: Limits, _plan: SelfCorrectionStrategy) -> Outcome:
     """Draft, validate, and correct the best from its exact errors until every validator passes.
 
     External feedback alone, as in Reflexion (arXiv:2303.11366) and Self-Debugging
-    (arXiv:2304.05128); correcting oneself without it does not work (arXiv:2310.01798).
+    (arXiv:2304.05128); self-correction without it does not work (arXiv:2310.01798).
     """
     task = replace(task, criteria=())
     with Search.of(task, limits, ALL_PASS) as search:
@@ -31,5 +31,5 @@ async def self_correction(task: Task, limits: Limits, _plan: SelfCorrectionStrat
 
 
 def review_policy(_plan: SelfCorrectionStrategy) -> ReviewPolicy:
-    """Have validators judge what a reviewer asks for."""
+    """Judge drafts that a reviewer asks for by validators alone."""
     return ReviewPolicy(validate, ALL_PASS)

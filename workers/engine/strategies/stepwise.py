@@ -25,8 +25,8 @@ async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcom
     """Work in ordered stages; a stage begins when the one before it is verified.
 
     Decomposed prompting (arXiv:2210.02406); with `sections`, Skeleton-of-Thought
-    (arXiv:2307.15337). A stage that cannot pass, or that fails, is given up, and the result is what
-    the last verified one came to. Validators have their say in the last stage and over the whole.
+    (arXiv:2307.15337). The first stage that does not pass, or that fails, ends the work, and the
+    result is that of the last verified stage. Validators run in the last stage and on the whole.
     """
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
@@ -37,7 +37,10 @@ async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcom
 
 
 async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome:
-    """Return the last verified stage (an unverified first one if there is none), and why it is."""
+    """Return the outcome of the last verified stage, with the reason for the whole.
+
+    If the first stage does not pass, its outcome is returned. Raises its failure if it fails.
+    """
     verified: Outcome | None = None
     before = ("draft", task.draft)
     for stage in plan.stages:
@@ -59,7 +62,7 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
 async def _played(
     task: Task, limits: Limits, stage: Stage, source: str, text: str | None
 ) -> Outcome:
-    """Play one stage on what came before it, and return its best draft."""
+    """Play one stage on the text of the stage before, and return its outcome."""
     path = f"stages/{stage.name}"
     threshold = limits.threshold if stage.threshold is None else stage.threshold
     task = with_instruction(task, f"Stage {stage.name}", stage.instructions)
@@ -75,7 +78,7 @@ async def _played(
 
 
 async def _together(path: str, task: Task, text: str) -> str:
-    """Write every section of a text by itself, all at once, and put them together in order."""
+    """Write every section of a text separately, all at once, and join them in order."""
     parts = tuple(
         within(f"{path}/sections/{number}", write(_section(task, section)))
         for number, section in enumerate(sections_of(text), 1)

@@ -1,16 +1,43 @@
-"""Words quoted from a draft, looked up in it: what does not stand there is no quotation."""
+"""Where a quotation stands in a text, and how similar two texts are."""
 
 import re
 from bisect import bisect_left
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 from app.contract.judgement import Quotation, Span
+
+
+def similarity(one: str, other: str) -> float:
+    """Return the Jaccard similarity of the texts' word 3-grams (Broder 1997), in [0, 1].
+
+    If a text has fewer than three words, it is 1 for equal words, else 0.
+    """
+    if one == other:
+        return 1.0
+    first, second = _shingles(one), _shingles(other)
+    if not first or not second:
+        return float(one.split() == other.split())
+    return jaccard(first, second)
+
+
+def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
+    """Return the size of the intersection over that of the union; 1 for two empty sets."""
+    shared = len(one & other)
+    held = len(one) + len(other) - shared
+    return shared / held if held else 1.0
+
+
+def _shingles(text: str) -> frozenset[tuple[str, str, str]]:
+    words = text.split()
+    return frozenset(zip(words, words[1:], words[2:], strict=False))
+
 
 WHITE = re.compile(r"\s+")
 
 LONGEST = 1_000
-"""Code points of a quotation; of a longer one its beginning is kept."""
+"""Code points of a quotation; a longer one is truncated."""
 
 
 class Source:
@@ -20,11 +47,10 @@ class Source:
         self._text = text
 
     def quotation(self, said: str, at: Span | None = None) -> Quotation | None:
-        """Return the words as they stand in the text, and where; None when they do not.
+        """Return the quoted words and where they occur in the text; None when they do not.
 
-        They stand there exactly, or else with runs of white space taken as equal. `at` chooses
-        among several places; where other words stand it counts for nothing, and the first place
-        is taken.
+        They occur exactly, or else with runs of white space treated as equal. `at` chooses among
+        several places; it is ignored if other words are there, and the first place is taken.
         """
         quote = said.strip()
         if not quote:
@@ -53,17 +79,17 @@ class Source:
 
     @cached_property
     def _runs(self) -> tuple[list[int], list[int]]:
-        """Return where the evened text is shorter, and by how much up to there."""
+        """Return where the evened text is shorter than the text, and by how much up to there."""
         runs = [found.span() for found in WHITE.finditer(self._text)]
         lost = [0, *accumulate(end - start - 1 for start, end in runs)]
         return [start - less for (start, _), less in zip(runs, lost, strict=False)], lost
 
     def _place(self, position: int) -> int:
-        """Return where a character of the evened text that is not white stands in the text."""
+        """Return the position in the text of a character, not white, of the evened text."""
         places, lost = self._runs
         return position + lost[bisect_left(places, position)]
 
 
 def even(text: str) -> str:
-    """Return a text with runs of white space as one space, and none around it."""
+    """Return a text with each run of white space replaced by one space, and none around it."""
     return WHITE.sub(" ", text).strip()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from workers.editor.rules.wordiness import BE
+from workers.editor.wordiness import BE
 from workers.text.document import ABBREVIATIONS, Document, Sentence, Word
 from workers.text.edits import Edit, IssueKind, TextIssue, checked
 from workers.text.tables import Verb, alternatives, listed, participles, verbs_by_participle

@@ -1,0 +1,67 @@
+"""A TCP reset of a connection to Redis is a lost connection like any other, on uvloop too."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import uvloop
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from app.local.embedded import EmbeddedRedis
+from app.store.connection import api_client, is_away, worker_client
+from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
+from workers.rq.worker import single_try_client
+
+RESETS = 40
+LARGE = "x" * 20_000
+
+
+def of_the_api(url: str) -> Redis:
+    return api_client(url, 2)
+
+
+def of_the_dequeuer(url: str) -> Redis:
+    return single_try_client(url, "test")
+
+
+async def answers_during_resets(client: Redis, proxy: TcpProxy) -> list[object]:
+    """What calls were answered whose connections were reset while they were under way."""
+
+    async def write() -> bool:
+        async with client.pipeline(transaction=False) as pipeline:
+            for _ in range(50):  # more than a socket's buffer holds
+                pipeline.set("key", LARGE)
+            return all(await pipeline.execute())
+
+    loop, chance = asyncio.get_running_loop(), random.Random(8)
+    answers: list[object] = []
+    for _ in range(RESETS):
+        calls = asyncio.gather(*(write() for _ in range(4)), client.ping(), return_exceptions=True)
+        await asyncio.sleep(chance.random() * 0.02)
+        await loop.run_in_executor(None, proxy.reset)
+        answers += await calls
+    await client.aclose()
+    return answers
+
+
+@pytest.mark.parametrize("open_client", [of_the_api, worker_client, of_the_dequeuer])
+def test_every_call_during_resets_is_answered_or_raises_a_redis_error(
+    redis_server: EmbeddedRedis, open_client: Callable[[str], Redis]
+) -> None:
+    with tcp_proxy(unquote(urlsplit(redis_server.url).path)) as proxy:
+        answers = uvloop.run(answers_during_resets(open_client(proxy.url), proxy))
+    errors = [it for it in answers if it is not True]
+    assert proxy.resets > RESETS
+    assert [it for it in errors if not (isinstance(it, RedisError) and is_away(it))] == []
+
+
+def test_without_that_care_the_same_calls_raise_what_redis_py_does_not_know(
+    redis_server: EmbeddedRedis,
+) -> None:
+    with tcp_proxy(unquote(urlsplit(redis_server.url).path)) as proxy:
+        plain = Redis.from_url(proxy.url, socket_timeout=2, protocol=2)
+        answers = uvloop.run(answers_during_resets(plain, proxy))
+    assert RuntimeError in {type(it) for it in answers}
