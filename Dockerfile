@@ -1,5 +1,5 @@
-# One image for API and worker. Redis is a service of its own; the Valkey that the lock brings is for
-# `hone serve` alone.
+# One image for API and worker. Redis runs as a separate service; only `hone serve` uses the Valkey
+# that the lock file installs.
 FROM python:3.13-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
@@ -20,7 +20,7 @@ FROM python:3.13-slim
 RUN groupadd --gid 10001 hone \
     && useradd --uid 10001 --gid hone --no-create-home --home-dir /tmp --shell /usr/sbin/nologin hone
 COPY --from=build /opt/hone /opt/hone
-# Nothing is written at run time, so the root file system can be mounted read-only.
+# Hone writes no files at run time, so the root file system can be mounted read-only.
 ENV PATH=/opt/hone/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

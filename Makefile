@@ -1,4 +1,4 @@
-# Every target does whatever it needs first; a second run of the same target reuses it.
+# Each target first runs the targets that it depends on; a second run reuses their results.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PACKAGES := app workers tests benchmarks
 
-# The machine's own if it is new enough, else the newest one.
+# The default Python if its version is supported, otherwise the newest supported one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' \
 	2>/dev/null && { echo $$python; break; }; done)
@@ -18,28 +18,28 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .PHONY: help install demo serve test check fix openapi faults bench examples lock clean
 
-help: ## what can be made
+help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-install: $(VENV)/dev.stamp ## everything, checks included, into .venv
+install: $(VENV)/dev.stamp ## install everything, including the checks, into .venv
 
-demo: $(VENV)/run.stamp ## watch a rough text get better: no key, no network
+demo: $(VENV)/run.stamp ## watch a rough text get better: no API key, no network
 	$(BIN)/hone demo
 
-serve: $(VENV)/run.stamp ## Redis, API and worker until Ctrl-C
+serve: $(VENV)/run.stamp ## run Redis, API and worker until Ctrl-C
 	$(BIN)/hone serve
 
-test: install ## all tests
+test: install ## run all tests; TESTS=tests/engine runs some
 	$(BIN)/python -m pytest $(TESTS)
 
-check: install ## format, lint, types, import arrows, OpenAPI up to date
+check: install ## check format, lint, types, import contracts, OpenAPI document
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict $(PACKAGES)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/hone openapi | diff -u openapi/openapi.json - || { echo "stale: run make openapi"; exit 1; }
 
-fix: install ## format, and repair what the linter can
+fix: install ## format, and fix what the linter can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -48,17 +48,17 @@ openapi: $(VENV)/run.stamp ## write openapi/openapi.json from the code
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 
-faults: install ## kill, reset and restart the running service under load; ROWS="kills resets"
+faults: install ## kill, reset and restart the running service under load; ROWS="kills resets" runs some
 	$(BIN)/python -m tests.faults $(ROWS)
 
-bench: install ## side by side with the peers; BENCH=full takes longer
+bench: install ## compare Hone with other job runners; BENCH=full takes longer
 	$(BIN)/python -m benchmarks $(BENCH)
 
-examples: install ## play an example of every strategy into docs/strategies.md
+examples: install ## run an example of every strategy and write docs/strategies.md
 	$(BIN)/python -m benchmarks.examples docs/strategies.md
 	$(BIN)/python -m benchmarks.json_repair docs/strategies/self_correction.md
 
-lock: install ## resolve the newest versions that pyproject.toml allows
+lock: install ## update the lock files to the newest versions that pyproject.toml allows
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) --group pyproject.toml:build -c requirements.lock -o requirements-build.lock
 	$(COMPILE) pyproject.toml --group pyproject.toml:dev -c requirements.lock \
