@@ -30,9 +30,7 @@ def require_usable_feedback(review: ReviewDecision, queued: Queued) -> None:
     """Raise InvalidRequest for feedback that the generator cannot follow."""
     is_asked = review.action == "revise" and review.feedback is not None
     if is_asked and queued.models.get("generator") == EDITOR:
-        detail = (
-            f"{EDITOR} cannot follow feedback: omit it, or replace the draft with your own"
-        )
+        detail = f"{EDITOR} cannot follow feedback: omit it, or replace the draft with your own"
         raise InvalidRequest(detail, errors=(FieldError(pointer="/feedback", detail=detail),))
 
 
@@ -190,7 +188,9 @@ class Service:
     async def diff(
         self, tenant: str, refinement_id: str, before: tuple[str, int], after: tuple[str, int]
     ) -> Diff:
-        """Return the difference between two iterations, by search and number, else raise NotFound.
+        """Return the difference between two iterations, each by search and number.
+
+        Raises NotFound if one of them does not exist.
         """
         found = await self.iterations(tenant, refinement_id, None)
         old, new = (numbered(within(found, path), number) for path, number in (before, after))

@@ -97,9 +97,7 @@ class BestOfNStrategy(Strategy):
 
     kind: Literal["best_of_n"]
     n: int = Field(3, ge=2, le=16, description="Number of drafts written in parallel.")
-    refine: bool = Field(
-        False, description="Revise the best draft with the remaining iterations."
-    )
+    refine: bool = Field(False, description="Revise the best draft with the remaining iterations.")
 
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = True
