@@ -223,7 +223,7 @@ def review(
     ] = None,
     server: ServerOption = None,
 ) -> None:
-    """Decide about the draft under review, and print the status; without an ACTION show the draft."""
+    """Decide about the draft under review and print the status; without ACTION show the draft."""
     text = read_text(draft, sys.stdin.buffer) if draft else None
     fields = {"action": action, "feedback": feedback, "draft": text, "score": score, "path": key}
     given = {name: value for name, value in fields.items() if value is not None}

@@ -63,7 +63,7 @@ class InvalidRequest(HoneError):
 class IdempotencyMismatch(HoneError):
     """The `Idempotency-Key` was used with another body within 24 hours."""
 
-    code, status, title = "idempotency_mismatch", 422, "The idempotency key was used before"
+    code, status, title = "idempotency_mismatch", 422, "Idempotency key used with another body"
 
 
 class MalformedHeader(HoneError):
@@ -110,7 +110,7 @@ class Unavailable(HoneError):
 
 
 class FieldConflict(ValueError):
-    """A conflict between fields; `pointer` (RFC 6901, from where it is raised) says what to change."""
+    """A conflict between fields; `pointer` (RFC 6901, from where it is raised) says which."""
 
     def __init__(self, pointer: str, message: str) -> None:
         super().__init__(message)

@@ -73,7 +73,7 @@ class CriterionScore(Contract):
 
 
 class Critique(Contract):
-    """A structured verdict on one draft. The server, not the critic, computes the weighted total."""
+    """A structured verdict on one draft. The server, not the critic, computes the total score."""
 
     scores: tuple[CriterionScore, ...]
     strengths: tuple[str, ...] = ()

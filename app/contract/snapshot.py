@@ -74,7 +74,7 @@ class Links(Contract):
 
 
 class Snapshot(Contract):
-    """One refinement as it stands. Nothing in it changes without an event."""
+    """The current state of a refinement. It changes only with an event."""
 
     id: str
     status: Status

@@ -73,8 +73,8 @@ def unfit_for_a_checklist(
         if EDITOR in choices[seat].names():
             yield FieldError(
                 pointer=pointer_of(request, seat),
-                detail=f"{EDITOR} may be unable to measure the criteria that a language model"
-                " lists: use it for all critics or for none, or list the criteria yourself",
+                detail=f"{EDITOR} may be unable to measure the criteria of a language model's"
+                " checklist: use it for all critics or for none, or list the criteria yourself",
             )
 
 

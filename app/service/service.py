@@ -188,7 +188,10 @@ class Service:
     async def diff(
         self, tenant: str, refinement_id: str, before: tuple[str, int], after: tuple[str, int]
     ) -> Diff:
-        """Return the difference between two iterations, by search and number, else raise NotFound."""
+        """Return the difference between two iterations, each by search and number.
+
+        Raises NotFound if one of them does not exist.
+        """
         found = await self.iterations(tenant, refinement_id, None)
         old, new = (numbered(within(found, path), number) for path, number in (before, after))
         return await asyncio.to_thread(diff_of, old, new)

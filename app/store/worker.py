@@ -202,7 +202,7 @@ class WorkerStore:
         return Submitted(decode_request(request), decode_models(models)), events
 
     async def hand_back(self, refinement_id: str, token: int) -> None:
-        """Give up the claim so that another worker can take it at once; not counted as an attempt."""
+        """Give up the claim so that another worker can take it; it does not count as an attempt."""
         number = await self._committer.run(HAND_BACK, refinement_id, token)
         if isinstance(number, int):
             await self.enqueuer.enqueue([_job(refinement_id, number)])

@@ -16,7 +16,7 @@ async def test_tools_are_refused_where_calls_cannot_be_signed(api: httpx.AsyncCl
     other = {**request, "strategy": {"kind": "iterative"}}
     answer = await api.post("/v1/refinements", json=other)
     assert answer.status_code == 422
-    assert "only the strategy plan_execute" in answer.text
+    assert "supported only by the strategy plan_execute" in answer.text
 
 
 @pytest.mark.parametrize(

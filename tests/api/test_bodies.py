@@ -89,7 +89,7 @@ def test_what_is_not_json_is_refused_as_a_whole(body: bytes) -> None:
     [
         (b'"gpt"', "/models/critic", "match pattern"),
         (b'{"model":"gpt"}', "/models/critic/model", "match pattern"),
-        (b'{"model":"a:b","fallbacks":["a:b"]}', "/models/critic", "each named once"),
+        (b'{"model":"a:b","fallbacks":["a:b"]}', "/models/critic", "different from `model`"),
     ],
 )
 def test_what_is_wrong_with_a_model_is_said_once(critic: bytes, pointer: str, said: str) -> None:

@@ -28,8 +28,8 @@ def critic(**fields: Any) -> dict[str, Any]:
     [
         (critic(fallbacks=["nobody:x"]), "/models/critic/fallbacks/0", "openai:NAME"),
         (critic(fallbacks=["openai:x"]), "/models/critic/fallbacks/0", "OPENAI_API_KEY"),
-        (critic(fallbacks=["offline:editor"]), "/models/critic", "each named once"),
-        (critic(fallbacks=["openai:x", "openai:x"]), "/models/critic", "each named once"),
+        (critic(fallbacks=["offline:editor"]), "/models/critic", "different from `model`"),
+        (critic(fallbacks=["openai:x", "openai:x"]), "/models/critic", "from each other"),
         (critic(fallbacks=[f"openai:{n}" for n in range(6)]), "/models/critic/fallbacks", "5"),
     ],
 )

@@ -95,10 +95,10 @@ def test_a_failure_is_told_in_words_with_its_code() -> None:
     failure = Failure(code="unreadable_critique", detail="no <b>score</b>")
     failed = snapshot(status=Status.FAILED, stop_reason=StopReason.ERROR, error=failure)
     why, code = ending(told(of=failed)).split("\n\n")[:2]
-    assert why == "**Failed.** It could not go on. An error ended it."
+    assert why == "**Failed.** It could not continue. An error ended it."
     assert code == (
-        "A critic's verdict could not be read, asked again or not; none was invented in its place."
-        " (`unreadable_critique`: no \\<b\\>score\\</b\\>)"
+        "A critic's verdict could not be parsed, even after retries; no verdict was invented"
+        " instead. (`unreadable_critique`: no \\<b\\>score\\</b\\>)"
     )
 
 
@@ -107,13 +107,13 @@ def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
     refused = StepFailed(key="outputs/a", code="model_refused", detail="no", usage=Usage(), next=())
     shown = steps(told(asked("compare/1", "x", model="openai:small", tried=tried), refused))
     helped, failed = shown.splitlines()[4:6]
-    who = "openai:small, in place of openai:big (`model_unavailable`)"
+    who = "openai:small, fallback for openai:big (`model_unavailable`)"
     assert helped == f"| `compare/1` | model call | {who} | 1,020 | unknown | 1.2 |"
     assert failed == "| `outputs/a` | failed | \u2013 | 0 | 0.0000 | 0.0 |"
     assert "| cost (USD) | unknown |" in shown
     assert course(told(refused)) == (
-        "## Steps that failed\n\n- `outputs/a`: A model's server refused the call; sending it again"
-        " would not have helped. (`model_refused`: no)"
+        "## Failed steps\n\n- `outputs/a`: A model's server rejected the call; a retry would not"
+        " have helped. (`model_refused`: no)"
     )
 
 
@@ -126,8 +126,8 @@ def test_a_plan_is_told_with_every_revision_and_what_its_tools_said() -> None:
     assert course(told(*happened, of=planned)) == (
         "## The plan\n\n**The plan** at `plan`:\n\n"
         '- Find \\| it (tool find: \\{"order": 1\\})\n\n'
-        "**The tool failed** at `steps/1/call`:\n\n````text\n```404\n````\n\n"
-        "**The plan, changed** at `steps/1/replan`:\n\nIt says that the goal is met."
+        "**A tool failed** at `steps/1/call`:\n\n````text\n```404\n````\n\n"
+        "**The revised plan** at `steps/1/replan`:\n\nIts verdict: the goal is met."
     )
 
 
@@ -136,8 +136,8 @@ def test_a_worker_that_was_lost_is_told_and_a_pause_is_not_taken_for_one() -> No
     again = Resumed(token=2, replayed=3)
     assert "a worker was lost" not in course(told(Started(token=1), ASKED, word, again))
     lost = course(told(Started(token=1), ASKED, word, again, again))
-    assert lost.count("a worker was lost or left") == 1
-    assert "Nobody answered in time, so it counts as if a reviewer approved the draft." in lost
+    assert lost.count("a worker was lost or stopped") == 1
+    assert "The review timed out, which counts as if a reviewer approved the draft." in lost
 
 
 def test_findings_and_what_became_of_issues_stand_below_their_iteration() -> None:
@@ -172,9 +172,9 @@ def test_findings_and_what_became_of_issues_stand_below_their_iteration() -> Non
     )
     assert iterations(told(judged=(one,))).partition("### ")[2] == (
         "`iterations/1`\n\nScore not measured, not passed.\n\n**Findings**\n\n"
-        "- `critic`, tone (revise): Too \\*stiff\\*. At \u201csir\u201d. To do: Cut.\n\n"
-        "**Issues**: 1 new, 1 back again.\n\n"
-        "- **back again**, since `iterations/0`, tone: Cold.\n\n**Strengths**\n\n- Brief."
+        "- `critic`, tone (revise): Too \\*stiff\\*. At \u201csir\u201d. Fix: Cut.\n\n"
+        "**Issues**: 1 new, 1 returned.\n\n"
+        "- **returned**, since `iterations/0`, tone: Cold.\n\n**Strengths**\n\n- Brief."
     )
 
 

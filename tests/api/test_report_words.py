@@ -39,7 +39,7 @@ def test_every_status_and_every_stop_reason_has_its_words() -> None:
 def test_every_code_that_a_worker_fails_with_has_its_words() -> None:
     assert len(codes()) >= 15
     assert codes() | {"poisoned", "budget_exhausted", "finished_early"} == wording.ERRORS.keys()
-    assert wording.error_of("of_a_newer_worker") == "It could not go on."
+    assert wording.error_of("of_a_newer_worker") == "It could not continue."
 
 
 def test_every_other_choice_of_the_contract_has_its_words() -> None:

@@ -131,7 +131,7 @@ async def test_the_table_tells_every_iteration_and_the_diff_what_has_changed(
         "\\ No newline at end of file",
         "```",
     ]
-    assert "**Asked to change**\n\n- be plain" in markdown
+    assert "**Requested changes**\n\n- be plain" in markdown
     assert "**Strengths**\n\n- short" in markdown
     assert "| `iterations/1/revise` | model call | \u2013 | 15 | 0.2500 | 0.5 |" in markdown
 
@@ -142,8 +142,8 @@ async def test_it_begins_with_how_it_ended_and_what_the_score_measures(
     markdown = await report(api, await ended(api, worker))
     told = markdown.split("\n\n")[1]
     assert told == (
-        "**Succeeded.** It has ended. A draft was good enough: it reached the threshold and broke"
-        " no rule that may stop one."
+        "**Succeeded.** It has ended. A draft was good enough: it reached the threshold and every"
+        " floor, and no check vetoed it."
     )
     assert section(markdown, "## The result") == (
         "Its score is **0.10**: the weighted mean of the criteria, as critics judged them. It is"
@@ -157,12 +157,12 @@ async def test_what_was_asked_is_told_with_weights_floors_and_limits(
     criteria = [{"name": "clarity", "weight": 2, "floor": 0.5}]
     validators = [{"kind": "length", "max_words": 9}]
     refinement_id = await submitted(api, criteria=criteria, validators=validators)
-    asked = section(await report(api, refinement_id), "## What was asked")
+    asked = section(await report(api, refinement_id), "## The request")
     assert asked.startswith("```text\nSay it plainly.\n```\n\nA draft of 25 characters was given.")
     assert "| clarity | \u2013 | 2 | 0.5 |" in asked
     assert '| `validators/0` | `length` | `veto` | \\{"max\\_words": 9\\} |' in asked
-    assert "| drafts at most | 3 |" in asked
-    assert "| tokens at most | none |" in asked
+    assert "| maximum drafts | 3 |" in asked
+    assert "| maximum tokens | none |" in asked
     assert "| `generator` | offline:editor | \u2013 |" in asked
 
 
@@ -186,7 +186,7 @@ async def test_every_status_has_a_report_that_says_so(
 async def test_a_pause_and_its_answer_are_told(api: httpx.AsyncClient, worker: WorkerStore) -> None:
     refinement_id = await paused(api, worker)
     waiting = await report(api, refinement_id)
-    assert "What is asked: Is this draft good enough? Without an answer until 2" in waiting
+    assert "Question: Is this draft good enough? Without an answer until 2" in waiting
     assert section(waiting, "## Reviews").endswith("No answer yet.")
     said = {"action": "rate", "score": 0.95, "feedback": "Good `enough`."}
     await api.post(f"/v1/refinements/{refinement_id}/reviews", json=said)
@@ -204,7 +204,7 @@ async def test_changed_limits_are_told_with_what_they_were(
     refinement_id = await submitted(api)
     await ManualWorker.claim(worker, refinement_id)
     await api.patch(f"/v1/refinements/{refinement_id}", json={"threshold": 0.5})
-    happened = section(await report(api, refinement_id), "## What happened on the way")
+    happened = section(await report(api, refinement_id), "## Other events")
     assert happened.endswith("limits changed: threshold from 0.85 to 0.5.")
 
 

@@ -103,7 +103,7 @@ async def queued(api: httpx.AsyncClient, refinement_id: str) -> Queued:
         ({"candidates": [CHEAP, STRONG]}, "given together"),
         (auto(CHEAP)["models"], "2 to 10 different"),
         (auto(CHEAP, CHEAP)["models"], "2 to 10 different"),
-        (auto(CHEAP, STRONG, generator=EDITOR)["models"], "cannot be named as well"),
+        (auto(CHEAP, STRONG, generator=EDITOR)["models"], "`generator` is not supported"),
     ],
 )
 async def test_candidates_that_contradict_themselves_are_refused(
@@ -123,7 +123,7 @@ def admission() -> Admission:
 @pytest.mark.parametrize(
     ("fields", "pointer", "words"),
     [
-        (auto(CHEAP, "local:x"), "/models/candidates/1", "price of local:x is not known"),
+        (auto(CHEAP, "local:x"), "/models/candidates/1", "price of local:x is unknown"),
         (auto(CHEAP, STRONG), "/models/candidates/1", "ANTHROPIC_API_KEY"),
         (auto(EDITOR, CHEAP) | {"draft": None}, "/models/candidates/0", "cannot write"),
         (

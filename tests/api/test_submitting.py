@@ -142,7 +142,7 @@ SELF_CORRECTION = {"strategy": {"kind": "self_correction"}, "validators": [{"kin
         (
             {"critics": {"panel": [{"name": "a"}, {"name": "b", "perspective": "A lawyer."}]}},
             "/critics/panel/1",
-            "counts words and plays no part",
+            "does not support perspective and adversarial",
         ),
         (
             {"criteria": [{"name": "warmth"}], "critics": {"panel": [{"name": "a"}]}},

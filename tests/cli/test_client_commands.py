@@ -97,7 +97,7 @@ def test_options_replace_what_the_request_file_says(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "give a FILE"),
+        ((), "FILE, --task, or --json"),
         (("no-such-file.txt",), "No such file"),
         (("-", "--json", "no-such-file.json"), "No such file"),
         (("--threshold", "high"), "--threshold"),
@@ -122,7 +122,7 @@ def test_a_refusal_is_shown_with_its_pointers(server: ScriptedApi, hone: Run) ->
 def test_without_a_server_it_says_how_to_start_one(hone: Run) -> None:
     done = hone("get", ID, "--server", "http://127.0.0.1:9")
     assert done.exit_code == 1
-    assert "http://127.0.0.1:9 cannot be reached" in done.stderr
+    assert "http://127.0.0.1:9 is unreachable" in done.stderr
     assert "hone serve" in done.stderr
 
 

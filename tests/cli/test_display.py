@@ -50,7 +50,7 @@ def test_what_was_made_of_the_result_is_shown_after_it() -> None:
         "comparison": Comparison(against="iterations/0", verdict="better", orders=()),
     }
     show_follow_ups(ended.result.model_copy(update=told), console)
-    for shown in ("Your refund", "outputs/sms could not be made", "in both orders: better"):
+    for shown in ("Your refund", "outputs/sms is missing", "in both orders: better"):
         assert shown in drawn(console)
 
 

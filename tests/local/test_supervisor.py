@@ -148,7 +148,7 @@ def test_a_program_that_will_not_leave_is_killed_after_its_grace() -> None:
     output = CollectedOutput()
     with Supervisor([python("worker", STUBBORN)], output, grace_s=0.1) as supervisor:
         assert output.has("worker: up")
-    assert output.lines[-1] == "worker: has not ended in time and is killed"
+    assert output.lines[-1] == "worker: did not end in time: killing it"
     assert not supervisor.children[0].is_running
 
 

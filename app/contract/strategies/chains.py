@@ -26,7 +26,7 @@ class Chain:
         return self.text[: self.starts[step - 1]]
 
     def ends(self, step: int) -> int:
-        """Return the position where a step ends: the start of the next one, or the end of the text."""
+        """Return the end of a step: the start of the next one, or the end of the text."""
         return self.starts[step] if step < len(self.starts) else len(self.text)
 
     def step_at(self, place: int) -> int:

@@ -32,7 +32,7 @@ def path(name: str) -> str:
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """Return a text as a code block, with its lines as they are, in a fence that it cannot close."""
+    """Return a text as a code block, with its lines unchanged, in a fence that it cannot close."""
     text = _clean(text.replace("\r\n", "\n").replace("\r", "\n"))
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

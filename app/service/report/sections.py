@@ -77,8 +77,8 @@ class Story:
 
 def story_of(snapshot: Snapshot, request: RefinementRequest, events: Sequence[Event]) -> Story:
     """Return the story up to the snapshot; later events are left out."""
-    told = tuple(it for it in events if it.event <= snapshot.last_event)
-    return Story(snapshot, request, told, iterations_of(told, request))
+    included = tuple(it for it in events if it.event <= snapshot.last_event)
+    return Story(snapshot, request, included, iterations_of(included, request))
 
 
 RULES = {
@@ -122,7 +122,7 @@ def rule(name: str, limits: Limits) -> str:
 
 
 def _limits(limits: Limits) -> Iterator[tuple[str, str]]:
-    return ((told, rule(name, limits)) for name, told in RULES.items())
+    return ((label, rule(name, limits)) for name, label in RULES.items())
 
 
 def _criteria_asked(story: Story) -> str:
@@ -239,22 +239,22 @@ def course(story: Story) -> str:
 
 
 def _reviews(story: Story) -> Iterator[str]:
-    said = {word.key: (at, word) for at, word in story.of(Reviewed)}
+    decisions = {made.key: (at, made) for at, made in story.of(Reviewed)}
     for at, asked in story.of(Paused):
-        answer = said.get(asked.key)
+        answer = decisions.get(asked.key)
         heading = f"### {path(asked.key)}"
-        told = f"{wording.moment(at)}: {plain(asked.question)}"
-        yield joined((heading, told, _decision(*answer) if answer else "No answer yet."))
+        line = f"{wording.moment(at)}: {plain(asked.question)}"
+        yield joined((heading, line, _decision(*answer) if answer else "No answer yet."))
 
 
 def _decision(at: datetime, made: Reviewed) -> str:
     is_timeout = made.by == "timeout"
     who = "The review timed out, which counts as if a reviewer" if is_timeout else "A reviewer"
-    told = f"{wording.moment(at)}: {who} {wording.ACTIONS[made.action]}"
-    told += f", with a score of {wording.score(made.score)}." if made.score is not None else "."
+    line = f"{wording.moment(at)}: {who} {wording.ACTIONS[made.action]}"
+    line += f", with a score of {wording.score(made.score)}." if made.score is not None else "."
     if made.draft is not None:
-        told += f" The new draft has {wording.counted(len(made.draft), 'character')}."
-    return joined((told, fenced(made.feedback) if made.feedback else ""))
+        line += f" The new draft has {wording.counted(len(made.draft), 'character')}."
+    return joined((line, fenced(made.feedback) if made.feedback else ""))
 
 
 def _plans(story: Story) -> Iterator[str]:
@@ -270,8 +270,8 @@ def _plans(story: Story) -> Iterator[str]:
                 yield joined((f"**{what}** at {path(step.key)}{retry}:", _plan(step)))
         elif isinstance(step.reply, ToolReply):
             what = "answered" if step.reply.ok else "failed"
-            told = f"**A tool {what}** at {path(step.key)}:"
-            yield joined((told, fenced(shortened(step.reply.text))))
+            line = f"**A tool {what}** at {path(step.key)}:"
+            yield joined((line, fenced(shortened(step.reply.text))))
 
 
 def _plan(step: StepCompleted) -> str:
@@ -282,8 +282,8 @@ def _plan(step: StepCompleted) -> str:
         return fenced(shortened(text))
     verdict = read.get("goal_met") if read else None
     is_met = isinstance(verdict, dict) and verdict.get("met") is True
-    told = "Its verdict: the goal is met." if is_met else ""
-    return joined((told, _steps(steps))) or "No step remains."
+    line = "Its verdict: the goal is met." if is_met else ""
+    return joined((line, _steps(steps))) or "No step remains."
 
 
 def _steps(steps: Sequence[dict[str, Any]]) -> str:
@@ -341,21 +341,21 @@ def _after_a_review(story: Story, number: int) -> bool:
 
 
 def _changes(before: Limits, after: Limits) -> str:
-    told = [
-        f"{words_} from {rule(name, before)} to {rule(name, after)}"
-        for name, words_ in RULES.items()
+    changes = [
+        f"{label} from {rule(name, before)} to {rule(name, after)}"
+        for name, label in RULES.items()
         if getattr(before, name) != getattr(after, name)
     ]
-    return ", ".join(told) or "no values differ"
+    return ", ".join(changes) or "no value differs"
 
 
 def ending(story: Story) -> str:
     """Return the status and the stop reason in words, with the facts in a table."""
     it = story.snapshot
-    told = f"**{it.status.value.capitalize()}.** {wording.STATUSES[it.status]}"
+    line = f"**{it.status.value.capitalize()}.** {wording.STATUSES[it.status]}"
     if it.stop_reason:
-        told += f" {wording.reason_of(it.stop_reason)}"
-    return joined((told, _error(it), _asked(it), table(("fact", "value"), _facts(it))))
+        line += f" {wording.reason_of(it.stop_reason)}"
+    return joined((line, _error(it), _asked(it), table(("fact", "value"), _facts(it))))
 
 
 def result(story: Story) -> str:
@@ -372,8 +372,8 @@ def result(story: Story) -> str:
         )
         return under("## The result", *facts)
     if best is not None:
-        told = f"{_measured(best.score, best.score_from)} It is the draft at {path(best.path)}."
-        return under("## The best draft so far", told, fenced(best.draft))
+        line = f"{_measured(best.score, best.score_from)} It is the draft at {path(best.path)}."
+        return under("## The best draft so far", line, fenced(best.draft))
     what = "No draft was judged." if snapshot.status.is_terminal else "No draft is judged yet."
     return under("## The result", what)
 
@@ -388,8 +388,8 @@ def _measured(score: float | None, score_from: str) -> str:
 def _error(it: Snapshot) -> str:
     if it.error is None:
         return ""
-    told = wording.error_of(it.error.code)
-    return f"{told} ({path(it.error.code)}: {plain(it.error.detail)})"
+    line = wording.error_of(it.error.code)
+    return f"{line} ({path(it.error.code)}: {plain(it.error.detail)})"
 
 
 def _asked(it: Snapshot) -> str:
@@ -429,11 +429,11 @@ def _compared(comparison: Comparison | None) -> str:
         f"With {names[it.first]} first, {names[it.better]} was better: {plain(it.reason)}"
         for it in comparison.orders
     )
-    told = wording.VERDICTS[comparison.verdict]
+    line = wording.VERDICTS[comparison.verdict]
     if not comparison.orders:
-        told = "The result is the draft it started from, so no model compared them."
-    told = f"{told} (Compared with {path(comparison.against)}.)"
-    return under("### Comparison with the start", told, listed(said))
+        line = "The result is the draft it started from, so no model compared them."
+    line = f"{line} (Compared with {path(comparison.against)}.)"
+    return under("### Comparison with the start", line, listed(said))
 
 
 ITERATION_HEAD = (
@@ -494,10 +494,10 @@ def _iteration_row(it: Iteration, *, is_best: bool) -> tuple[str, ...]:
 
 def _told(it: Iteration) -> str:
     passed = "passed" if it.passed else "not passed"
-    told = f"Score {wording.score(it.score)}, {passed}{_saved(it)}."
+    line = f"Score {wording.score(it.score)}, {passed}{_saved(it)}."
     return under(
         f"### {path(it.path)}",
-        told,
+        line,
         under("**Requested changes**", listed(map(plain, it.asked))),
         _criteria_judged(it),
         under("**Findings**", listed(map(_finding, it.findings))),
@@ -512,11 +512,11 @@ def _saved(it: Iteration) -> str:
     if it.edits is None:
         return ""
     made = wording.counted(it.edits.applied, "edit")
-    told = f"; made by {made} that left {wording.share(it.edits.untouched)} unchanged"
+    line = f"; made by {made} that left {wording.share(it.edits.untouched)} unchanged"
     saved = it.edits.output_tokens_saved
     if saved is None:
-        return told
-    return f"{told} and {'saved' if saved >= 0 else 'cost'} {abs(saved):,} output tokens"
+        return line
+    return f"{line} and {'saved' if saved >= 0 else 'cost'} {abs(saved):,} output tokens"
 
 
 def _criteria_judged(it: Iteration) -> str:
@@ -534,25 +534,25 @@ def _criteria_judged(it: Iteration) -> str:
 
 
 def _finding(it: Finding) -> str:
-    told = f"{path(it.source)}, {plain(it.kind)} ({it.on_fail}): {plain(it.message)}"
+    line = f"{path(it.source)}, {plain(it.kind)} ({it.on_fail}): {plain(it.message)}"
     quote = f" At “{plain(it.quote, 300)}”." if it.quote else ""
     fix = f" Fix: {plain(it.fix)}" if it.fix else ""
-    return f"{told}{quote}{fix}"
+    return f"{line}{quote}{fix}"
 
 
 def _issues(judged: Iteration) -> str:
     """Return the number of issues by state, and a list of those that are not new findings."""
     states = [issue.state for issue in judged.issues]
-    counts = [f"{states.count(it)} {told}" for it, told in wording.ISSUES.items() if it in states]
-    told = [_issue(issue) for issue in judged.issues if issue.state is not IssueState.NEW]
+    counts = [f"{states.count(it)} {label}" for it, label in wording.ISSUES.items() if it in states]
+    older = [_issue(issue) for issue in judged.issues if issue.state is not IssueState.NEW]
     if not counts:
         return ""
-    return joined((f"**Issues**: {', '.join(counts)}.", listed(told)))
+    return joined((f"**Issues**: {', '.join(counts)}.", listed(older)))
 
 
 def _issue(it: Issue) -> str:
-    told = f"**{wording.ISSUES[it.state]}**, since {path(it.since)}, {plain(it.kind)}"
-    return f"{told}: {plain(it.message)}"
+    line = f"**{wording.ISSUES[it.state]}**, since {path(it.since)}, {plain(it.kind)}"
+    return f"{line}: {plain(it.message)}"
 
 
 STEP_HEAD = ("step", "kind", "model", "tokens", "cost (USD)", "seconds")
