@@ -1,4 +1,4 @@
-"""The rules: each is a function from a document to issues, and all of them together."""
+"""The rules: each is a function from a document to issues; `issues` applies all of them."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,7 +25,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def issues(document: Document) -> tuple[TextIssue, ...]:
-    """Return every issue in the order of the text; in one place the earlier rule's stays."""
+    """Return every issue in the order of the text; where issues overlap, the earlier rule wins."""
     taken: list[TextIssue] = []
     marked: set[int] = set()
     for rule in RULES:
