@@ -32,7 +32,7 @@ def answer(prompt_request: PromptRequest) -> str:
         if prompt_request.member and (
             prompt_request.member.perspective or prompt_request.member.adversarial
         ):
-            raise EditorCannot(f"{EDITOR} counts words: it has no perspective to judge from")
+            raise EditorCannot(f"{EDITOR} does not support `perspective` or `adversarial` critics")
         critique = judged(prompt_request.draft, prompt_request.task.criteria)
         if all(it.score is None for it in critique.scores):
             said = "; ".join(f"{it.criterion}: {it.reason}" for it in critique.scores)

@@ -116,7 +116,7 @@ def _grouped(count: int) -> Callable[[str], tuple[Group, ...]]:
         groups = read_as(_Groups, reply).groups
         numbers = sorted(number for group in groups for number in group)
         if numbers != list(range(1, count + 1)):
-            raise Unreadable(f"every number from 1 to {count} must stand in exactly one group")
+            raise Unreadable(f"every number from 1 to {count} must be in exactly one group")
         return tuple(tuple(number - 1 for number in sorted(group)) for group in groups if group)
 
     return read
