@@ -1,1 +1,1 @@
-"""What Hone costs, side by side with its peers."""
+"""Benchmarks of Hone and its peers."""

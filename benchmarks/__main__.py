@@ -1,7 +1,7 @@
-"""python -m benchmarks [full] [--write]: Hone and its peers, side by side in one run.
+"""python -m benchmarks [full] [--write]: measure Hone and its peers in one run.
 
-The short form takes less than five minutes; `full` gives each three times as many refinements.
-`--write` puts what is printed into docs/performance.md. What it starts, it ends.
+The short form takes less than five minutes; `full` runs three times as many refinements. `--write`
+puts the output into docs/performance.md. All processes that it starts are ended.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ROUNDS = 3
 
 
 def ceiling() -> str:
-    """Measure the calls per second that the model server alone answers, at no latency."""
+    """Measure how many calls per second the model server answers alone, without latency."""
     with (
         TemporaryDirectory() as directory,
         ServiceProgram(

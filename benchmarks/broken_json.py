@@ -1,4 +1,4 @@
-"""A seeded maker of broken JSON: documents that satisfy a schema, and named faults.
+"""Generates broken JSON from a seed: documents that satisfy a schema, with named faults.
 
 A fault of shape changes a value before the document is written; a fault of form changes the text.
 """
@@ -57,7 +57,7 @@ NAMES = ("Ada", "Grace", "Zoë", "O'Brien", "Jean-Luc", "Null")
 
 @dataclass(frozen=True)
 class Broken:
-    """A broken text, the document it was, and what was done to it."""
+    """A broken text, the original document, and the faults that were put in."""
 
     text: str
     original: dict[str, Any]
@@ -157,7 +157,7 @@ def _constant_left_out(value: dict[str, Any], _: Random) -> bool:
 
 
 def _one_of(pattern: str, text: str, by: str, random: Random) -> str:
-    """Replace one match of the pattern outside of strings."""
+    """Replace one match of the pattern outside strings."""
     found = [it for it in re.finditer(rf'"(?:[^"\\]|\\.)*"|(?P<at>{pattern})', text) if it["at"]]
     if not found:
         return text
@@ -178,7 +178,7 @@ def _strings(text: str, random: Random, change: Callable[[str], str], *, names: 
 
 
 def _trailing_comma(text: str, random: Random) -> str:
-    """Put a comma before one closing bracket outside of strings."""
+    """Put a comma before one closing bracket outside strings."""
     found = [it for it in re.finditer(r'"(?:[^"\\]|\\.)*"|(?P<at>\s*[\]}])', text) if it["at"]]
     chosen = random.choice(found)
     return f"{text[: chosen.start()]},{text[chosen.start() :]}"

@@ -1,4 +1,4 @@
-"""Who is compared: the processes of each, and what they are told."""
+"""The contenders: the processes of each, and their arguments."""
 
 import json
 import os
@@ -20,7 +20,7 @@ RQ_REFINEMENTS = 10
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run has: a model server, a Redis of its own, a directory for logs, so many to do.
+    """The setup of a run: a model server, its own Redis, a log directory, how many refinements.
 
     Processes end with `stack`.
     """
@@ -32,7 +32,7 @@ class Setup:
     stack: ExitStack
 
     def program(self, name: str, *command: object, **more: Any) -> ServiceProgram:
-        """Start a process of this run; it speaks unless told otherwise."""
+        """Start a process of this run; with `speaks` it writes JSON lines to standard output."""
         program = ServiceProgram(name, *command, log_dir=self.directory, **more)
         return self.stack.enter_context(program)
 
@@ -44,7 +44,7 @@ class Cast:
     tested: tuple[ServiceProgram, ...]
     driver: ServiceProgram
     reporters: tuple[ServiceProgram, ...]
-    """Those that say a line when all is done."""
+    """Those that print a line with their results at the end."""
 
 
 @dataclass(frozen=True)
@@ -55,65 +55,65 @@ class Contender:
     keeps: str
     start: Callable[[Setup], Cast]
     most: int | None = None
-    """Refinements it is given at most, because more would take minutes."""
+    """Maximum number of refinements, because more would take minutes."""
 
 
-def _bare(stage: Setup) -> Cast:
-    program = stage.program(
+def _bare(setup: Setup) -> Cast:
+    program = setup.program(
         "bare",
         "benchmarks.peers.bare",
-        *("--model", stage.model_url, "--count", stage.count, "--at-once", AT_ONCE),
+        *("--model", setup.model_url, "--count", setup.count, "--at-once", AT_ONCE),
     )
     program.heard()
     return Cast((program,), program, (program,))
 
 
-def _rq(stage: Setup) -> Cast:
+def _rq(setup: Setup) -> Cast:
     module = "benchmarks.peers.rq_forking"
     workers = tuple(
-        stage.program(f"rq worker {number}", module, "work", "--redis", stage.redis_url)
+        setup.program(f"rq worker {number}", module, "work", "--redis", setup.redis_url)
         for number in range(os.cpu_count() or 1)
     )
     for worker in workers:
         worker.heard()
-    driver = stage.program(
+    driver = setup.program(
         "rq submit",
-        *(module, "submit", "--redis", stage.redis_url),
-        *("--model", stage.model_url, "--count", stage.count),
+        *(module, "submit", "--redis", setup.redis_url),
+        *("--model", setup.model_url, "--count", setup.count),
     )
     driver.heard()
     return Cast(workers, driver, (driver,))
 
 
-def _saq(stage: Setup) -> Cast:
+def _saq(setup: Setup) -> Cast:
     module = "benchmarks.peers.saq_checkpoints"
-    common = ("--redis", stage.redis_url, "--count", stage.count)
-    worker = stage.program(
+    common = ("--redis", setup.redis_url, "--count", setup.count)
+    worker = setup.program(
         "saq worker",
-        *(module, "work", *common, "--model", stage.model_url, "--at-once", AT_ONCE),
+        *(module, "work", *common, "--model", setup.model_url, "--at-once", AT_ONCE),
     )
     worker.heard()
-    driver = stage.program("saq submit", module, "submit", *common)
+    driver = setup.program("saq submit", module, "submit", *common)
     driver.heard()
     return Cast((worker,), driver, (driver, worker))
 
 
-def _hone(stage: Setup) -> Cast:
+def _hone(setup: Setup) -> Cast:
     port = _free_port()
     env = {
-        "HONE_REDIS_URL": stage.redis_url,
+        "HONE_REDIS_URL": setup.redis_url,
         "HONE_HOST": "127.0.0.1",
         "HONE_PORT": str(port),
         "HONE_CONCURRENCY": str(AT_ONCE),
-        "HONE_QUEUE_MAX": str(stage.count + 1_000),
+        "HONE_QUEUE_MAX": str(setup.count + 1_000),
         "HONE_MODEL": "openai:bench",
-        "HONE_OPENAI_BASE_URL": stage.model_url,
+        "HONE_OPENAI_BASE_URL": setup.model_url,
         "OPENAI_API_KEY": "key",
     }
-    api = stage.program("api", "app.cli", "api", env=env, speaks=False)
-    worker = stage.program("worker", "workers", env=env, speaks=False)
+    api = setup.program("api", "app.cli", "api", env=env, speaks=False)
+    worker = setup.program("worker", "workers", env=env, speaks=False)
     _wait_until_ready(port, api, worker)
-    driver = stage.program("load", "benchmarks.load", "--port", port, "--count", stage.count)
+    driver = setup.program("load", "benchmarks.load", "--port", port, "--count", setup.count)
     driver.heard()
     return Cast((api, worker), driver, (driver,))
 

@@ -1,7 +1,6 @@
-"""One real example of every strategy, played and told: `python -m benchmarks.examples [PAGE]`.
+"""Plays one real example of every strategy: `python -m benchmarks.examples [PAGE]`.
 
-What `offline:editor` cannot play is played by a script, whose scores would prove nothing: they are
-not shown.
+A script plays what `offline:editor` cannot; its scores prove nothing, so they are not shown.
 """
 
 import asyncio
@@ -60,7 +59,7 @@ EXAMPLES: dict[str, Mapping[str, Any]] = {
         }
     },
 }
-"""What differs from the common request, by strategy; for one that is not here, nothing does."""
+"""Differences from the common request, by strategy; a strategy that is not listed has none."""
 
 EDITED = [kind for kind, it in STRATEGIES.items() if it.needs_language is None]
 """The strategies that the editor can play."""
@@ -86,7 +85,7 @@ def request_for(kind: str) -> RefinementRequest:
 
 
 def player_of(kind: str) -> StrategyPlayer:
-    """Return who plays the example of a strategy: the editor, or a script."""
+    """Return a player for the example of a strategy, with the editor or a script as its model."""
     script = SCRIPTED.get(kind)
     if script is None:
         return StrategyPlayer(request_for(kind), Editor())

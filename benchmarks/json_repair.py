@@ -1,9 +1,9 @@
-"""Broken JSON documents, mended by `self_correction` with the editor: no model, no network.
+"""Repairs broken JSON documents by `self_correction` with the editor: no model, no network.
 
     python -m benchmarks.json_repair [PAGE]
 
-A seeded maker writes documents that satisfy a schema and breaks each with one to four named faults,
-anywhere in it. What counts: the result satisfies its schema, and every value is what it was.
+A seeded generator writes documents that satisfy a schema and breaks each with one to four named
+faults. A repair succeeds if the result satisfies the schema and has every original value.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ START, END = "<!-- figures -->", "<!-- end of figures -->"
 
 @dataclass(frozen=True)
 class Mended:
-    """One document and what became of it."""
+    """One document and the outcome of its repair."""
 
     broken: Broken
     outcome: Outcome
 
     @property
     def is_valid(self) -> bool:
-        """It is JSON without repeated names and satisfies its schema."""
+        """Whether it is JSON without duplicate names and satisfies its schema."""
         return self.outcome.best.scored.score == 1.0
 
     @property
     def keeps_values(self) -> bool:
-        """Every value is what it was before the document was broken."""
+        """Whether every value is the same as before the document was broken."""
         try:
             body, _ = body_of(self.outcome.best.scored.draft.text)
             return bool(json.loads(body) == self.broken.original)
@@ -60,13 +60,13 @@ async def mended(document: Broken) -> Mended:
 
 
 async def all_mended(seed: int, documents: int) -> list[Mended]:
-    """Make the documents of a seed and mend them one after another."""
+    """Generate the documents of a seed and repair them one after another."""
     random = Random(seed)
     return [await mended(broken(random)) for _ in range(documents)]
 
 
 def report(done: list[Mended], seed: int) -> str:
-    """Return the figures as Markdown; every document that fails is named by its faults."""
+    """Return the figures as Markdown; every document that fails is listed by its faults."""
     faults = Counter(fault for it in done for fault in it.broken.faults)
     valid = [it for it in done if it.is_valid]
     lines = [
@@ -104,7 +104,7 @@ def written_into(text: str, figures: str) -> str:
 
 
 def main() -> None:
-    """Print the figures, or write them into the page that is named."""
+    """Print the figures, or write them into the given page."""
     figures = report(asyncio.run(all_mended(SEED, DOCUMENTS)), SEED)
     more = report(asyncio.run(all_mended(SEED + 1, 20 * DOCUMENTS)), SEED + 1).split("\n\n")[0]
     figures = f"{more}\n\n{figures}"

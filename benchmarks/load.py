@@ -1,8 +1,8 @@
-"""Hone's clients in one cheap process: 16 submitters, and a watcher of its own per refinement.
+"""Hone's clients in one cheap process: 16 submitters, and one watcher per refinement.
 
     python -m benchmarks.load --port 8080 --count 1000
 
-Plain HTTP/1.1 over asyncio: what the clients cost is taken from what is measured.
+It uses plain HTTP/1.1 over asyncio, since the clients take CPU from the processes under test.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SUBMITTERS = 16
 
 @dataclass
 class WatchedEvents:
-    """What the clients saw; times in seconds."""
+    """What the clients observed; times in seconds."""
 
     submitted: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -122,7 +122,7 @@ async def submit(port: int, remaining: "asyncio.Queue[int]", seen: WatchedEvents
 
 
 async def run(port: int, count: int) -> None:
-    """Submit and watch so many refinements, then tell what was seen."""
+    """Submit and watch `count` refinements, then report what was observed."""
     say()
     await told()
     seen = WatchedEvents()

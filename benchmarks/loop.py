@@ -1,6 +1,6 @@
 """The refinement that every peer runs: Hone's prompts, eight calls, and nothing else.
 
-It does no I/O: a generator that yields the body of each model call and is sent the reply's.
+It does no I/O: a generator yields the body of each model call and receives the reply's body.
 """
 
 import json
@@ -28,7 +28,7 @@ Checkpoint = Callable[[int, bytes], Awaitable[object]]
 
 
 def request_body() -> bytes:
-    """Return what Hone's client submits to run the same refinement."""
+    """Return the request body with which Hone runs the same refinement."""
     body = {"task": INSTRUCTION, "threshold": THRESHOLD, "max_iterations": MAX_ITERATIONS}
     return json.dumps(body).encode()
 
@@ -47,7 +47,7 @@ def refinement() -> Talk:
 
 
 async def play(ask: AskModel, checkpoint: Checkpoint | None = None) -> None:
-    """Play one refinement; a checkpoint is made of every reply before anything builds on it."""
+    """Play one refinement; every reply is passed to `checkpoint` before it is used."""
     talk, step = refinement(), 0
     body = next(talk)
     while True:

@@ -1,4 +1,4 @@
-"""One run of one contender: everything fresh, everything measured, everything ended."""
+"""One run of one contender, with fresh processes that are measured and then ended."""
 
 import json
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ from benchmarks.processes import ServiceProgram, cpu_s, peak_mb
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """What was measured; names with a slash are those of one process: `cpu_ms/worker`."""
+    """The figures of a run; names with a slash belong to one process: `cpu_ms/worker`."""
 
     contender: str
     latency_ms: int

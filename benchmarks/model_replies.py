@@ -1,6 +1,6 @@
-"""What a model server answers: replies, the ways in which they go wrong, and a model that improves.
+"""The replies of a model server: valid and faulty ones, and a model whose drafts improve.
 
-A behaviour is a function from what was asked to a reply; the ones here keep no state.
+A behaviour is a function from a request to a reply; those in this module keep no state.
 """
 
 import json
@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from typing import Any
 
 SCORES = (0.4, 0.6, 0.8, 0.95)
-"""The score of draft 1, 2, 3 and of every later one: draft 4 is the first that passes 0.85."""
+"""The scores of drafts 1, 2 and 3, and of every later one: draft 4 is the first to pass 0.85."""
 
 DRAFT = re.compile(rb"Draft number (\d+)")
 CRITERIA = re.compile(rb'"enum": ?(\[[^\]]*\])')
@@ -49,9 +49,9 @@ class AskedPrompt:
 
 @dataclass(frozen=True)
 class ModelServerReply:
-    """What is sent back; `delay_s` None waits as long as the server always does.
+    """The response to send; `delay_s` None means the server's own latency.
 
-    With `chunk_bytes` the body goes out in pieces of that size, one every `every_s` seconds.
+    With `chunk_bytes` the body is sent in pieces of that size, one every `every_s` seconds.
     """
 
     status: int = 200
@@ -64,7 +64,7 @@ class ModelServerReply:
 
     @cached_property
     def wire(self) -> bytes:
-        """The reply as it goes over the wire."""
+        """The bytes of the HTTP response."""
         fields = "".join(f"{name}: {value}\r\n" for name, value in self.headers)
         head = f"HTTP/1.1 {self.status} -\r\n{fields}Content-Length: {len(self.body)}\r\n\r\n"
         return head.encode() + self.body
@@ -108,12 +108,12 @@ def refusal(
 
 
 def drip(text: str, every_s: float = 1.0) -> ModelServerReply:
-    """Return a completion of which one byte arrives at a time."""
+    """Return a completion that is sent one byte at a time."""
     return ModelServerReply(body=chat(text).body, chunk_bytes=1, every_s=every_s)
 
 
 def huge(size: int = 50 * 1024 * 1024) -> ModelServerReply:
-    """Return a completion of that many bytes, sent no faster than it is read."""
+    """Return a completion of that many bytes, sent only as fast as the client reads."""
     return ModelServerReply(body=chat("x" * size).body, chunk_bytes=64 * 1024)
 
 

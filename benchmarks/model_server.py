@@ -1,11 +1,11 @@
-"""A model server of one's own: OpenAI chat completions, a fixed latency, and a count of every call.
+"""A local model server: OpenAI chat completions with a fixed latency, and a count of every call.
 
     python -m benchmarks.model_server --port 0 --latency-ms 200      prints its port
 
-`GET /stats` answers with the counters, `GET /keys` with the calls per `Idempotency-Key`, `POST
-/reset` sets all to zero. Every other POST is a call, answered by a behaviour: by default the one in
-`benchmarks.model_replies`, which makes a refinement of exactly eight calls. It is written on
-`asyncio.Protocol` because what it costs is taken from what is measured.
+`GET /stats` returns the counters, `GET /keys` the calls per `Idempotency-Key`, and `POST /reset`
+sets all to zero. Every other POST is a call, answered by a behaviour: by default the one in
+`benchmarks.model_replies`, which makes a refinement of exactly eight calls. It uses
+`asyncio.Protocol`, since it takes CPU from the processes under test.
 """
 
 import argparse
@@ -35,7 +35,7 @@ MOST_UNSENT = 256 * 1024
 
 @dataclass
 class CallCounts:
-    """What was seen since the start or the last reset; `dropped` calls lost their client first."""
+    """Counters since the start or the last reset; the client of a `dropped` call disconnected."""
 
     calls: int = 0
     answered: int = 0
@@ -99,7 +99,7 @@ class ScriptedModelServer:
         self.counts.connections += 1
 
     def closed(self, connection: "_Connection") -> None:
-        """Forget a connection."""
+        """Remove a closed connection."""
         self._connections.discard(connection)
 
 

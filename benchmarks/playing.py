@@ -1,4 +1,4 @@
-"""Playing a strategy in this process: real validators, any model, no journal, no network."""
+"""Plays a strategy in this process: real validators, any model, no journal, no network."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -27,14 +27,14 @@ from workers.validators import compile_validators
 
 
 class AnsweringModel(Protocol):
-    """Whoever plays every role."""
+    """The model that plays every role."""
 
     async def complete(self, call: ModelCall) -> ModelReply: ...
 
 
 @dataclass
 class StrategyPlayer:
-    """Plays one request; `steps` are the keys of what was done, in the order it began."""
+    """Plays one request; `steps` are the keys of its steps, in the order in which they began."""
 
     request: RefinementRequest
     model: AnsweringModel
@@ -43,7 +43,7 @@ class StrategyPlayer:
     calls: int = 0
 
     async def play(self) -> Outcome:
-        """Return what the strategy decided."""
+        """Play the strategy and return its outcome."""
         self._checks = compile_validators(self.request.validators)
         self._tools = Tools(self.request.tools, self.endpoints)
         outcome: Outcome = await self._played(strategy_for(self.request))

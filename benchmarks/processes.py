@@ -1,4 +1,4 @@
-"""Processes of a run: started, spoken to, measured from /proc, and ended by their own id."""
+"""The processes of a run: starts them, exchanges lines, measures by /proc, ends them by id."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def allow_many_files() -> None:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process and of its ended children; 10 ms is the grain."""
+    """Return the CPU seconds of a process and of its ended children, in steps of 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS
 
@@ -36,7 +36,7 @@ def peak_mb(pid: int) -> float:
 
 
 class ServiceProgram:
-    """`python -m MODULE ARGUMENTS` that dies with this process; its log goes into a file."""
+    """`python -m MODULE ARGUMENTS`, which dies with this process; its log goes into a file."""
 
     def __init__(
         self,
@@ -64,15 +64,15 @@ class ServiceProgram:
         return self._process.pid
 
     def heard(self) -> dict[str, Any]:
-        """Return the next line of JSON it says."""
+        """Return the next line of JSON that it prints."""
         line = self._process.stdout.readline() if self._process.stdout else ""
         if not line:
-            raise self.failure("said nothing")
+            raise self.failure("printed nothing")
         heard: dict[str, Any] = json.loads(line)
         return heard
 
     def tell(self, word: str) -> None:
-        """Send it a line."""
+        """Write a line to its standard input."""
         assert self._process.stdin
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
@@ -84,11 +84,11 @@ class ServiceProgram:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it is still running."""
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End it by force, for its Redis goes as well, and close its pipes."""
+        """Kill it, since its Redis is discarded too, and close its pipes."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):

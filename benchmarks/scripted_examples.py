@@ -1,4 +1,4 @@
-"""Examples of strategies that only a language model can play: a script plays it, by step key."""
+"""Examples of strategies that need a language model: a script replies instead, by step key."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,18 +12,18 @@ from workers.outbound.guarded_client import EndpointUnavailable
 
 @dataclass(frozen=True)
 class ScriptedExample:
-    """A request, what the models say to each step, and what the tools answer."""
+    """A request, the model's reply to each step, and the answers of the tools."""
 
     request: Mapping[str, Any]
     says: Mapping[str, str]
     tool: Callable[[Mapping[str, Any]], str] | None = None
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Say what the script has for the step; KeyError when it has nothing."""
+        """Return the script's reply to the step. Raises `KeyError` without one."""
         return ModelReply(self.says[call.key], call.model, Usage(calls=1))
 
     async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
-        """Answer as the tool does. Raises `EndpointUnavailable` when it has nothing."""
+        """Return the tool's answer. Raises `EndpointUnavailable` without one."""
         assert self.tool is not None
         try:
             return self.tool(json.loads(body)["arguments"]).encode()

@@ -1,8 +1,8 @@
-"""The model server, its replies stamped with their due time: `Draft number 1 (at 1700000000.5).`
+"""The model server, with the due time in every reply: `Draft number 1 (at 1700000000.5).`
 
     python -m benchmarks.stamped --latency-ms 200      prints its port as JSON
 
-Hone journals what a model answers, so a watcher can tell how old the news is.
+Hone journals the replies of models, so a watcher can measure how old an event is.
 """
 
 import argparse
@@ -17,11 +17,11 @@ from benchmarks.model_server import ScriptedModelServer
 from benchmarks.peers.telling import say
 
 SAYS = re.compile(rb"(Draft number \d+|Version \d+ of \d+)\.")
-"""What every reply says once, before anything else that looks like it."""
+"""Text that every reply contains; its first occurrence is stamped."""
 
 
 def stamped(latency_s: float) -> Behaviour:
-    """Return the improving model, with the time of the answer in what it says."""
+    """Return the improving model, with the time of the reply in its text."""
 
     def behave(asked: AskedPrompt) -> ModelServerReply:
         stamp = rb"\1 (at %.6f)." % (time.time() + latency_s)

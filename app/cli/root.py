@@ -11,8 +11,7 @@ from typer.core import TyperGroup
 
 from app.cli.client import CliError
 from app.cli.display import say
-from app.local.redis_binary import RedisNotFound
-from app.local.redis_home import EmbeddedRedisError
+from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import Settings
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from app.contract import Contract
-from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Name
-from app.contract.critics import Critics
+from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Critics, Name
 from app.contract.drafts import MAX_TEXT, Edits, Instructions, LockedText, PartName
 from app.contract.errors import FieldConflict
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold

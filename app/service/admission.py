@@ -1,19 +1,73 @@
 """Checks whether this server can do what a request asks, and points at what it cannot."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from app.contract.budget import first_judgement, least_tokens
-from app.contract.criteria import AUTO
-from app.contract.critics import CRITIC, PanelMember
+from app.contract.criteria import AUTO, CRITIC, PanelMember
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest
-from app.contract.patterns import check_validators
+from app.contract.json_schemas import MAX_VALUES, Error, errors_in
 from app.contract.providers import cost_usd
+from app.contract.regexes import PatternError, compile_pattern
 from app.contract.requests import ModelChoice, ModelName, RefinementRequest
 from app.contract.resources import ENDPOINTS, RESOURCES, Resource
+from app.contract.tools import Tool
+from app.contract.validators import AnyValidator, Regex, Schema
 from app.service.model_roles import Choices, ModelRoles, playing
 from app.settings import Settings
+
+MAX_ERRORS = 10
+
+
+def check_validators(
+    validators: Sequence[AnyValidator], tools: Sequence[Tool] = ()
+) -> tuple[FieldError, ...]:
+    """Return at most `MAX_ERRORS` errors, each with a JSON Pointer such as `/validators/0/pattern`.
+
+    A hostile request takes up to a second of CPU time: call it in a thread.
+    """
+    return tuple(islice(_errors(validators, tools), MAX_ERRORS))
+
+
+def _errors(validators: Sequence[AnyValidator], tools: Sequence[Tool]) -> Iterator[FieldError]:
+    allowed = MAX_VALUES
+    for pointer, given in _given(validators, tools):
+        if isinstance(given, Regex):
+            yield from _regex_error(pointer, given)
+        else:
+            errors, size = errors_in(given, allowed)
+            allowed -= size
+            yield from _at(pointer, errors)
+
+
+def _given(
+    validators: Sequence[AnyValidator], tools: Sequence[Tool]
+) -> Iterator[tuple[str, Regex | Schema]]:
+    """Yield every pattern and schema of a request with its JSON Pointer."""
+    for index, validator in enumerate(validators):
+        for at, given in chain(validator.regexes().items(), validator.json_schemas().items()):
+            yield f"/validators/{index}{at}", given
+    for index, tool in enumerate(tools):
+        yield f"/tools/{index}/parameters", tool.parameters
+
+
+def _regex_error(pointer: str, regex: Regex) -> Iterator[FieldError]:
+    try:
+        compile_pattern(regex.pattern, case_sensitive=regex.case_sensitive)
+    except PatternError as error:
+        yield FieldError(pointer=pointer, detail=str(error))
+
+
+def _at(pointer: str, errors: Sequence[Error]) -> Iterator[FieldError]:
+    for path, detail in errors:
+        where = "".join(f"/{_escaped(str(part))}" for part in path)
+        yield FieldError(pointer=f"{pointer}{where}", detail=detail)
+
+
+def _escaped(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")
 
 
 def pointer_of(request: RefinementRequest, seat: str) -> str:

@@ -1,6 +1,8 @@
-"""The store of the API: creates, reads and lists refinements, and sends commands."""
+"""The API's side of the store: create, read, list, follow and command refinements."""
 
 import asyncio
+import base64
+import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -24,6 +26,7 @@ from app.contract.errors import (
     Conflict,
     HoneError,
     IdempotencyMismatch,
+    MalformedHeader,
     Overloaded,
     RefinementNotFound,
     Unavailable,
@@ -51,7 +54,6 @@ from app.store.codec import (
 )
 from app.store.connection import is_away
 from app.store.enqueue import Enqueuer, Queue
-from app.store.listing import decode_cursor, encode_cursor, list_ids
 from app.store.scripts import (
     CANCEL,
     CHANGE,
@@ -67,6 +69,88 @@ from app.store.scripts import (
     run,
 )
 from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted
+
+CHUNK = 500  # ids read in one round trip
+CHUNKS = 40  # maximum round trips for one page; after that a page may be short
+
+
+async def list_ids(
+    client: AsyncRedis,
+    tenant: str,
+    status: Status | None,
+    metadata: Mapping[str, str],
+    wanted: int,
+    below: str | None,
+) -> tuple[list[str], str | None]:
+    """Return up to `wanted` ids, newest first, and where to continue if the search stopped early.
+
+    `below` is the id after which to begin. Several filters are intersected: the ids of the shortest
+    list are looked up in the others.
+    """
+    lists = _lists(tenant, status, metadata)
+    shortest, *others = await _shortest_first(client, lists)
+    found: list[str] = []
+    for _ in range(CHUNKS):
+        size = CHUNK if others else wanted
+        ids = await _below(client, shortest, below, size)
+        found += await _on_all(client, others, ids)
+        if len(found) >= wanted or len(ids) < size:
+            return found[:wanted], None
+        below = ids[-1]
+    return found, below
+
+
+async def _shortest_first(client: AsyncRedis, lists: Sequence[str]) -> list[str]:
+    if len(lists) == 1:
+        return list(lists)
+    async with client.pipeline(transaction=False) as pipeline:
+        for name in lists:
+            pipeline.zcard(name)
+        sizes = await pipeline.execute()
+    return [name for _, name in sorted(zip(sizes, lists, strict=True))]
+
+
+async def _below(client: AsyncRedis, name: str, below: str | None, size: int) -> list[str]:
+    top = "+" if below is None else f"({below}"
+    ids = await client.zrevrangebylex(name, top, "-", start=0, num=size)
+    return [refinement_id.decode() for refinement_id in cast("list[bytes]", ids)]
+
+
+async def _on_all(client: AsyncRedis, lists: Sequence[str], ids: list[str]) -> list[str]:
+    if not lists or not ids:
+        return ids
+    async with client.pipeline(transaction=False) as pipeline:
+        for name in lists:
+            pipeline.zmscore(name, ids)
+        scores = await pipeline.execute()
+    return [
+        refinement_id for refinement_id, *on in zip(ids, *scores, strict=True) if None not in on
+    ]
+
+
+def _lists(tenant: str, status: Status | None, metadata: Mapping[str, str]) -> list[str]:
+    lists = [keys.listed_by_metadata(tenant, *pair) for pair in metadata.items()]
+    if status is not None:
+        lists.append(keys.listed_by_status(tenant, status))
+    return lists or [keys.listed(tenant)]
+
+
+def encode_cursor(tenant: str, refinement_id: str) -> str:
+    """Return an opaque cursor to the position after a refinement in a tenant's lists."""
+    return base64.urlsafe_b64encode(f"1 {tenant} {refinement_id}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(tenant: str, cursor: str) -> str:
+    """Return the id in a cursor, else raise MalformedHeader."""
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        version, owner, refinement_id = base64.b64decode(padded, b"-_", True).decode().split(" ")
+    except (ValueError, binascii.Error):
+        raise MalformedHeader("invalid cursor: use the next_cursor of a page") from None
+    if (version, owner) != ("1", tenant):
+        raise MalformedHeader("invalid cursor: use the next_cursor of a page")
+    return refinement_id
+
 
 ACHIEVED_FIELDS = ("ended", "passed", "priced", "cost_usd")
 LAST = 2**64 - 1  # the highest number a stream id can hold

@@ -1,4 +1,5 @@
-"""What Hone is compared with: each runs the same eight calls in its own way, as well as it can.
+"""The peers that Hone is compared with: each runs the same eight calls, as well as it can.
 
-A peer is a process: it prints `{}` when it is ready, runs when told `go`, and prints its result.
+A peer is a process: it prints `{}` when it is ready, runs after it reads a line from standard
+input, and prints its result.
 """

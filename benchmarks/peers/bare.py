@@ -1,4 +1,4 @@
-"""The floor: an asyncio loop that keeps nothing. What is lost when it dies: everything."""
+"""The baseline: an asyncio loop that stores nothing. If it dies, everything is lost."""
 
 import argparse
 import asyncio
@@ -11,7 +11,7 @@ from benchmarks.peers.telling import model_calls, say, told
 
 
 async def run(model_url: str, count: int, at_once: int) -> None:
-    """Run the refinements, so many at once."""
+    """Run `count` refinements, at most `at_once` at a time."""
     seconds: list[float] = []
     async with model_calls(model_url) as ask:
         say()

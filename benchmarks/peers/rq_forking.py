@@ -1,6 +1,6 @@
 """RQ's own worker: a forked process per refinement, so one refinement per worker at a time.
 
-What is lost when a worker dies: the steps of its refinement.
+If a worker dies, the steps of its refinement are lost.
 """
 
 import argparse
@@ -24,7 +24,7 @@ DONE = "peer:done"
 
 
 def refine(model_url: str, redis_url: str) -> None:
-    """Run one refinement; RQ calls this in a process of its own."""
+    """Run one refinement; RQ calls this in a forked process."""
     began_at = time.time()
     split = urlsplit(model_url)
     connection = http.client.HTTPConnection("127.0.0.1", split.port)
@@ -42,7 +42,7 @@ def refine(model_url: str, redis_url: str) -> None:
 
 
 def work(redis_url: str) -> None:
-    """Be one worker."""
+    """Run one worker."""
     with Redis.from_url(redis_url) as redis:
         worker = Worker(
             [Queue(QUEUE, connection=redis, serializer=JSONSerializer)],

@@ -1,8 +1,8 @@
-"""SAQ: asyncio jobs in one process, and a checkpoint of ours in Redis after every step.
+"""SAQ: asyncio jobs in one process, and our own checkpoint in Redis after every step.
 
 The checkpoint is one MULTI (the reply into a hash, its expiry, a wake-up for watchers): faster than
-SAQ's `job.update`, which is up to three round trips and writes the whole job anew. What is lost
-when the worker dies: the calls in flight; nothing numbers, fences or replays the steps.
+SAQ's `job.update`, which takes up to three round trips and writes the whole job again. If the
+worker dies, the calls in flight are lost; steps are not numbered, fenced or replayed.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from benchmarks.peers.telling import model_calls, say, told
 
 @asynccontextmanager
 async def queue_of(redis_url: str, most_connections: int) -> AsyncIterator[RedisQueue]:
-    """SAQ's queue; each of its waiting slots holds a connection, for as long as it waits."""
+    """Open SAQ's queue; each waiting slot of a worker holds a connection."""
     pool = ConnectionPool.from_url(redis_url, max_connections=most_connections, socket_timeout=None)
     queue = RedisQueue(Redis(connection_pool=pool), name="peer", max_concurrent_ops=200)
     try:
@@ -33,7 +33,7 @@ async def queue_of(redis_url: str, most_connections: int) -> AsyncIterator[Redis
 
 
 async def work(redis_url: str, model_url: str, count: int, at_once: int) -> None:
-    """Be the worker, until so many refinements have ended."""
+    """Run the worker until `count` refinements have ended."""
     seconds: list[float] = []
     all_done = asyncio.Event()
 
@@ -70,7 +70,7 @@ async def work(redis_url: str, model_url: str, count: int, at_once: int) -> None
 
 
 async def _settled(queue: RedisQueue, at_once: int) -> None:
-    """Return when every slot waits and the first sweep, which retries what it finds, is over."""
+    """Wait until every slot waits for a job and the first sweep, which retries jobs, is over."""
     while (await queue.redis.info("clients"))["blocked_clients"] < at_once:  # noqa: ASYNC110
         await asyncio.sleep(0.1)
     while not await queue.redis.exists(queue.namespace("sweep")):  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""What a process of the benchmark and its harness say to each other: lines of JSON."""
+"""The protocol between a process of the benchmark and its harness: lines of JSON."""
 
 import asyncio
 import json
@@ -13,19 +13,19 @@ from benchmarks.loop import AskModel
 
 
 def say(**facts: Any) -> None:
-    """Tell the harness something."""
+    """Print a line of JSON for the harness."""
     print(json.dumps(facts), flush=True)
 
 
 async def told() -> str:
-    """Wait for a word of the harness."""
+    """Wait for a line from the harness."""
     line: str = await asyncio.to_thread(sys.stdin.readline)
     return line.strip()
 
 
 @asynccontextmanager
 async def model_calls(model_url: str) -> AsyncIterator[AskModel]:
-    """The fastest reasonable client: aiohttp without limits, cookies and redirects."""
+    """Open the fastest reasonable client: aiohttp without limits, cookies and redirects."""
     headers = {"Content-Type": "application/json", "Authorization": "Bearer key"}
     url = f"{model_url}/chat/completions"
     async with aiohttp.ClientSession(

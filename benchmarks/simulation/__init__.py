@@ -1,1 +1,1 @@
-"""Noisy critics and revisers, and texts of known quality: what a policy is really worth."""
+"""Simulates noisy critics and revisers on texts of known quality, to compare policies."""

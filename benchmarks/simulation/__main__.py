@@ -1,7 +1,7 @@
-"""python -m benchmarks.simulation [--seeds tuning] [--write]: Hone beside the naive loop.
+"""python -m benchmarks.simulation [--seeds tuning] [--write]: compare Hone with the naive loop.
 
-Every reviser, critic and cap takes about a minute and a half on one core. `--write` puts what the
-held-out seeds show into docs/convergence.md.
+Every reviser, critic and cap takes about a minute and a half on one core. `--write` puts the
+results of the held-out seeds into docs/convergence.md.
 """
 
 import argparse

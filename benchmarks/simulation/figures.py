@@ -1,4 +1,4 @@
-"""What a policy is worth, with 95 % confidence intervals over seeds; all differences are paired."""
+"""Results of the policies, with 95 % confidence intervals over seeds; differences are paired."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from benchmarks.simulation.policies import PolicyResult, hone, naive
 from benchmarks.simulation.world import Critic, Reviser, World
 
 TUNING = range(500)
-"""Seeds for looking at and choosing between policies."""
+"""Seeds for choosing between policies."""
 HELD_OUT = range(1_000_000, 1_000_500)
-"""Seeds for reporting only: nothing is chosen by what they show."""
+"""Seeds for reporting only: no choice is based on them."""
 
 CAPS = (3, 6, 12)
 THRESHOLD = 0.85
@@ -65,7 +65,7 @@ class Arm:
         return fmean(it.score - it.quality for it in self.results)
 
     def gain_over(self, other: "Arm") -> Mean:
-        """Return by how much better the returned text is."""
+        """Return by how much the true quality of the returned text is higher."""
         pairs = zip(self.results, other.results, strict=True)
         return Mean.of(mine.quality - its.quality for mine, its in pairs)
 
@@ -78,7 +78,7 @@ class Arm:
         )
 
     def verdict_against(self, other: "Arm") -> str:
-        """Return who returns the better text; `better` means at no more calls."""
+        """Return whether this policy returns the better text; `better` means at no more calls."""
         sign = self.gain_over(other).sign
         if sign > 0:
             return "better" if self.calls <= other.calls else "better, dearer"
@@ -89,8 +89,9 @@ class Arm:
 class Cell:
     """All seeds of one reviser, one critic and one cap.
 
-    `patient` is Hone with a patience that the cap forestalls, `tolerant` that with a tolerance. The
-    matched arms are the naive loop with no more drafts than Hone judged on that seed.
+    `patient` is Hone with a patience as high as the cap, so that it never stops at a plateau;
+    `tolerant` is the same with a tolerance. The matched arms are the naive loop with no more drafts
+    than Hone judged on that seed.
     """
 
     reviser: Reviser

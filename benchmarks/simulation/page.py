@@ -1,4 +1,4 @@
-"""The cells as Markdown tables, and their place in docs/convergence.md."""
+"""Renders the cells as Markdown tables, and writes them into docs/convergence.md."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ RULE = "|---|" + "--:|" * (len(COLUMNS) - 2) + "---|"
 
 
 def rendered(cells: Sequence[Cell], seeds: range) -> str:
-    """Return everything that the simulation prints."""
+    """Return the output of the simulation."""
     facts = [
         f"- {len(cells)} rows of {len(seeds)} seeds, {seeds.start} to {seeds.stop - 1}",
         f"- as shipped: {_counted([it.hone.verdict_against(it.naive) for it in cells])}",
@@ -57,7 +57,7 @@ def rendered(cells: Sequence[Cell], seeds: range) -> str:
 
 
 def write(text: str) -> None:
-    """Put it between the markers of docs/convergence.md."""
+    """Put the text between the markers of docs/convergence.md."""
     page = PAGE.read_text()
     before, rest = page.split(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")

@@ -1,4 +1,4 @@
-"""What is compared: the strategy as shipped, played move by move, and the loop people copy."""
+"""The policies compared: the strategy as shipped, played move by move, and the naive loop."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from workers.engine.search import Outcome
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """What a policy returned: the text's true quality, the score it claims, and what was spent."""
+    """What a policy returned: the text's true quality, its reported score, and the cost."""
 
     quality: float
     score: float
@@ -65,7 +65,7 @@ def _answer(move: Move[Any], world: World, limits: Limits) -> Any:
             return _verdict(world.score(key, draft))
         case Judged():
             return limits
-    raise TypeError(f"a move that this world cannot answer: {move}")
+    raise TypeError(f"the simulation does not support this move: {move}")
 
 
 def _verdict(score: float) -> str:

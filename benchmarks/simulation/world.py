@@ -1,8 +1,8 @@
-"""A world without a language model: texts that carry their true quality, and who works on them.
+"""Simulated writers, revisers and critics, and texts that carry their true quality.
 
-The quality of a text is a number in [0, 1] that only this module reads. Luck belongs to the seed
-and the key of a step, never to the order of calls: two policies that reach the same step with
-different texts meet there with the same luck, so that what differs between them is the policy.
+The quality of a text is a number in [0, 1] that only this module reads. Random draws depend on the
+seed and the key of a step, never on the order of calls: two policies that reach the same step with
+different texts have the same draws there, so that only the policy differs between them.
 """
 
 import re
@@ -21,13 +21,13 @@ def quality_of(text: str) -> float:
     """Return the true quality of a text."""
     found = QUALITY.search(text)
     if found is None:
-        raise ValueError(f"not a text of this world: {text!r}")
+        raise ValueError(f"not a text of the simulation: {text!r}")
     return float(found[1])
 
 
 @dataclass(frozen=True)
 class Reviser:
-    """How a revision moves the quality q.
+    """How a revision changes the quality q.
 
     It helps with a probability that falls from `helps_worst` (q = 0) to `helps_best` (q = 1), and
     then closes a random share, `reach` at most, of the gap to 1. Otherwise it harms: the text
@@ -53,8 +53,8 @@ class Critic:
     """How a critic misreads the quality q: it reports clip(q + bias + sigma * noise).
 
     The noise is normal, or Student's t with 3 degrees of freedom when `has_heavy_tails`. A share
-    `rubbish` of the replies is uniform on [0, 1] whatever the text. With `grain` it only uses
-    multiples of it. When `is_stubborn` its error sticks to the text: asked again, it errs the same.
+    `rubbish` of the replies is uniform on [0, 1] whatever the text. With `grain`, scores are
+    multiples of it. When `is_stubborn`, the error depends on the text: asked again, it is the same.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Critic:
     is_stubborn: bool = False
 
     def score(self, quality: float, luck: Random) -> float:
-        """Return what it reports."""
+        """Return the reported score."""
         if luck.random() < self.rubbish:
             return luck.random()
         noise = luck.gauss(0, 1)
@@ -80,7 +80,7 @@ class Critic:
 
 @dataclass(frozen=True)
 class World:
-    """One seed's writer, reviser and critic."""
+    """The writer, reviser and critic of one seed."""
 
     seed: int
     reviser: Reviser

@@ -52,7 +52,7 @@ async def test_a_validator_that_wants_fewer_words_is_heard() -> None:
     too_long = Finding(
         source="validators/0",
         kind="length",
-        message="the draft has 11 words; at most 9 may be there",
+        message="the draft has 11 words, expected at most 9",
     )
     assert "in order to" in (await answer(revise(rough))).text
     assert "in order to" not in (await answer(revise(rough, too_long))).text

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
-from app.contract.strategies.chains import chain_of
+from app.contract.strategies.reasoning import chain_of
 from tests.engine.engine_driver import EngineDriver, Refusal, verdict
 from tests.engine.scripted_replies import checklist, questions, revised, said, steps
 from workers.engine.moves import Ask

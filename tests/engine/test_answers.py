@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.regexes import PatternError
-from app.contract.strategies.answers import LONGEST, answer_in, compile_answer, normalized
+from app.contract.strategies.reasoning import LONGEST, answer_in, compile_answer, normalized
 
 SAME = [
     ("42", "42.0", " **42**. ", "\uff14\uff12", "`42`", "42.000", '"42"'),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.strategies.chains import NotAChain, chain_of, steps_from
+from app.contract.strategies.reasoning import NotAChain, chain_of, steps_from
 
 TEXT = "We count:\n\n1. Two apples.\n   - red ones\n2. 3.5 pears, 4. maybe\n\n3.\tFive in all."
 LINES = st.text(st.characters(exclude_characters="\n", codec="utf-8"), max_size=12).filter(

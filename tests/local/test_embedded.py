@@ -11,9 +11,17 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from app.local.embedded import EmbeddedRedis
-from app.local.redis_binary import RedisBinary, RedisNotFound, Version, find_redis
-from app.local.redis_home import DataDirInUse, DataFromNewerServer, EmbeddedRedisError, RedisHome
+from app.local.embedded import (
+    DataDirInUse,
+    DataFromNewerServer,
+    EmbeddedRedis,
+    EmbeddedRedisError,
+    RedisBinary,
+    RedisHome,
+    RedisNotFound,
+    Version,
+    find_redis,
+)
 from tests.servers import oldest_server
 from tests.waiting import eventually
 

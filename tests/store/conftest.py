@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from app.local.redis_binary import find_redis
+from app.local.embedded import find_redis
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from tests.servers import find_oldest

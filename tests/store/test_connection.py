@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.errors import Unavailable
-from app.local.redis_binary import OLDEST
+from app.local.embedded import OLDEST
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_store, open_worker_store
 from tests.servers import oldest_server

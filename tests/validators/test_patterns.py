@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.json_schemas import MAX_VALUES
-from app.contract.patterns import MAX_ERRORS, check_validators
 from app.contract.tools import Tool
 from app.contract.validators.json import JsonSchemaValidator
 from app.contract.validators.text import LengthValidator, RegexValidator
+from app.service.admission import MAX_ERRORS, check_validators
 
 KEYWORDS = st.sampled_from(["$ref", "$id", "$schema", "type", "pattern", "allOf", "items", "$defs"])
 JSON = st.recursive(

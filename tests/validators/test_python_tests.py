@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app.contract.validators.python_tests import PythonTestsValidator
+from app.contract.validators.python import PythonTestsValidator
 from workers.validators import RunsAsRoot, ServerResources, ValidatorUnavailable, compile_validators
-from workers.validators.python_tests import Interpreter, Sandbox, check_python_tests, open_sandbox
+from workers.validators.python import Interpreter, Sandbox, check_python_tests, open_sandbox
 from workers.validators.violation import Violation
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")

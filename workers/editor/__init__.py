@@ -1,8 +1,7 @@
 """`offline:editor`: a plain-language editor and JSON repairer that needs no key and no network.
 
-It is no language model and does not pretend to be one: it measures what can be counted, mends what
-can be mended without understanding the text, and says of everything else that it was not measured.
-The same call always has the same reply.
+It is not a language model: it measures what can be counted, fixes what can be fixed without
+understanding the text, and reports everything else as not measured. Equal calls have equal replies.
 """
 
 import json
@@ -16,15 +15,15 @@ from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 
 
 class EditorCannot(Exception):
-    """The editor cannot do what is asked, whatever the text; the message says what instead."""
+    """The editor does not support what is asked; the message says why or what to do instead."""
 
 
 def answer(prompt_request: PromptRequest) -> str:
-    """Return a verdict or a preference as JSON, or a revised draft.
+    """Return a verdict, a checklist, a preference or edits as JSON, or a revised draft as text.
 
     Raises `EditorCannot` when asked to write, or to judge what it cannot measure.
     """
-    # The rules and their tables cost a second's start; a process that uses no editor saves it.
+    # Loading the rules and their tables takes a second; a process without the editor saves it.
     from workers.editor.critic import checklist, judged, preference  # noqa: PLC0415
 
     if isinstance(prompt_request, Write):
@@ -33,11 +32,11 @@ def answer(prompt_request: PromptRequest) -> str:
         if prompt_request.member and (
             prompt_request.member.perspective or prompt_request.member.adversarial
         ):
-            raise EditorCannot(f"{EDITOR} counts words and plays no part")
+            raise EditorCannot(f"{EDITOR} does not support `perspective` or `adversarial` critics")
         critique = judged(prompt_request.draft, prompt_request.task.criteria)
         if all(it.score is None for it in critique.scores):
             said = "; ".join(f"{it.criterion}: {it.reason}" for it in critique.scores)
-            raise EditorCannot(f"{EDITOR} can measure nothing here. {said}")
+            raise EditorCannot(f"{EDITOR} cannot measure any criterion. {said}")
         return critique.model_dump_json()
     if isinstance(prompt_request, ListCriteria):
         listed = checklist(prompt_request.task.instruction, prompt_request.task.draft)
@@ -47,13 +46,13 @@ def answer(prompt_request: PromptRequest) -> str:
     if isinstance(prompt_request, Compare):
         preferred = preference(prompt_request.a, prompt_request.b, prompt_request.task.criteria)
         if preferred is None:
-            raise EditorCannot(f"{EDITOR} can measure nothing that both texts have")
+            raise EditorCannot(f"{EDITOR} cannot measure any criterion on both texts")
         return preferred
     if isinstance(prompt_request, Amend):
         edits = between(prompt_request.revision.draft, _revised(prompt_request.revision))
         return json.dumps({"edits": [asdict(it) for it in edits]}, ensure_ascii=False)
     if not isinstance(prompt_request, Revise):
-        raise EditorCannot(f"{EDITOR} is no language model: it neither asks nor answers")
+        raise EditorCannot(f"{EDITOR} is not a language model: it cannot answer this request")
     return _revised(prompt_request)
 
 

@@ -53,7 +53,7 @@ class Assessed:
 
 
 def assess(analysis: Analysis, criterion: Criterion, measure: Measure | None) -> Assessed:
-    """Return how far a text that is no JSON meets a criterion."""
+    """Return how well a text that is not JSON meets a criterion."""
     if measure is None:
         reason = "Not measured: this editor counts and compares words, it does not understand them."
         return Assessed(criterion, None, None, reason)
@@ -62,7 +62,7 @@ def assess(analysis: Analysis, criterion: Criterion, measure: Measure | None) ->
     if measure.kind is MeasureKind.JSON:
         return Assessed(criterion, measure, 0.0, "It is not JSON.")
     if not analysis.is_readable:
-        return Assessed(criterion, measure, None, "Not measured: there is no English prose in it.")
+        return Assessed(criterion, measure, None, "Not measured: the text has no English prose.")
     score, reason = _OF_PROSE[measure.kind](analysis, measure)
     if measure.kind is MeasureKind.QUALITY and criterion.description in {"", QUALITY.description}:
         reason += " Measured as writing alone: whether it does what the task asks is not measured."
@@ -84,7 +84,7 @@ def _quality(analysis: Analysis, _: Measure) -> tuple[float, str]:
 def _readability(analysis: Analysis, measure: Measure) -> tuple[float, str]:
     if measure.scale is Scale.GRADE and measure.maximum is not None:
         over = max(0.0, analysis.grade - measure.maximum)
-        return exp(-over / 4), f"{_reading(analysis)} Asked for is grade {measure.maximum}."
+        return exp(-over / 4), f"{_reading(analysis)} Expected at most grade {measure.maximum}."
     reason = f"{counted(analysis, IssueKind.SENTENCES).capitalize()}. {_reading(analysis)}"
     return 0.6 * analysis.readability + 0.4 * analysis.score(IssueKind.SENTENCES), reason
 
@@ -129,7 +129,7 @@ def _length(text: str, measure: Measure) -> tuple[float, str]:
     short = measure.minimum - count if measure.minimum is not None else 0
     off = max(0, over) / max(1, measure.maximum or 1) + max(0, short) / max(1, measure.minimum or 1)
     scale = measure.scale or Scale.WORDS
-    return round(0.8 ** (10 * off), 4), f"{count} {scale.value}; asked for {' and '.join(bounds)}."
+    return round(0.8 ** (10 * off), 4), f"{count} {scale.value}, expected {' and '.join(bounds)}."
 
 
 MOST_FINDINGS = 40
@@ -161,7 +161,7 @@ def judged(draft: str, criteria: Sequence[Criterion]) -> Critique:
 
 
 def worth(analysis: Analysis, assessed: Iterable[Assessed]) -> dict[IssueKind, float]:
-    """Return by kind how much the issues that can be mended take off the weighted total."""
+    """Return by kind how much the issues that have an edit take off the weighted total."""
     gains = {kind: analysis.score_without(kind) - analysis.score(kind) for kind in IssueKind}
     total = dict.fromkeys(IssueKind, 0.0)
     for kind, _, share in _shares(assessed):
@@ -170,7 +170,7 @@ def worth(analysis: Analysis, assessed: Iterable[Assessed]) -> dict[IssueKind, f
 
 
 def _shares(assessed: Iterable[Assessed]) -> list[tuple[IssueKind, str, float]]:
-    """Return each kind that counts for a measured criterion, with its name and how much."""
+    """Return each kind that counts for a measured criterion, its name, and the kind's weight."""
     return [
         (kind, it.criterion.name, it.criterion.weight * share)
         for it in assessed
@@ -180,7 +180,7 @@ def _shares(assessed: Iterable[Assessed]) -> list[tuple[IssueKind, str, float]]:
 
 
 def _ranked(analysis: Analysis, assessed: Sequence[Assessed]) -> list[tuple[TextIssue, str]]:
-    """Return the issues that count for a criterion with its name, the worst first."""
+    """Return the issues that count for a criterion, with the criterion's name, the worst first."""
     shares = _shares(assessed)
     named = {
         kind: max((share, name) for k, name, share in shares if k is kind) for kind, _, _ in shares
@@ -284,9 +284,9 @@ SAME = 1e-6
 
 
 def preference(a: str, b: str, criteria: Sequence[Criterion]) -> str | None:
-    """Return which text measures better, as JSON; None when not both can be measured on the same.
+    """Return which text scores higher, as JSON; None if no criterion can be measured on both.
 
-    A criterion that can be measured on one of them alone counts for neither.
+    A criterion that can be measured on only one of them is ignored.
     """
     verdicts = [judged(a, criteria), judged(b, criteria)]
     measured = set.intersection(*(_measured(it) for it in verdicts))
@@ -320,7 +320,7 @@ MOST_READ = 2_000
 
 
 def checklist(instruction: str | None, draft: str | None) -> tuple[Criterion, ...]:
-    """Return five or six criteria, every one of which the editor can measure."""
+    """Return five or six criteria, all of which the editor can measure."""
     task = (instruction or "")[:MOST_READ]
     measure = measure_for(Criterion(name="length", description=task))
     if looks_like_json(draft or "") or (measure and measure.kind is MeasureKind.JSON):
@@ -334,7 +334,7 @@ def checklist(instruction: str | None, draft: str | None) -> tuple[Criterion, ..
 
 
 def _length_criterion(measure: Measure) -> str:
-    """Return the question that the measure is read from again."""
+    """Return a question from which the same measure can be read."""
     low, high, scale = measure.minimum, measure.maximum, measure.scale
     if low is not None and high is not None:
         return f"Is it between {low} and {high} {scale} long?"

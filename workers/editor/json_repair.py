@@ -1,9 +1,8 @@
-"""Repairing a broken JSON document, and shaping it by a JSON Schema.
+"""Repairs a broken JSON document, and converts its values to fit a JSON Schema.
 
-First every name gets its quotes and its colon back.
-
-The repairer that reads the document afterwards mends nearly everything else, but takes a name
-without a colon, or with an equals sign for it, for something else.
+First every name gets its quotes and its colon. The `json_repair` package, which reads the document
+afterwards, fixes nearly everything else, but misreads a name without a colon or with an equals sign
+in its place.
 """
 
 import json
@@ -35,14 +34,13 @@ class _Expected(Enum):
     VALUE = auto()
     COMMA = auto()
     ITEM = auto()
-    """Anything: inside of a list, or outside of everything."""
+    """Anything: inside a list, or at the top level."""
 
 
 def with_colons(text: str) -> str:
     """Return the text with every name of an object quoted and followed by a colon.
 
-    Valid JSON comes back as it is. Runs in time linear in the text, names and strings included
-    once each.
+    Valid JSON is returned unchanged. Takes quadratic time if many strings have no plausible end.
     """
     return "".join(_Scan(text).pieces())
 
@@ -134,7 +132,7 @@ class _Scan:
 
 
 LOOKS = 100_000
-"""How often the repairer may look at a short text; every character allows `LOOKS_EACH` more."""
+"""How often the repairer may read from a short text; every character allows `LOOKS_EACH` more."""
 
 LOOKS_EACH = 20
 
@@ -170,11 +168,11 @@ class JsonFlaw:
 
 
 class _TooExpensive(ValueError):
-    """The repairer has looked at the text too often: it goes to and fro in it."""
+    """The repairer has read from the text too often: it goes back and forth in it."""
 
 
 class _Metered(str):
-    """A text that counts how often it is looked at, for a parser whose worst case is quadratic."""
+    """A text that limits how often it is read, for a parser whose worst case is quadratic."""
 
     __slots__ = ("left",)
     left: int
@@ -187,7 +185,7 @@ class _Metered(str):
 
 
 def looks_like_json(text: str) -> bool:
-    """Tell whether a draft is meant to be JSON: it starts like an object or an array.
+    """Return whether a draft is meant to be JSON: it starts like an object or an array.
 
     A Markdown link, a footnote and a placeholder such as `[Name]` or `{{name}}` start prose.
     """
@@ -196,7 +194,7 @@ def looks_like_json(text: str) -> bool:
 
 
 def unfenced(text: str) -> str:
-    """Return the text inside the one code fence that encloses a draft, or the draft."""
+    """Return the text inside a code fence that encloses the whole draft, or else the draft."""
     fenced = _FENCE.match(text)
     return fenced["body"] if fenced else text
 
@@ -222,7 +220,7 @@ def repaired(text: str) -> str | None:
 
 
 def enclosed(text: str) -> str | None:
-    """Return the JSON document that prose encloses, repaired if need be, or None."""
+    """Return the JSON document inside prose, repaired if necessary, or None."""
     fences = re.findall(r"^```[^\n]*\n(.*?)\n```[ \t]*$", text, re.DOTALL | re.MULTILINE)
     opening = re.search(r"[\[{]", text)
     closing = max(text.rfind("]"), text.rfind("}"))
@@ -263,7 +261,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _keeps_values(source: str, value: Any) -> bool:
-    """Tell whether a repair holds the names and values of its source; comments may go."""
+    """Return whether a repair keeps the names and values of its source; comments may go."""
     kept = Counter(token for text in _texts(value) for token in _tokens(text))
     full = Counter(_tokens(_unescaped(source)))
     needed = Counter(_tokens(_unescaped(_COMMENT.sub(" ", source))))
@@ -318,9 +316,9 @@ WORDS = {"true": True, "false": False, "yes": True, "no": False, "null": None, "
 
 
 def shaped(text: str, schemas: Sequence[SchemaNode]) -> str:
-    """Return a JSON document with its values in the shape of the schemas, or as it is.
+    """Return a JSON document with its values converted to fit the schemas, or unchanged.
 
-    One that Python cannot hold without a loss, such as a name given twice, is left alone.
+    A document that Python cannot hold without a loss, such as a duplicate name, is left unchanged.
     """
     try:
         given = value = json.loads(text, object_pairs_hook=_object)
@@ -347,7 +345,7 @@ class _Shape:
         self._root = root
 
     def of(self, value: Any, schema: SchemaNode, depth: int = 0) -> Any:
-        """Return the value in the shape of a schema, or as it is."""
+        """Return the value converted to fit a schema, or unchanged."""
         schema = self._resolved(schema)
         if schema is None or depth > DEEPEST:
             return value
@@ -372,7 +370,7 @@ class _Shape:
         return shaped
 
     def _resolved(self, schema: SchemaNode) -> Mapping[str, Any] | None:
-        """Follow local references; None when there is nothing to go by."""
+        """Follow local references; None when they lead to no schema object."""
         for _ in range(DEEPEST):
             if not isinstance(schema, Mapping):
                 return None
@@ -430,7 +428,7 @@ def _of_type(value: Any, types: tuple[str, ...]) -> Any:
 
 
 def _read(text: str, types: tuple[str, ...]) -> Any:
-    """Return the number or word that a text spells, if it has one of the types, or the text."""
+    """Return the number, boolean or null that a text spells, if it has one of the types."""
     bare = text.strip()
     word = WORDS.get(bare.lower(), text)
     if word is not text and _type(word) in types:
@@ -443,7 +441,7 @@ def _read(text: str, types: tuple[str, ...]) -> Any:
 
 
 def _is_plain(digits: str) -> bool:
-    """Tell a number from a code such as 007, whose zeros mean something."""
+    """Return whether digits are a number, not a code such as 007 with leading zeros."""
     return not re.match(r"[+-]?0\d", digits)
 
 

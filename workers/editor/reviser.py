@@ -1,4 +1,4 @@
-"""The editor as reviser: it mends the worst kinds of issues and leaves alone what it cannot."""
+"""The editor as reviser: it fixes the worst kinds of issues, and only those with a safe edit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +13,12 @@ from workers.text.document import Document
 from workers.text.edits import IssueKind, applied
 
 SHARE = 0.4
-"""A revision takes the worst kinds of issues up to this share of all that can be gained."""
+"""A revision fixes the worst kinds of issues until it has this share of the possible gain."""
 
 JSON_KINDS = {"json", "json_schema"}
 
 SMALL = 0.03
-"""What can be gained in one go: so little is not divided any further."""
+"""A possible gain this small is taken in one revision."""
 
 
 def revised(
@@ -27,7 +27,7 @@ def revised(
     findings: Sequence[Finding] = (),
     schemas: Sequence[Any] = (),
 ) -> str:
-    """Return the draft with the worst of its issues mended, or unchanged when none can be.
+    """Return the draft with the worst of its issues fixed, or unchanged when none can be.
 
     The same draft, criteria and findings always give the same text. Numbers, names, negations,
     quotations, links, code and the structure of the page stay as they are.
@@ -57,7 +57,7 @@ def _document(text: str | None, schemas: Sequence[Any]) -> str | None:
 def _worst(
     analysis: Analysis, assessed: Sequence[Assessed], *, wants_less: bool
 ) -> list[IssueKind]:
-    """Return the kinds of issues to mend now, the worst first."""
+    """Return the kinds of issues to fix now, the worst first."""
     gains = worth(analysis, assessed)
     if wants_less and any(issue.edit for issue in analysis.of(IssueKind.WORDINESS)):
         gains[IssueKind.WORDINESS] = max(1.0, 2 * max(gains.values()))
@@ -72,7 +72,7 @@ def _worst(
 
 
 def _is_too_long(assessed: Sequence[Assessed], findings: Sequence[Finding]) -> bool:
-    """Tell whether a criterion or a validator asks for a shorter text."""
+    """Return whether a criterion or a validator asks for a shorter text."""
     return any("at most" in it.message for it in findings if it.kind == "length") or any(
         it.measure is not None
         and it.measure.kind is MeasureKind.LENGTH

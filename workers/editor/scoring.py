@@ -30,7 +30,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def issues(document: Document) -> tuple[TextIssue, ...]:
-    """Return every issue in the order of the text; in one place the earlier rule's stays."""
+    """Return every issue in the order of the text; where issues overlap, the earlier rule wins."""
     taken: list[TextIssue] = []
     marked: set[int] = set()
     for rule in RULES:
@@ -44,7 +44,7 @@ def issues(document: Document) -> tuple[TextIssue, ...]:
 
 
 FEWEST_WORDS = 50
-"""A shorter text is scored as if it had that many words: one slip does not make it worthless."""
+"""A shorter text is scored as if it had that many words: one slip must not ruin its score."""
 
 LEAST_ENGLISH = 0.15
 """Share of the commonest English words from which a text counts as English; mostly it is 0.4."""
@@ -81,7 +81,7 @@ class Analysis:
 
     @property
     def is_readable(self) -> bool:
-        """Tell whether there is English prose to measure."""
+        """Return whether there is English prose to measure."""
         read = [word.lower for word in self.document.words]
         if len(read) < 20:
             return 2 * sum(word.isascii() for word in read) > len(read)
@@ -92,7 +92,7 @@ class Analysis:
         return tuple(issue for issue in self.issues if issue.kind is kind)
 
     def score(self, kind: IssueKind) -> float:
-        """Return how free the text is from one kind of issue."""
+        """Return the score of one kind of issue; 1 means that there is none."""
         return self._score(kind, self.of(kind))
 
     def score_without(self, kind: IssueKind) -> float:
@@ -111,12 +111,12 @@ class Analysis:
 
     @property
     def readability(self) -> float:
-        """Return how easily the text is read: 0.5 at grade 14, 0.9 at grade 9."""
+        """Return how easy the text is to read: 0.5 at grade 14, 0.9 at grade 9."""
         return 1 / (1 + exp((min(self.grade, 100.0) - 14) / 2.3))
 
     @property
     def quality(self) -> float:
-        """Return the weighted mean of everything."""
+        """Return the weighted mean of all kinds of issues and of readability."""
         parts = {kind: self.score(kind) if kind else self.readability for kind in WEIGHTS}
         return sum(weight * parts[kind] for kind, weight in WEIGHTS.items())
 

@@ -12,7 +12,7 @@ LONG = 25
 """Words from which a sentence is long (the limit of the plain-language guides of gov.uk)."""
 
 SHORTEST = 6
-"""Words that each half of a divided sentence has at least."""
+"""Words that each half of a divided sentence must have."""
 
 LONGEST = 150
 """Words of the longest sentence that is looked into; a longer one is a list or a table."""
@@ -60,7 +60,7 @@ def long_sentences(document: Document) -> Iterator[TextIssue]:
                 IssueKind.SENTENCES,
                 sentence.start,
                 sentence.end,
-                f"This sentence has {count} words; {LONG} are a good limit.",
+                f"This sentence has {count} words; the recommended limit is {LONG}.",
                 "Divide it in two." if edit else "Divide it, or cut what the reader does not need.",
                 edit,
                 (count - LONG) / LONG,
@@ -93,7 +93,7 @@ def _openings(document: Document, sentence: Sentence) -> Iterator[tuple[re.Match
 def _checked(
     document: Document, sentence: Sentence, match: re.Match[str], opening: str
 ) -> Edit | None:
-    """Return the edit that divides the sentence here, or None where a half would be a torso."""
+    """Return the edit that divides the sentence here, or None if a half would be incomplete."""
     first = document.masked[sentence.start : match.start()]
     left = sum(word.end <= match.start() for word in sentence.words)
     right = sum(word.start >= match.end() for word in sentence.words)
@@ -108,7 +108,7 @@ def _checked(
 
 
 def _stands_alone(first: str) -> bool:
-    """Tell whether the words before a division are a whole clause: it has a verb and is closed."""
+    """Return whether the words before a division are a complete clause with a verb."""
     if first.count("(") != first.count(")") or first.count("[") != first.count("]"):
         return False
     clause = first.rpartition(";")[2]
@@ -120,7 +120,7 @@ def _stands_alone(first: str) -> bool:
 
 
 LONGEST_PASSIVE = 40
-"""Words of the longest sentence that is turned round."""
+"""Words of the longest sentence that is rewritten in the active voice."""
 
 _OBJECT_OF = {"I": "me", "he": "him", "she": "her", "we": "us", "they": "them"}
 _SUBJECT_OF = {"me": "I", "him": "he", "us": "we", "them": "they", "you": "you"}
@@ -138,7 +138,7 @@ _ACTIVE = re.compile(
 
 
 def passives(document: Document) -> Iterator[TextIssue]:
-    """Report each sentence with a passive; one of subject, verb and agent alone has an edit."""
+    """Report each sentence in the passive; one with only subject, verb and agent has an edit."""
     for sentence in document.sentences:
         found = _passive(sentence.words)
         if found is None:
@@ -151,7 +151,7 @@ def passives(document: Document) -> Iterator[TextIssue]:
             first.start,
             last.end,
             f'"{" ".join(quote.split())}" is passive.',
-            f'Write "{edit.new}"' if edit else "Say who does it.",
+            f'Write "{edit.new}"' if edit else "Use the active voice: say who does it.",
             edit,
         )
 
@@ -178,7 +178,7 @@ def _is_participle(word: str) -> bool:
 
 
 def _turned(document: Document, sentence: Sentence) -> Edit | None:
-    """Return the edit that lets the agent act, if the whole sentence can be turned safely."""
+    """Return the edit that makes a passive sentence active, if the whole sentence allows it."""
     start = sentence.words[0].start
     if len(sentence.words) > LONGEST_PASSIVE:
         return None
@@ -234,7 +234,7 @@ _STARTER = re.compile(rf"(?:{alternatives('starters')})\b")
 
 
 def punctuation(document: Document) -> Iterator[TextIssue]:
-    """Report stray spaces, doubled signs and sentences that start small."""
+    """Report stray spaces, doubled punctuation and sentences without a capital."""
     for pattern, new, what in _SLIPS:
         for match in pattern.finditer(document.masked):
             edit = checked(document, Edit(*match.span(), match.expand(new)))
@@ -252,5 +252,5 @@ def punctuation(document: Document) -> Iterator[TextIssue]:
 
 def _slip(start: int, end: int, what: str, edit: Edit | None) -> TextIssue:
     return TextIssue(
-        IssueKind.SPELLING, start, end, f"There is {what}.", "Mend it.", edit, cost=0.5
+        IssueKind.SPELLING, start, end, f"There is {what}.", "Correct it.", edit, cost=0.5
     )

@@ -1,7 +1,7 @@
 """Wordy phrases by a table, and what proselint finds: jargon, clichés, slips of usage.
 
 proselint's checks are called on the text alone; its command line, the only part that reads a
-configuration, is not imported. It reports and never edits: most of its replacements need an eye.
+configuration, is not imported. It reports and never edits: most replacements need a person's eye.
 """
 
 import re
@@ -22,7 +22,7 @@ LETTER = r"[\w'\u2019-]"
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A phrase, what replaces it, and the words beside which it is left alone."""
+    """A phrase, its replacement, and the words that must or must not stand beside it."""
 
     section: str
     source: str
@@ -35,16 +35,16 @@ class Phrase:
 
     @property
     def is_cut(self) -> bool:
-        """Tell whether nothing takes the phrase's place."""
+        """Return whether the phrase is removed without a replacement."""
         return not self.replacement
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Return the compiled phrase; most phrases are never needed."""
+        """Return the compiled phrase; it is compiled at first use, since most are never needed."""
         return _compiled(self.source)
 
     def fits(self, previous: str, following: str) -> bool:
-        """Tell whether the phrase may stand between these words (lower case, or empty)."""
+        """Return whether the phrase may stand between these words (lower case, or empty)."""
         if previous in self.not_after or following in self.not_before:
             return False
         if self.after and previous not in self.after:
@@ -62,7 +62,7 @@ def beginning_with(first: str, second: str) -> tuple[Phrase, ...]:
 def phrases() -> dict[str, dict[str, tuple[Phrase, ...]]]:
     """Return the table by the first and the second word of each phrase, the longest phrase first.
 
-    Under `ANY` stand the phrases of one word, and those whose second word is a choice.
+    `ANY` holds the phrases of one word, and those whose second word is a choice.
     """
     table: dict[str, dict[str, list[tuple[int, Phrase]]]] = {}
     section = ""
@@ -96,14 +96,14 @@ def _by_precedence(found: tuple[int, Phrase]) -> tuple[int, bool]:
 
 
 def _read(section: str, line: str) -> Iterator[tuple[list[str], int, Phrase]]:
-    """Give every phrase that one line stands for, with its words and its length."""
+    """Yield every phrase that one line defines, with its words and its length."""
     rule, *conditions = (part.strip() for part in line.split(";"))
     source, _, target = (part.strip() for part in rule.partition("=>"))
     words: dict[str, frozenset[str]] = {}
     for condition in conditions:
         name = re.match(r"not after|not before|after|before|start", condition)
         if name is None:
-            raise ValueError(f"a condition that nobody knows: {line}")
+            raise ValueError(f"unknown condition: {line}")
         words[name[0]] = frozenset(condition[name.end() :].lower().split())
     for phrase, replacement in _inflected(source, target):
         is_clause = "start" in words or (not replacement and len(phrase.split()) > 2)
@@ -124,7 +124,7 @@ def _read(section: str, line: str) -> Iterator[tuple[list[str], int, Phrase]]:
 
 
 def _inflected(source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Give the phrase in every form of its verb; a form that could mean two things is left out."""
+    """Yield the phrase in every form of its verb; an ambiguous form is left out."""
     named = re.search(r"<(\w+)>", source)
     if named is None:
         yield source, target
@@ -227,7 +227,7 @@ def _starts_clause(document: Document, start: int) -> bool:
 
 
 def _is_negated(document: Document, word: Word) -> bool:
-    """Tell whether one of the four words before negates it: "not very good" needs its "very"."""
+    """Return whether one of the four words before negates it: "not very good" needs "very"."""
     before = [it.lower for it in document.words_before(word.start, 4)]
     return any(it in NEGATIONS or it.endswith("n't") for it in before)
 

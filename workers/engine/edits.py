@@ -167,7 +167,7 @@ def _replaced(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
 
 
 def _unique(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a range around this one whose characters stand in the text exactly once."""
+    """Return a range around this one whose characters occur in the text exactly once."""
     more = 8
     while True:
         found = text.find(text[start:end]) if end > start else 0

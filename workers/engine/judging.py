@@ -8,8 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from app.contract.criteria import Criterion
-from app.contract.critics import CRITIC, PanelMember
+from app.contract.criteria import CRITIC, Criterion, PanelMember
 from app.contract.drafts import lacking
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail, Quotation, Span
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as

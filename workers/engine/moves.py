@@ -130,7 +130,7 @@ class Move(Generic[Reply]):
 class Ask(Move[str]):
     """Asks a model for a text; `prompt` is `prompt_request` put into words.
 
-    A call that only `prepares` a draft is optional: it alone is refused, and the strategy goes on,
+    A call that only `prepares` a draft is optional: it alone is refused and the strategy continues,
     when a finish waits for a first draft, or when the budget has to be kept for writing one.
     """
 

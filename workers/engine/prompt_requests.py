@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.contract.critics import Critics
+from app.contract.criteria import Critics
 from app.contract.drafts import EditMode
 from app.contract.requests import ContextDocument, Criterion
 from app.contract.tools import Tool

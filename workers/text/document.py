@@ -1,8 +1,7 @@
 """A text as words and sentences, with the spans that no edit may touch.
 
-Those are code, links, quotations and the structure of the page.
-
-A span is found by the rules of Markdown and of plain e-mail; in doubt more is protected, not less.
+Those are code, links, quotations and the structure of the page, found by the rules of Markdown and
+of plain e-mail. In doubt, more is protected.
 """
 
 import re
@@ -16,11 +15,11 @@ from itertools import pairwise
 from workers.text.tables import listed
 
 MASK = "\ufffc"
-"""Stands for every protected character, so that positions stay what they are."""
+"""Replaces every protected character, so that positions stay the same."""
 
 
 class Protection(StrEnum):
-    """Why a span is protected. The words of quotations and titles are read, all others are not."""
+    """Why a span is protected. Words in quotations are read, those in other spans are not."""
 
     CODE = "code"
     LINK = "link"
@@ -30,7 +29,7 @@ class Protection(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Protected:
-    """Characters `start` to `end` (exclusive) that stay as they are."""
+    """Characters `start` to `end` (exclusive) that no edit may change."""
 
     start: int
     end: int
@@ -130,7 +129,7 @@ def mask(text: str, spans: Iterable[Protected]) -> str:
 
 
 def _apart(spans: Iterable[Protected]) -> Iterator[Protected]:
-    """Give the spans in order; those that overlap become one, with the reason of the first."""
+    """Yield the spans in order; those that overlap are merged, with the reason of the first."""
     last: Protected | None = None
     for span in sorted(spans):
         if last is None or span.start >= last.end:
@@ -144,9 +143,9 @@ def _apart(spans: Iterable[Protected]) -> Iterator[Protected]:
 
 
 def _fenced(text: str) -> Iterator[Protected]:
-    """Give the front matter and the fenced blocks of code, by Markdown's rules and by sight.
+    """Yield the front matter and the fenced code blocks, by Markdown's rules and by appearance.
 
-    A fence that words follow closes nothing in Markdown, but its writer may have thought so.
+    A fence followed by words does not close a block in Markdown, but its writer may have meant it.
     """
     for fenced in _TRIPLE.finditer(text):
         yield Protected(*fenced.span(), Protection.CODE)
@@ -175,7 +174,7 @@ _OPENERS = listed("openers")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word; `is_free` when it stands outside everything protected."""
+    """One word; `is_free` when it is outside every protected span."""
 
     text: str
     start: int
@@ -238,7 +237,7 @@ class Document:
         return frozenset(names)
 
     def is_free(self, start: int, end: int) -> bool:
-        """Tell whether nothing between two positions is protected."""
+        """Return whether nothing between two positions is protected."""
         after = bisect_left(self._starts, end)
         return after == 0 or self.protected[after - 1].end <= start
 
@@ -274,7 +273,7 @@ class Document:
 
     @staticmethod
     def _is_name_in_front(pair: tuple[Word, ...]) -> bool:
-        """Tell whether the first word of a sentence is a name: two capitals in a row or within."""
+        """Return whether a sentence's first word is a name, by capitals in it or the next word."""
         first = pair[0].text
         if len(first) > 1 and not first[1:].islower():
             return True
@@ -302,7 +301,7 @@ class Document:
         return visible.start() if visible else end
 
     def _stretches(self) -> Iterator[tuple[int, int]]:
-        """Give where sentences begin and end; protected lines belong to none."""
+        """Yield where sentences begin and end; protected lines belong to none."""
         edges = {0, len(self.text)}
         edges.update(match.end() for match in _END.finditer(self._ends()) if _ends_here(match))
         edges.update(match.start() for match in _GAP.finditer(self.masked))
@@ -319,7 +318,7 @@ class Document:
         yield from pairwise(ordered)
 
     def _ends(self) -> str:
-        """Return the masked text with the last two characters of quotations in sight."""
+        """Return the masked text with the last two characters of quotations unmasked."""
         return _unmasked(self.masked, self.text, self.protected)
 
 

@@ -49,7 +49,7 @@ def _has_digit(word: str) -> bool:
 
 
 def _is_plain(word: str) -> bool:
-    """Tell whether a word has no capital beyond its first letter."""
+    """Return whether a word has no capital after its first letter."""
     return word[1:].islower() or len(word) <= 1
 
 
@@ -75,9 +75,9 @@ def article_for(word: str) -> str:
 
 
 def substitute(document: Document, start: int, end: int, new: str) -> Edit | None:
-    """Return the edit that puts `new` in place of a stretch, or None where it is not allowed.
+    """Return the edit that replaces a stretch with `new`, or None if that is not allowed.
 
-    It keeps the capital of the first letter and mends an article in front.
+    It keeps the capital of the first letter and corrects an article in front.
     """
     old = document.text[start:end]
     if old[:1].isupper() and new[:1].islower():
@@ -130,9 +130,9 @@ def checked(document: Document, edit: Edit | None) -> Edit | None:
 
 
 def applied(document: Document, edits: Sequence[Edit]) -> str:
-    """Return the text with the edits made, the earlier ones of the sequence preferred.
+    """Return the text with the edits applied; earlier ones in the sequence take precedence.
 
-    What overlaps an edit before it is left out, and so is whatever would change the fingerprint.
+    An edit that overlaps an earlier one, or would change the fingerprint, is left out.
     """
     chosen = _apart(edits)
     names = document.names
@@ -142,7 +142,7 @@ def applied(document: Document, edits: Sequence[Edit]) -> str:
 def _verified(
     document: Document, edits: list[Edit], names: frozenset[str], wanted: tuple[object, ...]
 ) -> str:
-    """Return the text with as many of the edits as leave the fingerprint alone."""
+    """Return the text with those edits that do not change the fingerprint."""
     good = _good(document, edits, names, wanted)
     return _join(document.text, good)
 
@@ -221,7 +221,7 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 class IssueKind(StrEnum):
-    """The classes of issues; a revision takes whole classes, the worst first."""
+    """The kinds of issues; a revision fixes whole kinds, the worst first."""
 
     SPELLING = "spelling"
     WORDINESS = "wordiness"
@@ -234,8 +234,8 @@ class IssueKind(StrEnum):
 class TextIssue:
     """Characters `start` to `end` (exclusive) and what is wrong with them.
 
-    `edit` mends it without changing what the text says; without one a person has to. `cost` is its
-    weight among issues of its kind.
+    `edit` fixes it without changing what the text says; without an edit, a person has to fix it.
+    `cost` is its weight among issues of its kind.
     """
 
     kind: IssueKind

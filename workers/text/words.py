@@ -1,4 +1,4 @@
-"""Words and sentences: where they stand in a text (after Unicode Annex #29, much simplified)."""
+"""Positions of words and sentences in a text (after Unicode Annex #29, much simplified)."""
 
 import re
 from collections.abc import Iterator
@@ -32,9 +32,9 @@ BEFORE_NUMBERS = frozenset(("art", "ch", "no", "nos", "p", "pp", "sec", "vol"))
 
 
 def words(text: str) -> Iterator[TextRange]:
-    """Yield each word: letters, digits and marks, held together by apostrophes, hyphens and dots.
+    """Yield each word: letters, digits and marks, joined by apostrophes, hyphens and dots.
 
-    A comma holds digits together. An ideograph or kana is a word of its own.
+    A comma joins digits. Each ideograph or kana is a separate word.
     """
     return (found.span() for found in WORD.finditer(text))
 
@@ -43,7 +43,7 @@ def sentences(text: str) -> Iterator[TextRange]:
     """Yield each sentence: up to `.`, `!`, `?` or `…` before white space, or up to an empty line.
 
     An abbreviation, an initial, the number of a list item and a full stop before a lower-case
-    letter end none. A sentence holds a word.
+    letter do not end a sentence. A sentence contains at least one word.
     """
     start = 0
     for end in END.finditer(text):

@@ -24,7 +24,7 @@ from app.contract.validators import AnyValidator
 from app.settings import Settings
 from workers.outbound.guarded_client import EndpointClient, open_endpoints, public_socket
 from workers.validators.check_process import CheckProcess, Documents, shared
-from workers.validators.python_tests import RunsAsRoot, Sandbox, open_sandbox
+from workers.validators.python import RunsAsRoot, Sandbox, open_sandbox
 from workers.validators.violation import ValidatorUnavailable, Violation
 
 __all__ = [

@@ -1,19 +1,25 @@
-"""The validator of Python code, which may be hostile: ruff parses it, and it never runs."""
+"""The validators of Python: syntax and rules with ruff, and tests in a sandbox."""
 
 import ast
+import asyncio
 import json
+import os
 import resource
+import secrets
+import shlex
+import shutil
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
-from app.contract.validators.python import PythonValidator
+from app.contract.validators.python import PythonTestsValidator, PythonValidator
 from workers.validators.violation import (
     ValidatorUnavailable,
     Violation,
@@ -22,6 +28,208 @@ from workers.validators.violation import (
     shortened,
     violation_at,
 )
+
+MEMORY_BYTES = 512 * 1024 * 1024
+SEALED = (
+    "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session --cap-drop ALL"
+    " --clearenv --setenv HOME /tmp --setenv LANG C.UTF-8 --setenv PYTHONHASHSEED 0"
+    " --hostname sandbox"
+)
+# Bubblewrap's own file systems are writable and unlimited until they are remounted read-only.
+WRITABLE = (
+    "--proc /proc --dev /dev --size 16777216 --tmpfs /tmp --remount-ro /dev --remount-ro /"
+    " --chdir /tmp --"
+)
+MAX_REPORT = 64 * 1024
+START_S = 10
+INSIDE = Path(__file__).with_name("sandboxed.py")
+READY = b"ready\n"
+
+
+class RunsAsRoot(Exception):
+    """The worker is root: it must not run a model's code, not even in a sandbox."""
+
+
+class NoReport(Exception):
+    """The process ended or was killed before the tests were done; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python interpreter, and the directory of its installation."""
+
+    path: Path
+    prefix: Path
+
+    @classmethod
+    def own(cls) -> "Interpreter":
+        """Return the interpreter of this process, without the packages of its environment."""
+        prefix = Path(sys.base_prefix)
+        major, minor = sys.version_info[:2]
+        return cls(prefix / "bin" / f"python{major}.{minor}", prefix)
+
+
+class Sandbox:
+    """Runs tests against drafts, at most as many at once as there are processors.
+
+    `via` is a command in front of bubblewrap, for example one that drops privileges.
+    """
+
+    def __init__(self, python: Interpreter, via: Sequence[str] = ()) -> None:
+        self._python = python
+        self._via = tuple(via)
+        self._places = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def run(self, draft: str, tests: str, timeout_s: int) -> dict[str, Any]:
+        """Return the report of `sandboxed.py`.
+
+        The tests have `timeout_s` seconds of CPU time, and twice that plus `START_S` of wall time.
+        Raises `NoReport`, and `ValidatorUnavailable` if the sandbox cannot be used.
+        """
+        async with self._places:
+            nonce = secrets.token_hex(16)
+            asked = {
+                "nonce": nonce,
+                "draft": draft,
+                "tests": tests,
+                "cpu_s": timeout_s,
+                "memory_bytes": MEMORY_BYTES,
+            }
+            said, errors = await self._played(json.dumps(asked).encode(), 2 * timeout_s + START_S)
+        if not said.startswith(READY):
+            reason = errors.decode(errors="replace").strip()[-300:] or "it did not start"
+            raise ValidatorUnavailable(f"the sandbox cannot be used: {reason}")
+        return _report(said, nonce)
+
+    async def _played(self, asked: bytes, wall_s: float) -> tuple[bytes, bytes]:
+        process = await asyncio.create_subprocess_exec(
+            *self._command(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"PATH": os.defpath},
+        )
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        try:
+            async with asyncio.timeout(wall_s):
+                said, errors, _ = await asyncio.gather(
+                    _read(process.stdout, process),
+                    _read(process.stderr, process),
+                    _write(process.stdin, asked),
+                )
+                return said, errors
+        except TimeoutError:
+            raise NoReport("timeout") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()  # to the end, so that its pipes are closed
+
+    def _command(self) -> list[str]:
+        bubblewrap = shutil.which("bwrap")
+        if bubblewrap is None:
+            raise ValidatorUnavailable(
+                "bubblewrap, the sandbox, is missing on this worker: apt-get install bubblewrap"
+            )
+        return [
+            *self._via,
+            bubblewrap,
+            *shlex.split(SEALED),
+            *_system(self._python.prefix),
+            *shlex.split(WRITABLE),
+            str(self._python.path),
+            *shlex.split("-I -S -B -X utf8 -c"),
+            INSIDE.read_text(encoding="utf-8"),
+        ]
+
+
+def open_sandbox(*, allowed: bool, user_id: int | None = None) -> Sandbox | None:
+    """Return the sandbox of this worker, or None if it is not allowed. Raises `RunsAsRoot`."""
+    if not allowed:
+        return None
+    if (os.geteuid() if user_id is None else user_id) == 0:
+        raise RunsAsRoot("HONE_PYTHON_TESTS is on: a worker that runs drafts must not be root")
+    return Sandbox(Interpreter.own())
+
+
+def _system(prefix: Path) -> list[str]:
+    arguments = ["--ro-bind", "/usr", "/usr", "--ro-bind-try", *["/etc/ld.so.cache"] * 2]
+    for path in map(Path, ("/bin", "/lib", "/lib32", "/lib64")):
+        if path.is_symlink():
+            arguments += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            arguments += ["--ro-bind", str(path), str(path)]
+    if not prefix.is_relative_to("/usr"):
+        arguments += ["--ro-bind", str(prefix), str(prefix)]
+    return arguments
+
+
+def _report(said: bytes, nonce: str) -> dict[str, Any]:
+    if len(said) > MAX_REPORT:
+        raise NoReport("too much output")
+    try:
+        report = json.loads(said.removeprefix(READY))
+    except (ValueError, RecursionError):
+        raise NoReport("the process ended early: out of CPU time or memory, or by itself") from None
+    if not isinstance(report, dict) or report.pop("nonce", None) != nonce:
+        raise NoReport("the draft wrote a false report")
+    return report
+
+
+async def _read(stream: asyncio.StreamReader, process: asyncio.subprocess.Process) -> bytes:
+    """Read to the end; kill a process that writes more than a report, and drop the rest."""
+    said = b""
+    while piece := await stream.read(MAX_REPORT):
+        if len(said) <= MAX_REPORT:
+            said += piece
+        elif process.returncode is None:
+            process.kill()
+    return said
+
+
+async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
+    try:
+        stream.write(data)
+        await stream.drain()
+        stream.close()
+    except OSError:
+        return  # the process has ended, and its output says why
+
+
+async def check_python_tests(
+    validator: PythonTestsValidator, draft: str, sandbox: Sandbox, _key: str = ""
+) -> tuple[Violation, ...]:
+    """Return a violation for every test that fails.
+
+    Raises `ValidatorUnavailable` for tests that cannot be run.
+    """
+    body, offset = body_of(draft)
+    try:
+        report = await sandbox.run(body, validator.tests, validator.timeout_s)
+    except NoReport as reason:
+        fix = f"make it end within {validator.timeout_s} s, without ending the process itself"
+        return (Violation(f"the tests did not finish: {reason}", fix),)
+    if broken := report.get("broken"):
+        raise ValidatorUnavailable(str(broken))
+    return tuple(_violations(report, body, draft, offset))
+
+
+def _violations(report: dict[str, Any], body: str, draft: str, offset: int) -> Iterator[Violation]:
+    for found in report["found"]:
+        assertion = f" (`{found['assertion']}`)" if found.get("assertion") else ""
+        message = f"{found['test']}: {found['error']}{assertion}"
+        fix = "change the code so that this test passes"
+        if line := found.get("line"):
+            start = offset_of(body, line, 1)
+            length = len(body[start:].partition("\n")[0])
+            yield violation_at(draft, offset + start, f"{message}; raised", fix, max(1, length))
+        else:
+            yield Violation(message, fix)
+    if not report["found"] and not report["ran"]:
+        raise ValidatorUnavailable("every test was skipped")
+
 
 CPU_S = 1
 WALL_S = 10.0

@@ -17,8 +17,7 @@ from pydantic import Field
 
 from app.contract import Contract
 from app.contract.calls import Rates
-from app.contract.criteria import Criterion
-from app.contract.critics import Critics
+from app.contract.criteria import Criterion, Critics
 from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
 

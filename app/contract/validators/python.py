@@ -1,9 +1,10 @@
-"""The validator of Python code that is never run."""
+"""Validators of Python: syntax and rules, and tests that run in a sandbox."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from app.contract.resources import SANDBOX
 from app.contract.validators import Validator
 
 
@@ -16,4 +17,21 @@ class PythonValidator(Validator):
     )
     ruff: tuple[Annotated[str, Field(pattern=r"^[A-Z]{1,4}[0-9]{0,4}$")], ...] = Field(
         (), max_length=50, description="Ruff rules or prefixes of rules, such as `F` and `B006`."
+    )
+
+
+class PythonTestsValidator(Validator):
+    """The draft is Python, fenced or not, and passes these tests in a sandbox.
+
+    The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
+    test cases. The sandbox has the standard library only, no network, 512 MiB of memory, 16 MiB of
+    writable storage and 16 processes. It requires HONE_PYTHON_TESTS=true on the server.
+    """
+
+    needs = SANDBOX
+
+    kind: Literal["python_tests"]
+    tests: str = Field(min_length=1, max_length=100_000)
+    timeout_s: int = Field(
+        10, ge=1, le=60, description="Timeout in seconds of CPU time; twice that in real time."
     )

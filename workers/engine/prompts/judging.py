@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass
 
-from app.contract.criteria import FEWEST_LISTED, LONGEST_NAME, LONGEST_QUESTION, MOST_LISTED
-from app.contract.critics import PanelMember
+from app.contract.criteria import (
+    FEWEST_LISTED,
+    LONGEST_NAME,
+    LONGEST_QUESTION,
+    MOST_LISTED,
+    PanelMember,
+)
 from workers.engine.prompt_requests import Prompt, PromptRequest
 from workers.engine.prompts import DATA_RULE, TEXT, closed, described, fenced, listed
 

@@ -5,8 +5,13 @@ from collections.abc import Callable
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail, Span
 from app.contract.limits import Limits
-from app.contract.strategies.chains import Chain, NotAChain, chain_of, steps_from
-from app.contract.strategies.reasoning import ReasoningRevisionStrategy
+from app.contract.strategies.reasoning import (
+    Chain,
+    NotAChain,
+    ReasoningRevisionStrategy,
+    chain_of,
+    steps_from,
+)
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.drafting import failures, kept_locked, propose
 from workers.engine.issue_tracker import IssueTracker

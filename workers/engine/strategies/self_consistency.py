@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
-from app.contract.strategies.answers import answer_in, normalized
-from app.contract.strategies.reasoning import SelfConsistencyStrategy
+from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in, normalized
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as
 from workers.engine.drafting import propose
 from workers.engine.moves import Check, Draft, Scored, Stopped, play_parts, within
@@ -122,7 +121,7 @@ def _grouped(count: int) -> Callable[[str], tuple[Group, ...]]:
         groups = read_as(_Groups, reply).groups
         numbers = sorted(number for group in groups for number in group)
         if numbers != list(range(1, count + 1)):
-            raise Unreadable(f"every number from 1 to {count} must stand in exactly one group")
+            raise Unreadable(f"every number from 1 to {count} must be in exactly one group")
         return tuple(tuple(number - 1 for number in sorted(group)) for group in groups if group)
 
     return read

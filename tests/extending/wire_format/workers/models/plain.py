@@ -4,14 +4,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.remote import (
-    AdapterFactory,
-    ChatReply,
-    Unwanted,
-    counted,
-    flaw_of,
-    system_text,
-)
+from workers.models.remote import AdapterFactory, ChatReply, Unwanted, counted, flaw_of, system_text
 from workers.outbound.transport import Request
 
 
