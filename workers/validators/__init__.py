@@ -97,7 +97,7 @@ class RequestValidators:
         self,
         validators: Sequence[AnyValidator],
         documents: Documents,
-        check_process: CheckProcess,
+        check_process: CheckProcess | None,
         resources: ServerResources,
     ) -> None:
         self._validators = tuple(validators)
@@ -126,9 +126,10 @@ class RequestValidators:
             elif validator.is_quick(draft):
                 found = tuple(violations(validator, draft, self._documents))
             else:
+                check_process = self._check_process or shared()
                 found = await asyncio.get_running_loop().run_in_executor(
-                    self._check_process.executor,
-                    self._check_process.check,
+                    check_process.executor,
+                    check_process.check,
                     validator,
                     draft,
                     self._documents if validator.reads_documents else (),
@@ -161,7 +162,7 @@ def compile_validators(
     Expensive checks run in the check process that all requests share; checks that need a resource
     of the server use `resources`.
     """
-    return RequestValidators(validators, context, check_process or shared(), resources)
+    return RequestValidators(validators, context, check_process, resources)
 
 
 def _finding(index: int, validator: AnyValidator, violation: Violation) -> Finding:
