@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
 from pydantic_core import to_json
@@ -13,7 +13,7 @@ from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
-from app.contract.snapshot import Best, Failure, IterationScore, Links, Result
+from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
 from app.contract.status import TERMINAL, Status, StopReason
 from app.store.state import Entry, Fields, State, StoredEvent, Submitted
 
@@ -31,6 +31,9 @@ _FIELDS: dict[str, TypeAdapter[Any]] = {
     "error": TypeAdapter(Failure),
 }
 _LIMITS = TypeAdapter(Limits)
+UNKNOWN_FIELDS: Final = "allow"
+"""Keep the fields that a later release stored; requests from clients stay strict."""
+
 _MODELS = TypeAdapter(dict[str, ModelChoice])
 _STATUS = {status.encode(): status for status in Status}
 _REASON: dict[bytes, StopReason | None] = {
@@ -110,7 +113,7 @@ def encode_limits(limits: Limits) -> bytes:
 @lru_cache(maxsize=1024)
 def decode_limits(stored: bytes) -> Limits:
     """Decode limits; cached, because most refinements share a few."""
-    return _LIMITS.validate_json(stored)
+    return _LIMITS.validate_json(stored, extra=UNKNOWN_FIELDS)
 
 
 def encode_submitted(submitted: Submitted) -> tuple[bytes, bytes]:
@@ -126,12 +129,12 @@ def encode_queued(queued: Queued) -> bytes:
 
 def decode_request(stored: bytes) -> RefinementRequest:
     """Decode a request."""
-    return RefinementRequest.model_validate_json(stored)
+    return RefinementRequest.model_validate_json(stored, extra=UNKNOWN_FIELDS)
 
 
 def decode_models(stored: bytes) -> dict[str, ModelChoice]:
     """Decode the model of each role."""
-    return _MODELS.validate_json(stored)
+    return _MODELS.validate_json(stored, extra=UNKNOWN_FIELDS)
 
 
 def encode_metadata(metadata: dict[str, str]) -> bytes:
@@ -218,11 +221,17 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
     return b"{" + b",".join(b'"%b":%b' % member for member in members.items()) + b"}"
 
 
+def decode_snapshot(refinement_id: str, summary: Summary) -> Snapshot:
+    """Read the snapshot of a refinement from its summary."""
+    stored = snapshot_json(refinement_id, summary)
+    return Snapshot.model_validate_json(stored, extra=UNKNOWN_FIELDS)
+
+
 def _review(summary: Summary) -> bytes:
     """Return the pending review, with times by Redis TIME; null unless paused."""
     if b"review" not in summary:
         return b"null"
-    asked = Paused.model_validate_json(summary[b"review"])
+    asked = Paused.model_validate_json(summary[b"review"], extra=UNKNOWN_FIELDS)
     pending = PendingReview(
         key=asked.key,
         path=asked.path,
@@ -255,7 +264,7 @@ def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event:
     """Return the same event, decoded."""
     number, kind, data = _parts(entry_id, entry, final)
     at = moment(int(entry[b"at"]))
-    carried = cast("EventData", DATA_OF[kind].model_validate_json(data))
+    carried = cast("EventData", DATA_OF[kind].model_validate_json(data, extra=UNKNOWN_FIELDS))
     return Event(event=number, type=kind, at=at, data=carried)
 
 

@@ -42,6 +42,7 @@ from app.store.codec import (
     Summary,
     decode_limits,
     decode_request,
+    decode_snapshot,
     decoded_event,
     encode_limits,
     encode_metadata,
@@ -395,7 +396,7 @@ class Store:
 
     async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
-        return Snapshot.model_validate_json(snapshot_json(refinement_id, summary))
+        return decode_snapshot(refinement_id, summary)
 
     async def _snapshots(self, ids: Sequence[str]) -> tuple[Snapshot, ...]:
         async with self._client.pipeline(transaction=False) as pipeline:
@@ -403,7 +404,7 @@ class Store:
                 pipeline.hgetall(keys.SUMMARY + refinement_id)
             summaries = await pipeline.execute()
         return tuple(
-            Snapshot.model_validate_json(snapshot_json(refinement_id, summary))
+            decode_snapshot(refinement_id, summary)
             for refinement_id, summary in zip(ids, summaries, strict=True)
             if summary  # else it was erased a moment ago
         )

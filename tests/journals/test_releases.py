@@ -163,7 +163,8 @@ async def taken_over(
 
 
 def _word(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in said.items() if k not in {"key", "by"} and v is not None}
+    names = ("action", "feedback", "draft", "score")
+    return {name: said[name] for name in names if said.get(name) is not None}
 
 
 @pytest.mark.parametrize("path", JOURNALS, ids=lambda it: f"{it.parent.name}-{it.stem}")

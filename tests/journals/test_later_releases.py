@@ -1,0 +1,78 @@
+"""Entries of a later release: workers of this one go on with them, and clients see them whole."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from app.settings import Settings
+from app.store import keys
+from tests.api.conftest import running
+from tests.journals.test_releases import (
+    JOURNALS,
+    StoredJournal,
+    compared,
+    expected,
+    taken_over,
+)
+from tests.workers.refinement_harness import open_harness
+
+NAMED_BY_CALLERS = {"models", "fallbacks", "outputs", "metadata"}
+"""Objects whose names are data: a release adds none."""
+
+
+def later(value: Any) -> Any:
+    """Return JSON in which every object has one field more."""
+    match value:
+        case dict():
+            grown = {n: it if n in NAMED_BY_CALLERS else later(it) for n, it in value.items()}
+            return grown | {"of_a_later_release": {"kept": True}}
+        case list():
+            return [later(it) for it in value]
+        case _:
+            return value
+
+
+def of_a_later_release(stored: StoredJournal) -> StoredJournal:
+    """Return the journal as a release would write it whose events carry optional fields more."""
+    entries = tuple(
+        (number, {**fields, "data": json.dumps(later(json.loads(fields["data"])))})
+        if "data" in fields
+        else (number, fields)
+        for number, fields in stored.entries
+    )
+    return replace(stored, entries=entries)
+
+
+@pytest.mark.parametrize("path", JOURNALS, ids=lambda it: f"{it.parent.name}-{it.stem}")
+async def test_unknown_fields_keep_no_worker_from_taking_a_refinement_over(
+    redis_url: str, path: Path
+) -> None:
+    stored = of_a_later_release(StoredJournal.read(path))
+    async with open_harness(redis_url) as harness:
+        with Redis.from_url(redis_url) as client:
+            for entries in stored.cuts():
+                client.flushall()
+                ended, _ = await taken_over(harness, client, stored, entries)
+                assert ended.status == expected(StoredJournal.read(path))["status"]
+                assert ended.stop_reason == compared(ended)["stop_reason"]
+
+
+def test_unknown_fields_reach_the_client_of_the_journal(redis_url: str) -> None:
+    stored = of_a_later_release(StoredJournal.read(JOURNALS[0]))
+    refinement_id = f"ref_{0:026d}"
+    with Redis.from_url(redis_url) as client:
+        stored.restore(client, refinement_id, len(stored.entries) - 1)
+        best: Any = client.hget(keys.SUMMARY + refinement_id, "best")
+        grown = json.dumps(later(json.loads(best)))
+        client.hset(keys.SUMMARY + refinement_id, "best", grown)
+    with running(Settings(redis_url=redis_url, port=0)) as url:
+        path = f"{url}/v1/refinements/{refinement_id}"
+        snapshot = httpx.get(path)
+        events = httpx.get(f"{path}/events", headers={"Accept": "application/json"})
+    assert snapshot.json()["best"]["path"] == json.loads(best)["path"]
+    assert all("of_a_later_release" in it["data"] for it in events.json()["data"])
