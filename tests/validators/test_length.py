@@ -102,5 +102,5 @@ def test_a_length_validator_needs_a_bound() -> None:
 
 
 def test_a_minimum_above_its_maximum_is_refused() -> None:
-    with pytest.raises(ValidationError, match="min_words is greater than max_words"):
+    with pytest.raises(ValidationError, match="min_words must be at most max_words"):
         LengthValidator(kind="length", min_words=3, max_words=2)
