@@ -1,4 +1,4 @@
-"""Criteria: the aspects on which a draft is judged."""
+"""What a draft is judged on."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -10,7 +10,7 @@ Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class Criterion(Contract):
-    """One aspect on which a draft is judged."""
+    """One thing a draft is judged on."""
 
     name: Name
     description: str = Field("", max_length=2_000)

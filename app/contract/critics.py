@@ -57,7 +57,7 @@ class Critics(Contract):
     def _names_are_unique(self) -> Self:
         names = [member.name for member in self.panel]
         if len(set(names)) < len(names):
-            raise ValueError("two critics of the panel have the same name")
+            raise ValueError("the names of the critics must be unique")
         return self
 
     def seats(self) -> tuple[str, ...]:
