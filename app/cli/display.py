@@ -64,7 +64,7 @@ def usage_text(usage: Usage) -> str:
 
 
 def bar(score: float | None, threshold: float, passed: bool) -> Text:
-    """A bar as long as the score, with a mark where the threshold is."""
+    """Return a bar of the length of the score, with a mark at the threshold."""
     filled = round((score or 0.0) * BAR_CELLS)
     mark = min(round(threshold * BAR_CELLS), BAR_CELLS - 1)
     cells = Text("━" * mark + "┃" + "━" * (BAR_CELLS - mark - 1))

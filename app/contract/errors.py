@@ -110,7 +110,7 @@ class Unavailable(HoneError):
 
 
 class FieldConflict(ValueError):
-    """A conflict between fields; `pointer` (RFC 6901, from where it is raised) says which."""
+    """A conflict between fields; `pointer` (RFC 6901, from the validated object) is one of them."""
 
     def __init__(self, pointer: str, message: str) -> None:
         super().__init__(message)

@@ -81,10 +81,10 @@ def encode_append(
     return (to or "", len(encoded), *encoded, *encode_entries(entries))
 
 
-def encode_said(review: ReviewDecision) -> bytes:
+def encode_decision(review: ReviewDecision) -> bytes:
     """Return the data of `refinement.reviewed` without the key, which review.lua adds."""
-    said = Reviewed(key="", by="reviewer", **review.model_dump(exclude={"path"}))
-    return said.model_dump_json(exclude={"key"}).encode()
+    decision = Reviewed(key="", by="reviewer", **review.model_dump(exclude={"path"}))
+    return decision.model_dump_json(exclude={"key"}).encode()
 
 
 def decode_state(reply: bytes, known: State | None) -> State:

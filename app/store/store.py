@@ -44,10 +44,10 @@ from app.store.codec import (
     decode_request,
     decode_snapshot,
     decoded_event,
+    encode_decision,
     encode_limits,
     encode_metadata,
     encode_queued,
-    encode_said,
     encode_submitted,
     paired,
     snapshot_json,
@@ -348,7 +348,12 @@ class Store:
         Raises RefinementNotFound, Conflict unless this review is pending, and IdempotencyMismatch
         if the last decision had this `command_id` and other content.
         """
-        args = (command_id or uuid4().hex, review.path or "", encode_said(review), self._lease_ms)
+        args = (
+            command_id or uuid4().hex,
+            review.path or "",
+            encode_decision(review),
+            self._lease_ms,
+        )
         await self._give(REVIEW, tenant, refinement_id, *args)
         return await self._snapshot(tenant, refinement_id)
 

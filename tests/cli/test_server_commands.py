@@ -23,7 +23,7 @@ def test_openapi_is_the_document_of_the_api(hone: Run, tmp_path: Path) -> None:
 def test_without_a_redis_it_says_what_is_missing(command: str) -> None:
     with running(command) as process:
         assert process.end() == 1
-        assert process.says("HONE_REDIS_URL is empty")
+        assert process.says("HONE_REDIS_URL is not set")
 
 
 def test_an_api_serves_what_a_worker_works_on(redis_url: str) -> None:

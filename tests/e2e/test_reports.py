@@ -44,12 +44,10 @@ async def test_a_report_tells_of_panel_review_comparison_and_outputs(
     assert "- Critic `lawyer`, adversarial" in markdown
     assert "quality 0.70 (spread 0.40)" in markdown
     assert "A reviewer approved the draft.\n\n```text\nGood enough.\n```" in markdown
-    assert (
-        "The result is better than the draft it started from, whichever stands first." in markdown
-    )
+    assert "The result is better than the draft it started from, in both orders." in markdown
     assert "\n-Refunds take some time.\n" in markdown.partition("```diff\n")[2]
     assert "### Output: `subject`\n\n```text\nYour `refund`\n```" in markdown
-    assert f"| calls of models | {ended['usage']['calls']} |" in markdown
+    assert f"| model calls | {ended['usage']['calls']} |" in markdown
     assert "| `reviews/1` |" not in markdown
     assert "<h3>Output: <code>subject</code></h3>" in page
     assert "<pre><code>Your `refund`\n</code></pre>" in page

@@ -67,8 +67,8 @@ def test_only_the_end_of_a_text_is_searched() -> None:
 @pytest.mark.parametrize(
     ("pattern", "words"),
     [
-        (r"answer", "0 groups"),
-        (r"(a)(b)", "2 groups"),
+        (r"answer", "exactly one group, got 0"),
+        (r"(a)(b)", "exactly one group, got 2"),
         (r"(a", "RE2"),
         (r"a)(b", "RE2"),
         (r"(?=(a))", "RE2"),

@@ -114,7 +114,7 @@ def test_a_lowered_cap_holds() -> None:
 
 @pytest.mark.parametrize(("n", "refine", "cap"), [(4, False, 3), (3, True, 3)])
 def test_more_drafts_than_the_cap_allows_are_refused(n: int, refine: bool, cap: int) -> None:
-    with pytest.raises(ValidationError, match="max_iterations counts every draft"):
+    with pytest.raises(ValidationError, match="max_iterations must be at least"):
         best_of(n, refine=refine, max_iterations=cap)
 
 

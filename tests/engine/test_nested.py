@@ -148,12 +148,12 @@ def test_validators_are_for_the_whole_even_when_no_critic_is_left() -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"draft": "given"}, "either the sections"),
-        ({"strategy": {"kind": "nested"}}, "either the sections"),
+        ({"draft": "given"}, "requires either a `draft`"),
+        ({"strategy": {"kind": "nested"}}, "requires either a `draft`"),
         ({"strategy": {"kind": "nested", "parts": [ONE, ONE]}}, "same name"),
         (
             {"strategy": {"kind": "nested", "parts": [ONE], "body": {"kind": "best_of_n", "n": 4}}},
-            "every draft of a part",
+            "max_iterations must be at least",
         ),
         ({"strategy": {"kind": "nested", "parts": [ONE], "body": {"kind": "nested"}}}, "body"),
     ],

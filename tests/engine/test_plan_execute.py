@@ -299,12 +299,12 @@ def test_only_a_plan_is_allowed_to_hold_up_no_first_draft() -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"strategy": {"kind": "iterative"}}, "only the strategy plan_execute"),
+        ({"strategy": {"kind": "iterative"}}, "supported only by the strategy plan_execute"),
         ({"tools": [LOOK_UP, LOOK_UP]}, "two tools have the same name"),
         ({"tools": [{**LOOK_UP, "url": "ftp://example.com"}]}, "url"),
         ({"tools": [{**LOOK_UP, "name": "Look up"}]}, "name"),
         ({"tools": [{**LOOK_UP, "parameters": {"title": "x" * 20_000}}]}, "at most 20000"),
-        ({"task": None, "draft": "We refund."}, "state it in `task`"),
+        ({"task": None, "draft": "We refund."}, "`task` is required"),
         ({"strategy": {"kind": "plan_execute", "max_steps": 31}}, "max_steps"),
     ],
 )

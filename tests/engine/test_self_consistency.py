@@ -179,10 +179,10 @@ def test_a_changed_threshold_is_the_one_that_counts() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"max_iterations": 4}, "needs at least 5"),
-        ({"draft": "42"}, "no sample of it"),
-        ({"criteria": [{"name": "quality"}]}, "leave the criteria out"),
-        ({"answer": "no group"}, "0 groups"),
+        ({"max_iterations": 4}, "must be at least 5"),
+        ({"draft": "42"}, "`draft` is not supported"),
+        ({"criteria": [{"name": "quality"}]}, "criteria are not supported"),
+        ({"answer": "no group"}, "exactly one group, got 0"),
     ],
 )
 def test_what_cannot_be_sampled_is_refused(fields: dict[str, object], words: str) -> None:

@@ -94,8 +94,8 @@ def test_stopped_from_outside_it_keeps_the_best_and_its_share() -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"validators": []}, "driven by validators"),
-        ({"validators": [{**JSON, "on_fail": "warn"}]}, "does not only warn"),
+        ({"validators": []}, "requires a validator"),
+        ({"validators": [{**JSON, "on_fail": "warn"}]}, "`on_fail` other than `warn`"),
         ({"criteria": [{"name": "tone"}]}, "asks no critic"),
     ],
 )

@@ -146,9 +146,9 @@ def test_sections_are_headings_else_items_else_paragraphs(
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ([POLISH], "first stage revises a draft"),
-        ([{**OUTLINE, "sections": True}], "nothing before it"),
-        ([OUTLINE, {**POLISH, "sections": True}], "sections are written"),
+        ([POLISH], "`draft` is required: the first stage revises it"),
+        ([{**OUTLINE, "sections": True}], "not supported by the first stage"),
+        ([OUTLINE, {**POLISH, "sections": True}], "requires the mode `write`"),
         ([OUTLINE, OUTLINE], "same name"),
     ],
 )

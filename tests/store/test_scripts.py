@@ -9,7 +9,7 @@ from app.contract.limits import LimitsChange
 from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
 from app.store import Store, WorkerStore
-from app.store.codec import encode_entries, encode_limits, encode_said
+from app.store.codec import encode_decision, encode_entries, encode_limits
 from app.store.scripts import SCRIPTS, run
 from tests.store.store_harness import (
     BROKEN,
@@ -153,8 +153,8 @@ async def _cancel_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptA
 
 
 async def _review(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    said = encode_said(ReviewDecision(action="revise", feedback="shorter"))
-    return ((await paused(store, worker)).id, TENANT, "command", "", said, LEASE_MS)
+    decision = encode_decision(ReviewDecision(action="revise", feedback="shorter"))
+    return ((await paused(store, worker)).id, TENANT, "command", "", decision, LEASE_MS)
 
 
 async def _finish_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:

@@ -272,4 +272,4 @@ def _as_a_whole(rates: Rates, draft: str | None) -> int:
 
 def _unique(what: str, names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
-        raise ValueError(f"the names of the {what} must be unique")
+        raise ValueError(f"two {what} have the same name")

@@ -131,7 +131,7 @@ class ReadabilityValidator(Validator):
 
 
 class SpellingValidator(Validator):
-    """No word of an English draft is a known misspelling, or is there twice in a row.
+    """No word of an English draft is a known misspelling, or repeated.
 
     Known are those of codespell's dictionary that have one correction, and wrong articles. Code,
     links, quotations and names are left alone.

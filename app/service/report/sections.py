@@ -425,7 +425,7 @@ def _compared(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
     names = {"earlier": "the earlier draft", "result": "the result", "tie": "neither"}
-    said = (
+    verdicts = (
         f"With {names[it.first]} first, {names[it.better]} was better: {plain(it.reason)}"
         for it in comparison.orders
     )
@@ -433,7 +433,7 @@ def _compared(comparison: Comparison | None) -> str:
     if not comparison.orders:
         line = "The result is the draft it started from, so no model compared them."
     line = f"{line} (Compared with {path(comparison.against)}.)"
-    return under("### Comparison with the start", line, listed(said))
+    return under("### Comparison with the start", line, listed(verdicts))
 
 
 ITERATION_HEAD = (
@@ -571,14 +571,14 @@ def steps(story: Story) -> str:
 
 
 def _step_row(step: StepCompleted | StepFailed) -> tuple[str, ...]:
-    figures_ = (
+    figures = (
         wording.tokens(step.usage),
         wording.cost(step.usage),
         wording.seconds(step.usage.seconds),
     )
     if isinstance(step, StepFailed):
-        return (path(step.key), "failed", "", *figures_)
-    return (path(step.key), KINDS[step.kind], _model(step), *figures_)
+        return (path(step.key), "failed", "", *figures)
+    return (path(step.key), KINDS[step.kind], _model(step), *figures)
 
 
 def _model(step: StepCompleted) -> str:

@@ -28,10 +28,10 @@ local function paused(id, tenant, from, at, asked)
   return 'status', 'paused', 'attempt', 0, 'review', asked, 'paused_at', at, 'review_until', deadline
 end
 
--- Journals the decision about the draft under review: `said` is the data without its key.
-local function reviewed(id, n, at, asked, said)
+-- Journals the decision about the draft under review: `decision` is the data without its key.
+local function reviewed(id, n, at, asked, decision)
   write(id, n, at, 'refinement.reviewed',
-    '{"key":"' .. cjson.decode(asked).key .. '",' .. string.sub(said, 2))
+    '{"key":"' .. cjson.decode(asked).key .. '",' .. string.sub(decision, 2))
   redis.call('HINCRBY', SUMMARY .. id, 'steps', 1)
 end
 

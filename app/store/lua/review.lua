@@ -2,14 +2,14 @@
 -- refinement.reviewed without its key, lease in ms.
 -- Returns the number of the RQ job to enqueue; or OK (a repeated command), MISMATCH, MISSING, ENDED,
 -- UNASKED, or OTHER and the key of the pending review.
-local id, owner, command, meant, said, lease_ms = unpack(ARGV)
+local id, owner, command, meant, decision, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, asked, jobs, before, said_before = unpack(redis.call('HMGET', key,
+local tenant, status, last, asked, jobs, before, digest_before = unpack(redis.call('HMGET', key,
   'tenant', 'status', 'last_event', 'review', 'jobs', 'review_command', 'review_said'))
 if tenant ~= owner then return 'MISSING' end
-local digest = redis.sha1hex(meant .. said)
+local digest = redis.sha1hex(meant .. decision)
 if before == command then
-  if digest ~= said_before then return 'MISMATCH' end
+  if digest ~= digest_before then return 'MISMATCH' end
   return status == 'queued' and tonumber(jobs) or 'OK'
 end
 if status == 'canceling' or not next(MOVES[status]) then return 'ENDED' end
@@ -18,6 +18,6 @@ local pending = cjson.decode(asked).key
 if meant ~= '' and meant ~= pending then return 'OTHER ' .. pending end
 
 local at = clock()
-reviewed(id, last + 1, at, asked, said)
+reviewed(id, last + 1, at, asked, decision)
 redis.call('HSET', key, 'review_command', command, 'review_said', digest)
 return unpaused(id, tenant, last + 1, at, lease_ms)
