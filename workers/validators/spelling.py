@@ -1,4 +1,4 @@
-"""The `spelling` validator: words that codespell's dictionary corrects, as the editor does."""
+"""The `spelling` validator: the misspellings that the editor corrects."""
 
 from collections.abc import Iterator
 from itertools import islice
