@@ -10,7 +10,7 @@ RUN python -m venv /opt/hone \
     && /opt/hone/bin/pip install --require-hashes -r requirements.lock \
     && python -m venv /opt/build \
     && /opt/build/bin/pip install --require-hashes -r requirements-build.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY app app
 COPY workers workers
 RUN /opt/build/bin/hatchling build -t wheel -d /wheels \

@@ -17,7 +17,7 @@ _CLUSTER = re.compile(r"[fhlmnrsx][aeiouy]|s[chklmnpqtw]|f[lr]|rh|[^fhlmnrsx]")
 
 
 def spelling(document: Document) -> Iterator[TextIssue]:
-    """Report words that codespell's dictionary corrects, wrong articles, "could of" and "i"."""
+    """Report misspellings that mean one word, wrong articles, "could of" and "i"."""
     table = corrections()
     for word in document.words:
         right = table.get(word.lower)

@@ -9,21 +9,6 @@ SINGLE_SYLLABLE = re.compile(r"[^aeiou]*[aeiou][^aeiouwxy]")
 """Such verbs double their last letter before -ing: cut, cutting."""
 
 
-OURS = {
-    "adn": "and",
-    "allready": "already",
-    "alot": "a lot",
-    "calender": "calendar",
-    "hte": "the",
-    "inconvience": "inconvenience",
-    "inconvienence": "inconvenience",
-    "payed": "paid",
-    "teh": "the",
-    "yuo": "you",
-}
-"""Slips that the dictionary leaves open, or out, and that mean one thing in prose."""
-
-
 @dataclass(frozen=True, slots=True)
 class Verb:
     """The five forms of a verb."""
@@ -47,26 +32,12 @@ def lines(name: str) -> list[str]:
 
 @cache
 def corrections() -> dict[str, str]:
-    """Return codespell's misspellings that have exactly one correction.
-
-    Left out are words of fewer than four letters, corrections that are misspellings themselves, and
-    what is a word in some texts.
-    """
-    text = (files("codespell_lib") / "data" / "dictionary.txt").read_text(encoding="utf-8")
+    """Return the misspellings of `misspellings.txt`, each with the one word that it stands for."""
     table: dict[str, str] = {}
-    for line in text.splitlines():
-        wrong, _, right = line.partition("->")
-        right = right.strip()
-        is_open = "," in right or right == wrong + "ly"
-        if (
-            len(wrong) > 3
-            and wrong.isascii()
-            and not is_open
-            and wrong not in listed("words to someone")
-        ):
-            table[wrong] = right
-    table |= OURS
-    return {wrong: right for wrong, right in table.items() if right not in table}
+    for line in lines("misspellings.txt"):
+        right, _, wrong = line.partition(": ")
+        table.update(dict.fromkeys(wrong.split(), right))
+    return table
 
 
 @cache

@@ -133,8 +133,8 @@ class ReadabilityValidator(Validator):
 class SpellingValidator(Validator):
     """No word of an English draft is a known misspelling, or repeated.
 
-    Known are those of codespell's dictionary that have one correction, and wrong articles. Code,
-    links, quotations and names are left alone.
+    Known are some 85,000 misspellings that can only mean one word, and wrong articles. Code, links,
+    quotations and names are left alone.
     """
 
     kind: Literal["spelling"]
