@@ -37,9 +37,12 @@ check: install ## check format, lint, types, import contracts, OpenAPI document
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict $(PACKAGES)
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/hone openapi | diff -u openapi/openapi.json - || { echo "stale: run make openapi"; exit 1; }
+	$(BIN)/hone openapi > openapi/openapi.json.new
+	diff -u openapi/openapi.json openapi/openapi.json.new || { echo "stale: run make openapi"; exit 1; }
+	rm openapi/openapi.json.new
 
 fix: install ## format, and fix what the linter can fix
+	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 
 import pytest
 
-import workers.engine.strategies
+import workers.engine.strategies.iterative
 from app.contract.calls import Rates
 from app.contract.models import ROLES, Role
 from app.contract.strategies import STRATEGIES, LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT
-from workers.engine.pipeline import function_of
+from workers.engine.pipeline import function_of, load_strategies
 
 ROOT = Path(__file__).parent.parent
 DECLARATIONS = "app/contract/strategies/"
@@ -71,6 +71,15 @@ def test_every_declared_strategy_has_an_engine_module_and_every_module_a_declara
     modules = {it.name for it in iter_modules(workers.engine.strategies.__path__)}
     assert modules == STRATEGIES.keys()
     assert all(iscoroutinefunction(function_of(kind)) for kind in STRATEGIES)
+
+
+def test_a_worker_does_not_start_with_a_strategy_that_has_no_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load_strategies()
+    monkeypatch.delattr(workers.engine.strategies.iterative, "iterative")
+    with pytest.raises(ImportError, match=r"strategies\.iterative has no function iterative"):
+        load_strategies()
 
 
 def names_of_strategies(path: str, source: str) -> list[str]:

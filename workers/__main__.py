@@ -20,6 +20,7 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_worker_store
+from workers.engine.pipeline import load_strategies
 from workers.model_registry import ModelRegistry, open_models
 from workers.play.refinements import Refinements, heed_commands, keep_leases, keep_running, recover
 from workers.rq.worker import CoroutineWorker, end
@@ -42,6 +43,7 @@ def main(open_server_resources: Callable[[Settings], Opening] = open_server_reso
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     try:
         settings = Settings()
+        load_strategies()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
         uvloop.run(_start(settings, open_server_resources))

@@ -70,8 +70,8 @@ def _playing(request: RefinementRequest) -> tuple[str, ...]:
     roles = request.strategy.roles()
     if "critic" not in roles or not request.critics.panel:
         return roles
-    alone = request.strategy.critics_only_judge
-    rest = tuple(role for role in roles if role != "critic" or not alone)
+    asks = request.strategy.asks_critic
+    rest = tuple(role for role in roles if role != "critic" or asks)
     return (*rest, *request.critics.seats())
 
 

@@ -1,6 +1,5 @@
 """The offers of this server, described by the models that validate requests."""
 
-from collections.abc import Iterable
 from inspect import cleandoc
 from typing import Any, get_args
 
@@ -53,10 +52,6 @@ def _models_of(provider: Provider, model_roles: ModelRoles) -> ModelOffer:
         defaults=_defaults(ModelChoice),
         schema=ModelChoice.model_json_schema(),
     )
-
-
-def _members(union: Any) -> Iterable[type[Contract]]:
-    return get_args(get_args(union)[0])
 
 
 def _offer(contract: type[Contract]) -> Offer:

@@ -51,6 +51,9 @@ def test_a_server_that_settings_name_speaks_openais_format_and_wants_no_key() ->
 
 
 def test_the_editor_is_the_only_model_without_a_network_and_does_not_write() -> None:
-    assert provider_of("offline:editor") == PROVIDERS[0]
-    assert PROVIDERS[0].writes is False
+    editor = provider_of("offline:editor")
+    assert editor
+    assert (editor.wire, editor.writes) == (None, False)
+    others = [it for it in PROVIDERS if it != editor and it.is_offered]
+    assert all(it.wire and it.writes for it in others)
     assert provider_of("offline:writer") is None

@@ -55,3 +55,8 @@ def test_the_page_on_models_names_every_provider_that_is_offered(provider: Provi
     page = (ROOT / "docs" / "models.md").read_text()
     assert f"`{provider.name}:" in page
     assert not provider.needs_key or provider.key_variable in page
+
+
+def test_a_provider_with_a_server_states_whether_it_requires_a_key() -> None:
+    with pytest.raises(ValueError, match="acme must state needs_key"):
+        Provider(name="acme", wire="openai", base_url="https://api.acme.example/v1")

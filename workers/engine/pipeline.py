@@ -21,7 +21,7 @@ from app.contract.drafts import in_order
 from app.contract.judgement import Comparison, OnFail, Order, Side, Verdict
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
-from app.contract.strategies import Strategy
+from app.contract.strategies import STRATEGIES, Strategy
 from workers.engine import strategies
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.moves import (
@@ -214,10 +214,20 @@ async def _played(
 def function_of(kind: str) -> StrategyFunction:
     """Return the function that plays a strategy.
 
-    It takes the task, the limits at the start, and the strategy's own parameters.
+    It takes the task, the limits at the start, and the strategy's own parameters. Raises
+    ImportError if the strategy is declared and not implemented.
     """
-    function: StrategyFunction = getattr(_module(kind), kind)
+    module = _module(kind)
+    function: StrategyFunction | None = getattr(module, kind, None)
+    if function is None:
+        raise ImportError(f"{module.__name__} has no function {kind}")
     return function
+
+
+def load_strategies() -> None:
+    """Import every declared strategy. Raises ImportError if one is not implemented."""
+    for kind in STRATEGIES:
+        function_of(kind)
 
 
 def review_policy_of(strategy: Strategy) -> ReviewPolicy:

@@ -43,6 +43,8 @@ class Provider(Contract):
     def _is_reached_by_both_or_neither(self) -> Self:
         if (self.wire is None) != (self.base_url is None):
             raise ValueError("a provider must have both a wire format and a base URL, or neither")
+        if self.base_url and "needs_key" not in self.model_fields_set:
+            raise ValueError(f"{self.name} must state needs_key: whether its server requires a key")
         return self
 
     def serves(self, model: str) -> bool:

@@ -51,6 +51,9 @@ class Strategy(Contract):
     """Whether critics judge drafts on the request's criteria; else criteria and critics are
     rejected."""
 
+    asks_critic: ClassVar[bool] = False
+    """Whether it asks the critic for more than judgements: then a panel does not replace it."""
+
     uses_tools: ClassVar[bool] = False
     """Whether it calls the request's tools; else tools are rejected."""
 
@@ -95,11 +98,6 @@ class Strategy(Contract):
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
         """Return whether the result can be another draft than the first one judged as a whole."""
         return has_draft or max_iterations > 1
-
-    @property
-    def critics_only_judge(self) -> bool:
-        """Whether the critic only judges drafts, so that a panel can replace it."""
-        return self.needs_language is None or "critic" not in self.needs_language.roles
 
     def refused(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         """Yield all conflicts between a request and the strategy, those of `conflicts` first."""

@@ -162,6 +162,7 @@ class ChainOfVerificationStrategy(Strategy):
         "asks and answers questions about what a text says"
     )
     judges_criteria: ClassVar[bool] = True
+    asks_critic: ClassVar[bool] = True
 
     def roles(self) -> tuple[Role, ...]:
         return ROLES
@@ -236,6 +237,7 @@ class ReasoningRevisionStrategy(Strategy):
         "reasons in steps and finds the faulty one"
     )
     judges_criteria: ClassVar[bool] = True
+    asks_critic: ClassVar[bool] = True
 
     def roles(self) -> tuple[Role, ...]:
         return ROLES

@@ -79,6 +79,8 @@ def _kind(declared: type[Validator]) -> str:
     kinds = get_args(declared.model_fields["kind"].annotation)
     if len(kinds) != 1:
         raise TypeError(f"{declared.__name__} does not declare kind: Literal[...]")
+    if not declared.__doc__ or declared.__doc__ == declared.__base__.__doc__:
+        raise TypeError(f"{declared.__name__} has no docstring, which describes it in the API")
     return str(kinds[0])
 
 
