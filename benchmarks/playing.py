@@ -15,13 +15,13 @@ from workers.engine.moves import (
     Review,
     ReviewerReply,
     StepError,
-    Stopped,
     Together,
 )
 from workers.engine.pipeline import strategy_for
 from workers.engine.search import Outcome
 from workers.models.port import ModelCall, ModelError, ModelReply
 from workers.outbound.guarded_client import EndpointClient
+from workers.play.driver import play_moves
 from workers.play.executor import Tools
 from workers.validators import compile_validators
 
@@ -50,17 +50,7 @@ class StrategyPlayer:
         return outcome
 
     async def _played(self, part: MoveCoroutine[Any]) -> Any:
-        answer: Any = part.send
-        value: Any = None
-        try:
-            while True:
-                move = answer(value)
-                try:
-                    answer, value = part.send, await self._reply(move)
-                except (Stopped, StepError) as refusal:
-                    answer, value = part.throw, refusal
-        except StopIteration as done:
-            return done.value
+        return await play_moves(part, self._reply)
 
     async def _reply(self, move: Move[Any]) -> Any:
         match move:

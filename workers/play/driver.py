@@ -174,6 +174,28 @@ log = logging.getLogger(__name__)
 REFUSALS = (Stopped, moves.StepError)
 
 
+async def play_moves(
+    part: MoveCoroutine[Any], reply_to: Callable[[Move[Any]], Awaitable[Any]]
+) -> Any:
+    """Answer every move of a strategy, or of a part of one, and return what it returned.
+
+    A refusal that `reply_to` raises is thrown into the strategy.
+    """
+    answer: Any = part.send
+    value: Any = None
+    try:
+        while True:
+            move = answer(value)
+            try:
+                answer, value = part.send, await reply_to(move)
+            except REFUSALS as refusal:
+                answer, value = part.throw, refusal
+    except StopIteration as done:
+        return done.value
+    finally:
+        part.close()
+
+
 class Driver:
     """Plays one claimed refinement to its end.
 
@@ -249,19 +271,7 @@ class Driver:
 
     async def _play(self, part: MoveCoroutine[Any]) -> Any:
         """Play a strategy, or a part of one, and return what it returned."""
-        answer: Any = part.send
-        value: Any = None
-        try:
-            while True:
-                move = answer(value)
-                try:
-                    answer, value = part.send, await self._reply(move)
-                except REFUSALS as refusal:
-                    answer, value = part.throw, refusal
-        except StopIteration as done:
-            return done.value
-        finally:
-            part.close()
+        return await play_moves(part, self._reply)
 
     def _reply(self, move: Move[Any]) -> Awaitable[Any]:
         match move:
