@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
 from app.contract.events import EventType
-from app.contract.status import MOVES, Status
+from app.contract.status import MOVES, TERMINAL, Status
 from app.store import keys
 
 DIRECTORY = Path(__file__).parent / "lua"
@@ -46,6 +46,7 @@ def _tables() -> Iterable[str]:
     moves = {start: dict.fromkeys(sorted(ends), True) for start, ends in MOVES.items()}
     yield from (f"local {name} = {_lua(key)}" for name, key in keys.LUA.items())
     yield f"local MOVES = {_lua(moves)}"
+    yield f"local TERMINAL = {_lua(dict.fromkeys(sorted(TERMINAL), True))}"
     yield f"local END = {_lua(END)}"
     yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
 

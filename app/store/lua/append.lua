@@ -18,7 +18,7 @@ local function answer(code)
 end
 
 if tonumber(op) <= tonumber(done) then return answer('OK') end
-if not lease or not next(MOVES[status]) then return 'FENCED' end
+if not lease or TERMINAL[status] then return 'FENCED' end
 if relied ~= '' and relied ~= seq then return answer('STALE') end
 
 -- A refinement that ends anyway does not pause for a review.
@@ -62,7 +62,7 @@ if recorded > 0 or progress then
   set[#set + 1] = 'attempt'; set[#set + 1] = 0
   set[#set + 1] = 'steps'; set[#set + 1] = steps + recorded
 end
-if to ~= '' and not next(MOVES[to]) then
+if to ~= '' and TERMINAL[to] then
   for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms) }) do set[#set + 1] = v end
 elseif to == 'paused' then
   for _, v in ipairs({ paused(id, tenant, status, at, asked) }) do set[#set + 1] = v end

@@ -5,7 +5,7 @@ local tenant, status, lease, last, retention_ms, before = unpack(redis.call('HMG
   'tenant', 'status', 'lease', 'last_event', 'retention_ms', 'cancel_command'))
 if tenant ~= owner then return 'MISSING' end
 if before == command or status == 'canceling' or status == 'canceled' then return 'OK' end
-if not next(MOVES[status]) then return 'ENDED' end
+if TERMINAL[status] then return 'ENDED' end
 
 local at = clock()
 if status == 'running' then

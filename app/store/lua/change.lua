@@ -6,7 +6,7 @@ local tenant, status, last, seq, before = unpack(redis.call('HMGET', key,
   'tenant', 'status', 'last_event', 'limits_seq', 'change_command'))
 if tenant ~= owner then return 'MISSING' end
 if before == command then return 'OK' end
-if status == 'canceling' or not next(MOVES[status]) then return 'ENDED' end
+if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
 if seq ~= from then return 'STALE' end
 
 write(id, last + 1, clock(), 'refinement.changed', '{"limits":' .. limits .. '}')

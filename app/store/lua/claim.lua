@@ -7,7 +7,7 @@ local status, lease, holder, token, attempt, started, last, tenant, retention_ms
   stopping, finish_requested, jobs, paused_ms = unpack(redis.call('HMGET', key, 'status', 'lease', 'claimant',
     'token', 'attempt', 'started_at', 'last_event', 'tenant', 'retention_ms', 'steps', 'limits_seq',
     'limits', 'stopping', 'finish_requested', 'jobs', 'paused_ms'))
-if not status or not next(MOVES[status]) then return false end
+if not status or TERMINAL[status] then return false end
 
 local at = clock()
 local expires = at + lease_ms

@@ -6,7 +6,7 @@ local tenant, status, last, best, stopping, jobs, before = unpack(redis.call('HM
   'tenant', 'status', 'last_event', 'best', 'stopping', 'jobs', 'finish_command'))
 if tenant ~= owner then return 'MISSING' end
 if before == command then return status == 'queued' and stopping and tonumber(jobs) or 'OK' end
-if status == 'canceling' or not next(MOVES[status]) then return 'ENDED' end
+if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
 
 redis.call('HSET', key, 'finish_command', command)
 if status == 'paused' then return finished_early(id, tenant, last + 1, clock(), lease_ms) end

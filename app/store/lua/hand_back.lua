@@ -3,7 +3,7 @@ local id, token = unpack(ARGV)
 local key = SUMMARY .. id
 local held, lease, status, attempt, jobs = unpack(
   redis.call('HMGET', key, 'token', 'lease', 'status', 'attempt', 'jobs'))
-if held ~= token or not next(MOVES[status]) then return false end
+if held ~= token or TERMINAL[status] then return false end
 if lease then  -- else the command was sent twice
   jobs = jobs + 1
   redis.call('HSET', key, 'attempt', math.max(attempt - 1, 0), 'jobs', jobs)

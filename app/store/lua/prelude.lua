@@ -1,4 +1,5 @@
--- Functions shared by all scripts. scripts.py puts the names of keys, MOVES and END in front of it.
+-- Functions shared by all scripts. scripts.py puts the names of keys in front of it, and the tables
+-- MOVES, TERMINAL, END and ENDS.
 
 local function clock()
   local t = redis.call('TIME')

@@ -12,7 +12,7 @@ if before == command then
   if digest ~= digest_before then return 'MISMATCH' end
   return status == 'queued' and tonumber(jobs) or 'OK'
 end
-if status == 'canceling' or not next(MOVES[status]) then return 'ENDED' end
+if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
 if status ~= 'paused' then return 'UNASKED' end
 local pending = cjson.decode(asked).key
 if meant ~= '' and meant ~= pending then return 'OTHER ' .. pending end

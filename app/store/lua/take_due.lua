@@ -23,7 +23,7 @@ local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', at, 'LIMIT', 0, limit)
 for _, id in ipairs(due) do
   local status, tenant, last, retention_ms = unpack(
     redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms'))
-  if not status or not next(MOVES[status]) then
+  if not status or TERMINAL[status] then
     forget(id)
   elseif status == 'paused' then
     found[#found + 1] = id
