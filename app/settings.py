@@ -158,6 +158,12 @@ class Settings(_WithProviders):
         description="Lease in seconds: the time after which the refinements of a worker that does"
         " not respond are taken over.",
     )
+    stall_s: float = Field(
+        15,
+        ge=1,
+        description="Seconds that the event loop of a worker may stand still before the worker"
+        " stops renewing its lease.",
+    )
     retention_s: int = Field(
         86_400, ge=1, description="Retention of an ended refinement in seconds."
     )

@@ -19,10 +19,11 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
-from app.store import UnusableRedis, WorkerStore, open_worker_store
+from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
 from workers.engine.pipeline import load_strategies
 from workers.model_registry import ModelRegistry, open_models
-from workers.play.refinements import Refinements, heed_commands, keep_leases, keep_running, recover
+from workers.play.lease import Lease
+from workers.play.refinements import Refinements, heed_commands, keep_running, recover
 from workers.rq.worker import CoroutineWorker, end
 from workers.validators import RunsAsRoot, ServerResources, open_server_resources
 
@@ -62,6 +63,12 @@ async def work(
 ) -> None:
     """Play refinements from the queue until a signal stops the worker."""
     refinements = Refinements(store, models, nonce=name, resources=resources)
+    lease = Lease(
+        partial(open_renewal, settings, name),
+        settings.lease_s,
+        settings.stall_s,
+        refinements.look,
+    )
     worker = CoroutineWorker(
         settings.queue,
         settings.redis_url,
@@ -69,14 +76,14 @@ async def work(
         concurrency=settings.concurrency,
         grace_s=settings.grace_s,
         leave=refinements.leave,
+        is_lagging=lambda: lease.is_lagging,
         name=name,
     )
-    async with asyncio.TaskGroup() as around:
+    async with lease.kept(), asyncio.TaskGroup() as around:
         tasks = [
             around.create_task(keep_running(each))
             for each in (
-                partial(keep_leases, store, refinements, settings.lease_s),
-                partial(recover, store, settings.lease_s, worker.is_idle),
+                partial(recover, store, worker.is_idle),
                 partial(heed_commands, store, refinements),
             )
         ]

@@ -1,8 +1,9 @@
 """Refinements and their journals in Redis: the only package that spells a Redis key."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 
 from app.settings import Settings
 from app.store.connection import (
@@ -29,7 +30,7 @@ from app.store.state import (
 )
 from app.store.store import Achieved, Creation, Store, refusals
 from app.store.wakeups import ChangeSignal, Wakeups
-from app.store.worker import Journal, WorkerStore
+from app.store.worker import Journal, WorkerStore, renew
 
 __all__ = [
     "Achieved",
@@ -49,6 +50,7 @@ __all__ = [
     "UnusableRedis",
     "Wakeups",
     "WorkerStore",
+    "open_renewal",
     "open_store",
     "open_wakeups",
     "open_worker_store",
@@ -108,6 +110,16 @@ async def open_worker_store(
             committer = Committer(client)
             yield WorkerStore(client, committer, listener, enqueuer, name=name, lease_ms=lease_ms)
             await committer.aclose()
+
+
+@asynccontextmanager
+async def open_renewal(
+    settings: Settings, name: str
+) -> AsyncIterator[Callable[[Mapping[str, int]], Awaitable[dict[str, int]]]]:
+    """Connect what renews the lease of a worker, for a thread with an event loop of its own."""
+    lease_ms = _milliseconds(settings.lease_s)
+    async with api_client(settings.redis_url, settings.lease_s / 2) as client:
+        yield partial(renew, client, name, lease_ms)
 
 
 @asynccontextmanager

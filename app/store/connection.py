@@ -1,9 +1,12 @@
 """Clients of Redis, and the requirements that a Redis server must meet."""
 
+import asyncio
+import logging
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from redis import Redis
 from redis.asyncio import BlockingConnectionPool, ConnectionPool
@@ -31,6 +34,10 @@ API_RETRIES = 1
 API_CONNECTIONS = 8  # one event loop does not use more
 WORKER_TIMEOUT_S = 5.0
 WORKER_RETRIES = 3
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class UnusableRedis(Exception):
@@ -46,6 +53,23 @@ def is_away(error: BaseException) -> bool:
     if isinstance(error, RedisConnectionError | RedisTimeoutError):
         return True
     return isinstance(error, RedisError) and REFUSED_WRITE.search(str(error)) is not None
+
+
+async def until_answered(send: Callable[[], Awaitable[T]], what: str) -> T:
+    """Return what `send` returns; call it again for as long as Redis is away (`is_away`).
+
+    `send` must take effect once, however often it is sent.
+    """
+    wait_s = FIRST_WAIT_S
+    while True:
+        try:
+            return await send()
+        except RedisError as error:
+            if not is_away(error):
+                raise
+            log.warning("%s: Redis is away, retrying: %s", what, error)
+        await asyncio.sleep(random.uniform(wait_s / 2, wait_s))  # noqa: S311 - jitter
+        wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
 
 @contextmanager

@@ -3,10 +3,14 @@
 hone:1:refinement:ID            hash: the summary of the journal
 hone:1:journal:ID               stream: entry n has the id `n-0`
 hone:1:request:ID               hash: `request` and `models`, JSON
-hone:1:due                      sorted set: id -> when to check it (lease, review, retention)
+hone:1:due                      sorted set: id -> when to check it (review, retention, handed back)
 hone:1:waiting                  sorted set: id -> when its RQ job may be considered lost
 hone:1:overtaken                the highest `waiting` score that was ever claimed
-hone:1:workers                  sorted set: name -> when its heartbeat expires
+hone:1:workers                  sorted set: name of a worker -> when its lease expires
+hone:1:held:NAME                set: the ids that a worker holds
+hone:1:news:NAME                sorted set: id -> number of the newest command that NAME must read
+hone:1:up                       hash: `seen`, when a worker last reached Redis; `since`, when the
+                                time began that had no longer break
 hone:1:list:TENANT              sorted set, all scores 0: every id, in the order of creation
 hone:1:list:TENANT:status:S     the same, one per status
 hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
@@ -31,6 +35,9 @@ DUE = f"{PREFIX}due"
 WAITING = f"{PREFIX}waiting"
 OVERTAKEN = f"{PREFIX}overtaken"
 WORKERS = f"{PREFIX}workers"
+HELD = f"{PREFIX}held:"
+NEWS = f"{PREFIX}news:"
+UP = f"{PREFIX}up"
 LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
 ACHIEVED = f"{PREFIX}achieved:"
@@ -49,6 +56,9 @@ LUA = {
     "WAITING": WAITING,
     "OVERTAKEN": OVERTAKEN,
     "WORKERS": WORKERS,
+    "HELD": HELD,
+    "NEWS": NEWS,
+    "UP": UP,
     "LIST": LIST,
     "ACHIEVED": ACHIEVED,
     "CHANGES": CHANGES,

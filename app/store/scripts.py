@@ -20,6 +20,10 @@ from app.store import keys
 
 DIRECTORY = Path(__file__).parent / "lua"
 
+NEWS_MS = 3_600_000  # how long a command waits for a worker that does not come back
+UNLIMITED = 2**53
+"""The `lease` of a refinement whose worker has its own lease: release 0.1.0 leaves it alone."""
+
 END = {
     Status.SUCCEEDED: EventType.COMPLETED,
     Status.FAILED: EventType.FAILED,
@@ -48,6 +52,7 @@ def _tables() -> Iterable[str]:
     yield f"local MOVES = {_lua(moves)}"
     yield f"local TERMINAL = {_lua(dict.fromkeys(sorted(TERMINAL), True))}"
     yield f"local END = {_lua(END)}"
+    yield f"local NEWS_MS, UNLIMITED = {NEWS_MS}, '{UNLIMITED}'"
     yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
 
 
@@ -74,6 +79,7 @@ ERASE = SCRIPTS["erase"]
 EVENTS = SCRIPTS["events"]
 FINISH = SCRIPTS["finish"]
 HAND_BACK = SCRIPTS["hand_back"]
+LEAVE = SCRIPTS["leave"]
 LOAD = SCRIPTS["load"]
 LOOK = SCRIPTS["look"]
 POSTED = SCRIPTS["posted"]

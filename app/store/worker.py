@@ -23,8 +23,20 @@ from app.store.codec import (
     has_ended,
     paired,
 )
+from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
-from app.store.scripts import APPEND, CLAIM, HAND_BACK, LOAD, LOOK, RENEW, TAKE_DUE, Committer, run
+from app.store.scripts import (
+    APPEND,
+    CLAIM,
+    HAND_BACK,
+    LEAVE,
+    LOAD,
+    LOOK,
+    RENEW,
+    TAKE_DUE,
+    Committer,
+    run,
+)
 from app.store.state import Claimed, Entry, Fenced, Fields, Job, StaleLimits, State, Submitted
 from app.store.wakeups import messages
 
@@ -32,6 +44,7 @@ ATTEMPTS = 3
 TAKEN = 100  # maximum refinements that one run of the script checks
 
 NOTHING = Fields()
+NOTHING_READ: Mapping[str, int] = {}
 UNANSWERED = (RedisConnectionError, RedisTimeoutError)
 
 _Payload = tuple[str | bytes | int, ...]
@@ -133,6 +146,17 @@ class Journal:
         return state
 
 
+async def renew(client: Redis, name: str, lease_ms: int, read: Mapping[str, int]) -> dict[str, int]:
+    """Renew the lease of a worker, which covers everything that it holds.
+
+    Returns the ids for which there was a command, or whose claim was lost, each with a number.
+    Read their state (`Journal.look`), then pass them as `read` to the next renewal.
+    """
+    pairs = [word for pair in read.items() for word in pair]
+    news = await run(client, RENEW, name, lease_ms, *pairs)
+    return {one.decode(): int(number) for one, number in zip(news[::2], news[1::2], strict=True)}
+
+
 class WorkerStore:
     """The operations of a worker. Redis errors reach the caller as redis-py raises them."""
 
@@ -153,18 +177,22 @@ class WorkerStore:
         self._lease_ms = lease_ms
         self._committer = committer
 
-    async def claim(self, refinement_id: str, job_id: str, nonce: str) -> Claimed | None:
+    async def claim(self, refinement_id: str, job_id: str, worker: str) -> Claimed | None:
         """Claim it and journal `started` or `resumed`; return None if there is nothing to do.
 
-        `nonce` identifies the worker. A job that is delivered twice is claimed once, even by the
-        same worker. After three claims in a row without a journaled step the refinement is
-        `failed` with the code `poisoned`.
+        `worker` is the name of the worker, whose lease begins if it has none. A job that is
+        delivered twice is claimed once, even by the same worker. After three claims in a row
+        without a journaled step the refinement is `failed` with the code `poisoned`. While Redis is
+        away the claim is sent again.
         """
-        # New for every call: only a command that redis-py sends again gets the same token again.
-        # Two journals with one token would use the same numbers.
-        once = f"{nonce}:{uuid4().hex}"
-        reply = await self._committer.run(
-            CLAIM, refinement_id, job_id, once, self._lease_ms, ATTEMPTS
+        # New for every call: only a command that is sent again gets the same token again. Two
+        # journals with one token would use the same numbers.
+        once = uuid4().hex
+        reply = await until_answered(
+            lambda: self._committer.run(
+                CLAIM, refinement_id, job_id, worker, once, self._lease_ms, ATTEMPTS
+            ),
+            refinement_id,
         )
         if reply is None:
             return None
@@ -201,25 +229,26 @@ class WorkerStore:
         events = tuple(decoded_event(entry_id, entry, b"") for entry_id, entry in entries)
         return Submitted(decode_request(request), decode_models(models)), events
 
-    async def hand_back(self, refinement_id: str, token: int) -> None:
-        """Give up the claim so that another worker can take it; it does not count as an attempt."""
-        number = await self._committer.run(HAND_BACK, refinement_id, token)
-        if isinstance(number, int):
+    async def hand_back(self, refinement_id: str, token: int, *, failed: bool = False) -> None:
+        """Give up a claim so that another worker can take it; nothing happens if it was lost.
+
+        It counts as an attempt only if this worker `failed` to go on; then recovery enqueues it.
+        While Redis is away it is sent again.
+        """
+        number = await until_answered(
+            lambda: self._committer.run(HAND_BACK, refinement_id, token, int(failed)),
+            refinement_id,
+        )
+        if isinstance(number, int) and not failed:
             await self.enqueuer.enqueue([_job(refinement_id, number)])
 
-    async def renew(self, held: Mapping[str, int]) -> set[str]:
-        """Renew the leases of `held` (id to token) and this worker's heartbeat.
-
-        Call it four times per lease. Returns the ids whose claim is lost, or for which there was a
-        command since the last append or look: call `look` for those.
-        """
-        pairs = [word for pair in held.items() for word in pair]
-        lost = await run(self._client, RENEW, self._name, self._lease_ms, *pairs)
-        return {refinement_id.decode() for refinement_id in lost}
+    async def renew(self, read: Mapping[str, int] = NOTHING_READ) -> dict[str, int]:
+        """Renew the lease of this worker: see `renew`."""
+        return await renew(self._client, self._name, self._lease_ms, read)
 
     async def leave(self) -> None:
-        """Remove this worker's heartbeat."""
-        await self._client.zrem(keys.WORKERS, self._name)
+        """End the lease of this worker; what it still holds is due at once."""
+        await run(self._client, LEAVE, self._name)
 
     async def take_due(self, limit: int, include_queued: bool) -> tuple[int, tuple[Job, ...]]:
         """Check up to `limit` refinements that are due: end, delete or take them.
@@ -241,7 +270,8 @@ class WorkerStore:
     async def recover(self, include_queued: bool) -> int:
         """End, delete or enqueue everything that is due; return the number of enqueued ones.
 
-        Call it no sooner than one whole lease after Redis was last unreachable.
+        Nothing is due until workers have reached Redis for half a lease without a break of that
+        length, so that after an outage they renew their leases first.
         """
         enqueued, looked_at = 0, TAKEN
         while looked_at == TAKEN:
@@ -255,10 +285,6 @@ class WorkerStore:
         async for refinement_id in messages(self._listener, keys.COMMANDS):
             if refinement_id is not None:
                 yield refinement_id
-
-    async def ping(self) -> None:
-        """Return if Redis responds."""
-        await self._client.ping()
 
 
 def _job(refinement_id: str, number: int) -> Job:

@@ -50,7 +50,7 @@ class ManualWorker:
 
     @classmethod
     async def claim(cls, worker: WorkerStore, refinement_id: str) -> Self:
-        claimed = await worker.claim(refinement_id, f"{refinement_id}-1", "nonce")
+        claimed = await worker.claim(refinement_id, f"{refinement_id}-1", "worker-1")
         assert claimed is not None
         return cls(worker.journal(claimed), claimed.state)
 

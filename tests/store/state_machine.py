@@ -81,7 +81,7 @@ class StateMachine:
 
     async def deliver(self) -> None:
         if job := await self.pop():
-            claimed = await self.worker.claim(job.rpartition("-")[0], job, "nonce")
+            claimed = await self.worker.claim(job.rpartition("-")[0], job, "worker-1")
             if claimed:
                 journal = Journal(claimed, LossyCommitter(self.redis))
                 self.claims.append(HeldClaim(claimed.id, claimed, journal))
@@ -112,7 +112,7 @@ class StateMachine:
                 await self.worker.hand_back(held.id, held.token)
 
     async def renew(self, refinement_id: str) -> None:
-        await self.worker.renew({it.id: it.token for it in self.claims if it.id == refinement_id})
+        await self.worker.renew(await self.worker.renew())
 
     async def cancel(self, refinement_id: str) -> None:
         await self.store.cancel(TENANT, refinement_id)
@@ -131,7 +131,7 @@ class StateMachine:
         await self.store.erase(TENANT, refinement_id)
 
     async def go_silent(self, refinement_id: str) -> None:
-        is_held = await self.redis.hexists(keys.SUMMARY + refinement_id, "lease")
+        is_held = await self.redis.hexists(keys.SUMMARY + refinement_id, "holder")
         is_queued_again = await self.redis.zscore(keys.WAITING, refinement_id)
         if is_held and not is_queued_again:
             await expire_lease(self.redis, refinement_id)

@@ -92,7 +92,7 @@ async def submit(store: Store, tenant: str = TENANT, **metadata: str) -> str:
 
 
 async def claim(worker: WorkerStore, refinement_id: str, job: int = 1) -> HeldClaim:
-    claimed = await worker.claim(refinement_id, f"{refinement_id}-{job}", "nonce")
+    claimed = await worker.claim(refinement_id, f"{refinement_id}-{job}", "worker-1")
     assert claimed is not None
     return HeldClaim(refinement_id, claimed, worker.journal(claimed))
 
@@ -206,24 +206,38 @@ async def recorded(worker: WorkerStore, refinement_id: str) -> tuple[Event, ...]
     return (await worker.load(refinement_id))[1]
 
 
+async def be_up(redis: Redis) -> None:
+    """Let workers have reached Redis for long enough that what is due may be taken."""
+    seconds, microseconds = await redis.time()
+    seen = seconds * 1000 + microseconds // 1000
+    await redis.hset(keys.UP, mapping={"seen": seen, "since": 0})
+
+
 async def expire_lease(redis: Redis, refinement_id: str) -> None:
-    """Let the lease be over, as if its worker had been silent for too long."""
-    await redis.hset(keys.SUMMARY + refinement_id, "lease", "1")
-    await redis.zadd(keys.DUE, {refinement_id: 1})
+    """Let the lease be over, as if this were the only refinement of a worker that has died."""
+    name = f"holder of {refinement_id}"
+    holder: Any = await redis.hget(keys.SUMMARY + refinement_id, "holder")
+    await redis.hset(keys.SUMMARY + refinement_id, "holder", name)
+    await redis.smove(keys.HELD + holder.decode(), keys.HELD + name, refinement_id)
+    await redis.zadd(keys.WORKERS, {name: 1})
+    await be_up(redis)
 
 
 async def expire_retention(redis: Redis, refinement_id: str) -> None:
     await redis.zadd(keys.DUE, {refinement_id: 1})
+    await be_up(redis)
 
 
 async def expire_review(redis: Redis, refinement_id: str) -> None:
     """Let the time for a review be over."""
     await redis.zadd(keys.DUE, {refinement_id: 1})
+    await be_up(redis)
 
 
 async def doubt(redis: Redis, refinement_id: str) -> None:
     """Let it have waited in the queue for longer than a lease."""
     await redis.zadd(keys.WAITING, {refinement_id: 1})
+    await be_up(redis)
 
 
 async def kinds(store: Store, refinement_id: str) -> list[EventType]:
@@ -236,11 +250,10 @@ async def kinds(store: Store, refinement_id: str) -> list[EventType]:
 async def everything(redis: Redis) -> dict[bytes, Any]:
     """Return all that stands in Redis, except for the times at which somebody will look again."""
     found: dict[bytes, Any] = {}
-    for key in cast("list[bytes]", await redis.keys("*")):
+    for key in set(cast("list[bytes]", await redis.keys("*"))) - {keys.UP.encode()}:
         match await redis.type(key):
             case b"hash":
                 found[key] = await redis.hgetall(key)
-                found[key].pop(b"lease", None)
             case b"zset":
                 found[key] = await redis.zrange(key, 0, -1)
             case b"stream":

@@ -19,6 +19,7 @@ from tests.store.store_harness import (
     RESULT,
     TENANT,
     ListQueue,
+    be_up,
     claim,
     expire_lease,
     failed_step,
@@ -55,20 +56,20 @@ async def test_a_job_that_is_delivered_twice_to_one_worker_runs_once(
     store: Store, worker: WorkerStore
 ) -> None:
     held = await started(store, worker)
-    assert await worker.claim(held.id, f"{held.id}-1", "nonce") is None
+    assert await worker.claim(held.id, f"{held.id}-1", "worker-1") is None
     assert await kinds(store, held.id) == [EventType.QUEUED, EventType.STARTED]
 
 
 async def test_what_another_worker_has_is_refused(store: Store, worker: WorkerStore) -> None:
     held = await started(store, worker)
-    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+    assert await worker.claim(held.id, f"{held.id}-2", "worker-1") is None
 
 
 async def test_what_is_unknown_or_has_ended_is_refused(store: Store, worker: WorkerStore) -> None:
-    assert await worker.claim("ref_unknown", "ref_unknown-1", "nonce") is None
+    assert await worker.claim("ref_unknown", "ref_unknown-1", "worker-1") is None
     held = await started(store, worker)
     await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
-    assert await worker.claim(held.id, f"{held.id}-1", "nonce") is None
+    assert await worker.claim(held.id, f"{held.id}-1", "worker-1") is None
 
 
 async def test_what_is_canceling_is_refused(
@@ -77,7 +78,7 @@ async def test_what_is_canceling_is_refused(
     held = await started(store, worker)
     await store.cancel(TENANT, held.id)
     await expire_lease(redis, held.id)
-    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+    assert await worker.claim(held.id, f"{held.id}-2", "worker-1") is None
 
 
 async def test_a_later_claim_resumes_and_counts_what_is_recorded(
@@ -127,7 +128,7 @@ async def test_after_three_claims_without_a_step_it_is_poisoned(
         held = await claim(worker, held.id, job)
         assert held.claimed.attempt == attempt
     await expire_lease(redis, held.id)
-    assert await worker.claim(held.id, f"{held.id}-4", "nonce") is None
+    assert await worker.claim(held.id, f"{held.id}-4", "worker-1") is None
     snapshot = await store.snapshot(TENANT, held.id)
     assert (snapshot.status, snapshot.stop_reason) == (Status.FAILED, StopReason.ERROR)
     assert isinstance(snapshot.error, Failure)
@@ -153,7 +154,7 @@ async def test_a_poisoned_refinement_shows_what_was_paid_for(
     await held.journal.append([iteration(held)], JUDGED)
     for job in range(2, 6):
         await expire_lease(redis, held.id)
-        await worker.claim(held.id, f"{held.id}-{job}", "nonce")
+        await worker.claim(held.id, f"{held.id}-{job}", "worker-1")
     snapshot = await store.snapshot(TENANT, held.id)
     assert (snapshot.status, snapshot.result) == (Status.FAILED, RESULT)
 
@@ -186,49 +187,86 @@ async def test_only_the_holder_can_hand_back(
     await expire_lease(redis, first.id)
     second = await claim(worker, first.id, job=2)
     await worker.hand_back(first.id, first.token)
-    assert await worker.renew({second.id: second.token}) == set()
+    assert (await second.journal.look()).status is Status.RUNNING
 
 
-async def test_renewing_keeps_others_away(store: Store, worker: WorkerStore, redis: Redis) -> None:
-    held = await started(store, worker)
-    await expire_lease(redis, held.id)
-    assert await worker.renew({held.id: held.token}) == set()
-    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+async def test_renewing_keeps_everything_that_the_worker_holds(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = [await started(store, worker) for _ in range(3)]
+    await redis.zadd(keys.WORKERS, {"worker-1": 1})
+    assert await worker.renew() == {}
+    await be_up(redis)
     assert await worker.recover(include_queued=True) == 0
+    for one in held:
+        assert await worker.claim(one.id, f"{one.id}-2", "worker-2") is None
 
 
-async def test_renewing_names_what_is_lost(store: Store, worker: WorkerStore, redis: Redis) -> None:
-    taken, erased, ended, back, kept = [await started(store, worker) for _ in range(5)]
-    await expire_lease(redis, taken.id)
-    await claim(worker, taken.id, job=2)
-    await store.erase(TENANT, erased.id)
-    await ended.journal.append([FAILED], BROKEN, to=Status.FAILED)
-    await worker.hand_back(back.id, back.token)
-    held = {it.id: it.token for it in (taken, erased, ended, back, kept)}
-    assert await worker.renew(held) == {taken.id, erased.id, ended.id, back.id}
+async def test_renewing_names_what_is_lost(
+    store: Store, worker: WorkerStore, settings: Settings, queue: ListQueue, redis: Redis
+) -> None:
+    taken, recovered, erased = [await started(store, worker) for _ in range(3)]
+    await started(store, worker)
+    await redis.zadd(keys.WORKERS, {"worker-1": 1})
+    async with open_worker_store(settings, queue, "worker-2") as other:
+        assert await other.claim(taken.id, f"{taken.id}-2", "worker-2")
+        await store.erase(TENANT, erased.id)
+        await redis.srem(keys.HELD + "worker-1", *[it.id for it in (erased, taken)])
+        await be_up(redis)
+        assert await other.recover(include_queued=False) == 2
+    assert {taken.id, recovered.id, erased.id} < set(await worker.renew())
 
 
-async def test_renewing_names_what_a_command_changed_until_it_was_looked_at(
+async def test_a_worker_that_leaves_gives_up_what_it_holds_at_once(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await worker.leave()
+    await be_up(redis)
+    assert await worker.recover(include_queued=False) == 1
+    assert (await claim(worker, held.id, job=2)).token == 2
+
+
+async def test_a_worker_of_release_0_1_0_keeps_its_lease_and_loses_it(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    seconds, _ = await redis.time()
+    await redis.hdel(keys.SUMMARY + held.id, "holder")
+    await redis.hset(keys.SUMMARY + held.id, "lease", (seconds + 60) * 1000)
+    assert await worker.claim(held.id, f"{held.id}-2", "worker-2") is None
+    await redis.hset(keys.SUMMARY + held.id, "lease", seconds * 1000)
+    await redis.zadd(keys.DUE, {held.id: seconds * 1000})
+    await be_up(redis)
+    assert await worker.recover(include_queued=False) == 1
+    assert (await claim(worker, held.id, job=2)).token == 2
+
+
+async def test_renewing_names_what_a_command_changed_until_it_was_read(
     store: Store, worker: WorkerStore
 ) -> None:
     canceled, finished, changed = [await started(store, worker) for _ in range(3)]
-    held = {it.id: it.token for it in (canceled, finished, changed)}
+    held = {canceled.id, finished.id, changed.id}
     await store.cancel(TENANT, canceled.id)
     await store.finish(TENANT, finished.id)
     await store.change(TENANT, changed.id, LimitsChange(threshold=0.1))
-    assert await worker.renew(held) == set(held)
+    news = await worker.renew()
+    assert set(news) == held
+    await store.change(TENANT, changed.id, LimitsChange(threshold=0.1))
+    again = await worker.renew(news)
+    assert set(again) == {changed.id}
     assert (await canceled.journal.look()).status is Status.CANCELING
     assert (await finished.journal.look()).finish_requested
     assert (await changed.journal.append([step()])).limits.threshold == 0.1
-    assert await worker.renew(held) == set()
+    assert await worker.renew(again) == {}
 
 
 async def test_a_worker_counts_while_it_gives_signs_of_life(
     store: Store, worker: WorkerStore, settings: Settings, queue: ListQueue, redis: Redis
 ) -> None:
     async with open_worker_store(settings, queue, "worker-2") as other:
-        await worker.renew({})
-        await other.renew({})
+        await worker.renew()
+        await other.renew()
         assert await store.workers() == 2
         await other.leave()
         assert await store.workers() == 1

@@ -70,7 +70,7 @@ async def test_what_waits_is_canceled_at_once(
     assert snapshot.ended_at is not None
     assert await kinds(store, refinement_id) == [EventType.QUEUED, EventType.CANCELED]
     assert await redis.zscore(keys.WAITING, refinement_id) is None
-    assert await worker.claim(refinement_id, f"{refinement_id}-1", "nonce") is None
+    assert await worker.claim(refinement_id, f"{refinement_id}-1", "worker-1") is None
 
 
 async def test_what_runs_is_canceled_once_its_worker_has_stopped(

@@ -14,6 +14,7 @@ from tests.store.store_harness import (
     TENANT,
     FullQueue,
     ListQueue,
+    be_up,
     claim,
     doubt,
     everything,
@@ -21,8 +22,11 @@ from tests.store.store_harness import (
     expire_retention,
     new,
     started,
+    step,
     submit,
 )
+
+LEASE_MS = 5_000
 
 
 async def test_a_lost_workers_refinement_is_queued_again_and_resumed(
@@ -113,20 +117,47 @@ async def test_a_worker_that_comes_back_before_its_refinement_was_taken_keeps_it
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = await started(store, worker)
+    await redis.zadd(keys.WORKERS, {"worker-1": 1})
+    await worker.renew()
+    await be_up(redis)
+    assert await worker.recover(include_queued=False) == 0
+    await held.journal.append([step()])
+
+
+async def test_nothing_is_taken_until_workers_have_reached_redis_for_half_a_lease(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
     await expire_lease(redis, held.id)
+    await redis.hincrby(keys.UP, "seen", -LEASE_MS)  # an outage as long as a lease
+    assert await worker.recover(include_queued=False) == 0
+    await redis.hincrby(keys.UP, "since", -LEASE_MS // 2)
     assert await worker.recover(include_queued=False) == 1
-    assert await worker.renew({held.id: held.token}) == set()
-    assert await redis.zscore(keys.WAITING, held.id) is None
-    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+
+
+async def test_no_lease_outlasts_a_clock_that_was_set_back(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    name, hour_ms = f"holder of {held.id}", 3_600_000
+    seconds, _ = await redis.time()
+    await redis.zadd(keys.WORKERS, {name: seconds * 1000 + hour_ms})
+    await redis.hset(keys.UP, "seen", seconds * 1000 + hour_ms)
+    await worker.recover(include_queued=False)
+    expires = await redis.zscore(keys.WORKERS, name)
+    assert expires is not None
+    assert expires < (seconds + 60) * 1000
 
 
 async def test_what_was_handed_back_but_not_posted_is_due_at_once(
-    store: Store, worker: WorkerStore, settings: Settings
+    store: Store, worker: WorkerStore, settings: Settings, redis: Redis
 ) -> None:
     held = await started(store, worker)
     async with open_worker_store(settings, FullQueue(), "worker-2") as leaving:
         with pytest.raises(RedisConnectionError):
             await leaving.hand_back(held.id, held.token)
+    await be_up(redis)
     assert await worker.recover(include_queued=False) == 1
 
 
@@ -154,7 +185,7 @@ async def test_what_has_expired_is_swept_with_everything_derived_from_it(
     await worker.recover(include_queued=False)
     with pytest.raises(RefinementNotFound):
         await store.snapshot(TENANT, held.id)
-    await redis.delete(ListQueue.KEY, keys.OVERTAKEN)
+    await redis.delete(ListQueue.KEY, keys.OVERTAKEN, keys.WORKERS)
     assert await everything(redis) == before
 
 
@@ -175,5 +206,6 @@ async def test_more_than_one_run_can_take_are_all_taken(
 async def test_ids_of_which_nothing_is_left_are_dropped(worker: WorkerStore, redis: Redis) -> None:
     await redis.zadd(keys.DUE, {"ref_gone": 1})
     await redis.zadd(keys.WAITING, {"ref_gone": 1})
+    await be_up(redis)
     assert await worker.recover(include_queued=True) == 0
     assert await redis.exists(keys.DUE, keys.WAITING) == 0

@@ -65,6 +65,11 @@ class Auditor:
             await self.redis.zscore(name, refinement_id) is not None
             for name in (keys.DUE, keys.WAITING)
         ]
+        holder = await self.redis.hget(keys.SUMMARY + refinement_id, "holder")
+        if isinstance(holder, bytes):
+            held = await self.redis.sismember(keys.HELD + holder.decode(), refinement_id)
+            is_alive = await self.redis.zscore(keys.WORKERS, holder.decode()) is not None
+            watched.append(bool(held) and is_alive)
         assert watched.count(True) == 1  # nobody is forgotten, nobody looked at twice
 
 

@@ -19,6 +19,7 @@ from tests.store.store_harness import (
     SUCCEEDED,
     TENANT,
     HeldClaim,
+    expire_lease,
     expire_review,
     pause,
     started,
@@ -69,7 +70,7 @@ async def brought_to(status: Status, store: Store, worker: WorkerStore) -> HeldC
 
 
 async def _claim(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
-    await worker.claim(held.id, f"{held.id}-9", "nonce")
+    await worker.claim(held.id, f"{held.id}-9", "worker-1")
 
 
 async def _pause(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
@@ -103,7 +104,9 @@ async def _cancel(held: HeldClaim, store: Store, worker: WorkerStore, redis: Red
 async def _be_due(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     """Let its time be up, unless it has ended: then it would be swept."""
     has_ended = await redis.hexists(keys.SUMMARY + held.id, "ended_at")
-    if not has_ended and await redis.zscore(keys.DUE, held.id) is not None:
+    if await redis.hexists(keys.SUMMARY + held.id, "holder"):
+        await expire_lease(redis, held.id)
+    elif not has_ended and await redis.zscore(keys.DUE, held.id) is not None:
         await expire_review(redis, held.id)
     await worker.recover(include_queued=True)
 

@@ -61,13 +61,12 @@ async def test_what_is_paused_holds_no_worker(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = await paused(store, worker)
-    assert await redis.hmget(keys.SUMMARY + held.id, "lease", "claimant") == [None, None]
-    assert await worker.renew({held.id: held.token}) == {held.id}
+    assert await redis.hmget(keys.SUMMARY + held.id, "lease", "holder", "claimant") == [None] * 3
     with pytest.raises(Fenced):
         await held.journal.look()
     with pytest.raises(Fenced):
         await held.journal.append([step()])
-    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+    assert await worker.claim(held.id, f"{held.id}-2", "worker-1") is None
 
 
 async def test_a_review_puts_it_back_into_the_queue(

@@ -79,30 +79,37 @@ async def _look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 async def _claim(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     refinement_id = await submit(store)
-    return (refinement_id, f"{refinement_id}-1", "nonce", LEASE_MS, 3)
+    return (refinement_id, f"{refinement_id}-1", "worker-1", "nonce", LEASE_MS, 3)
 
 
 async def _claim_again(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "nonce", LEASE_MS, 3)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 3)
 
 
 async def _claim_once_too_often(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "nonce", LEASE_MS, 1)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 1)
 
 
 async def _hand_back(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    return (held.id, held.token)
+    return (held.id, held.token, 0)
+
+
+async def _leave(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    await started(store, worker)
+    return ("worker-1",)
 
 
 async def _renew(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
-    kept, lost = await started(store, worker), await started(store, worker)
-    await expire_lease(redis, kept.id)
-    return ("worker-1", LEASE_MS, kept.id, kept.token, lost.id, 7)
+    read, unread = await started(store, worker), await started(store, worker)
+    await store.cancel(TENANT, read.id)
+    [number] = (await worker.renew()).values()
+    await store.cancel(TENANT, unread.id)
+    return ("worker-1", LEASE_MS, read.id, number)
 
 
 async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
@@ -182,7 +189,7 @@ async def _erase(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 
 async def _workers(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    await worker.renew({})
+    await worker.renew()
     return ()
 
 
@@ -199,6 +206,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("claim", _claim_again),
     ("claim", _claim_once_too_often),
     ("hand_back", _hand_back),
+    ("leave", _leave),
     ("renew", _renew),
     ("take_due", _take_due),
     ("posted", _posted),

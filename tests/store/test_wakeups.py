@@ -56,7 +56,7 @@ async def test_every_change_of_a_snapshot_wakes(
 ) -> None:
     refinement_id = await submit(store)
     async with wakeups.watch(refinement_id) as changed:
-        await worker.claim(refinement_id, f"{refinement_id}-1", "nonce")
+        await worker.claim(refinement_id, f"{refinement_id}-1", "worker-1")
         assert await changed.wait(TIMEOUT_S)
         await store.cancel(TENANT, refinement_id)
         assert await changed.wait(TIMEOUT_S)

@@ -1,14 +1,10 @@
 """Writes the journal: steps done, steps under way, judged drafts, and how a refinement ends."""
 
 import asyncio
-import logging
-import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
-
-from redis.exceptions import RedisError
 
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.judgement import IssueNote
@@ -17,14 +13,11 @@ from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.store import Entry, Fenced, Fields, Journal, StaleLimits, State
-from app.store.connection import is_away
+from app.store.connection import until_answered
 from workers.engine.moves import Judged, Judgement, Review
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
 
-log = logging.getLogger(__name__)
-
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
 ITERATION = re.compile(r"iterations/(\d+)/")
 
 LAST_TYPE = {
@@ -272,7 +265,12 @@ class JournalWriter:
         """Append until there is a definite answer; without one it stays `_unanswered`."""
         self._unanswered = append
         try:
-            self.state = await self._answered(append)
+            self.state = await until_answered(
+                lambda: self._journal.append(
+                    append.entries, append.fields, to=append.to, limits_seq=append.limits_seq
+                ),
+                self._journal.id,
+            )
         except (Fenced, StaleLimits):  # nothing was written
             self._unanswered = None
             raise
@@ -281,20 +279,6 @@ class JournalWriter:
         self._unanswered = None
         self._written(append.pending, append.under_way)
         return self.state
-
-    async def _answered(self, append: "_Append") -> State:
-        wait = FIRST_WAIT_S
-        while True:
-            try:
-                return await self._journal.append(
-                    append.entries, append.fields, to=append.to, limits_seq=append.limits_seq
-                )
-            except RedisError as error:
-                if not is_away(error):
-                    raise
-                log.warning("%s: cannot write the journal, retrying: %s", self._journal.id, error)
-            await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - jitter
-            wait = min(2 * wait, LONGEST_WAIT_S)
 
     def _written(self, pending: Sequence[Pending], under_way: tuple[str, ...]) -> None:
         del self._pending[: len(pending)]

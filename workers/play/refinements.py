@@ -1,4 +1,4 @@
-"""The refinements that this worker holds: claims, plays, renews, recovers and hands them back."""
+"""The refinements that this worker holds: claims, plays, recovers and hands them back."""
 
 import asyncio
 import logging
@@ -18,8 +18,7 @@ from workers.validators import NO_RESOURCES, ServerResources, compile_validators
 
 log = logging.getLogger(__name__)
 
-RENEWALS_PER_LEASE = 4
-RECOVER_EVERY_S = 1.0
+RECOVER_EVERY_S = 0.5
 RESTART_AFTER_S = 0.5
 
 
@@ -27,7 +26,6 @@ RESTART_AFTER_S = 0.5
 class HeldRefinement:
     """A refinement that this worker has claimed and is playing."""
 
-    token: int
     driver: Driver
     playing: asyncio.Task[None]
 
@@ -72,12 +70,17 @@ class Refinements:
             await self._play(claimed)
         except (Fenced, RefinementNotFound):
             log.info("%s is no longer held by this worker", refinement_id)
+            # It still is if Redis has lost the end of the journal.
+            await self._store.hand_back(refinement_id, claimed.token)
         except AwaitingReview:
             log.debug("%s waits for a review", refinement_id)
         except WorkerLeaving:
             await self._store.hand_back(refinement_id, claimed.token)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, RedisError):
             await self._store.hand_back(refinement_id, claimed.token)
+            raise
+        except Exception:
+            await self._store.hand_back(refinement_id, claimed.token, failed=True)
             raise
 
     async def look(self, refinement_id: str) -> None:
@@ -91,16 +94,12 @@ class Refinements:
         for held in self.held.values():
             held.driver.leave()
 
-    def tokens(self) -> dict[str, int]:
-        """Return the fencing token of every held refinement."""
-        return {refinement_id: held.token for refinement_id, held in self.held.items()}
-
     async def _play(self, claimed: Claimed) -> None:
         driver = await self._driver(claimed)
         if self._is_leaving:
             driver.leave()
         playing = asyncio.ensure_future(driver.play())
-        self.held[claimed.id] = HeldRefinement(claimed.token, driver, playing)
+        self.held[claimed.id] = HeldRefinement(driver, playing)
         try:
             await playing
         except asyncio.CancelledError:
@@ -131,41 +130,17 @@ class Refinements:
         )
 
 
-async def keep_leases(store: WorkerStore, refinements: Refinements, lease_s: float) -> None:
-    """Renew every lease four times before it expires, until cancelled.
-
-    It runs on the event loop that plays the refinements, so that a stuck loop loses its leases.
-    """
-
-    async def renew() -> None:
-        for refinement_id in await store.renew(refinements.tokens()):
-            await refinements.look(refinement_id)
-
-    await _every(lease_s / RENEWALS_PER_LEASE, renew)
-
-
-async def recover(store: WorkerStore, lease_s: float, is_idle: Callable[[], bool]) -> None:
+async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
     """Enqueue due refinements again and delete expired ones, until cancelled.
 
-    After an outage every lease has expired; nothing is taken over until Redis has been up for one
-    whole lease, so that the owners can renew first. Only an idle worker looks for queue entries
-    that were lost.
+    Only an idle worker looks for queue entries that were lost.
     """
-    clock = asyncio.get_running_loop().time
-    up_since = clock()
-
-    async def look() -> None:
-        nonlocal up_since
+    while True:
         try:
-            if clock() - up_since >= lease_s:
-                await store.recover(include_queued=is_idle())
-            else:
-                await store.ping()
-        except RedisError:
-            up_since = clock()
-            raise
-
-    await _every(RECOVER_EVERY_S, look)
+            await store.recover(include_queued=is_idle())
+        except RedisError as error:
+            log.warning("Redis is unavailable: %s", error)
+        await asyncio.sleep(RECOVER_EVERY_S)
 
 
 async def heed_commands(store: WorkerStore, refinements: Refinements) -> None:
@@ -185,12 +160,3 @@ async def keep_running(run: Callable[[], Awaitable[None]]) -> None:
         except Exception:
             log.exception("a background task failed and is started again")
         await asyncio.sleep(RESTART_AFTER_S)
-
-
-async def _every(seconds: float, do: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            await do()
-        except RedisError as error:
-            log.warning("Redis is unavailable: %s", error)

@@ -23,6 +23,7 @@ from workers.rq.dequeue import Dequeuer
 from workers.rq.registry import HeldJob, RqRegistry
 
 AGAIN_S = 0.1
+LAGGING_S = 0.1  # how long a lagging worker waits before it looks for work again
 
 
 # Before Python 3.12 `asyncio.wait_for` swallows a cancellation that arrives just after its result,
@@ -115,8 +116,9 @@ class CoroutineWorker(BaseWorker):
     A job is the name of a function in `functions` and a refinement's id. The function is called
     with the job's id and the refinement's id; nothing that a job names is ever imported.
 
-    On SIGTERM and SIGINT it dequeues no more jobs and calls `leave`. Running jobs have `grace_s`
-    seconds to end; those that remain are cancelled early enough to hand back what they hold.
+    While its event loop `is_lagging` it dequeues no jobs. On SIGTERM and SIGINT it dequeues no more
+    and calls `leave`. Running jobs have `grace_s` seconds to end; those that remain are cancelled
+    early enough to hand back what they hold.
     """
 
     def __init__(
@@ -128,6 +130,7 @@ class CoroutineWorker(BaseWorker):
         concurrency: int,
         grace_s: float,
         leave: Callable[[], None] = lambda: None,
+        is_lagging: Callable[[], bool] = lambda: False,
         name: str | None = None,
     ) -> None:
         # RQ requires a client, but writes through RqRegistry's pipelines: this one never connects.
@@ -145,6 +148,7 @@ class CoroutineWorker(BaseWorker):
         self._grace_s = grace_s
         self._hand_back_s = min(HAND_BACK_S, grace_s / 2)
         self._leave = leave
+        self._is_lagging = is_lagging
         self._client = persistent_client(redis_url, self.name)
         self._dequeuing = single_try_client(redis_url, self.name)
         self._registry = RqRegistry(self, self._client)
@@ -192,6 +196,9 @@ class CoroutineWorker(BaseWorker):
         if not self.free_slots:
             self._room.clear()
             await self._room.wait()
+            return
+        if self._is_lagging():
+            await asyncio.sleep(LAGGING_S)
             return
         try:
             jobs = await self._dequeuer.take(self.free_slots)

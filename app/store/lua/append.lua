@@ -4,21 +4,20 @@
 local id, token, op, seen, relied, known, to = unpack(ARGV, 1, 7)
 local first = 9 + ARGV[8]
 local key = SUMMARY .. id
-local held, lease, status, last, done, seq, stopping, finish_requested, tenant, retention_ms, news,
-  steps = unpack(redis.call('HMGET', key, 'token', 'lease', 'status', 'last_event', 'op',
-    'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'news', 'steps'))
+local held, holder, status, last, done, seq, stopping, finish_requested, tenant, retention_ms,
+  steps = unpack(redis.call('HMGET', key, 'token', 'holder', 'status', 'last_event', 'op',
+    'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'steps'))
 
 -- If the journal is shorter than the worker has seen, Redis has lost the end of it.
 if held ~= token or tonumber(last) < tonumber(seen) then return 'FENCED' end
 
 local function answer(code)
-  if news then redis.call('HDEL', key, 'news') end
   local limits = seq ~= known and redis.call('HGET', key, 'limits')
   return state(code, status, last, stopping, finish_requested, seq, limits)
 end
 
 if tonumber(op) <= tonumber(done) then return answer('OK') end
-if not lease or TERMINAL[status] then return 'FENCED' end
+if not holder or TERMINAL[status] then return 'FENCED' end
 if relied ~= '' and relied ~= seq then return answer('STALE') end
 
 -- A refinement that ends anyway does not pause for a review.

@@ -1,8 +1,8 @@
 -- Cancels a refinement: id, tenant, command id. Returns OK, MISSING or ENDED.
 local id, owner, command = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, lease, last, retention_ms, before = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'lease', 'last_event', 'retention_ms', 'cancel_command'))
+local tenant, status, holder, lease, last, retention_ms, before = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'holder', 'lease', 'last_event', 'retention_ms', 'cancel_command'))
 if tenant ~= owner then return 'MISSING' end
 if before == command or status == 'canceling' or status == 'canceled' then return 'OK' end
 if TERMINAL[status] then return 'ENDED' end
@@ -13,13 +13,13 @@ if status == 'running' then
   write(id, last, at, 'refinement.canceling')
   relist(id, tenant, status, 'canceling')
   status = 'canceling'
-  redis.call('HSET', key, 'status', status, 'last_event', last, 'news', 1)
+  redis.call('HSET', key, 'status', status, 'last_event', last)
 end
 -- There is no need to wait for a worker whose lease has expired: if it still runs, it is fenced.
-if status ~= 'canceling' or not lease or tonumber(lease) <= at then
+if status ~= 'canceling' or not is_held(holder, lease, at) then
   cancel_now(id, tenant, status, at, last + 1, retention_ms)
 end
 redis.call('HSET', key, 'cancel_command', command)
 redis.call('PUBLISH', CHANGES, id)
-redis.call('PUBLISH', COMMANDS, id)
+notify(id, holder)
 return 'OK'

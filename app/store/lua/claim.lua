@@ -1,25 +1,25 @@
--- Claims a refinement for an RQ job: id, job id, nonce of the worker, lease in ms, maximum attempts.
+-- Claims a refinement for an RQ job: id, job id, name of the worker, nonce, lease in ms, maximum
+-- attempts.
 -- Returns false if there is nothing to do, else token, attempt, resumed, elapsed ms, tenant, state.
-local id, job_id, nonce, lease_ms, attempts = unpack(ARGV)
+local id, job_id, name, nonce, lease_ms, attempts = unpack(ARGV)
 local claimant = job_id .. ':' .. nonce
 local key = SUMMARY .. id
-local status, lease, holder, token, attempt, started, last, tenant, retention_ms, steps, seq, limits,
-  stopping, finish_requested, jobs, paused_ms = unpack(redis.call('HMGET', key, 'status', 'lease', 'claimant',
-    'token', 'attempt', 'started_at', 'last_event', 'tenant', 'retention_ms', 'steps', 'limits_seq',
-    'limits', 'stopping', 'finish_requested', 'jobs', 'paused_ms'))
+local status, lease, holder, before, token, attempt, started, last, tenant, retention_ms, steps, seq,
+  limits, stopping, finish_requested, jobs, paused_ms = unpack(redis.call('HMGET', key, 'status',
+    'lease', 'holder', 'claimant', 'token', 'attempt', 'started_at', 'last_event', 'tenant',
+    'retention_ms', 'steps', 'limits_seq', 'limits', 'stopping', 'finish_requested', 'jobs',
+    'paused_ms'))
 if not status or TERMINAL[status] then return false end
 
 local at = clock()
-local expires = at + lease_ms
 local function granted(resumed)
-  redis.call('HDEL', key, 'news')
   return { token, attempt, resumed, at - started - (paused_ms or 0), tenant,
     state('OK', status, last, stopping, finish_requested, seq, limits) }
 end
 
-if lease and holder == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -- sent twice
+if before == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -- sent twice
 if status ~= 'queued' and status ~= 'running' then return false end
-if lease and tonumber(lease) > at then return false end
+if is_held(holder, lease, at) then return false end
 
 local n = last + 1
 if status == 'queued' then
@@ -36,6 +36,10 @@ if tonumber(attempt) >= tonumber(attempts) then
   return false
 end
 
+if holder then  -- it died, or it still runs and has lost this one
+  release(id)
+  notify(id, holder)
+end
 token, attempt, last = token + 1, attempt + 1, n
 if started then
   write(id, n, at, 'refinement.resumed', '{"token":' .. token .. ',"replayed":' .. steps .. '}')
@@ -44,9 +48,11 @@ else
 end
 local resumed = started and 1 or 0
 started = started or at
-redis.call('HSET', key, 'token', token, 'attempt', attempt, 'op', 0, 'lease', expires, 'claimant', claimant,
-  'started_at', started, 'last_event', n, 'phase', '[]')
-redis.call('ZADD', DUE, expires, id)
+redis.call('HSET', key, 'token', token, 'attempt', attempt, 'op', 0, 'holder', name, 'lease', UNLIMITED,
+  'claimant', claimant, 'started_at', started, 'last_event', n, 'phase', '[]')
+redis.call('SADD', HELD .. name, id)
+redis.call('ZADD', WORKERS, 'GT', at + lease_ms, name)
+redis.call('ZREM', DUE, id)
 local place = redis.call('ZSCORE', WAITING, id)
 if place then
   redis.call('ZREM', WAITING, id)

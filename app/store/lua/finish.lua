@@ -2,8 +2,8 @@
 -- Returns OK, MISSING or ENDED; or the number of the RQ job to enqueue if it was paused.
 local id, owner, command, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, best, stopping, jobs, before = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'last_event', 'best', 'stopping', 'jobs', 'finish_command'))
+local tenant, status, last, best, stopping, jobs, before, holder = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'best', 'stopping', 'jobs', 'finish_command', 'holder'))
 if tenant ~= owner then return 'MISSING' end
 if before == command then return status == 'queued' and stopping and tonumber(jobs) or 'OK' end
 if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
@@ -13,10 +13,10 @@ if status == 'paused' then return finished_early(id, tenant, last + 1, clock(), 
 if stopping then return 'OK' end
 if best then
   write(id, last + 1, clock(), 'refinement.stopping', '{"reason":"finished_early"}')
-  redis.call('HSET', key, 'stopping', 'finished_early', 'last_event', last + 1, 'news', 1)
+  redis.call('HSET', key, 'stopping', 'finished_early', 'last_event', last + 1)
   redis.call('PUBLISH', CHANGES, id)
 else
-  redis.call('HSET', key, 'finish_requested', 1, 'news', 1)
+  redis.call('HSET', key, 'finish_requested', 1)
 end
-redis.call('PUBLISH', COMMANDS, id)
+notify(id, holder)
 return 'OK'

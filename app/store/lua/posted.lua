@@ -1,9 +1,10 @@
 -- Records that a job was enqueued: id, lease in ms. From now on the position in the queue is
 -- checked, not the due time, unless a worker has claimed the refinement already.
 local id, lease_ms = unpack(ARGV)
-local status, lease = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'lease'))
+local status, holder, lease = unpack(
+  redis.call('HMGET', SUMMARY .. id, 'status', 'holder', 'lease'))
 local at = clock()
 if status ~= 'queued' and status ~= 'running' then return end
-if lease and tonumber(lease) > at then return end
+if is_held(holder, lease, at) then return end
 redis.call('ZREM', DUE, id)
 redis.call('ZADD', WAITING, at + lease_ms, id)

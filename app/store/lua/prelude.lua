@@ -6,6 +6,44 @@ local function clock()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- Returns since when workers have reached Redis without a break of half a lease. After a longer one
+-- every lease may have expired while its worker could not renew it.
+local function up_since(at, lease_ms)
+  local seen, since = unpack(redis.call('HMGET', UP, 'seen', 'since'))
+  if not seen or at < tonumber(seen) or at - seen > lease_ms / 2 then since = at end
+  if seen and at < tonumber(seen) then  -- the clock was set back: no lease may outlast it
+    for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, at + lease_ms, '+inf')) do
+      redis.call('ZADD', WORKERS, at + lease_ms, name)
+    end
+  end
+  redis.call('HSET', UP, 'seen', at, 'since', since)
+  return tonumber(since)
+end
+
+-- Returns whether a worker holds a refinement: the lease of its holder is in force. Workers of
+-- release 0.1.0 had one lease per refinement, without a holder.
+local function is_held(holder, lease, at)
+  if holder then lease = redis.call('ZSCORE', WORKERS, holder) end
+  return lease and tonumber(lease) > at
+end
+
+-- Makes the holder of a refinement look at it, even if the worker misses the message.
+local function notify(id, holder)
+  if holder then
+    local before = redis.call('ZSCORE', NEWS .. holder, id) or 0
+    redis.call('ZADD', NEWS .. holder, math.max(clock(), before + 1), id)
+    redis.call('PEXPIRE', NEWS .. holder, NEWS_MS)
+  end
+  redis.call('PUBLISH', COMMANDS, id)
+end
+
+-- Ends the claim of a refinement.
+local function release(id)
+  local holder = redis.call('HGET', SUMMARY .. id, 'holder')
+  if holder then redis.call('SREM', HELD .. holder, id) end
+  redis.call('HDEL', SUMMARY .. id, 'holder', 'lease', 'claimant')
+end
+
 local function write(id, n, at, kind, data)
   if data and data ~= '' then
     redis.call('XADD', JOURNAL .. id, n .. '-0', 'type', kind, 'at', at, 'data', data)
@@ -24,7 +62,7 @@ end
 local function paused(id, tenant, from, at, asked)
   local deadline = at + math.floor(cjson.decode(asked).timeout_s * 1000)
   relist(id, tenant, from, 'paused')
-  redis.call('HDEL', SUMMARY .. id, 'lease', 'claimant')
+  release(id)
   redis.call('ZADD', DUE, deadline, id)
   return 'status', 'paused', 'attempt', 0, 'review', asked, 'paused_at', at, 'review_until', deadline
 end
@@ -62,7 +100,8 @@ end
 local function ended(id, tenant, from, to, at, retention_ms)
   local expires = at + retention_ms
   relist(id, tenant, from, to)
-  redis.call('HDEL', SUMMARY .. id, 'lease', 'claimant', 'review', 'paused_at', 'review_until')
+  release(id)
+  redis.call('HDEL', SUMMARY .. id, 'review', 'paused_at', 'review_until')
   redis.call('ZREM', WAITING, id)
   redis.call('ZADD', DUE, expires, id)
   return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires
@@ -112,6 +151,7 @@ local function forget(id)
     local record = redis.call('GET', idempotency)
     if record and string.sub(record, -#id) == id then redis.call('DEL', idempotency) end
   end
+  release(id)
   redis.call('ZREM', DUE, id)
   redis.call('ZREM', WAITING, id)
   redis.call('UNLINK', SUMMARY .. id, JOURNAL .. id, REQUEST .. id)

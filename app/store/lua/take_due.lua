@@ -1,8 +1,10 @@
--- Checks what is due: maximum count, whether an idle worker found the queue empty, lease in ms.
+-- Takes what is due, and what workers held whose lease has expired: maximum count, whether an idle
+-- worker found the queue empty, lease in ms.
 -- Returns the number of checked ones, then id and RQ job number of each that needs a worker.
 local limit, idle, lease_ms = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
 local at = clock()
 local found = { 0 }
+if at - up_since(at, lease_ms) < lease_ms / 2 then return found end  -- workers renew their leases first
 
 local function enqueue(id, set)
   redis.call('ZADD', set, at + lease_ms, id)  -- so that no other worker takes it meanwhile
@@ -19,8 +21,7 @@ local function timed_out(id, tenant, n)
   return unpaused(id, tenant, n, at, lease_ms)
 end
 
-local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', at, 'LIMIT', 0, limit)
-for _, id in ipairs(due) do
+local function take(id)
   local status, tenant, last, retention_ms = unpack(
     redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms'))
   if not status or TERMINAL[status] then
@@ -32,9 +33,27 @@ for _, id in ipairs(due) do
     cancel_now(id, tenant, status, at, last + 1, retention_ms)
     redis.call('PUBLISH', CHANGES, id)
   else
+    release(id)
     enqueue(id, DUE)
   end
 end
+
+local count = 0
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', at)) do
+  for _, id in ipairs(redis.call('SRANDMEMBER', HELD .. name, limit - count)) do
+    count = count + 1
+    redis.call('SREM', HELD .. name, id)
+    if redis.call('HGET', SUMMARY .. id, 'holder') == name then
+      take(id)
+      notify(id, name)  -- if it still runs, it has lost this one
+    end
+  end
+  if redis.call('EXISTS', HELD .. name) == 0 then redis.call('ZREM', WORKERS, name) end
+end
+
+local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', at, 'LIMIT', 0, limit - count)
+for _, id in ipairs(due) do take(id) end
+count = count + #due
 
 -- The queue is first in, first out: a job that was overtaken by more than a lease is lost.
 local doubted = at
@@ -42,10 +61,10 @@ if not idle then
   local overtaken = redis.call('GET', OVERTAKEN)
   doubted = overtaken and math.min(at, overtaken - lease_ms) or 0
 end
-local lost = redis.call('ZRANGEBYSCORE', WAITING, '-inf', doubted, 'LIMIT', 0, limit - #due)
+local lost = redis.call('ZRANGEBYSCORE', WAITING, '-inf', doubted, 'LIMIT', 0, limit - count)
 for _, id in ipairs(lost) do
   if redis.call('EXISTS', SUMMARY .. id) == 1 then enqueue(id, WAITING) else forget(id) end
 end
 
-found[1] = #due + #lost
+found[1] = count + #lost
 return found

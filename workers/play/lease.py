@@ -1,0 +1,114 @@
+"""The lease of this worker: renewed by a thread for as long as the event loop turns."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from redis.exceptions import RedisError
+
+log = logging.getLogger(__name__)
+
+RENEWALS_PER_LEASE = 4
+TURN_EVERY_S = 0.25
+LAGGING_S = 0.5
+
+Renew = Callable[[Mapping[str, int]], Awaitable[dict[str, int]]]
+"""Renews the lease: takes what was read, returns the commands that are to be read."""
+
+Look = Callable[[str], Awaitable[None]]
+"""Applies the commands that were given to a held refinement."""
+
+
+class Lease:
+    """Keeps everything that this worker holds.
+
+    A busy event loop may be late by seconds, and must not lose its refinements for that; one that
+    stands still must. So a thread with an event loop and a connection of its own renews the lease,
+    until the worker's loop has not turned for `stall_s` seconds.
+    """
+
+    def __init__(
+        self,
+        open_renewal: Callable[[], AbstractAsyncContextManager[Renew]],
+        lease_s: float,
+        stall_s: float,
+        look: Look,
+    ) -> None:
+        self._open_renewal = open_renewal
+        self._every_s = lease_s / RENEWALS_PER_LEASE
+        self._stall_s = stall_s
+        self._look = look
+        self._lag_s = 0.0
+        self._turned_at = time.monotonic()
+        self._read: dict[str, int] = {}
+        self._stopping = threading.Event()
+        self._looking: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_lagging(self) -> bool:
+        """Whether the event loop is so late that the worker should take no more work."""
+        return self._lag_s > LAGGING_S
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Renew the lease until the context is closed."""
+        loop = asyncio.get_running_loop()
+        turning = loop.create_task(self._turn())
+        thread = threading.Thread(target=asyncio.run, args=[self._keep(loop)], daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stopping.set()
+            await loop.run_in_executor(None, thread.join)
+            turning.cancel()
+            await asyncio.wait([turning])
+
+    async def _turn(self) -> None:
+        """Show the thread that the event loop turns, and measure how late it is."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._turned_at = time.monotonic()
+            due = loop.time() + TURN_EVERY_S
+            await asyncio.sleep(TURN_EVERY_S)
+            self._lag_s = loop.time() - due
+
+    async def _keep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Renew in the thread; pass the news to the worker's loop."""
+        async with self._open_renewal() as renew:
+            is_kept = True
+            while is_kept:
+                if time.monotonic() - self._turned_at > self._stall_s:
+                    log.error("the event loop has stood still for %g s", self._stall_s)
+                else:
+                    await self._renewed(renew, loop)
+                is_kept = not self._stopping.wait(self._every_s)  # nothing else runs in this thread
+
+    async def _renewed(self, renew: Renew, loop: asyncio.AbstractEventLoop) -> None:
+        read, self._read = self._read, {}
+        try:
+            news = await renew(read)
+        except RedisError as error:
+            log.warning("cannot renew the lease: %s", error)
+        except Exception:
+            log.exception("cannot renew the lease")
+        else:
+            if news:
+                loop.call_soon_threadsafe(self._announce, news)
+
+    def _announce(self, news: Mapping[str, int]) -> None:
+        task = asyncio.get_running_loop().create_task(self._look_at(news))
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
+
+    async def _look_at(self, news: Mapping[str, int]) -> None:
+        for refinement_id, number in news.items():
+            try:
+                await self._look(refinement_id)
+            except RedisError as error:
+                log.warning("%s: cannot read a command from Redis: %s", refinement_id, error)
+            else:
+                self._read[refinement_id] = number
