@@ -320,6 +320,11 @@ class EmbeddedRedis:
         """Whether its process is alive."""
         return self._process.poll() is None
 
+    @property
+    def status(self) -> int | None:
+        """Exit status of the process, or minus the signal that killed it; None while it runs."""
+        return self._process.poll()
+
     def revive(self) -> None:
         """Restart it with the same data and address; raises what `start` raises."""
         if not self.is_running:

@@ -144,21 +144,33 @@ class Restartable(Protocol):
     def is_running(self) -> bool:
         """Whether it was started and has not ended."""
 
+    @property
+    def status(self) -> int | None:
+        """Exit status of the last process, or minus the signal that killed it."""
+
     def revive(self) -> None:
         """Start it."""
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """Delay before a restart: doubled with every crash, reset after a run of `steady_s`."""
+    """Delay before a restart: none at first, then doubled with every crash until a steady run.
 
-    first_s: float = 0.5
+    What was killed by a signal waits `longest_killed_s` at most, because its work waits for it.
+    What exits by itself may be unable to start.
+    """
+
+    first_s: float = 0.25
     longest_s: float = 15.0
+    longest_killed_s: float = 0.5
     steady_s: float = 30.0
 
-    def delay_s(self, crashes: int) -> float:
+    def delay_s(self, crashes: int, *, killed: bool) -> float:
         """Return the seconds to wait after this many crashes in a row, at least 1."""
-        return min(self.longest_s, self.first_s * 2.0 ** (crashes - 1))
+        if crashes == 1:
+            return 0.0
+        longest_s = self.longest_killed_s if killed else self.longest_s
+        return min(longest_s, self.first_s * 2.0 ** (crashes - 2))
 
 
 class Keeper:
@@ -194,7 +206,7 @@ class Keeper:
     def _note_crash(self, started_at: float) -> None:
         was_steady = self._clock() - started_at >= self._backoff.steady_s
         self.crashes = 1 if was_steady else self.crashes + 1
-        delay_s = self._backoff.delay_s(self.crashes)
+        delay_s = self._backoff.delay_s(self.crashes, killed=(self._thing.status or 0) < 0)
         self._due_at = self._clock() + delay_s
         self._started_at = None
         self._emit(self.name, f"has ended unexpectedly; restarting in {delay_s:g} s")

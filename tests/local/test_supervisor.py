@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
@@ -58,9 +59,10 @@ class CollectedOutput:
 class FragileProcess:
     """A thing that dies when told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: int) -> None:
         self.is_running = False
         self.starts = 0
+        self.status = status
 
     def revive(self) -> None:
         self.is_running = True
@@ -114,12 +116,18 @@ def test_a_dead_redis_is_started_again_with_its_data(tmp_path: Path) -> None:
         assert client.get("kept") == b"yes"
 
 
-def test_each_crash_in_a_row_waits_twice_as_long_until_a_steady_run() -> None:
+@pytest.mark.parametrize(
+    ("status", "expected"), [(1, [0, 1, 2, 4, 8, 10, 0]), (-signal.SIGKILL, [0, 1, 2, 3, 3, 3, 0])]
+)
+def test_each_crash_in_a_row_waits_twice_as_long_until_a_steady_run(
+    status: int, expected: list[int]
+) -> None:
     now = [0.0]
-    thing = FragileProcess()
-    keeper = Keeper("worker", thing, CollectedOutput(), Backoff(1, 10, 60), clock=lambda: now[0])
+    thing = FragileProcess(status=status)
+    backoff = Backoff(1, 10, 3, 60)
+    keeper = Keeper("worker", thing, CollectedOutput(), backoff, clock=lambda: now[0])
     waits = []
-    for ran_s in (0, 0, 0, 0, 0, 60):
+    for ran_s in (0, 0, 0, 0, 0, 0, 60):
         keeper.tick()
         now[0] += ran_s
         thing.is_running = False
@@ -128,7 +136,7 @@ def test_each_crash_in_a_row_waits_twice_as_long_until_a_steady_run() -> None:
             keeper.tick()
             now[0] += 1
         waits.append(now[0] - 1 - died)
-    assert waits == [1, 2, 4, 8, 10, 1]
+    assert waits == expected
 
 
 def test_programs_are_asked_to_leave_and_redis_ends_last(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import cast
@@ -60,6 +61,8 @@ WRITE_EVERY_S = 0.02  # nothing waits for these writes: RQ only displays what th
 NOTES_PER_WRITE = 50  # more would block the event loop for too long
 DEATH_SHOWN_S = 60
 STALE_S = 3600  # how long a killed worker's executions are listed; longer than any clock skew
+JOB_TTL_S = 3600  # how long a job and its execution are kept without a refresh
+REFRESH_EVERY_S = JOB_TTL_S / 2
 
 Note = Callable[[Pipeline], None]
 
@@ -71,11 +74,15 @@ class RqRegistry:
     while Redis is unreachable. A note may be written twice, which at worst makes a count wrong.
     """
 
-    def __init__(self, worker: BaseWorker, client: Redis) -> None:
+    def __init__(
+        self, worker: BaseWorker, client: Redis, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.held: dict[str, HeldJob] = {}
         self._worker = worker
         self._queue = worker.queues[0]
         self._client = client
+        self._clock = clock
+        self._refresh_at = clock() + REFRESH_EVERY_S
         self._notes: list[Note] = []
         self._noted = asyncio.Event()
         self._writing = asyncio.Lock()
@@ -85,10 +92,10 @@ class RqRegistry:
         self.held[job.id] = job
 
         def write(pipeline: Pipeline) -> None:
-            ttl_s = self._worker.get_heartbeat_ttl(job)
-            job.execution = Execution.create(job, ttl_s, pipeline, worker_name=self._worker.name)
-            job.prepare_for_execution(self._worker.name, pipeline)
-            pipeline.expire(job.key, ttl_s)  # so that the jobs of a killed worker expire
+            name = self._worker.name
+            job.execution = Execution.create(job, JOB_TTL_S, pipeline, worker_name=name)
+            job.prepare_for_execution(name, pipeline)
+            pipeline.expire(job.key, JOB_TTL_S)  # so that the jobs of a killed worker expire
             pipeline.lrem(self._queue.intermediate_queue_key, 1, job.id)
 
         self._note(write)
@@ -131,7 +138,7 @@ class RqRegistry:
         self._note(write)
 
     def beat(self) -> None:
-        """Send a heartbeat for the worker and its jobs.
+        """Send a heartbeat for the worker, and refresh its jobs long before they expire.
 
         It also registers the worker, the first time and in case Redis has lost it.
         """
@@ -148,8 +155,10 @@ class RqRegistry:
             pipeline.zremrangebyscore(started.key, 0, current_timestamp() - STALE_S)
             pipeline.zremrangebyscore(failed.key, 0, current_timestamp())
 
-        for job in self.held.values():
-            self._note(self._alive(job))
+        if self._clock() >= self._refresh_at:
+            self._refresh_at = self._clock() + REFRESH_EVERY_S
+            for job in self.held.values():
+                self._note(self._refreshed(job))
         self._note(write)
 
     def died(self) -> None:
@@ -174,12 +183,11 @@ class RqRegistry:
         while self._notes or self._writing.locked():
             await self._write()
 
-    def _alive(self, job: HeldJob) -> Note:
+    def _refreshed(self, job: HeldJob) -> Note:
         def write(pipeline: Pipeline) -> None:
-            ttl_s = self._worker.get_heartbeat_ttl(job)
             execution = cast("Execution", job.execution)
-            execution.heartbeat(job.started_job_registry, ttl_s, pipeline)
-            pipeline.expire(job.key, ttl_s)
+            execution.heartbeat(job.started_job_registry, JOB_TTL_S, pipeline)
+            pipeline.expire(job.key, JOB_TTL_S)
 
         return write
 
