@@ -26,6 +26,7 @@ RESTART_AFTER_S = 0.5
 class HeldRefinement:
     """A refinement that this worker has claimed and is playing."""
 
+    token: int
     driver: Driver
     playing: asyncio.Task[None]
 
@@ -98,8 +99,11 @@ class Refinements:
         driver = await self._driver(claimed)
         if self._is_leaving:
             driver.leave()
+        newer = self.held.get(claimed.id)
+        if newer and newer.token > claimed.token:  # claimed again while this claim was loading
+            raise Fenced
         playing = asyncio.ensure_future(driver.play())
-        self.held[claimed.id] = HeldRefinement(driver, playing)
+        self.held[claimed.id] = held = HeldRefinement(claimed.token, driver, playing)
         try:
             await playing
         except asyncio.CancelledError:
@@ -108,7 +112,8 @@ class Refinements:
                 raise
             raise Fenced from None
         finally:
-            del self.held[claimed.id]
+            if self.held.get(claimed.id) is held:
+                del self.held[claimed.id]
 
     async def _driver(self, claimed: Claimed) -> Driver:
         submitted, events = await self._store.load(claimed.id)
