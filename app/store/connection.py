@@ -21,7 +21,7 @@ from redis.asyncio.connection import (
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
+from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
@@ -47,10 +47,13 @@ class UnusableRedis(Exception):
 REFUSED_WRITE = re.compile(r"\b(OOM|READONLY|NOREPLICAS|MISCONF|MASTERDOWN)\b")
 """Codes with which Redis refuses writes for a time; a script that meets one wrote nothing."""
 
+# redis-py cuts the code off the message of an error that has a class of its own.
+AWAY = (RedisConnectionError, RedisTimeoutError, OutOfMemoryError, ReadOnlyError, MasterDownError)
+
 
 def is_away(error: BaseException) -> bool:
     """Return whether Redis cannot be reached, does not answer, or refuses writes for a time."""
-    if isinstance(error, RedisConnectionError | RedisTimeoutError):
+    if isinstance(error, AWAY):
         return True
     return isinstance(error, RedisError) and REFUSED_WRITE.search(str(error)) is not None
 

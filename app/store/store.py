@@ -18,7 +18,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.client import Pipeline
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError, WatchError
+from redis.exceptions import OutOfMemoryError, RedisError, WatchError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from ulid import ULID
 
@@ -182,7 +182,8 @@ async def refusals(timeout_s: float) -> AsyncIterator[None]:
     except RedisConnectionError as error:
         raise Unavailable("Redis is unreachable", retry_after_s=RETRY_AFTER_S) from error
     except RedisError as error:
-        if "OOM" in str(error):  # in a transaction the code stands inside an EXECABORT
+        # In a transaction the code stands inside an EXECABORT.
+        if isinstance(error, OutOfMemoryError) or "OOM" in str(error):
             raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
         if not is_away(error):
             raise

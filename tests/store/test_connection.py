@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
-from app.contract.errors import Unavailable
+from app.contract.errors import Overloaded, Unavailable
 from app.local.embedded import OLDEST
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_store, open_worker_store
+from app.store.connection import is_away
 from tests.servers import oldest_server
-from tests.store.store_harness import ListQueue
+from tests.store.store_harness import TENANT, ListQueue, submit
+
+WRITING_SCRIPT = "return redis.call('SET', 'key', 1)"
 
 
 async def test_a_redis_that_evicts_keys_is_refused(
@@ -53,3 +57,38 @@ async def test_a_redis_that_accepts_and_never_answers_is_unavailable(
             async with open_store(hung, queue):
                 pass
     assert refused.value.retry_after_s
+
+
+REFUSALS = {
+    "full": (("CONFIG", "SET", "maxmemory", "1"), ("CONFIG", "SET", "maxmemory", "0")),
+    "without replicas": (
+        ("CONFIG", "SET", "min-replicas-to-write", "1"),
+        ("CONFIG", "SET", "min-replicas-to-write", "0"),
+    ),
+    "a replica": (("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("write", [("SET", "key", "1"), ("EVAL", WRITING_SCRIPT, "0")])
+async def test_a_write_that_a_real_redis_refuses_for_a_time_counts_as_away(
+    redis: Redis, refusal: str, write: tuple[str, ...]
+) -> None:
+    begin, end = REFUSALS[refusal]
+    await redis.execute_command(*begin)
+    try:
+        with pytest.raises(RedisError) as refused:
+            await redis.execute_command(*write)
+    finally:
+        await redis.execute_command(*end)
+    assert is_away(refused.value)
+
+
+async def test_a_redis_whose_memory_is_full_is_overloaded(store: Store, redis: Redis) -> None:
+    refinement_id = await submit(store)
+    await redis.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(Overloaded):
+            await store.cancel(TENANT, refinement_id)
+    finally:
+        await redis.config_set("maxmemory", "0")
