@@ -23,7 +23,13 @@ from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_stor
 from workers.engine.pipeline import load_strategies
 from workers.model_registry import ModelRegistry, open_models
 from workers.play.lease import Lease
-from workers.play.refinements import Refinements, heed_commands, keep_running, recover
+from workers.play.refinements import (
+    Refinements,
+    drop_strays,
+    heed_commands,
+    keep_running,
+    recover,
+)
 from workers.rq.worker import CoroutineWorker, end
 from workers.validators import RunsAsRoot, ServerResources, open_server_resources
 
@@ -84,6 +90,7 @@ async def work(
             around.create_task(keep_running(each))
             for each in (
                 partial(recover, store, worker.is_idle),
+                partial(drop_strays, store, refinements.refining),
                 partial(heed_commands, store, refinements),
             )
         ]

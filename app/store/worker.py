@@ -1,8 +1,9 @@
 """The store of a worker: claims, leases, recovery, and the journal of each claim."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
+from typing import cast
 from uuid import uuid4
 
 from redis.asyncio import Redis
@@ -28,6 +29,7 @@ from app.store.enqueue import Enqueuer
 from app.store.scripts import (
     APPEND,
     CLAIM,
+    DROP,
     HAND_BACK,
     LEAVE,
     LOAD,
@@ -241,6 +243,15 @@ class WorkerStore:
         )
         if isinstance(number, int) and not failed:
             await self.enqueuer.enqueue([_job(refinement_id, number)])
+
+    async def held(self) -> set[str]:
+        """Return the ids that this worker holds according to Redis."""
+        ids = await self._client.smembers(keys.HELD + self._name)
+        return {refinement_id.decode() for refinement_id in cast("set[bytes]", ids)}
+
+    async def drop(self, ids: Collection[str]) -> None:
+        """Give up what this worker holds and does not play; it counts as an attempt."""
+        await run(self._client, DROP, self._name, *ids)
 
     async def renew(self, read: Mapping[str, int] = NOTHING_READ) -> dict[str, int]:
         """Renew the lease of this worker: see `renew`."""

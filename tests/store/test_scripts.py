@@ -99,6 +99,11 @@ async def _hand_back(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return (held.id, held.token, 0)
 
 
+async def _drop(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    return ("worker-1", held.id, "ref_gone")
+
+
 async def _leave(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     await started(store, worker)
     return ("worker-1",)
@@ -206,6 +211,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("claim", _claim_again),
     ("claim", _claim_once_too_often),
     ("hand_back", _hand_back),
+    ("drop", _drop),
     ("leave", _leave),
     ("renew", _renew),
     ("take_due", _take_due),

@@ -1,9 +1,13 @@
 """Killed anywhere, a refinement ends as if nothing had happened."""
 
+import asyncio
+from collections.abc import Coroutine
+
 import pytest
 
 from app.contract.snapshot import Snapshot
 from tests.workers.refinement_harness import RefinementHarness, scores
+from workers.play.refinements import drop_strays
 
 GIVEN = (0.4, 0.6, 0.5, 0.9)
 APPENDS = 9
@@ -32,3 +36,28 @@ async def test_killed_at_an_append_it_goes_on_where_it_was(
     repeated = [key for key, calls in models.calls.items() if calls > 1]
     lost = 1 if not after and dies_at > 1 else 0
     assert len(repeated) == lost
+
+
+async def until_nothing_is_held(harness: RefinementHarness) -> None:
+    while await harness.worker_store.held():  # noqa: ASYNC110 - Redis does not say it
+        await asyncio.sleep(0.01)
+
+
+async def beside(task: Coroutine[None, None, None], work: Coroutine[None, None, None]) -> None:
+    """Await `work` while `task` runs."""
+    running = asyncio.ensure_future(task)
+    await asyncio.wait_for(work, 10)
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_what_a_living_worker_holds_and_does_not_play_is_given_up(
+    harness: RefinementHarness,
+) -> None:
+    store, refinement_id = harness.worker_store, await harness.submit()
+    assert await store.claim(refinement_id, f"{refinement_id}-1", "test")
+    await beside(drop_strays(store, {refinement_id}, 0.01), asyncio.sleep(0.1))
+    assert await store.held() == {refinement_id}
+    await beside(drop_strays(store, (), 0.01), until_nothing_is_held(harness))
+    ended = await harness.play(refinement_id, scores(0.9), "second")
+    assert ended.status == "succeeded"

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +20,7 @@ from workers.validators import NO_RESOURCES, ServerResources, compile_validators
 log = logging.getLogger(__name__)
 
 RECOVER_EVERY_S = 0.5
+STRAYS_EVERY_S = 5.0
 RESTART_AFTER_S = 0.5
 
 
@@ -49,6 +51,7 @@ class Refinements:
         resources: ServerResources = NO_RESOURCES,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
+        self.refining: Counter[str] = Counter()
         self._store = store
         self._models = models
         self._nonce = nonce
@@ -60,6 +63,15 @@ class Refinements:
 
         A job that is delivered twice, or whose refinement has ended or is erased, does nothing.
         """
+        self.refining[refinement_id] += 1
+        try:
+            await self._refine(job_id, refinement_id)
+        finally:
+            self.refining[refinement_id] -= 1
+            if not self.refining[refinement_id]:
+                del self.refining[refinement_id]
+
+    async def _refine(self, job_id: str, refinement_id: str) -> None:
         if held := self.held.get(refinement_id):
             if not held.driver.is_pausing:
                 return
@@ -133,6 +145,27 @@ class Refinements:
             claimed.state,
             claimed.elapsed_s,
         )
+
+
+async def drop_strays(
+    store: WorkerStore, refining: Collection[str], every_s: float = STRAYS_EVERY_S
+) -> None:
+    """Give up what this worker holds and does not play, until cancelled.
+
+    The lease of a living worker never ends. A claim whose end could not be written would be held
+    for ever, so it is given up once it is found twice.
+    """
+    before: set[str] = set()
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            found = await store.held() - set(refining)
+            if strays := found & before - set(refining):
+                log.warning("giving up %d refinements that are held and not played", len(strays))
+                await store.drop(strays)
+            before = found - strays
+        except RedisError as error:
+            log.warning("Redis is unavailable: %s", error)
 
 
 async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
