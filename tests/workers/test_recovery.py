@@ -8,6 +8,7 @@ import pytest
 from app.contract.snapshot import Snapshot
 from tests.workers.refinement_harness import RefinementHarness, scores
 from workers.play.refinements import drop_strays
+from workers.rq.worker import end
 
 GIVEN = (0.4, 0.6, 0.5, 0.9)
 APPENDS = 9
@@ -47,8 +48,7 @@ async def beside(task: Coroutine[None, None, None], work: Coroutine[None, None, 
     """Await `work` while `task` runs."""
     running = asyncio.ensure_future(task)
     await asyncio.wait_for(work, 10)
-    running.cancel()
-    await asyncio.wait([running])
+    await end([running])
 
 
 async def test_what_a_living_worker_holds_and_does_not_play_is_given_up(
