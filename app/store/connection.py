@@ -4,12 +4,11 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
-from redis import Redis
-from redis.asyncio import BlockingConnectionPool, ConnectionPool
+from redis.asyncio import ConnectionPool
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.connection import (
     AbstractConnection,
@@ -23,15 +22,11 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
-from redis.retry import Retry
 
 OLDEST = (6, 2)
 
-# The API must answer 503 within `redis_timeout_s`, and redis-py may wait for three timeouts: that
-# of the command, of a new connection, of its retry. A worker can wait, and keeps paid replies.
-TIMEOUTS_PER_REQUEST = 3
 API_RETRIES = 1
-API_CONNECTIONS = 8  # one event loop does not use more
+TICKS = 10  # of a timeout
 WORKER_TIMEOUT_S = 5.0
 WORKER_RETRIES = 3
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
@@ -132,24 +127,24 @@ CONNECTIONS: dict[type[AbstractConnection], type[AbstractConnection]] = {
 }
 
 
-def async_client(
-    url: str, pool: type[ConnectionPool] = ConnectionPool, **options: Any
-) -> AsyncRedis:
+def async_client(url: str, **options: Any) -> AsyncRedis:
     """Return a client whose lost connections are redis errors, however they were lost."""
     parsed: dict[str, Any] = {**options, **parse_url(url)}
     kind = parsed.pop("connection_class", Connection)
-    return AsyncRedis.from_pool(pool(connection_class=CONNECTIONS[kind], **parsed))
+    return AsyncRedis.from_pool(ConnectionPool(connection_class=CONNECTIONS[kind], **parsed))
 
 
-def api_client(url: str, give_up_s: float) -> AsyncRedis:
-    """Return a client that gives up after `give_up_s`, the wait for a free connection included."""
-    return async_client(
-        url,
-        BlockingConnectionPool,
-        max_connections=API_CONNECTIONS,
-        timeout=give_up_s,
-        **_options(give_up_s / TIMEOUTS_PER_REQUEST, API_RETRIES),
-    )
+def api_client(url: str) -> AsyncRedis:
+    """Return a client without timeouts: use it within `answered_within`."""
+    return async_client(url, **_options(None, API_RETRIES))
+
+
+def renewal_client(url: str, give_up_s: float) -> AsyncRedis:
+    """Return a client that gives up after `give_up_s`: redis-py may wait for three timeouts.
+
+    They are those of the command, of a new connection and of its retry.
+    """
+    return async_client(url, **_options(give_up_s / 3, API_RETRIES))
 
 
 def worker_client(url: str) -> AsyncRedis:
@@ -162,19 +157,35 @@ def listening_client(url: str) -> AsyncRedis:
     return async_client(url, socket_timeout=None, protocol=2)
 
 
-def blocking_client(url: str, give_up_s: float) -> Redis:
-    """Return a client for threads that gives up after `give_up_s`: RQ is synchronous."""
-    timeout_s = give_up_s / TIMEOUTS_PER_REQUEST
-    return Redis.from_url(
-        url,
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        retry=Retry(ExponentialWithJitterBackoff(base=0.01, cap=0.1), API_RETRIES),
-        protocol=2,
-    )
+@asynccontextmanager
+async def answered_within(timeout_s: float | None) -> AsyncIterator[None]:
+    """Raise TimeoutError if Redis takes longer than `timeout_s` in the body; None: no limit.
+
+    Time counts only while the event loop turns, in ticks: when a busy loop comes late, the answer
+    may be in the socket, and it is read before the next tick.
+    """
+    if timeout_s is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
+
+    def wait(ticks: int) -> None:
+        nonlocal timer
+        if ticks:
+            timer = loop.call_later(timeout_s / TICKS, wait, ticks - 1)
+        else:
+            scope.reschedule(loop.time())
+
+    async with asyncio.timeout(None) as scope:
+        wait(TICKS)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
-def _options(timeout_s: float, retries: int) -> dict[str, Any]:
+def _options(timeout_s: float | None, retries: int) -> dict[str, Any]:
     return {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,

@@ -12,7 +12,7 @@ from app.contract.events import EventType, Queued
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
-from app.contract.snapshot import Best, Failure, IterationScore, Result
+from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
 
 
@@ -102,10 +102,15 @@ class NewRefinement:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The id of a new refinement, or of the one that the same key and body created before."""
+    """A new refinement, or the one that the same key and body created before."""
 
-    id: str
+    snapshot: Snapshot
     replayed: bool
+
+    @property
+    def id(self) -> str:
+        """The id of the refinement."""
+        return self.snapshot.id
 
 
 @dataclass(frozen=True, slots=True)

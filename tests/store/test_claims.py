@@ -165,7 +165,7 @@ async def test_handing_back_burns_no_attempt_and_queues_it_again(
     held = await started(store, worker)
     for job in range(2, 8):
         await worker.hand_back(held.id, held.token)
-        assert (await redis.lrange(ListQueue.KEY, -1, -1)) == [f"{held.id}-{job}".encode()]
+        assert (await redis.lrange(ListQueue.key, -1, -1)) == [f"{held.id}-{job}".encode()]
         held = await claim(worker, held.id, job)
         assert held.claimed.attempt == 1
     assert (await store.snapshot(TENANT, held.id)).status is Status.RUNNING

@@ -16,6 +16,7 @@ from tests.store.store_harness import (
     FAILED,
     JUDGED,
     TENANT,
+    ListQueue,
     asking,
     doubt,
     everything,
@@ -130,7 +131,7 @@ async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> ScriptAr
     return (100, 1, LEASE_MS)
 
 
-async def _posted(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+async def _enqueue(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
     return (held.id, LEASE_MS)
@@ -139,11 +140,10 @@ async def _posted(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs
 async def _create(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     limits = encode_limits(new().limits)
     fields: ScriptArgs = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
-    record: ScriptArgs = ("test:record", 60)
-    return ("ref_1", TENANT, LEASE_MS, "{}", "{}", "{}", *record, '{"a":"b"}', *fields, *_KEY)
-
-
-_KEY: ScriptArgs = ("idempotency", "test:idempotency")
+    queue: ScriptArgs = (ListQueue.key, 10, 0)
+    record: ScriptArgs = ("test:record", 60, "hash")
+    rest: ScriptArgs = (*record, "{}", "{}", "{}", '{"a":"b"}', len(fields), *fields)
+    return ("ref_1", TENANT, LEASE_MS, *queue, *rest, 3, "RPUSH", ListQueue.key, "ref_1-1")
 
 
 async def _cancel_queued(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -215,7 +215,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("leave", _leave),
     ("renew", _renew),
     ("take_due", _take_due),
-    ("posted", _posted),
+    ("enqueue", _enqueue),
     ("create", _create),
     ("cancel", _cancel_queued),
     ("cancel", _cancel_running),
@@ -236,9 +236,12 @@ ANSWERS_ONCE = {"take_due", "erase", "claim"}
 
 
 def unordered(reply: object) -> object:
-    """A hash comes in any order."""
-    flat = isinstance(reply, list) and all(isinstance(it, bytes) for it in reply)
-    return sorted(reply) if isinstance(reply, list) and flat else reply
+    """A hash comes in any order, also inside the reply."""
+    if not isinstance(reply, list):
+        return reply
+    if all(isinstance(it, bytes) for it in reply):
+        return sorted(reply)
+    return [unordered(it) for it in reply]
 
 
 def test_every_script_is_sent_twice() -> None:

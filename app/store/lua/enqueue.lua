@@ -1,6 +1,7 @@
--- Records that a job was enqueued: id, lease in ms. From now on the position in the queue is
--- checked, not the due time, unless a worker has claimed the refinement already.
-local id, lease_ms = unpack(ARGV)
+-- Enqueues a job: id, lease in ms, RQ's commands. From now on the position in the queue is checked,
+-- not the due time, unless a worker has claimed the refinement already.
+local id, lease_ms = unpack(ARGV, 1, 2)
+perform(3)
 local status, holder, lease = unpack(
   redis.call('HMGET', SUMMARY .. id, 'status', 'holder', 'lease'))
 local at = clock()
