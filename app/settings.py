@@ -72,7 +72,9 @@ class _ServerSettings(BaseSettings):
         "", description="URL of the shared Redis. Empty: `hone serve` starts an embedded one."
     )
     redis_timeout_s: float = Field(
-        1.8, gt=0, description="Redis timeout of the API in seconds; after it the API answers 503."
+        1.8,
+        gt=0,
+        description="Seconds that Redis has to answer the API; after them the API answers 503.",
     )
     data_dir: Path = Field(
         Path("~/.local/share/hone"), description="Data directory of the embedded Redis."

@@ -150,7 +150,7 @@ REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 RETRY_AFTER_S = 5
 MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
-TURN_S = 30.0  # maximum time in this process, waits for a turn included
+TURN_S = 60.0  # maximum time in this process, waits for a turn included
 
 PROBE_MS = 1_000
 
