@@ -20,6 +20,7 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
+from app.store.connection import place_of
 from workers.engine.pipeline import load_strategies
 from workers.model_registry import ModelRegistry, open_models
 from workers.play.lease import Lease
@@ -114,9 +115,10 @@ async def _start(settings: Settings, open_server_resources: Callable[[Settings],
             ):
                 await work(settings, store, models, resources, name)
                 return
-        except (RedisUnreachable, RedisTimedOut):
+        except (RedisUnreachable, RedisTimedOut) as error:
             if asyncio.get_running_loop().time() > give_up:
                 raise
+            log.warning("waiting for %s: %s", place_of(settings.redis_url), error)
         await asyncio.sleep(RETRY_EVERY_S)
 
 
