@@ -57,6 +57,7 @@ from app.store.scripts import (
     ERASE,
     EVENTS,
     FINISH,
+    PROBE_MS,
     REVIEW,
     SNAPSHOT,
     WORKERS,
@@ -151,8 +152,6 @@ FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 RETRY_AFTER_S = 5
 MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
 TURN_S = 60.0  # maximum time in this process, waits for a turn included
-
-PROBE_MS = 1_000
 
 NO_METADATA: Mapping[str, str] = {}
 
@@ -292,6 +291,15 @@ class Store:
         Raises RefinementNotFound.
         """
         return await self._entries(tenant, refinement_id, after, limit, stored_event)
+
+    @refusing
+    async def last_event(self, tenant: str, refinement_id: str) -> int:
+        """Return the number of the last event, else raise RefinementNotFound."""
+        key = keys.SUMMARY + refinement_id
+        owner, last = await self._committer.execute("HMGET", key, "tenant", "last_event")
+        if owner is None or owner.decode() != tenant:
+            raise RefinementNotFound(refinement_id)
+        return int(last)
 
     @refusing
     async def decoded_events(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import cast
 from uuid import uuid4
 
@@ -45,6 +46,8 @@ from app.store.wakeups import messages
 ATTEMPTS = 3
 TAKEN = 100  # maximum refinements that one run of the script checks
 
+KEPT_S = 60.0  # longer than a failover; the appends of a minute are few
+
 NOTHING = Fields()
 NOTHING_READ: Mapping[str, int] = {}
 UNANSWERED = (RedisConnectionError, RedisTimeoutError)
@@ -59,6 +62,9 @@ class Journal:
     stores the last number and answers a repeated one with the current state. The number grows only
     with a definite answer, and one append is in progress at a time: one whose answer was lost is
     sent again, unchanged, before any other.
+
+    A failover can lose the last appends, since Redis replicates asynchronously. Those of the last
+    `KEPT_S` seconds are kept and written again, so that no reply in them is paid for twice.
     """
 
     def __init__(self, claimed: Claimed, committer: Committer) -> None:
@@ -68,6 +74,7 @@ class Journal:
         self._state = claimed.state
         self._done = 0
         self._unanswered: _Payload | None = None
+        self._kept: dict[int, tuple[float, _Payload]] = {}
         self._turn = asyncio.Lock()
 
     async def append(
@@ -102,6 +109,7 @@ class Journal:
         reply = await self._committer.run(
             LOOK, self.id, self.token, known.last_event, known.limits_seq
         )
+        assert isinstance(reply, bytes)
         return self._learn(reply, known)
 
     async def _settle_unanswered(self) -> None:
@@ -111,19 +119,12 @@ class Journal:
 
     async def _send(self, payload: _Payload) -> State:
         self._unanswered = payload
-        known, number = self._state, self._done + 1
-        relied, *what = payload
+        number = self._done + 1
         try:
-            reply = await self._committer.run(
-                APPEND,
-                self.id,
-                self.token,
-                number,
-                known.last_event,
-                relied,
-                known.limits_seq,
-                *what,
-            )
+            known, reply = await self._run(number, payload)
+            if reply.startswith(b"SHORT"):
+                await self._restore(reply)
+                known, reply = await self._run(number, payload)
         except UNANSWERED:
             raise
         except RedisError:
@@ -132,10 +133,45 @@ class Journal:
         self._unanswered = None
         state = self._learn(reply, known)
         self._done = number
+        self._keep(number, payload)
         return state
 
-    def _learn(self, reply: object, known: State) -> State:
+    async def _run(self, number: int, payload: _Payload) -> tuple[State, bytes]:
+        """Return the answer to one append, and the state that it refers to."""
+        known, (relied, *what) = self._state, payload
+        reply = await self._committer.run(
+            APPEND,
+            self.id,
+            self.token,
+            number,
+            known.last_event,
+            relied,
+            known.limits_seq,
+            *what,
+        )
         assert isinstance(reply, bytes)
+        return known, reply
+
+    async def _restore(self, reply: bytes) -> None:
+        """Write again what Redis has lost, or raise Fenced if that is not kept any more."""
+        _, done, last_event = reply.split()
+        lost = range(int(done) + 1, self._done + 1)
+        if any(number not in self._kept for number in lost):
+            raise Fenced(f"{self.id}: Redis has lost the end of the journal")
+        self._state = replace(self._state, last_event=int(last_event))
+        for number in lost:
+            known, answer = await self._run(number, self._kept[number][1])
+            if not answer.startswith(b"OK"):
+                raise Fenced(f"{self.id}: what Redis has lost cannot be written again")
+            self._learn(answer, known)
+
+    def _keep(self, number: int, payload: _Payload) -> None:
+        now = asyncio.get_running_loop().time()
+        self._kept[number] = now, payload
+        while self._kept and now - self._kept[(oldest := next(iter(self._kept)))][0] > KEPT_S:
+            del self._kept[oldest]
+
+    def _learn(self, reply: bytes, known: State) -> State:
         code, _, rest = reply.partition(b" ")
         if code == b"FENCED":
             raise Fenced(f"{self.id}: token {self.token} is no longer in force")

@@ -259,3 +259,16 @@ async def everything(redis: Redis) -> dict[bytes, Any]:
             case b"string":
                 found[key] = await redis.get(key)
     return found
+
+
+async def copied(redis: Redis) -> dict[bytes, bytes]:
+    """Return all that stands in Redis, as a backup or a replica that lags behind has it."""
+    names = cast("list[bytes]", await redis.keys("*"))
+    return {name: cast("bytes", await redis.dump(name)) for name in names}
+
+
+async def restore(redis: Redis, copy: dict[bytes, bytes]) -> None:
+    """Put a copy in the place of all that stands in Redis now."""
+    await redis.flushall()
+    for name, value in copy.items():
+        await redis.restore(name, 0, value)
