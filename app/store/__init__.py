@@ -71,16 +71,19 @@ async def open_store(
             async with answered_within(settings.redis_timeout_s):
                 await check_server(client)
         committer = Committer(client, settings.redis_timeout_s)
+        # Apart, so that nothing else waits for replicas.
+        creating = Committer(client, settings.redis_timeout_s, replicas=settings.redis_replicas)
         lease_ms = _milliseconds(settings.lease_s)
         creation = Creation(
             queue,
-            committer,
+            creating,
             clock,
             queue_max=settings.queue_max,
             lease_ms=lease_ms,
             retention_ms=_milliseconds(settings.retention_s),
         )
         yield Store(committer, creation, Enqueuer(queue, committer, lease_ms), lease_ms)
+        await creating.aclose()
         await committer.aclose()
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError
+from redis.asyncio.client import Pipeline
+from redis.exceptions import NoScriptError, ResponseError
 
 from app.contract.events import EventType
 from app.contract.status import MOVES, TERMINAL, Status
@@ -103,6 +104,8 @@ async def run(client: Redis, script: LuaScript, *args: str | bytes | int) -> Any
 # Maximum requests in one pipeline. Those of a large batch all wait for the last of them: with 500
 # refinements in progress and batches of 512, every step waited 70 ms longer than with 64.
 BATCH = 64
+WAIT_MS = 500
+PROBE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +125,15 @@ class Committer:
     Redis has `timeout_s` seconds to answer a pipeline (None: as long as the client allows), however
     long requests had to wait for their turn. If it does not, those that wait fail as well, with
     TimeoutError: they would only find out one after the other.
+
+    With `replicas`, a request is answered once so many replicas have what it wrote, or fails with a
+    NOREPLICAS error: it has been written, but a failover may lose it.
     """
 
-    def __init__(self, client: Redis, timeout_s: float | None = None) -> None:
+    def __init__(self, client: Redis, timeout_s: float | None = None, *, replicas: int = 0) -> None:
         self._client = client
         self._timeout_s = timeout_s
+        self._replicas = replicas
         self._waiting: deque[_Request] = deque()
         self._sender: asyncio.Task[None] | None = None
 
@@ -204,5 +211,20 @@ class Committer:
         async with self._client.pipeline(transaction=False) as pipeline:
             for request in batch:
                 pipeline.execute_command(*request.command)
+            if self._replicas:
+                self._await_replicas(pipeline)
             answers: list[object] = await pipeline.execute(raise_on_error=False)
+        return self._replicated(answers) if self._replicas else answers
+
+    def _await_replicas(self, pipeline: Pipeline) -> None:
+        # WAIT waits for the last write of its connection: give it one, behind all earlier writes of
+        # others, because a repeated request writes nothing.
+        pipeline.set(keys.PROBE, 1, px=PROBE_MS)
+        pipeline.wait(self._replicas, WAIT_MS)
+
+    def _replicated(self, answers: list[object]) -> list[object]:
+        *answers, _, reached = answers
+        if isinstance(reached, int) and reached >= self._replicas:
             return answers
+        error = ResponseError(f"NOREPLICAS {reached} of {self._replicas} replicas have the write")
+        return [answer if isinstance(answer, Exception) else error for answer in answers]
