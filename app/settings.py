@@ -185,6 +185,13 @@ class Settings(_WithProviders):
         description="Seconds that the event loop of a worker may stand still before the worker"
         " stops renewing its lease.",
     )
+    quarantine: int = Field(
+        2,
+        ge=1,
+        le=16,
+        description="Maximum number of child processes of a worker that play refinements whose"
+        " worker died before they made progress.",
+    )
     retention_s: int = Field(
         86_400, ge=1, description="Retention of an ended refinement in seconds."
     )

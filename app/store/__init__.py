@@ -28,6 +28,7 @@ from app.store.state import (
     State,
     StoredEvent,
     Submitted,
+    Suspected,
 )
 from app.store.store import Achieved, Clock, Creation, Store, refusals
 from app.store.wakeups import ChangeSignal, Wakeups
@@ -48,6 +49,7 @@ __all__ = [
     "Store",
     "StoredEvent",
     "Submitted",
+    "Suspected",
     "UnusableRedis",
     "Wakeups",
     "WorkerStore",

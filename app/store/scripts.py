@@ -73,6 +73,7 @@ SCRIPTS = {
 }
 
 APPEND = SCRIPTS["append"]
+BLAME = SCRIPTS["blame"]
 CANCEL = SCRIPTS["cancel"]
 CHANGE = SCRIPTS["change"]
 CLAIM = SCRIPTS["claim"]

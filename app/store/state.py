@@ -1,6 +1,7 @@
 """The values that callers exchange with the store, and the errors by which it rejects a write.
 
 Fenced        the claim is no longer in force: stop immediately, write nothing more
+Suspected     it may have killed the worker that held it: nothing was claimed
 StaleLimits   an append relied on limits that a PATCH has replaced; nothing was written
 """
 
@@ -58,6 +59,10 @@ class Fenced(Exception):
     """The fencing token is no longer in force, or the refinement has ended or was erased."""
 
 
+class Suspected(Exception):
+    """Nothing was journaled since its last claim, so that it may have killed the worker."""
+
+
 class StaleLimits(Exception):
     """The append named a `limits_seq` that is no longer in force; nothing was written."""
 
@@ -74,7 +79,7 @@ class Claimed:
     tenant: str
     token: int
     resumed: bool
-    attempt: int  # 1 to 3: claims, this one included, since which no step was journaled
+    attempt: int  # from 1: claims, this one included, since which no step was journaled
     state: State
     elapsed_s: float
 

@@ -14,6 +14,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import RefinementNotFound
 from app.contract.events import Event
+from app.contract.snapshot import Failure
 from app.contract.status import Status
 from app.store import keys
 from app.store.codec import (
@@ -29,6 +30,7 @@ from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
 from app.store.scripts import (
     APPEND,
+    BLAME,
     CLAIM,
     DROP,
     HAND_BACK,
@@ -40,10 +42,20 @@ from app.store.scripts import (
     Committer,
     run,
 )
-from app.store.state import Claimed, Entry, Fenced, Fields, Job, StaleLimits, State, Submitted
+from app.store.state import (
+    Claimed,
+    Entry,
+    Fenced,
+    Fields,
+    Job,
+    StaleLimits,
+    State,
+    Submitted,
+    Suspected,
+)
 from app.store.wakeups import messages
 
-ATTEMPTS = 3
+ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
 TAKEN = 100  # maximum refinements that one run of the script checks
 
 KEPT_S = 60.0  # longer than a failover; the appends of a minute are few
@@ -215,25 +227,29 @@ class WorkerStore:
         self._lease_ms = lease_ms
         self._committer = committer
 
-    async def claim(self, refinement_id: str, job_id: str, worker: str) -> Claimed | None:
+    async def claim(
+        self, refinement_id: str, job_id: str, worker: str, *, takes_suspects: bool = True
+    ) -> Claimed | None:
         """Claim it and journal `started` or `resumed`; return None if there is nothing to do.
 
         `worker` is the name of the worker, whose lease begins if it has none. A job that is
-        delivered twice is claimed once, even by the same worker. After three claims in a row
-        without a journaled step the refinement is `failed` with the code `poisoned`. While Redis is
-        away the claim is sent again.
+        delivered twice is claimed once, even by the same worker. Without `takes_suspects` it raises
+        Suspected if nothing was journaled since the last claim; the refinement is then due again
+        after a lease. While Redis is away the claim is sent again.
         """
         # New for every call: only a command that is sent again gets the same token again. Two
         # journals with one token would use the same numbers.
         once = uuid4().hex
         reply = await until_answered(
             lambda: self._committer.run(
-                CLAIM, refinement_id, job_id, worker, once, self._lease_ms, ATTEMPTS
+                CLAIM, refinement_id, job_id, worker, once, self._lease_ms, int(takes_suspects)
             ),
             refinement_id,
         )
         if reply is None:
             return None
+        if reply == b"SUSPECT":
+            raise Suspected(refinement_id)
         assert isinstance(reply, list)
         token, attempt, resumed, elapsed_ms, tenant, state = reply
         return Claimed(
@@ -289,9 +305,31 @@ class WorkerStore:
         """Give up what this worker holds and does not play; it counts as an attempt."""
         await run(self._client, DROP, self._name, *ids)
 
-    async def renew(self, read: Mapping[str, int] = NOTHING_READ) -> dict[str, int]:
-        """Renew the lease of this worker: see `renew`."""
-        return await renew(self._client, self._name, self._lease_ms, read)
+    async def blame(self, refinement_id: str, name: str, detail: str | None) -> bool:
+        """Give up a claim of the worker `name`, which died; return whether the refinement ended.
+
+        Without `detail` other refinements may have caused the death. With it, the refinement ends
+        as `failed` with the code `poisoned` if this was the third claim in a row without a
+        journaled step. It stays as it is if another worker holds it. While
+        Redis is away it is sent again.
+        """
+        failure = (
+            "" if detail is None else Failure(code="poisoned", detail=detail).model_dump_json()
+        )
+        status = await until_answered(
+            lambda: self._committer.run(
+                BLAME, refinement_id, name, self._lease_ms, ATTEMPTS, failure
+            ),
+            refinement_id,
+        )
+        assert status is None or isinstance(status, bytes)  # None: it was erased
+        return status is None or Status(status.decode()).is_terminal
+
+    async def renew(
+        self, read: Mapping[str, int] = NOTHING_READ, *, name: str | None = None
+    ) -> dict[str, int]:
+        """Renew the lease of this worker, or of the one of that name: see `renew`."""
+        return await renew(self._client, name or self._name, self._lease_ms, read)
 
     async def leave(self) -> None:
         """End the lease of this worker; what it still holds is due at once."""

@@ -80,19 +80,29 @@ async def _look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 async def _claim(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     refinement_id = await submit(store)
-    return (refinement_id, f"{refinement_id}-1", "worker-1", "nonce", LEASE_MS, 3)
+    return (refinement_id, f"{refinement_id}-1", "worker-1", "nonce", LEASE_MS, 1)
 
 
 async def _claim_again(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 3)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 1)
 
 
-async def _claim_once_too_often(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+async def _claim_a_suspect(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 1)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 0)
+
+
+async def _blame(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    return (held.id, "worker-1", LEASE_MS, 1, '{"code":"poisoned","detail":"it died"}')
+
+
+async def _blame_one_of_several(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    return (held.id, "worker-1", LEASE_MS, 1, "")
 
 
 async def _hand_back(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -209,7 +219,9 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("look", _look),
     ("claim", _claim),
     ("claim", _claim_again),
-    ("claim", _claim_once_too_often),
+    ("claim", _claim_a_suspect),
+    ("blame", _blame),
+    ("blame", _blame_one_of_several),
     ("hand_back", _hand_back),
     ("drop", _drop),
     ("leave", _leave),

@@ -10,10 +10,11 @@ from functools import partial
 from redis.exceptions import RedisError
 
 from app.contract.errors import RefinementNotFound
-from app.store import Claimed, Fenced, WorkerStore
+from app.store import Claimed, Fenced, Suspected, WorkerStore
 from workers.engine.pipeline import strategy_for
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.executor import ModelCaller, StepExecutor, Tools
+from workers.play.quarantine import Quarantine
 from workers.play.replay import read
 from workers.validators import NO_RESOURCES, ServerResources, compile_validators
 
@@ -41,7 +42,11 @@ class HeldRefinement:
 
 
 class Refinements:
-    """The refinements that this worker holds."""
+    """The refinements that this worker holds.
+
+    Suspects are left to `quarantine`; without one they are played here. In a child process, which
+    `clears` them, each is handed back as soon as a step was journaled.
+    """
 
     def __init__(
         self,
@@ -49,6 +54,9 @@ class Refinements:
         models: ModelCaller,
         nonce: str,
         resources: ServerResources = NO_RESOURCES,
+        quarantine: Quarantine | None = None,
+        *,
+        clears: bool = False,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
         self.refining: Counter[str] = Counter()
@@ -56,6 +64,8 @@ class Refinements:
         self._models = models
         self._nonce = nonce
         self._resources = resources
+        self._quarantine = quarantine
+        self._clears = clears
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
@@ -76,9 +86,19 @@ class Refinements:
             if not held.driver.is_pausing:
                 return
             await asyncio.wait({held.playing})  # a review may arrive before our own reply
-        claimed = await self._store.claim(refinement_id, job_id, self._nonce)
-        if claimed is None:
+        try:
+            claimed = await self._store.claim(
+                refinement_id, job_id, self._nonce, takes_suspects=self._quarantine is None
+            )
+        except Suspected:
+            assert self._quarantine
+            await self._quarantine.refine(job_id, refinement_id)
             return
+        if claimed is not None:
+            await self._play_claimed(claimed)
+
+    async def _play_claimed(self, claimed: Claimed) -> None:
+        refinement_id = claimed.id
         try:
             await self._play(claimed)
         except (Fenced, RefinementNotFound):
@@ -104,6 +124,8 @@ class Refinements:
     def leave(self) -> None:
         """Start no more calls; calls in flight may finish."""
         self._is_leaving = True
+        if self._quarantine:
+            self._quarantine.leave()
         for held in self.held.values():
             held.driver.leave()
 
@@ -144,6 +166,7 @@ class Refinements:
             journal,
             claimed.state,
             claimed.elapsed_s,
+            leaves_after_step=self._clears,
         )
 
 
