@@ -8,4 +8,6 @@ local at = clock()
 if status ~= 'queued' and status ~= 'running' then return end
 if is_held(holder, lease, at) then return end
 redis.call('ZREM', DUE, id)
+-- What was taken from a worker must not wait for another lease if the next one dies with the job.
+if status == 'running' then lease_ms = lease_ms / 4 end
 redis.call('ZADD', WAITING, at + lease_ms, id)
