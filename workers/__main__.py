@@ -25,6 +25,7 @@ from workers.model_registry import ModelRegistry, open_models
 from workers.play.lease import Lease
 from workers.play.refinements import (
     Refinements,
+    announce,
     drop_strays,
     heed_commands,
     keep_running,
@@ -89,6 +90,7 @@ async def work(
         tasks = [
             around.create_task(keep_running(each))
             for each in (
+                partial(announce, refinements, settings.lease_s),
                 partial(recover, store, worker.is_idle),
                 partial(drop_strays, store, refinements.refining),
                 partial(heed_commands, store, refinements),

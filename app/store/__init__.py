@@ -22,17 +22,20 @@ from app.store.state import (
     Fenced,
     Fields,
     Job,
+    Loaded,
     NewRefinement,
     StaleLimits,
     State,
     StoredEvent,
     Submitted,
+    Unreadable,
 )
 from app.store.store import Achieved, Creation, Store, refusals
 from app.store.wakeups import ChangeSignal, Wakeups
-from app.store.worker import Journal, WorkerStore, renew
+from app.store.worker import LATER, Journal, WorkerStore, renew
 
 __all__ = [
+    "LATER",
     "Achieved",
     "ChangeSignal",
     "Claimed",
@@ -41,12 +44,14 @@ __all__ = [
     "Fields",
     "Job",
     "Journal",
+    "Loaded",
     "NewRefinement",
     "StaleLimits",
     "State",
     "Store",
     "StoredEvent",
     "Submitted",
+    "Unreadable",
     "UnusableRedis",
     "Wakeups",
     "WorkerStore",

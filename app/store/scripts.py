@@ -70,6 +70,7 @@ SCRIPTS = {
     if path.stem != "prelude"
 }
 
+ANNOUNCE = SCRIPTS["announce"]
 APPEND = SCRIPTS["append"]
 CANCEL = SCRIPTS["cancel"]
 CHANGE = SCRIPTS["change"]
@@ -84,10 +85,12 @@ LEAVE = SCRIPTS["leave"]
 LOAD = SCRIPTS["load"]
 LOOK = SCRIPTS["look"]
 POSTED = SCRIPTS["posted"]
+PUT_BACK = SCRIPTS["put_back"]
 RENEW = SCRIPTS["renew"]
 REVIEW = SCRIPTS["review"]
 SNAPSHOT = SCRIPTS["snapshot"]
 TAKE_DUE = SCRIPTS["take_due"]
+UNPLAYABLE = SCRIPTS["unplayable"]
 WORKERS = SCRIPTS["workers"]
 
 

@@ -1,6 +1,7 @@
 """The values that callers exchange with the store, and the errors by which it rejects a write.
 
 Fenced        the claim is no longer in force: stop immediately, write nothing more
+Unreadable    a later release wrote it: another worker must play it
 StaleLimits   an append relied on limits that a PATCH has replaced; nothing was written
 """
 
@@ -8,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.contract import Contract
-from app.contract.events import EventType, Queued
+from app.contract.events import Event, EventType, Queued
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason
+from app.contract.versions import ENGINE_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,10 @@ class Fenced(Exception):
     """The fencing token is no longer in force, or the refinement has ended or was erased."""
 
 
+class Unreadable(Exception):
+    """A later release wrote something that this one cannot read; the message says what."""
+
+
 class StaleLimits(Exception):
     """The append named a `limits_seq` that is no longer in force; nothing was written."""
 
@@ -85,6 +91,16 @@ class Submitted:
 
     request: RefinementRequest
     models: Mapping[str, ModelChoice]
+    engine_version: int = ENGINE_VERSION  # that it was made for
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a worker reads of a refinement; `last_event` is the number of its last entry."""
+
+    submitted: Submitted
+    events: tuple[Event, ...]
+    last_event: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +114,7 @@ class NewRefinement:
     limits: Limits
     queued: Queued
     parent: str | None = None  # the refinement whose result it starts from
+    engine_version: int = ENGINE_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +130,13 @@ class StoredEvent:
     """One journal entry as a client sees it; `json` is the whole event, ready to send."""
 
     number: int
-    type: EventType
+    type: EventType | str  # a string that a later release added
     json: bytes
+
+    @property
+    def is_terminal(self) -> bool:
+        """True if it is known to be the last of its journal."""
+        return isinstance(self.type, EventType) and self.type.is_terminal
 
 
 @dataclass(frozen=True, slots=True)

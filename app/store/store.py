@@ -64,12 +64,13 @@ from app.store.scripts import (
     FINISH,
     REVIEW,
     SNAPSHOT,
+    UNPLAYABLE,
     WORKERS,
     Committer,
     LuaScript,
     run,
 )
-from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted
+from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted, Unreadable
 
 CHUNK = 500  # ids read in one round trip
 CHUNKS = 40  # maximum round trips for one page; after that a page may be short
@@ -173,7 +174,11 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def refusals(timeout_s: float) -> AsyncIterator[None]:
-    """Raise Unavailable or Overloaded if Redis is unreachable, full, or slower than `timeout_s`."""
+    """Raise Unavailable or Overloaded if Redis is unreachable, full, or slower than `timeout_s`.
+
+    Unavailable also stands for what only a server of a later release can read: ask again, while
+    servers are being replaced.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             yield
@@ -181,6 +186,11 @@ async def refusals(timeout_s: float) -> AsyncIterator[None]:
         raise Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S) from error
     except RedisConnectionError as error:
         raise Unavailable("Redis is unreachable", retry_after_s=RETRY_AFTER_S) from error
+    except Unreadable as error:
+        raise Unavailable(
+            f"a later release of Hone wrote it, and this server cannot read {error}",
+            retry_after_s=RETRY_AFTER_S,
+        ) from error
     except RedisError as error:
         # In a transaction the code stands inside an EXECABORT.
         if isinstance(error, OutOfMemoryError) or "OOM" in str(error):
@@ -315,8 +325,9 @@ class Store:
     async def decoded_events(
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[Event, ...]:
-        """Return the same events as `events`, decoded."""
-        return await self._entries(tenant, refinement_id, after, limit, decoded_event)
+        """Return the same events as `events`, decoded, without those of unknown types."""
+        found = await self._entries(tenant, refinement_id, after, limit, decoded_event)
+        return tuple(event for event in found if event is not None)
 
     @refusing
     async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
@@ -399,6 +410,15 @@ class Store:
         """
         await self._client.set(keys.PROBE, 1, px=PROBE_MS)
         return int(await run(self._client, WORKERS))
+
+    @refusing
+    async def unplayable(self) -> tuple[str, ...]:
+        """Return the versions that refinements need and no running worker plays.
+
+        Workers put such refinements back; `LATER` stands for those that they could not read.
+        """
+        found = await run(self._client, UNPLAYABLE)
+        return tuple(sorted(version.decode() for version in found))
 
     async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
@@ -560,6 +580,8 @@ class Creation:
             encode_limits(new.limits),
             "retention_ms",
             self._retention_ms,
+            "engine_version",
+            new.engine_version,
         )
         return (
             refinement_id,
