@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from app.contract.events import DATA_OF, Event, EventData, EventType, Queued
 from app.contract.judgement import Usage
@@ -232,9 +232,19 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
 
 
 def decode_snapshot(refinement_id: str, summary: Summary) -> Snapshot:
-    """Read the snapshot of a refinement from its summary."""
+    """Read the snapshot of a refinement from its summary.
+
+    A member that only a later release can read, such as the `result` with a new kind of score, is
+    null here; it stays stored. Raises Unreadable if such a member cannot be null.
+    """
     stored = snapshot_json(refinement_id, summary)
-    return Snapshot.model_validate_json(stored, extra=UNKNOWN_FIELDS)
+    try:
+        return Snapshot.model_validate_json(stored, extra=UNKNOWN_FIELDS)
+    except ValidationError as error:
+        unread = dict.fromkeys(it["loc"][0] for it in error.errors())
+    with reading("the snapshot"):
+        readable = to_json({**from_json(stored), **unread})
+        return Snapshot.model_validate_json(readable, extra=UNKNOWN_FIELDS)
 
 
 def _review(summary: Summary) -> bytes:

@@ -24,7 +24,7 @@ LENGTH = 16
 
 COVERED: Mapping[type, tuple[str, ...]] = {
     Task: ("instruction", "draft", "context", "criteria"),
-    ContextDocument: ("name", "text"),
+    ContextDocument: ("name", "sha256"),
     Criterion: ("name", "description"),
     PanelMember: ("name", "perspective", "adversarial"),
     Critique: ("scores", "strengths", "weaknesses", "suggestions", "findings"),
@@ -57,14 +57,14 @@ def _subject(move: StepMove) -> Mapping[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON can write it."""
-    if value is None or isinstance(value, str | int | float):
+    if value is None or isinstance(value, (str, int, float)):
         return value
-    if isinstance(value, tuple | list):
+    if isinstance(value, (tuple, list)):
         return [_plain(it) for it in value]
-    if isinstance(value, Mapping):
-        return {name: _plain(it) for name, it in value.items()}
     if covered := COVERED.get(type(value)):
         return [_plain(getattr(value, name)) for name in covered]
+    if isinstance(value, Mapping):
+        return {name: _plain(it) for name, it in value.items()}
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_defaults=True)
     defaults = _defaults(type(value))  # type: ignore[arg-type] # mypy: type[Any] is not Hashable
