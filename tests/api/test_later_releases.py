@@ -19,7 +19,8 @@ IMAGE = (
 
 async def store_fields(settings: Settings, key: str, **fields: str) -> None:
     async with Redis.from_url(settings.redis_url) as redis:
-        await redis.hset(key, mapping=fields)
+        mapping: Any = fields
+        await redis.hset(key, mapping=mapping)
 
 
 async def append(settings: Settings, refinement_id: str, kind: str, data: bytes) -> None:

@@ -16,8 +16,12 @@ from tests.workers.refinement_harness import (
     TENANT,
     Killed,
     RefinementHarness,
+    ScriptedAnswers,
+    verdict,
 )
 from tests.workers.test_kills import submitted
+from workers.engine.prompts.judging import Judge
+from workers.models.port import ModelCall
 
 SEEDS = 3
 LIVES = 4
@@ -92,11 +96,24 @@ async def commanded(harness: RefinementHarness, refinement_id: str, chance: Rand
         pass  # it had ended
 
 
+def unending(models: ScriptedAnswers) -> ScriptedAnswers:
+    """Return the same models, which also answer what their script does not expect."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        try:
+            return await models.answer(key, call)
+        except (LookupError, ValueError):
+            judges = isinstance(call.prompt_request, Judge)
+            return verdict(0.42, call) if judges else f"Something about {key}."
+
+    return ScriptedAnswers(answer, outside=models.outside)
+
+
 async def lived(harness: RefinementHarness, kind: str, seed: int) -> str:
     """Play a case through several lives of workers, and return its id."""
     chance = Random(f"{kind} {seed}")
     case = EVERY[kind]
-    models = case.models()
+    models = unending(case.models())
     stop = {"max_tokens": chance.choice((600, 1_500, 4_000))} if chance.random() < 0.3 else {}
     request = {**case.request, "stop": {"patience": 50, **stop}}
     refinement_id = await submitted(harness, kind, type(case)(request, case.models, case.words))
