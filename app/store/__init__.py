@@ -28,7 +28,7 @@ from app.store.state import (
     State,
     StoredEvent,
     Submitted,
-    Unreadable,
+    UnreadableRecord,
 )
 from app.store.store import Achieved, Creation, Store, refusals
 from app.store.wakeups import ChangeSignal, Wakeups
@@ -51,7 +51,7 @@ __all__ = [
     "Store",
     "StoredEvent",
     "Submitted",
-    "Unreadable",
+    "UnreadableRecord",
     "UnusableRedis",
     "Wakeups",
     "WorkerStore",

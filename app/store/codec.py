@@ -16,7 +16,7 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
 from app.contract.status import TERMINAL, Status, StopReason
-from app.store.state import Entry, Fields, State, StoredEvent, Submitted, Unreadable
+from app.store.state import Entry, Fields, State, StoredEvent, Submitted, UnreadableRecord
 
 _DATA: dict[EventType, TypeAdapter[Any]] = {
     kind: TypeAdapter(model) for kind, model in DATA_OF.items()
@@ -92,11 +92,11 @@ def encode_decision(review: ReviewDecision) -> bytes:
 def decode_state(reply: bytes, known: State | None) -> State:
     """Decode the answer of prelude.lua's `state`, without its code; `known` has omitted limits.
 
-    Raises Unreadable for a status or a reason of a later release.
+    Raises UnreadableRecord for a status or a reason of a later release.
     """
     status, last, stopping, finish, seq, limits = reply.split(b" ", 5)
     if status not in _STATUS or stopping not in _REASON:
-        raise Unreadable(f"status {status.decode()}, stopping {stopping.decode()}")
+        raise UnreadableRecord(f"status {status.decode()}, stopping {stopping.decode()}")
     if limits:
         now_in_force = decode_limits(limits)
     else:
@@ -135,13 +135,13 @@ def encode_queued(queued: Queued) -> bytes:
 
 
 def decode_request(stored: bytes) -> RefinementRequest:
-    """Decode a request, else raise Unreadable."""
+    """Decode a request, else raise UnreadableRecord."""
     with reading("the request"):
         return RefinementRequest.model_validate_json(stored, extra=UNKNOWN_FIELDS)
 
 
 def decode_models(stored: bytes) -> dict[str, ModelChoice]:
-    """Decode the model of each role, else raise Unreadable."""
+    """Decode the model of each role, else raise UnreadableRecord."""
     with reading("the models"):
         return _MODELS.validate_json(stored, extra=UNKNOWN_FIELDS)
 
@@ -235,7 +235,7 @@ def decode_snapshot(refinement_id: str, summary: Summary) -> Snapshot:
     """Read the snapshot of a refinement from its summary.
 
     A member that only a later release can read, such as the `result` with a new kind of score, is
-    null here; it stays stored. Raises Unreadable if such a member cannot be null.
+    null here; it stays stored. Raises UnreadableRecord if such a member cannot be null.
     """
     stored = snapshot_json(refinement_id, summary)
     try:
@@ -288,7 +288,7 @@ def stored_event(entry_id: bytes, entry: Summary, final: bytes) -> StoredEvent:
 def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None:
     """Return the same event, decoded; None if its type is of a later release.
 
-    Raises Unreadable for data of a later release.
+    Raises UnreadableRecord for data of a later release.
     """
     kind = _type_of(entry)
     if not isinstance(kind, EventType):
@@ -318,10 +318,10 @@ def _data(kind: EventType | str, entry: Summary, final: bytes) -> bytes:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Raise Unreadable where stored data is not what this release knows."""
+    """Raise UnreadableRecord where stored data is not what this release knows."""
     try:
         yield
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = "/".join(map(str, first["loc"]))
-        raise Unreadable(f"{what}: {where}: {first['msg']}") from None
+        raise UnreadableRecord(f"{what}: {where}: {first['msg']}") from None

@@ -1,8 +1,8 @@
 """The values that callers exchange with the store, and the errors by which it rejects a write.
 
-Fenced        the claim is no longer in force: stop immediately, write nothing more
-Unreadable    a later release wrote it: another worker must play it
-StaleLimits   an append relied on limits that a PATCH has replaced; nothing was written
+Fenced            the claim is no longer in force: stop immediately, write nothing more
+UnreadableRecord  a later release wrote it: another worker must play it
+StaleLimits       an append relied on limits that a PATCH has replaced; nothing was written
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ class Fenced(Exception):
     """The fencing token is no longer in force, or the refinement has ended or was erased."""
 
 
-class Unreadable(Exception):
+class UnreadableRecord(Exception):
     """A later release wrote something that this one cannot read; the message says what."""
 
 

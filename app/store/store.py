@@ -70,7 +70,7 @@ from app.store.scripts import (
     LuaScript,
     run,
 )
-from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted, Unreadable
+from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted, UnreadableRecord
 
 CHUNK = 500  # ids read in one round trip
 CHUNKS = 40  # maximum round trips for one page; after that a page may be short
@@ -186,7 +186,7 @@ async def refusals(timeout_s: float) -> AsyncIterator[None]:
         raise Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S) from error
     except RedisConnectionError as error:
         raise Unavailable("Redis is unreachable", retry_after_s=RETRY_AFTER_S) from error
-    except Unreadable as error:
+    except UnreadableRecord as error:
         raise Unavailable(
             f"a later release of Hone wrote it, and this server cannot read {error}",
             retry_after_s=RETRY_AFTER_S,

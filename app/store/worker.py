@@ -51,7 +51,7 @@ from app.store.state import (
     StaleLimits,
     State,
     Submitted,
-    Unreadable,
+    UnreadableRecord,
 )
 from app.store.wakeups import messages
 
@@ -160,7 +160,7 @@ class Journal:
             raise Fenced(f"{self.id}: token {self.token} is no longer in force")
         try:
             state = decode_state(rest, known)
-        except Unreadable as error:
+        except UnreadableRecord as error:
             raise Fenced(f"{self.id}: a later release has taken over: {error}") from None
         # Callers of looks and appends may run in another order than that of the answers.
         if state.last_event >= self._state.last_event:
@@ -239,9 +239,9 @@ class WorkerStore:
     async def load(self, refinement_id: str) -> Loaded:
         """Return the request and the whole journal so far, else raise RefinementNotFound.
 
-        Raises Fenced if it has ended, and Unreadable if a later release wrote what this one cannot
-        read; events of unknown types are left out. It shares a pipeline with other requests, so
-        that a worker that starts hundreds of refinements at once needs no further connection.
+        Raises Fenced if it has ended, and UnreadableRecord if a later release wrote what this one
+        cannot read; events of unknown types are left out. It shares a pipeline with other requests,
+        so that a worker that starts hundreds of refinements at once needs no further connection.
         """
         reply = await self._committer.run(LOAD, refinement_id)
         if reply is None:

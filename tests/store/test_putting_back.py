@@ -4,7 +4,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.errors import RefinementNotFound
-from app.store import LATER, Fenced, Store, Unreadable, WorkerStore, keys
+from app.store import LATER, Fenced, Store, UnreadableRecord, WorkerStore, keys
 from tests.store.store_harness import TENANT, claim, expire_lease, started, submit
 
 
@@ -92,7 +92,7 @@ async def test_what_cannot_be_read_says_where(
         {"type": "refinement.stopping", "at": 1, "data": '{"reason":"x"}'},
         id="3-0",
     )
-    with pytest.raises(Unreadable, match=r"event 3, refinement\.stopping: reason"):
+    with pytest.raises(UnreadableRecord, match=r"event 3, refinement\.stopping: reason"):
         await worker.load(held.id)
     with pytest.raises(RefinementNotFound):
         await worker.load("ref_unknown")

@@ -10,7 +10,7 @@ from functools import partial
 from redis.exceptions import RedisError
 
 from app.contract.errors import RefinementNotFound
-from app.store import LATER, Claimed, Fenced, Loaded, Unreadable, WorkerStore
+from app.store import LATER, Claimed, Fenced, Loaded, UnreadableRecord, WorkerStore
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.executor import ModelCaller, StepExecutor, Tools
@@ -93,7 +93,7 @@ class Refinements:
             await self._store.hand_back(refinement_id, claimed.token)
         except AwaitingReview:
             log.debug("%s waits for a review", refinement_id)
-        except (WorkerLeaving, Unreadable):
+        except (WorkerLeaving, UnreadableRecord):
             await self._store.hand_back(refinement_id, claimed.token)
         except (asyncio.CancelledError, RedisError):
             await self._store.hand_back(refinement_id, claimed.token)
@@ -127,7 +127,7 @@ class Refinements:
             loaded = await self._store.load(refinement_id)
         except (Fenced, RefinementNotFound):
             return None
-        except Unreadable as error:
+        except UnreadableRecord as error:
             log.warning("%s is put back, a later release wrote it: %s", refinement_id, error)
             await self._store.put_back(refinement_id, LATER)
             return None
