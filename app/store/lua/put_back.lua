@@ -6,6 +6,7 @@ local status, holder, lease = unpack(
 local at = clock()
 if status ~= 'queued' and status ~= 'running' then return end
 if is_held(holder, lease, at) then return end
+release(id)
 redis.call('ZREM', WAITING, id)
 redis.call('ZADD', DUE, at + wait_ms, id)
 redis.call('ZADD', UNPLAYABLE, at + named_ms, lacking)
