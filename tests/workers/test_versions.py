@@ -11,7 +11,7 @@ from app.contract.events import EventType, StepCompleted
 from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
-from app.store import keys
+from app.store import Claimed, keys
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers, scores
 from workers.engine.moves import Ask, Move, MoveCoroutine, relayed
@@ -222,10 +222,37 @@ async def test_limits_that_changed_after_a_review_do_not_change_what_it_decided(
     models = scores(0.9)
     refinement_id = await harness.submit(review={"when": "before_completion"}, threshold=0.8)
     await harness.deliver(harness.worker(models), refinement_id)
-    await harness.say(refinement_id, action="approve")
     await harness.store.change(TENANT, refinement_id, LimitsChange(threshold=1.0))
+    await harness.say(refinement_id, action="approve")
+    await harness.store.change(TENANT, refinement_id, LimitsChange(threshold=0.5))
     ended = await harness.play(refinement_id, models, "second")
-    assert (ended.status, ended.passed, ended.threshold) == (Status.SUCCEEDED, True, 1.0)
+    assert (ended.status, ended.passed, ended.threshold) == (Status.SUCCEEDED, False, 0.5)
+
+
+class OvertakenStore:
+    """A worker's store whose refinement goes on elsewhere between its load and its claim."""
+
+    def __init__(self, harness: RefinementHarness, models: ScriptedAnswers) -> None:
+        self._harness = harness
+        self._models = models
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._harness.worker_store, name)
+
+    async def claim(self, refinement_id: str, job_id: str, nonce: str) -> Claimed | None:
+        assert await self._harness.play_and_die(refinement_id, self._models, 4, after=True)
+        return await self._harness.worker_store.claim(refinement_id, job_id, nonce)
+
+
+async def test_what_was_journaled_between_load_and_claim_is_replayed(
+    harness: RefinementHarness,
+) -> None:
+    models = scores(0.3, 0.4, 0.9)
+    refinement_id = await harness.submit()
+    store: Any = OvertakenStore(harness, models)
+    await harness.deliver(harness.worker(models, "slow", store), refinement_id)
+    assert (await harness.snapshot(refinement_id)).status is Status.SUCCEEDED
+    assert max(models.calls.values()) == 1
 
 
 async def test_every_step_says_what_it_is_about(harness: RefinementHarness) -> None:
