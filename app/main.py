@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
-from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 
@@ -20,6 +19,7 @@ from app.service import Admission, ModelRoles, Selection, Service, Shutdown, Wat
 from app.service.admission import switched_off
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_wakeups
+from app.store.connection import place_of
 
 # Thousands of watchers keep many objects alive, which makes the default thresholds expensive: see
 # workers/__main__.py.
@@ -84,7 +84,7 @@ def serve(settings: Settings) -> int:
         server = ApiServer(configured(create_app(settings, shutdown), settings), shutdown.close)
         asyncio.run(_reachable(settings))
     except (Unavailable, UnusableRedis, ValueError) as error:
-        _log.error("cannot start: %s", error)
+        _log.error("cannot start: %s", _with_cause(error))
         return 1
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
@@ -103,6 +103,9 @@ async def _reachable(settings: Settings) -> None:
         except Unavailable as error:
             if time.monotonic() > deadline:
                 raise
-            where = urlsplit(settings.redis_url)
-            _log.warning("waiting for Redis at %s: %s", where.hostname or where.path, error)
+            _log.warning("waiting for %s: %s", place_of(settings.redis_url), _with_cause(error))
         await asyncio.sleep(RETRY_S)
+
+
+def _with_cause(error: Exception) -> str:
+    return f"{error}: {error.__cause__}" if str(error.__cause__ or "") else str(error)

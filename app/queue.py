@@ -1,9 +1,8 @@
-"""The RQ queue: the name of its jobs, and how they are enqueued."""
+"""The RQ queue: the name of its jobs, and the commands that enqueue them."""
 
-from typing import cast
+from collections.abc import Sequence
 
-from redis import Redis
-from redis.asyncio.client import Pipeline as AsyncPipeline
+from redis import ConnectionPool
 from redis.client import Pipeline
 from rq import Queue
 from rq.serializers import JSONSerializer
@@ -12,22 +11,30 @@ JOB = "workers.jobs.refine"  # a key in the workers' table; never imported by th
 
 FAILURE_TTL_S = 3600  # how long RQ keeps a failed job
 
+Command = tuple[str | bytes | int | float, ...]
+
 
 class RefinementQueue:
     """The queue in which refinements wait for a worker."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        # A pipeline that is never executed: RQ adds its commands to it, and nothing connects.
+        self._recorder = Pipeline(ConnectionPool(), {}, transaction=True, shard_hint=None)
+        self._queue = _Queue(name, connection=self._recorder, serializer=JSONSerializer)
 
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline | AsyncPipeline) -> None:
-        """Add the commands that enqueue one job to `pipeline`, without executing them.
+    @property
+    def key(self) -> str:
+        """The list in Redis that holds the waiting jobs."""
+        return str(self._queue.key)
 
-        The pipeline must be empty: RQ makes it a transaction. `job_id` must be new for every job
-        and consist of letters, digits, `_` and `-`, else ValueError.
+    def commands(self, refinement_id: str, job_id: str) -> Sequence[Command]:
+        """Return the commands by which RQ enqueues one job, to be executed in one transaction.
+
+        `job_id` must be new for every job and consist of letters, digits, `_` and `-`, else
+        ValueError.
         """
-        # RQ only adds commands to it, by the same methods in both clients.
-        commands = cast("Pipeline", pipeline)
-        _Queue(self._name, connection=commands, serializer=JSONSerializer).enqueue_call(
+        self._recorder.command_stack.clear()
+        self._queue.enqueue_call(
             JOB,
             args=[refinement_id],
             timeout=-1,
@@ -35,12 +42,9 @@ class RefinementQueue:
             failure_ttl=FAILURE_TTL_S,
             description=f"refine {refinement_id}",
             job_id=job_id,
-            pipeline=commands,
+            pipeline=self._recorder,
         )
-
-    def length(self, connection: Redis) -> int:
-        """Return the number of waiting jobs; `connection` may be a pipeline that watches keys."""
-        return _Queue(self._name, connection=connection).count
+        return [command for command, _ in self._recorder.command_stack]
 
 
 class _Queue(Queue):

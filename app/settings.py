@@ -8,6 +8,8 @@ from pydantic import (
     AfterValidator,
     AliasChoices,
     BaseModel,
+    BeforeValidator,
+    ByteSize,
     ConfigDict,
     Field,
     SecretStr,
@@ -54,6 +56,10 @@ def _is_long_enough(key: SecretStr) -> SecretStr:
 SecretKey = Annotated[SecretStr, AfterValidator(_is_long_enough)]
 
 
+def _unset_if_empty(value: Any) -> Any:
+    return None if value == "" else value
+
+
 class _ServerSettings(BaseSettings):
     """The sources of settings, and the settings that precede those of the providers."""
 
@@ -69,13 +75,28 @@ class _ServerSettings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address the API listens on.")
     port: int = Field(8080, ge=0, le=65_535, description="Port the API listens on.")
     redis_url: str = Field(
-        "", description="URL of the shared Redis. Empty: `hone serve` starts an embedded one."
+        "",
+        description="URL of the shared Redis: redis://, rediss:// or unix://, or redis+sentinel://"
+        "HOST,HOST/SERVICE. Empty: `hone serve` starts an embedded one.",
     )
     redis_timeout_s: float = Field(
-        1.8, gt=0, description="Redis timeout of the API in seconds; after it the API answers 503."
+        1.8,
+        gt=0,
+        description="Seconds that Redis has to answer the API; after them the API answers 503.",
     )
     data_dir: Path = Field(
         Path("~/.local/share/hone"), description="Data directory of the embedded Redis."
+    )
+    redis_replicas: int = Field(
+        0,
+        ge=0,
+        description="Number of replicas that must have a submission before it is acknowledged.",
+    )
+    redis_maxmemory: Annotated[ByteSize | None, BeforeValidator(_unset_if_empty)] = Field(
+        None,
+        ge=0,
+        description="Memory limit of the embedded Redis, such as 512MiB; 0: no limit. Empty: a"
+        " quarter of the memory of this machine or container.",
     )
     model: str = Field("offline:editor", description="Default model of every role.")
 
@@ -163,6 +184,13 @@ class Settings(_WithProviders):
         ge=1,
         description="Seconds that the event loop of a worker may stand still before the worker"
         " stops renewing its lease.",
+    )
+    quarantine: int = Field(
+        2,
+        ge=1,
+        le=16,
+        description="Maximum number of child processes of a worker that play refinements whose"
+        " worker died before they made progress.",
     )
     retention_s: int = Field(
         86_400, ge=1, description="Retention of an ended refinement in seconds."

@@ -7,9 +7,10 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from functools import partial
+from typing import IO, Any
 
 import uvloop
 from pydantic import ValidationError
@@ -20,9 +21,13 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
+from app.store.connection import place_of
 from workers.engine.pipeline import load_strategies
-from workers.model_registry import ModelRegistry, open_models
+from workers.model_registry import open_models
+from workers.play.executor import ModelCaller
+from workers.play.fork_server import ForkServer
 from workers.play.lease import Lease
+from workers.play.quarantine import CANNOT_RUN, Parent, Quarantine, prefer_in_oom
 from workers.play.refinements import (
     Refinements,
     announce,
@@ -40,42 +45,75 @@ log = logging.getLogger(__name__)
 # by default takes a quarter of a busy worker's time, and few of them form cycles.
 COLLECT_AFTER = (50_000, 20, 100)
 
-Opening = AbstractAsyncContextManager[ServerResources]
+OpenResources = Callable[[Settings], AbstractAsyncContextManager[ServerResources]]
+OpenModels = Callable[[Settings], AbstractAsyncContextManager[ModelCaller]]
+BackgroundTask = Callable[[], Awaitable[None]]
 
+CANNOT_START = (UnusableRedis, RedisError, RunsAsRoot, ValidationError)
 CONNECT_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.5
 
 
-def main(open_server_resources: Callable[[Settings], Opening] = open_server_resources) -> int:
+def main(
+    open_server_resources: OpenResources = open_server_resources,
+    open_models: OpenModels = open_models,
+) -> int:
     """Run until a signal arrives; return 0, or 1 if the worker cannot start. The log says why."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    start = partial(_start, open_server_resources, open_models)
     try:
         settings = Settings()
         load_strategies()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
-        uvloop.run(_start(settings, open_server_resources))
-    except (UnusableRedis, RedisError, RunsAsRoot, ValidationError) as error:
+        name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        fork_server = ForkServer(partial(_run_child, settings, start))
+        with closing(fork_server):
+            uvloop.run(start(settings, name, partial(work, fork_server=fork_server)))
+    except CANNOT_START as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
         return 1
+    return 0
+
+
+def _run_child(
+    settings: Settings,
+    start: Callable[..., Coroutine[Any, Any, None]],
+    name: str,
+    incoming: IO[bytes],
+    outgoing: int,
+) -> int:
+    """Play suspects in a child process; return its exit status."""
+    prefer_in_oom()
+    parent = Parent(incoming, outgoing, settings.stall_s)
+    try:
+        uvloop.run(start(settings, name, partial(play_suspects, parent=parent)))
+    except CANNOT_START as error:
+        log.error("%s: cannot run: %s", name, error)  # noqa: TRY400 - no traceback
+        return CANNOT_RUN
     return 0
 
 
 async def work(
     settings: Settings,
     store: WorkerStore,
-    models: ModelRegistry,
+    models: ModelCaller,
     resources: ServerResources,
     name: str,
+    *,
+    fork_server: ForkServer,
 ) -> None:
     """Play refinements from the queue until a signal stops the worker."""
-    refinements = Refinements(store, models, nonce=name, resources=resources)
-    lease = Lease(
-        partial(open_renewal, settings, name),
-        settings.lease_s,
-        settings.stall_s,
-        refinements.look,
+    quarantine = Quarantine(
+        store,
+        fork_server.start,
+        name,
+        children=settings.quarantine,
+        lease_s=settings.lease_s,
+        stall_s=settings.stall_s,
     )
+    refinements = Refinements(store, models, name, resources, quarantine)
+    lease = _lease(settings, name, refinements)
     worker = CoroutineWorker(
         settings.queue,
         settings.redis_url,
@@ -86,26 +124,63 @@ async def work(
         is_lagging=lambda: lease.is_lagging,
         name=name,
     )
-    async with lease.kept(), asyncio.TaskGroup() as around:
-        tasks = [
-            around.create_task(keep_running(each))
-            for each in (
-                partial(announce, refinements, settings.lease_s),
-                partial(recover, store, worker.is_idle),
-                partial(drop_strays, store, refinements.refining),
-                partial(heed_commands, store, refinements),
-            )
-        ]
+    more = (
+        partial(recover, store, worker.is_idle),
+        partial(announce, refinements, settings.lease_s),
+    )
+    async with fork_server, quarantine, _beside(store, lease, refinements, *more):
         log.info("%s runs up to %d refinements at once", name, settings.concurrency)
         await worker.serve()
+
+
+async def play_suspects(
+    settings: Settings,
+    store: WorkerStore,
+    models: ModelCaller,
+    resources: ServerResources,
+    name: str,
+    *,
+    parent: Parent,
+) -> None:
+    """Play the refinements that the parent process names until it closes the pipe."""
+    refinements = Refinements(store, models, name, resources, clears=True)
+    async with _beside(store, _lease(settings, name, refinements), refinements):
+        await parent.serve(refinements.refine, refinements.leave)
+
+
+def _lease(settings: Settings, name: str, refinements: Refinements) -> Lease:
+    renewal = partial(open_renewal, settings, name)
+    return Lease(renewal, settings.lease_s, settings.stall_s, refinements.look)
+
+
+@asynccontextmanager
+async def _beside(
+    store: WorkerStore,
+    lease: Lease,
+    refinements: Refinements,
+    *more: BackgroundTask,
+) -> AsyncIterator[None]:
+    """Keep the lease, drop strays, heed commands, and run `more`; sign off in the end."""
+    async with lease.kept(), asyncio.TaskGroup() as around:
+        always: tuple[BackgroundTask, ...] = (
+            partial(drop_strays, store, refinements.refining),
+            partial(heed_commands, store, refinements),
+        )
+        tasks = [around.create_task(keep_running(each)) for each in (*always, *more)]
+        yield
         await end(tasks)
     with suppress(RedisError):
         await store.leave()
 
 
-async def _start(settings: Settings, open_server_resources: Callable[[Settings], Opening]) -> None:
-    """Connect and work; retry for `CONNECT_TIMEOUT_S` seconds while Redis is unreachable."""
-    name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+async def _start(
+    open_server_resources: OpenResources,
+    open_models: OpenModels,
+    settings: Settings,
+    name: str,
+    run: Callable[..., Awaitable[None]],
+) -> None:
+    """Connect and run; retry for `CONNECT_TIMEOUT_S` seconds while Redis is unreachable."""
     give_up = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_S
     while True:
         try:
@@ -114,11 +189,12 @@ async def _start(settings: Settings, open_server_resources: Callable[[Settings],
                 open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
                 open_models(settings) as models,
             ):
-                await work(settings, store, models, resources, name)
+                await run(settings, store, models, resources, name)
                 return
-        except (RedisUnreachable, RedisTimedOut):
+        except (RedisUnreachable, RedisTimedOut) as error:
             if asyncio.get_running_loop().time() > give_up:
                 raise
+            log.warning("waiting for %s: %s", place_of(settings.redis_url), error)
         await asyncio.sleep(RETRY_EVERY_S)
 
 

@@ -102,7 +102,11 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
     Raises ServiceFailed if the port is taken, and what EmbeddedRedis.start raises.
     """
     check_port(settings.host, settings.port)
-    redis = None if settings.redis_url else EmbeddedRedis.start(settings.data_dir)
+    redis = (
+        None
+        if settings.redis_url
+        else EmbeddedRedis.start(settings.data_dir, maxmemory=settings.redis_maxmemory)
+    )
     with redis or contextlib.nullcontext():
         url = redis.url if redis else settings.redis_url
         with Supervisor(

@@ -134,6 +134,7 @@ class PrefixedLog:
 
 MASK = "********"
 PASSWORD_IN_URL = re.compile(r"(?<=://)([^/@:]*):([^/@]*)@")
+PASSWORD_IN_QUERY = re.compile(r"(password=)[^&]*")
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,8 @@ def _variable(name: str, field: FieldInfo) -> str:
 def _masked(value: Any) -> str:
     if isinstance(value, SecretStr):
         return MASK if value.get_secret_value() else ""
-    return "" if value is None else PASSWORD_IN_URL.sub(rf"\1:{MASK}@", str(value))
+    text = "" if value is None else PASSWORD_IN_URL.sub(rf"\1:{MASK}@", str(value))
+    return PASSWORD_IN_QUERY.sub(rf"\1{MASK}", text)
 
 
 @app.command(name="serve")

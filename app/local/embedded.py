@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -173,13 +173,29 @@ class DataFromNewerServer(EmbeddedRedisError):
     """The data directory was written by a server whose files this one cannot read."""
 
 
+class UnwritableDataDir(EmbeddedRedisError):
+    """Files cannot be created in the data directory."""
+
+
+PROBE_BYTES = 64 * 1024  # more than what an almost full disk may still take
+
+
 class RedisHome:
-    """The directory `data_dir`/redis, readable only by its owner."""
+    """The directory `data_dir`/redis, readable only by its owner.
+
+    Raises UnwritableDataDir if files cannot be created there.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir.expanduser().resolve() / "redis"
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path.chmod(0o700)
+        with _writing(self.path):
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+            probe = self.path / f"probe.{os.getpid()}"
+            try:
+                probe.write_bytes(bytes(PROBE_BYTES))
+            finally:
+                probe.unlink(missing_ok=True)
         self.log = self.path / "redis.log"
         self.socket = _short_enough(self.path) / "redis.sock"
 
@@ -255,6 +271,30 @@ def _versions_in_files(home: Path) -> Iterator[Version]:
         yield FIRST_WITH_MANIFEST
 
 
+@contextmanager
+def _writing(home: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or home
+        raise UnwritableDataDir(
+            f"The data directory {home} cannot be used: {error.strerror} ({where}). It must be a"
+            " directory in which you may create files, on a disk with free space. Change that, or"
+            " choose another HONE_DATA_DIR."
+        ) from error
+
+
+FOR_REDIS = 4  # the share of memory that the embedded server may use: one in so many bytes
+
+
+def default_maxmemory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return a quarter of the memory of this machine, or of its container if that has a limit."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # no container, or one without a limit
+        memory = min(memory, int((cgroup / "memory.max").read_text()))
+    return memory // FOR_REDIS
+
+
 def _short_enough(home: Path) -> Path:
     """Return `home`, or a private directory for it if its path is too long for a socket."""
     if len(os.fsencode(home / "redis.sock")) <= SOCKET_PATH_MAX:
@@ -278,11 +318,18 @@ class EmbeddedRedis:
     """A Redis server that this process has started and ends."""
 
     def __init__(
-        self, home: RedisHome, binary: RedisBinary, *, aof: bool, ready_timeout_s: float
+        self,
+        home: RedisHome,
+        binary: RedisBinary,
+        *,
+        aof: bool,
+        maxmemory: int,
+        ready_timeout_s: float,
     ) -> None:
         self._home = home
         self._binary = binary
         self._aof = aof
+        self._maxmemory = maxmemory
         self._ready_timeout_s = ready_timeout_s
         self._process = self._launch()
 
@@ -293,17 +340,25 @@ class EmbeddedRedis:
         *,
         aof: bool = True,
         binary: RedisBinary | None = None,
+        maxmemory: int | None = None,
         ready_timeout_s: float = 60.0,
     ) -> Self:
         """Start a server that keeps its files in `data_dir`/redis and return once it responds.
 
         Call it from the main thread. The server's process holds an exclusive lock on the directory
-        and ends when this process does. Raises RedisNotFound, DataDirInUse, DataFromNewerServer,
-        or EmbeddedRedisError with the end of the server's log.
+        and ends when this process does. `maxmemory` is in bytes, 0 for no limit, None for
+        `default_maxmemory`. Raises RedisNotFound, UnwritableDataDir, DataDirInUse,
+        DataFromNewerServer, or EmbeddedRedisError with the end of the server's log.
         """
         home = RedisHome(Path(data_dir))
         server = binary or find_redis(files_of=home.written_by())
-        return cls(home, server, aof=aof, ready_timeout_s=ready_timeout_s)
+        return cls(
+            home,
+            server,
+            aof=aof,
+            maxmemory=default_maxmemory() if maxmemory is None else maxmemory,
+            ready_timeout_s=ready_timeout_s,
+        )
 
     @property
     def url(self) -> str:
@@ -351,7 +406,8 @@ class EmbeddedRedis:
         self.stop()
 
     def _launch(self) -> "subprocess.Popen[bytes]":
-        lock = self._home.lock()
+        with _writing(self._home.path):
+            lock = self._home.lock()
         try:
             self._home.check(self._binary)
             process = self._spawn(lock)
@@ -395,6 +451,7 @@ class EmbeddedRedis:
             "save": "",
             "appendonly": "yes" if self._aof else "no",
             "appendfsync": "everysec",
+            "maxmemory": str(self._maxmemory),
             "maxmemory-policy": "noeviction",
         }
         return [part for name, value in options.items() for part in (f"--{name}", value)]

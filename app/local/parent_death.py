@@ -30,13 +30,18 @@ def dying_with_parent(command: Sequence[str], at_death: signal.Signals) -> list[
 
 def become(at_death: int, parent: int, command: Sequence[str]) -> None:
     """Replace this process by `command`, or exit at once if `parent` is already dead."""
+    die_with_parent(at_death, parent)
+    os.execvp(command[0], [*command])  # noqa: S606 - it replaces itself by the program
+
+
+def die_with_parent(at_death: int, parent: int) -> None:
+    """Ask for a signal at the death of the process `parent`; exit at once if it is already dead."""
     if sys.platform == "linux":
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, at_death, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     # If the parent died before the call of prctl, the signal never comes.
     if os.getppid() != parent:
         raise SystemExit("the parent process has ended")
-    os.execvp(command[0], [*command])  # noqa: S606 - it replaces itself by the program
 
 
 if __name__ == "__main__":

@@ -144,6 +144,8 @@ class Service:
             parent=parent,
         )
         created = await self._store.create(new, key)
+        if wait_s <= 0:
+            return Accepted(created.snapshot, created.replayed)
         snapshot = await self._watching.until(
             tenant, created.id, lambda snapshot: snapshot.status in STANDING, wait_s
         )

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Container
+from contextlib import suppress
 from dataclasses import dataclass
 
 from app.contract.errors import MalformedHeader, RefinementNotFound, Unavailable
@@ -63,8 +64,11 @@ class News:
 class Watching:
     """Watches refinements on behalf of clients. A watcher holds no connection to Redis."""
 
-    def __init__(self, store: Store, wakeups: Wakeups, shutdown: Shutdown) -> None:
+    def __init__(
+        self, store: Store, wakeups: Wakeups, shutdown: Shutdown, look_s: float = LOOK_S
+    ) -> None:
         self._store = store
+        self._look_s = look_s
         self._wakeups = wakeups
         self._shutdown = shutdown
 
@@ -81,7 +85,7 @@ class Watching:
                 left_s = deadline - time.monotonic()
                 if done(snapshot) or left_s <= 0 or not self._shutdown.is_open:
                     return snapshot
-                await self._shutdown.news(changed, min(left_s, LOOK_S))
+                await self._shutdown.news(changed, min(left_s, self._look_s))
 
     async def news(
         self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
@@ -108,8 +112,9 @@ class Watching:
     ) -> AsyncGenerator[Events, None] | None:
         """Return all events after number `after`, as they arrive, up to the terminal one.
 
-        An empty batch means that none arrived for `LOOK_S` seconds. Returns None if `after` is the
-        terminal event. Raises MalformedHeader if `after` is greater than the last event.
+        An empty batch means that none arrived for `LOOK_S` seconds. It also ends when Redis has
+        lost the last events that it yielded. Returns None if `after` is the terminal event. Raises
+        MalformedHeader if `after` is greater than the last event.
         """
         first = await self._store.events(tenant, refinement_id, after, BATCH)
         if not first:
@@ -134,11 +139,19 @@ class Watching:
                     if more[-1].is_terminal:
                         return
                     after = more[-1].number
-                if len(more) < BATCH and not await self._shutdown.news(changed, LOOK_S):
+                if len(more) < BATCH and not await self._shutdown.news(changed, self._look_s):
+                    if await self._is_lost(tenant, refinement_id, after):
+                        return
                     yield ()
                 if not self._shutdown.is_open:
                     return
                 more = await self._more(tenant, refinement_id, after)
+
+    async def _is_lost(self, tenant: str, refinement_id: str, number: int) -> bool:
+        """Return whether an event is gone: an older copy of the data was restored."""
+        with suppress(Unavailable, RefinementNotFound):
+            return await self._store.last_event(tenant, refinement_id) < number
+        return False
 
     async def _more(self, tenant: str, refinement_id: str, after: int) -> Events | None:
         """Return new events, none while Redis is unreachable; None once it is erased."""

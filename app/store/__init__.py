@@ -1,17 +1,18 @@
 """Refinements and their journals in Redis: the only package that spells a Redis key."""
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 
 from app.settings import Settings
 from app.store.connection import (
     UnusableRedis,
+    answered_within,
     api_client,
-    blocking_client,
     check_server,
     listening_client,
+    renewal_client,
     worker_client,
 )
 from app.store.enqueue import Enqueuer, Queue
@@ -28,9 +29,10 @@ from app.store.state import (
     State,
     StoredEvent,
     Submitted,
+    Suspected,
     UnreadableRecord,
 )
-from app.store.store import Achieved, Creation, Store, refusals
+from app.store.store import Achieved, Clock, Creation, Store, refusals
 from app.store.wakeups import ChangeSignal, Wakeups
 from app.store.worker import LATER, Journal, WorkerStore, renew
 
@@ -51,6 +53,7 @@ __all__ = [
     "Store",
     "StoredEvent",
     "Submitted",
+    "Suspected",
     "UnreadableRecord",
     "UnusableRedis",
     "Wakeups",
@@ -62,35 +65,33 @@ __all__ = [
 ]
 
 
-CREATORS = 8  # threads that create refinements in one API process
-
-
 @asynccontextmanager
-async def open_store(settings: Settings, queue: Queue) -> AsyncIterator[Store]:
+async def open_store(
+    settings: Settings, queue: Queue, clock: Clock = time.monotonic
+) -> AsyncIterator[Store]:
     """Connect the store of the API.
 
     Raises Unavailable, and UnusableRedis for a server that would lose records.
     """
-    timeout_s = settings.redis_timeout_s
-    with (
-        blocking_client(settings.redis_url, timeout_s) as blocking,
-        ThreadPoolExecutor(CREATORS, "create") as executor,
-    ):
-        async with api_client(settings.redis_url, timeout_s) as client:
-            async with refusals(timeout_s):
+    async with api_client(settings.redis_url) as client:
+        with refusals():
+            async with answered_within(settings.redis_timeout_s):
                 await check_server(client)
-            lease_ms = _milliseconds(settings.lease_s)
-            creation = Creation(
-                queue,
-                blocking,
-                queue_max=settings.queue_max,
-                lease_ms=lease_ms,
-                retention_ms=_milliseconds(settings.retention_s),
-            )
-            enqueuer = Enqueuer(queue, blocking, executor, lease_ms)
-            committer = Committer(client)
-            yield Store(client, committer, executor, creation, enqueuer, lease_ms, timeout_s)
-            await committer.aclose()
+        committer = Committer(client, settings.redis_timeout_s)
+        # Apart, so that nothing else waits for replicas.
+        creating = Committer(client, settings.redis_timeout_s, replicas=settings.redis_replicas)
+        lease_ms = _milliseconds(settings.lease_s)
+        creation = Creation(
+            queue,
+            creating,
+            clock,
+            queue_max=settings.queue_max,
+            lease_ms=lease_ms,
+            retention_ms=_milliseconds(settings.retention_s),
+        )
+        yield Store(committer, creation, Enqueuer(queue, committer, lease_ms), lease_ms)
+        await creating.aclose()
+        await committer.aclose()
 
 
 @asynccontextmanager
@@ -102,19 +103,15 @@ async def open_worker_store(
     Raises redis errors, and UnusableRedis for a server that would lose records.
     """
     lease_ms = _milliseconds(settings.lease_s)
-    with (
-        blocking_client(settings.redis_url, settings.redis_timeout_s) as blocking,
-        ThreadPoolExecutor(1, "enqueue") as executor,
+    async with (
+        worker_client(settings.redis_url) as client,
+        listening_client(settings.redis_url) as listener,
     ):
-        async with (
-            worker_client(settings.redis_url) as client,
-            listening_client(settings.redis_url) as listener,
-        ):
-            await check_server(client)
-            enqueuer = Enqueuer(queue, blocking, executor, lease_ms)
-            committer = Committer(client)
-            yield WorkerStore(client, committer, listener, enqueuer, name=name, lease_ms=lease_ms)
-            await committer.aclose()
+        await check_server(client)
+        committer = Committer(client)
+        enqueuer = Enqueuer(queue, committer, lease_ms)
+        yield WorkerStore(client, committer, listener, enqueuer, name=name, lease_ms=lease_ms)
+        await committer.aclose()
 
 
 @asynccontextmanager
@@ -123,7 +120,7 @@ async def open_renewal(
 ) -> AsyncIterator[Callable[[Mapping[str, int]], Awaitable[dict[str, int]]]]:
     """Connect what renews the lease of a worker, for a thread with an event loop of its own."""
     lease_ms = _milliseconds(settings.lease_s)
-    async with api_client(settings.redis_url, settings.lease_s / 2) as client:
+    async with renewal_client(settings.redis_url, settings.lease_s / 2) as client:
         yield partial(renew, client, name, lease_ms)
 
 

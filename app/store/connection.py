@@ -4,12 +4,13 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from redis import Redis
-from redis.asyncio import BlockingConnectionPool, ConnectionPool
+from redis.asyncio import ConnectionPool
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.connection import (
     AbstractConnection,
@@ -19,19 +20,15 @@ from redis.asyncio.connection import (
     parse_url,
 )
 from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import ExponentialWithJitterBackoff
+from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
-from redis.retry import Retry
 
 OLDEST = (6, 2)
 
-# The API must answer 503 within `redis_timeout_s`, and redis-py may wait for three timeouts: that
-# of the command, of a new connection, of its retry. A worker can wait, and keeps paid replies.
-TIMEOUTS_PER_REQUEST = 3
 API_RETRIES = 1
-API_CONNECTIONS = 8  # one event loop does not use more
+TICKS = 10  # of a timeout
 WORKER_TIMEOUT_S = 5.0
 WORKER_RETRIES = 3
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
@@ -47,6 +44,7 @@ class UnusableRedis(Exception):
 REFUSED_WRITE = re.compile(r"\b(OOM|READONLY|NOREPLICAS|MISCONF|MASTERDOWN)\b")
 """Codes with which Redis refuses writes for a time; a script that meets one wrote nothing."""
 
+REPLACED = re.compile(r"\b(READONLY|NOREPLICAS)\b")
 # redis-py cuts the code off the message of an error that has a class of its own.
 AWAY = (RedisConnectionError, RedisTimeoutError, OutOfMemoryError, ReadOnlyError, MasterDownError)
 
@@ -113,15 +111,121 @@ class _SurvivesReset(AbstractConnection):
             self._reader = self._writer = None
 
 
-class _TcpConnection(_SurvivesReset, Connection):
+class _LeavesReplica(_SurvivesReset):
+    """Drops the connection to a primary that was replaced, so that the next try reconnects.
+
+    Such a primary is a replica, or has lost its replicas. The next connection asks Sentinel, or
+    resolves the name, again.
+    """
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            return await super().read_response(*args, **options)
+        except RedisError as error:
+            if not (isinstance(error, ReadOnlyError) or REPLACED.search(str(error))):
+                raise
+            await self.disconnect()
+            raise RedisConnectionError(f"Redis refuses writes: {error}") from error
+
+
+class _TcpConnection(_LeavesReplica, Connection):
     pass
 
 
-class _TlsConnection(_SurvivesReset, SSLConnection):
+class _TlsConnection(_LeavesReplica, SSLConnection):
     pass
 
 
-class _UnixConnection(_SurvivesReset, UnixDomainSocketConnection):
+class _UnixConnection(_LeavesReplica, UnixDomainSocketConnection):
+    pass
+
+
+class Sentinels:
+    """The Sentinels that know the address of a primary; each is the options of a connection."""
+
+    def __init__(self, service: str, servers: Sequence[dict[str, Any]]) -> None:
+        self.service = service
+        self.servers = servers
+        self._latest: tuple[str, int] | None = None
+        self._asked_at = 0.0
+        self._asking: asyncio.Task[None] | None = None
+
+    async def primary(self) -> tuple[str, int]:
+        """Return host and port of the primary by the first Sentinel that knows it.
+
+        The next time it is asked first. Raises a redis ConnectionError that says what each of them
+        answered.
+        """
+        answers = []
+        for server in self.servers:
+            where = f"{server['host']}:{server['port']}"
+            try:
+                if address := await self._ask(server):
+                    self._latest = address
+                    self.servers = [server, *(it for it in self.servers if it is not server)]
+                    return address
+                answers.append(f"{where} does not know it")
+            except RedisError as error:
+                answers.append(f"{where}: {error}")
+        raise RedisConnectionError(
+            f"no Sentinel names a primary for {self.service!r} ({'; '.join(answers)})"
+        )
+
+    def has_replaced(self, host: str, port: int) -> bool:
+        """Return whether another primary is known, and see to it that one soon is.
+
+        Sentinel leaves a replaced primary writable for about 10 seconds, and what is written there
+        is lost.
+        """
+        now = time.monotonic()
+        if now - self._asked_at > ASK_EVERY_S and self._asking is None:
+            self._asked_at = now
+            self._asking = asyncio.get_running_loop().create_task(self._ask_again())
+        return self._latest not in {None, (host, port)}
+
+    async def _ask_again(self) -> None:
+        try:
+            with suppress(RedisError):
+                await self.primary()
+        finally:
+            self._asking = None
+
+    async def _ask(self, server: dict[str, Any]) -> tuple[str, int] | None:
+        # A connection for each question: they are rare, and none is left open.
+        client = AsyncRedis.from_pool(ConnectionPool(**server))
+        try:
+            command = "SENTINEL GET-MASTER-ADDR-BY-NAME"  # redis-py parses the answer to this name
+            address = await client.execute_command(command, self.service)  # type: ignore[no-untyped-call]
+            return None if address is None else (address[0].decode(), address[1])
+        finally:
+            await client.aclose()
+
+
+class _AsksSentinel(Connection):
+    """Connects to the primary that the Sentinels name, and leaves it for the next one.
+
+    redis-py's own SentinelConnectionPool cannot wait for a free connection.
+    """
+
+    def __init__(self, *, sentinels: Sentinels, **options: Any) -> None:
+        super().__init__(**options)
+        self._sentinels = sentinels
+
+    async def _connect(self) -> None:
+        self.host, self.port = await self._sentinels.primary()
+        await super()._connect()  # type: ignore[no-untyped-call]
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        if self.is_connected and self._sentinels.has_replaced(self.host, int(self.port)):
+            await self.disconnect()
+        await super().send_packed_command(command, check_health)
+
+
+class _PrimaryConnection(_LeavesReplica, _AsksSentinel):
+    pass
+
+
+class _PrimaryTlsConnection(_LeavesReplica, _AsksSentinel, SSLConnection):
     pass
 
 
@@ -130,26 +234,102 @@ CONNECTIONS: dict[type[AbstractConnection], type[AbstractConnection]] = {
     SSLConnection: _TlsConnection,
     UnixDomainSocketConnection: _UnixConnection,
 }
+TO_PRIMARY: dict[type[AbstractConnection], type[AbstractConnection]] = {
+    _TcpConnection: _PrimaryConnection,
+    _TlsConnection: _PrimaryTlsConnection,
+}
+
+SENTINEL_PORT = 26379
+SENTINEL_TIMEOUT_S = 1.0  # so that the API can ask a second one before it answers 503
+ASK_EVERY_S = 0.5
+OF_SENTINEL = "sentinel_"
 
 
-def async_client(
-    url: str, pool: type[ConnectionPool] = ConnectionPool, **options: Any
-) -> AsyncRedis:
-    """Return a client whose lost connections are redis errors, however they were lost."""
-    parsed: dict[str, Any] = {**options, **parse_url(url)}
-    kind = parsed.pop("connection_class", Connection)
-    return AsyncRedis.from_pool(pool(connection_class=CONNECTIONS[kind], **parsed))
+def options_of(url: str) -> dict[str, Any]:
+    """Return the options of a connection, its class included.
+
+    Beside the URLs of redis-py, `redis+sentinel://[USER:PASSWORD@]HOST[:PORT],.../SERVICE[/DB]`,
+    and `rediss+sentinel://` for TLS to Sentinels and servers. In the query, the options of
+    connections to a Sentinel start with `sentinel_`; those of TLS count for both.
+
+    Raises UnusableRedis for a URL that cannot be read.
+    """
+    try:
+        return _through_sentinel(url) if "+sentinel:" in url else _direct(url)
+    except (TypeError, ValueError, RedisError) as error:
+        raise UnusableRedis(f"HONE_REDIS_URL cannot be used: {error}") from error
 
 
-def api_client(url: str, give_up_s: float) -> AsyncRedis:
-    """Return a client that gives up after `give_up_s`, the wait for a free connection included."""
-    return async_client(
-        url,
-        BlockingConnectionPool,
-        max_connections=API_CONNECTIONS,
-        timeout=give_up_s,
-        **_options(give_up_s / TIMEOUTS_PER_REQUEST, API_RETRIES),
+def _direct(url: str) -> dict[str, Any]:
+    options: dict[str, Any] = {**parse_url(url)}
+    kind = CONNECTIONS[options.pop("connection_class", Connection)]
+    kind(**options)  # rejects options that it does not know
+    return options | {"connection_class": kind}
+
+
+def _through_sentinel(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    scheme = parts.scheme.removesuffix("+sentinel")
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    service, _, db = parts.path.strip("/").partition("/")
+    if not service or not hosts or scheme not in {"redis", "rediss"}:
+        raise ValueError("expected redis+sentinel://HOST[:PORT],.../SERVICE[/DB]")
+    query = parse_qsl(parts.query)
+    of_primary = [(name, value) for name, value in query if not name.startswith(OF_SENTINEL)]
+    tls = [(name, value) for name, value in query if name.startswith("ssl_")]
+    of_sentinel = urlencode(
+        tls
+        + [
+            (name.removeprefix(OF_SENTINEL), value)
+            for name, value in query
+            if name.startswith(OF_SENTINEL)
+        ]
     )
+    servers = [
+        {
+            "port": SENTINEL_PORT,
+            "socket_timeout": SENTINEL_TIMEOUT_S,
+            "socket_connect_timeout": SENTINEL_TIMEOUT_S,
+            "retry": AsyncRetry(NoBackoff(), 0),
+            "protocol": 2,
+            **_direct(f"{scheme}://{host}?{of_sentinel}"),
+        }
+        for host in hosts.split(",")
+    ]
+    options = _direct(f"{scheme}://{credentials}@primary/{int(db or 0)}?{urlencode(of_primary)}")
+    options["connection_class"] = TO_PRIMARY[options["connection_class"]]
+    return _without(options, "host") | {"sentinels": Sentinels(service, servers)}
+
+
+def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != name}
+
+
+def place_of(url: str) -> str:
+    """Return where a URL points, without its credentials and options."""
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2] + parts.path
+
+
+def async_client(url: str, **options: Any) -> AsyncRedis:
+    """Return a client whose lost connections are redis errors, however they were lost.
+
+    Raises UnusableRedis for a URL that cannot be read.
+    """
+    return AsyncRedis.from_pool(ConnectionPool(**{**options, **options_of(url)}))
+
+
+def api_client(url: str) -> AsyncRedis:
+    """Return a client without timeouts: use it within `answered_within`."""
+    return async_client(url, **_options(None, API_RETRIES))
+
+
+def renewal_client(url: str, give_up_s: float) -> AsyncRedis:
+    """Return a client that gives up after `give_up_s`: redis-py may wait for three timeouts.
+
+    They are those of the command, of a new connection and of its retry.
+    """
+    return async_client(url, **_options(give_up_s / 3, API_RETRIES))
 
 
 def worker_client(url: str) -> AsyncRedis:
@@ -162,19 +342,35 @@ def listening_client(url: str) -> AsyncRedis:
     return async_client(url, socket_timeout=None, protocol=2)
 
 
-def blocking_client(url: str, give_up_s: float) -> Redis:
-    """Return a client for threads that gives up after `give_up_s`: RQ is synchronous."""
-    timeout_s = give_up_s / TIMEOUTS_PER_REQUEST
-    return Redis.from_url(
-        url,
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        retry=Retry(ExponentialWithJitterBackoff(base=0.01, cap=0.1), API_RETRIES),
-        protocol=2,
-    )
+@asynccontextmanager
+async def answered_within(timeout_s: float | None) -> AsyncIterator[None]:
+    """Raise TimeoutError if Redis takes longer than `timeout_s` in the body; None: no limit.
+
+    Time counts only while the event loop turns, in ticks: when a busy loop comes late, the answer
+    may be in the socket, and it is read before the next tick.
+    """
+    if timeout_s is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
+
+    def wait(ticks: int) -> None:
+        nonlocal timer
+        if ticks:
+            timer = loop.call_later(timeout_s / TICKS, wait, ticks - 1)
+        else:
+            scope.reschedule(loop.time())
+
+    async with asyncio.timeout(None) as scope:
+        wait(TICKS)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
-def _options(timeout_s: float, retries: int) -> dict[str, Any]:
+def _options(timeout_s: float | None, retries: int) -> dict[str, Any]:
     return {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,
@@ -184,8 +380,13 @@ def _options(timeout_s: float, retries: int) -> dict[str, Any]:
 
 
 async def check_server(client: AsyncRedis) -> None:
-    """Raise UnusableRedis if this Redis would lose or reject records."""
+    """Raise UnusableRedis if this Redis would lose or reject records.
+
+    Raises a redis ConnectionError for a replica, which may be about to become the primary.
+    """
     info = await client.info()
+    if info.get("role") == "slave":
+        raise RedisConnectionError("this Redis is a replica: it refuses writes")
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])
     if version < OLDEST:
         raise UnusableRedis(f"Redis {info['redis_version']} is too old: 6.2 or newer is required.")

@@ -1,46 +1,44 @@
-"""Enqueues jobs in RQ from coroutines: RQ is synchronous, so threads call it."""
+"""Enqueues jobs in RQ by a script, which runs the commands that RQ itself recorded."""
 
 import asyncio
-from collections.abc import Sequence
-from concurrent.futures import Executor
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
-from redis import Redis
-from redis.client import Pipeline
-
-from app.store.scripts import POSTED
+from app.store.scripts import ENQUEUE, Committer
 from app.store.state import Job
+
+Word = str | bytes | int | float
 
 
 class Queue(Protocol):
     """The part of the RQ queue that the store uses; the queue is in a higher layer."""
 
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
-        """Add the commands that enqueue one job to a fresh pipeline, as its first calls."""
+    @property
+    def key(self) -> str:
+        """The list in Redis that holds the waiting jobs."""
 
-    def length(self, connection: Redis) -> int:
-        """Return the number of waiting jobs; `connection` may be a pipeline that watches keys."""
+    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+        """Return the commands that enqueue one job, to be executed in one transaction."""
+
+
+def script_words(commands: Iterable[Sequence[Word]]) -> list[Word]:
+    """Return commands as arguments for prelude.lua's `perform`."""
+    return [word for command in commands for word in (len(command), *command)]
 
 
 class Enqueuer:
-    """Enqueues jobs, each in one transaction with the record that it is in the queue."""
+    """Enqueues jobs, each in one step with the record that it is in the queue."""
 
-    def __init__(self, queue: Queue, client: Redis, executor: Executor, lease_ms: int) -> None:
+    def __init__(self, queue: Queue, committer: Committer, lease_ms: int) -> None:
         self._queue = queue
-        self._client = client
-        self._executor = executor
+        self._committer = committer
         self._lease_ms = lease_ms
 
-    async def enqueue(self, jobs: Sequence[Job]) -> None:
-        """Enqueue every job; enqueuing one twice is harmless."""
-        if jobs:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._executor, self._enqueue, jobs)
+    def submit(self, job: Job) -> asyncio.Future[Any]:
+        """Send a job to Redis before all later requests; enqueuing one twice is harmless."""
+        words = script_words(self._queue.commands(job.refinement_id, job.job_id))
+        return self._committer.submit(ENQUEUE, job.refinement_id, self._lease_ms, *words)
 
-    def _enqueue(self, jobs: Sequence[Job]) -> None:
-        for job in jobs:
-            with self._client.pipeline(transaction=True) as pipeline:
-                self._queue.enqueue(job.refinement_id, job.job_id, pipeline)
-                # The text, not its hash: a script that Redis has lost must not fail here.
-                pipeline.eval(POSTED.text, 0, job.refinement_id, self._lease_ms)
-                pipeline.execute()
+    async def enqueue(self, jobs: Sequence[Job]) -> None:
+        """Return when every job is enqueued, or raise a redis error."""
+        await asyncio.gather(*map(self.submit, jobs))

@@ -1,6 +1,7 @@
 """The values that callers exchange with the store, and the errors by which it rejects a write.
 
 Fenced            the claim is no longer in force: stop immediately, write nothing more
+Suspected         it may have killed the worker that held it: nothing was claimed
 UnreadableRecord  a later release wrote it: another worker must play it
 StaleLimits       an append relied on limits that a PATCH has replaced; nothing was written
 """
@@ -13,7 +14,7 @@ from app.contract.events import Event, EventType, Queued
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
-from app.contract.snapshot import Best, Failure, IterationScore, Result
+from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 
@@ -64,6 +65,10 @@ class UnreadableRecord(Exception):
     """A later release wrote something that this one cannot read; the message says what."""
 
 
+class Suspected(Exception):
+    """Nothing was journaled since its last claim, so that it may have killed the worker."""
+
+
 class StaleLimits(Exception):
     """The append named a `limits_seq` that is no longer in force; nothing was written."""
 
@@ -80,7 +85,7 @@ class Claimed:
     tenant: str
     token: int
     resumed: bool
-    attempt: int  # 1 to 3: claims, this one included, since which no step was journaled
+    attempt: int  # from 1: claims, this one included, since which no step was journaled
     state: State
     elapsed_s: float
 
@@ -119,10 +124,15 @@ class NewRefinement:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The id of a new refinement, or of the one that the same key and body created before."""
+    """A new refinement, or the one that the same key and body created before."""
 
-    id: str
+    snapshot: Snapshot
     replayed: bool
+
+    @property
+    def id(self) -> str:
+        """The id of the refinement."""
+        return self.snapshot.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,23 +4,18 @@ import asyncio
 import base64
 import binascii
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from itertools import islice
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
-from redis import Redis
-from redis.asyncio import Redis as AsyncRedis
-from redis.client import Pipeline
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, RedisError, WatchError
+from redis.exceptions import OutOfMemoryError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
-from ulid import ULID
+from ulid import LaxMonotonicPolicy, ULIDGenerator
 
 from app.contract.errors import (
     Conflict,
@@ -54,7 +49,7 @@ from app.store.codec import (
     stored_event,
 )
 from app.store.connection import is_away
-from app.store.enqueue import Enqueuer, Queue
+from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.scripts import (
     CANCEL,
     CHANGE,
@@ -62,13 +57,13 @@ from app.store.scripts import (
     ERASE,
     EVENTS,
     FINISH,
+    PROBE_MS,
     REVIEW,
     SNAPSHOT,
     UNPLAYABLE,
     WORKERS,
     Committer,
     LuaScript,
-    run,
 )
 from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted, UnreadableRecord
 
@@ -77,7 +72,7 @@ CHUNKS = 40  # maximum round trips for one page; after that a page may be short
 
 
 async def list_ids(
-    client: AsyncRedis,
+    committer: Committer,
     tenant: str,
     status: Status | None,
     metadata: Mapping[str, str],
@@ -90,41 +85,35 @@ async def list_ids(
     list are looked up in the others.
     """
     lists = _lists(tenant, status, metadata)
-    shortest, *others = await _shortest_first(client, lists)
+    shortest, *others = await _shortest_first(committer, lists)
     found: list[str] = []
     for _ in range(CHUNKS):
         size = CHUNK if others else wanted
-        ids = await _below(client, shortest, below, size)
-        found += await _on_all(client, others, ids)
+        ids = await _below(committer, shortest, below, size)
+        found += await _on_all(committer, others, ids)
         if len(found) >= wanted or len(ids) < size:
             return found[:wanted], None
         below = ids[-1]
     return found, below
 
 
-async def _shortest_first(client: AsyncRedis, lists: Sequence[str]) -> list[str]:
+async def _shortest_first(committer: Committer, lists: Sequence[str]) -> list[str]:
     if len(lists) == 1:
         return list(lists)
-    async with client.pipeline(transaction=False) as pipeline:
-        for name in lists:
-            pipeline.zcard(name)
-        sizes = await pipeline.execute()
+    sizes = await asyncio.gather(*(committer.execute("ZCARD", name) for name in lists))
     return [name for _, name in sorted(zip(sizes, lists, strict=True))]
 
 
-async def _below(client: AsyncRedis, name: str, below: str | None, size: int) -> list[str]:
+async def _below(committer: Committer, name: str, below: str | None, size: int) -> list[str]:
     top = "+" if below is None else f"({below}"
-    ids = await client.zrevrangebylex(name, top, "-", start=0, num=size)
-    return [refinement_id.decode() for refinement_id in cast("list[bytes]", ids)]
+    ids = await committer.execute("ZREVRANGEBYLEX", name, top, "-", "LIMIT", 0, size)
+    return [refinement_id.decode() for refinement_id in ids]
 
 
-async def _on_all(client: AsyncRedis, lists: Sequence[str], ids: list[str]) -> list[str]:
+async def _on_all(committer: Committer, lists: Sequence[str], ids: list[str]) -> list[str]:
     if not lists or not ids:
         return ids
-    async with client.pipeline(transaction=False) as pipeline:
-        for name in lists:
-            pipeline.zmscore(name, ids)
-        scores = await pipeline.execute()
+    scores = await asyncio.gather(*(committer.execute("ZMSCORE", name, *ids) for name in lists))
     return [
         refinement_id for refinement_id, *on in zip(ids, *scores, strict=True) if None not in on
     ]
@@ -154,34 +143,34 @@ def decode_cursor(tenant: str, cursor: str) -> str:
     return refinement_id
 
 
+Clock = Callable[[], float]
+"""Seconds since any moment, from a clock that is never set."""
+
 ACHIEVED_FIELDS = ("ended", "passed", "priced", "cost_usd")
 LAST = 2**64 - 1  # the highest number a stream id can hold
 REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 RETRY_AFTER_S = 5
-MEASURED_FOR_S = 1.0  # maximum age of a measurement of the memory
-
-PROBE_MS = 1_000
+MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
+TURN_S = 60.0  # maximum time in this process, waits for a turn included
 
 NO_METADATA: Mapping[str, str] = {}
 
-ScriptArguments = tuple[str | bytes | int, ...]
 T = TypeVar("T")
 P = ParamSpec("P")
 
 log = logging.getLogger(__name__)
 
 
-@asynccontextmanager
-async def refusals(timeout_s: float) -> AsyncIterator[None]:
-    """Raise Unavailable or Overloaded if Redis is unreachable, full, or slower than `timeout_s`.
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise Unavailable or Overloaded if Redis is unreachable, full, or does not answer in time.
 
     Unavailable also stands for what only a server of a later release can read: ask again, while
     servers are being replaced.
     """
     try:
-        async with asyncio.timeout(timeout_s):
-            yield
+        yield
     except (RedisTimeoutError, TimeoutError) as error:
         raise Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S) from error
     except RedisConnectionError as error:
@@ -192,7 +181,7 @@ async def refusals(timeout_s: float) -> AsyncIterator[None]:
             retry_after_s=RETRY_AFTER_S,
         ) from error
     except RedisError as error:
-        # In a transaction the code stands inside an EXECABORT.
+        # Redis 6.2 puts the code of a script's error inside a message of its own.
         if isinstance(error, OutOfMemoryError) or "OOM" in str(error):
             raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
         if not is_away(error):
@@ -203,12 +192,17 @@ async def refusals(timeout_s: float) -> AsyncIterator[None]:
 def refusing(
     method: "Callable[Concatenate[Store, P], Awaitable[T]]",
 ) -> "Callable[Concatenate[Store, P], Coroutine[Any, Any, T]]":
-    """Wrap a method of the store in `refusals` with the timeout of the store."""
+    """Wrap a method of the store in `refusals`.
+
+    The time that Redis takes to answer is bounded by the committer. Here is only a limit for a
+    process with so much to do that its own work waits.
+    """
 
     @wraps(method)
     async def refused(self: "Store", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        async with refusals(self.timeout_s):
-            return await method(self, *args, **kwargs)
+        with refusals():
+            async with asyncio.timeout(TURN_S):
+                return await method(self, *args, **kwargs)
 
     return refused
 
@@ -241,34 +235,21 @@ class Store:
     """
 
     def __init__(
-        self,
-        client: AsyncRedis,
-        committer: Committer,
-        executor: Executor,
-        creation: "Creation",
-        enqueuer: Enqueuer,
-        lease_ms: int,
-        timeout_s: float,
+        self, committer: Committer, creation: "Creation", enqueuer: Enqueuer, lease_ms: int
     ) -> None:
-        self.timeout_s = timeout_s
-        self._client = client
         self._committer = committer
-        self._executor = executor
         self._creation = creation
         self._enqueuer = enqueuer
         self._lease_ms = lease_ms
 
     @refusing
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
-        """Store and queue a refinement in one transaction.
+        """Store and queue a refinement in one step.
 
         Returns the one that the same key and body created within 24 hours, if there is one. Raises
-        IdempotencyMismatch, and Overloaded if the queue is full or memory nearly full. Concurrent
-        calls may exceed the bound of the queue.
+        IdempotencyMismatch, and Overloaded if the queue is full or memory nearly full.
         """
-        loop = asyncio.get_running_loop()
-        create = self._creation.create
-        return await loop.run_in_executor(self._executor, create, new, idempotency_key)
+        return await self._creation.create(new, idempotency_key)
 
     @refusing
     async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
@@ -278,11 +259,11 @@ class Store:
     @refusing
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         """Return the submitted request, else raise RefinementNotFound."""
-        async with self._client.pipeline(transaction=True) as pipeline:
-            pipeline.hget(keys.SUMMARY + refinement_id, "tenant")
-            pipeline.hget(keys.REQUEST + refinement_id, "request")
-            owner, request = await pipeline.execute()
-        if owner is None or tenant != owner.decode():
+        request, owner = await asyncio.gather(
+            self._committer.execute("HGET", keys.REQUEST + refinement_id, "request"),
+            self._committer.execute("HGET", keys.SUMMARY + refinement_id, "tenant"),
+        )
+        if request is None or owner is None or tenant != owner.decode():
             raise RefinementNotFound(refinement_id)
         return decode_request(request)
 
@@ -301,7 +282,7 @@ class Store:
         With several filters that few refinements meet, a page may be short and have a next one.
         """
         below = None if cursor is None else decode_cursor(tenant, cursor)
-        ids, last_seen = await list_ids(self._client, tenant, status, metadata, limit + 1, below)
+        ids, last_seen = await list_ids(self._committer, tenant, status, metadata, limit + 1, below)
         has_more = last_seen is not None or len(ids) > limit
         if len(ids) > limit:
             ids, last_seen = ids[:limit], ids[limit - 1]
@@ -320,6 +301,15 @@ class Store:
         Raises RefinementNotFound.
         """
         return await self._entries(tenant, refinement_id, after, limit, stored_event)
+
+    @refusing
+    async def last_event(self, tenant: str, refinement_id: str) -> int:
+        """Return the number of the last event, else raise RefinementNotFound."""
+        key = keys.SUMMARY + refinement_id
+        owner, last = await self._committer.execute("HMGET", key, "tenant", "last_event")
+        if owner is None or owner.decode() != tenant:
+            raise RefinementNotFound(refinement_id)
+        return int(last)
 
     @refusing
     async def decoded_events(
@@ -380,10 +370,9 @@ class Store:
         command_id = command_id or uuid4().hex
         while True:
             key = keys.SUMMARY + refinement_id
-            known = await self._client.hmget(key, ["limits_seq", "limits"])
-            if None in known:
+            seq, stored = await self._committer.execute("HMGET", key, "limits_seq", "limits")
+            if seq is None or stored is None:
                 raise RefinementNotFound(refinement_id)
-            seq, stored = cast("list[bytes]", known)
             limits = change.applied_to(decode_limits(stored))
             args = (command_id, seq, encode_limits(limits))
             if await self._give(CHANGE, tenant, refinement_id, *args):
@@ -399,7 +388,7 @@ class Store:
     async def achieved(self, tenant: str, models: Sequence[str]) -> Mapping[str, Achieved]:
         """Return what each of these models has achieved in the refinements it was drawn for."""
         names = [f"{field} {model}" for model in models for field in ACHIEVED_FIELDS]
-        values = iter(await self._client.hmget(keys.achieved(tenant), names))
+        values = iter(await self._committer.execute("HMGET", keys.achieved(tenant), *names))
         return {model: _achieved(list(islice(values, len(ACHIEVED_FIELDS)))) for model in models}
 
     @refusing
@@ -408,8 +397,8 @@ class Store:
 
         Raises Unavailable also when Redis refuses writes, since no work is possible then.
         """
-        await self._client.set(keys.PROBE, 1, px=PROBE_MS)
-        return int(await run(self._client, WORKERS))
+        await self._committer.execute("SET", keys.PROBE, 1, "PX", PROBE_MS)
+        return int(await self._committer.submit(WORKERS))
 
     @refusing
     async def unplayable(self) -> tuple[str, ...]:
@@ -417,7 +406,7 @@ class Store:
 
         Workers put such refinements back; `LATER` stands for those that they could not read.
         """
-        found = await run(self._client, UNPLAYABLE)
+        found: list[bytes] = await self._committer.submit(UNPLAYABLE)
         return tuple(sorted(version.decode() for version in found))
 
     async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
@@ -425,10 +414,9 @@ class Store:
         return decode_snapshot(refinement_id, summary)
 
     async def _snapshots(self, ids: Sequence[str]) -> tuple[Snapshot, ...]:
-        async with self._client.pipeline(transaction=False) as pipeline:
-            for refinement_id in ids:
-                pipeline.hgetall(keys.SUMMARY + refinement_id)
-            summaries = await pipeline.execute()
+        summaries = await asyncio.gather(
+            *(self._committer.execute("HGETALL", keys.SUMMARY + it) for it in ids)
+        )
         return tuple(
             decode_snapshot(refinement_id, summary)
             for refinement_id, summary in zip(ids, summaries, strict=True)
@@ -448,34 +436,35 @@ class Store:
         return tuple(read(entry_id, paired(fields), final) for entry_id, fields in entries)
 
     async def _read(self, script: LuaScript, refinement_id: str, *args: str | int) -> Sequence[Any]:
-        reply = await self._committer.run(script, refinement_id, *args)
+        reply: Sequence[Any] | None = await self._committer.submit(script, refinement_id, *args)
         if reply is None:
             raise RefinementNotFound(refinement_id)
-        return cast("Sequence[Any]", reply)
+        return reply
 
     async def _give(
         self, script: LuaScript, tenant: str, refinement_id: str, *args: str | bytes | int
     ) -> bool:
         """Send a command; return False if another command has changed the limits first."""
-        answer = await run(self._client, script, refinement_id, tenant, *args)
+        answer = await self._committer.submit(script, refinement_id, tenant, *args)
         if isinstance(answer, int):
-            await self._enqueue(Job(refinement_id, f"{refinement_id}-{answer}"))
+            self._enqueue(Job(refinement_id, f"{refinement_id}-{answer}"))
             return True
         code, _, detail = answer.decode().partition(" ")
         if error := _refusal(code, refinement_id, detail):
             raise error
         return bool(code == "OK")
 
-    async def _enqueue(self, job: Job) -> None:
-        """Enqueue a job at once; if that fails, an idle worker will enqueue it.
+    def _enqueue(self, job: Job) -> None:
+        """Enqueue a job before any later request; if that fails, an idle worker will enqueue it.
 
         The command has taken effect, so no error here may reach the client.
         """
-        try:
-            async with asyncio.timeout(self.timeout_s / 2):  # the client waits for the answer
-                await self._enqueuer.enqueue([job])
-        except (RedisError, TimeoutError) as error:
-            log.warning("%s: a worker will enqueue its job: %s", job.refinement_id, error)
+
+        def report(enqueued: asyncio.Future[object]) -> None:
+            if error := enqueued.exception():
+                log.warning("%s: a worker will enqueue its job: %s", job.refinement_id, error)
+
+        self._enqueuer.submit(job).add_done_callback(report)
 
 
 def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
@@ -499,81 +488,75 @@ def _achieved(values: Sequence[bytes | str | None]) -> Achieved:
 
 
 class Creation:
-    """Writes the record and the queue entry in one transaction.
-
-    Store calls it in threads, because RQ is synchronous.
-    """
+    """Writes the record and the queue entry by one script, which also decides whether it may."""
 
     def __init__(
         self,
         queue: Queue,
-        client: Redis,
+        committer: Committer,
+        clock: Clock,
         *,
         queue_max: int,
         lease_ms: int,
         retention_ms: int,
     ) -> None:
         self._queue = queue
-        self._client = client
+        self._committer = committer
         self._queue_max = queue_max
         self._lease_ms = lease_ms
         self._retention_ms = retention_ms
-        self._memory = Memory(client)
+        self._server = ServerStatus(committer, clock)
+        self._ids = ULIDGenerator(self._server.time_ms, policy=LaxMonotonicPolicy())
 
-    def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
+    async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
         """Return the new refinement, or the one that the same key and body created.
 
         Raises redis errors, IdempotencyMismatch and Overloaded.
         """
-        refinement_id = f"ref_{ULID()}"
-        record = None if idempotency_key is None else keys.idempotency(new.tenant, idempotency_key)
-        args = self._args(refinement_id, new, record)
-        while True:
-            try:
-                with self._client.pipeline(transaction=True) as pipeline:
-                    return self._attempt(pipeline, refinement_id, new, record, args)
-            except WatchError:  # another client used the same key, or the connection was lost
-                continue
+        await self._server.measure()
+        reply = await self._committer.submit(CREATE, *self._args(new, idempotency_key))
+        if isinstance(reply, bytes):
+            raise self._refusal(reply)
+        first_id, is_replayed, summary = reply
+        refinement_id = first_id.decode()
+        if not summary:
+            raise RefinementNotFound(refinement_id)
+        return Created(decode_snapshot(refinement_id, paired(summary)), bool(is_replayed))
 
-    def _attempt(
-        self,
-        pipeline: Pipeline,
-        refinement_id: str,
-        new: NewRefinement,
-        record: str | None,
-        args: ScriptArguments,
-    ) -> Created:
-        if record is not None:
-            pipeline.watch(record)  # type: ignore[no-untyped-call]
-            known = pipeline.get(record)
-            if known is not None:
-                return _replayed(refinement_id, new, cast("bytes", known))
-        self._require_room()
-        pipeline.multi()
-        self._queue.enqueue(refinement_id, f"{refinement_id}-1", pipeline)
-        # The text, not its hash: a script that Redis has lost must not fail here.
-        pipeline.eval(CREATE.text, 0, *args)
-        pipeline.execute()
-        return Created(refinement_id, replayed=False)
-
-    def _require_room(self) -> None:
-        if self._queue.length(self._client) >= self._queue_max:
-            raise Overloaded(
-                f"{self._queue_max} refinements are waiting; try again later",
-                retry_after_s=RETRY_AFTER_S,
+    def _refusal(self, code: bytes) -> HoneError:
+        if code == b"MISMATCH":
+            return IdempotencyMismatch(
+                "this Idempotency-Key was used with another body within 24 hours"
             )
-        if self._memory.used_share() >= FULL:
-            raise Overloaded(
-                "the memory of Redis is nearly full; try again when refinements have expired",
-                retry_after_s=RETRY_AFTER_S,
-            )
+        if code == b"FULL":
+            detail = f"{self._queue_max} refinements are waiting; try again later"
+        else:
+            detail = "the memory of Redis is nearly full; try again when refinements have expired"
+        return Overloaded(detail, retry_after_s=RETRY_AFTER_S)
 
-    def _args(self, refinement_id: str, new: NewRefinement, record: str | None) -> ScriptArguments:
-        request, models = encode_submitted(Submitted(new.request, new.models))
-        remembered: ScriptArguments = ("", 0)
-        if record is not None:
-            remembered = (f"{new.body_sha256} {refinement_id}", REMEMBERED_S)
-        fields: ScriptArguments = (
+    def _args(self, new: NewRefinement, idempotency_key: str | None) -> list[Word]:
+        refinement_id = f"ref_{self._ids.generate()}"
+        fields = self._fields(new)
+        return [
+            refinement_id,
+            new.tenant,
+            self._lease_ms,
+            self._queue.key,
+            self._queue_max,
+            int(self._server.used_share >= FULL),
+            "" if idempotency_key is None else keys.idempotency(new.tenant, idempotency_key),
+            REMEMBERED_S,
+            new.body_sha256,
+            *encode_submitted(Submitted(new.request, new.models)),
+            encode_queued(new.queued),
+            encode_metadata(new.request.metadata),
+            len(fields),
+            *fields,
+            *script_words(self._queue.commands(refinement_id, f"{refinement_id}-1")),
+        ]
+
+    def _fields(self, new: NewRefinement) -> tuple[Word, ...]:
+        return (
             "strategy",
             new.request.strategy.kind,
             "limits",
@@ -582,45 +565,47 @@ class Creation:
             self._retention_ms,
             "engine_version",
             new.engine_version,
-        )
-        return (
-            refinement_id,
-            new.tenant,
-            self._lease_ms,
-            request,
-            models,
-            encode_queued(new.queued),
-            *remembered,
-            encode_metadata(new.request.metadata),
-            *fields,
             *(() if new.parent is None else ("parent", new.parent)),
             *(() if new.queued.draw is None else ("drawn", new.queued.draw.picked)),
-            *(() if record is None else ("idempotency", record)),
         )
 
 
-def _replayed(refinement_id: str, new: NewRefinement, record: bytes) -> Created:
-    body_sha256, _, first_id = record.decode().partition(" ")
-    if body_sha256 != new.body_sha256:
-        raise IdempotencyMismatch("this Idempotency-Key was used with another body within 24 hours")
-    # The id of this call: the transaction succeeded, and only its answer was lost.
-    return Created(first_id, replayed=first_id != refinement_id)
+class ServerStatus:
+    """The memory and the time of Redis, measured at most once a second.
 
+    Redis TIME is estimated from a local clock. An estimate that a measurement allows is kept, so
+    that a slow answer does not disturb it.
+    """
 
-class Memory:
-    """Measures the memory of Redis, at most once a second."""
-
-    def __init__(self, client: Redis) -> None:
-        self._client = client
-        self._share = 0.0
+    def __init__(self, committer: Committer, clock: Clock) -> None:
+        self.used_share = 0.0  # of maxmemory; 0 without a maxmemory
+        self._committer = committer
+        self._clock = clock
+        self._ahead_s = 0.0  # of the local clock
         self._measured_at = float("-inf")
+        self._measuring: asyncio.Task[None] | None = None
 
-    def used_share(self) -> float:
-        """Return the share of maxmemory in use, 0 without a maxmemory."""
-        now = time.monotonic()
-        if now - self._measured_at > MEASURED_FOR_S:
-            info = self._client.info("memory")
+    def time_ms(self) -> int:
+        """Return Redis TIME, in milliseconds since 1970."""
+        return int((self._clock() + self._ahead_s) * 1000)
+
+    async def measure(self) -> None:
+        """Measure unless that was done within a second; callers share a measurement."""
+        if self._measuring is None and self._clock() - self._measured_at > MEASURED_FOR_S:
+            self._measuring = asyncio.create_task(self._measure())
+        if self._measuring is not None:
+            await asyncio.shield(self._measuring)
+
+    async def _measure(self) -> None:
+        try:
+            sent_at = self._clock()
+            (seconds, microseconds), info = await asyncio.gather(
+                self._committer.execute("TIME"), self._committer.execute("INFO", "memory")
+            )
+            self._measured_at = self._clock()
+            now = seconds + microseconds / 1e6
+            self._ahead_s = min(max(self._ahead_s, now - self._measured_at), now - sent_at)
             bound = info["maxmemory"]
-            self._share = info["used_memory"] / bound if bound else 0.0
-            self._measured_at = now
-        return self._share
+            self.used_share = info["used_memory"] / bound if bound else 0.0
+        finally:
+            self._measuring = None

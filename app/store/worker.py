@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import cast
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import RefinementNotFound
+from app.contract.snapshot import Failure
 from app.contract.status import Status
 from app.store import keys
 from app.store.codec import (
@@ -29,6 +31,7 @@ from app.store.enqueue import Enqueuer
 from app.store.scripts import (
     ANNOUNCE,
     APPEND,
+    BLAME,
     CLAIM,
     DROP,
     HAND_BACK,
@@ -51,11 +54,12 @@ from app.store.state import (
     StaleLimits,
     State,
     Submitted,
+    Suspected,
     UnreadableRecord,
 )
 from app.store.wakeups import messages
 
-ATTEMPTS = 3
+ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
 TAKEN = 100  # maximum refinements that one run of the script checks
 
 LATER = "later"
@@ -63,6 +67,7 @@ LATER = "later"
 
 PUT_BACK_S = 5
 NAMED_S = 30
+KEPT_S = 60.0  # longer than a failover; the appends of a minute are few
 
 NOTHING = Fields()
 NOTHING_READ: Mapping[str, int] = {}
@@ -78,6 +83,9 @@ class Journal:
     stores the last number and answers a repeated one with the current state. The number grows only
     with a definite answer, and one append is in progress at a time: one whose answer was lost is
     sent again, unchanged, before any other.
+
+    A failover can lose the last appends, since Redis replicates asynchronously. Those of the last
+    `KEPT_S` seconds are kept and written again, so that no reply in them is paid for twice.
     """
 
     def __init__(self, claimed: Claimed, committer: Committer) -> None:
@@ -87,6 +95,7 @@ class Journal:
         self._state = claimed.state
         self._done = 0
         self._unanswered: _Payload | None = None
+        self._kept: dict[int, tuple[float, _Payload]] = {}
         self._turn = asyncio.Lock()
 
     async def append(
@@ -121,6 +130,7 @@ class Journal:
         reply = await self._committer.run(
             LOOK, self.id, self.token, known.last_event, known.limits_seq
         )
+        assert isinstance(reply, bytes)
         return self._learn(reply, known)
 
     async def _settle_unanswered(self) -> None:
@@ -130,19 +140,12 @@ class Journal:
 
     async def _send(self, payload: _Payload) -> State:
         self._unanswered = payload
-        known, number = self._state, self._done + 1
-        relied, *what = payload
+        number = self._done + 1
         try:
-            reply = await self._committer.run(
-                APPEND,
-                self.id,
-                self.token,
-                number,
-                known.last_event,
-                relied,
-                known.limits_seq,
-                *what,
-            )
+            known, reply = await self._run(number, payload)
+            if reply.startswith(b"SHORT"):
+                await self._restore(reply)
+                known, reply = await self._run(number, payload)
         except UNANSWERED:
             raise
         except RedisError:
@@ -151,10 +154,45 @@ class Journal:
         self._unanswered = None
         state = self._learn(reply, known)
         self._done = number
+        self._keep(number, payload)
         return state
 
-    def _learn(self, reply: object, known: State) -> State:
+    async def _run(self, number: int, payload: _Payload) -> tuple[State, bytes]:
+        """Return the answer to one append, and the state that it refers to."""
+        known, (relied, *what) = self._state, payload
+        reply = await self._committer.run(
+            APPEND,
+            self.id,
+            self.token,
+            number,
+            known.last_event,
+            relied,
+            known.limits_seq,
+            *what,
+        )
         assert isinstance(reply, bytes)
+        return known, reply
+
+    async def _restore(self, reply: bytes) -> None:
+        """Write again what Redis has lost, or raise Fenced if that is not kept any more."""
+        _, done, last_event = reply.split()
+        lost = range(int(done) + 1, self._done + 1)
+        if any(number not in self._kept for number in lost):
+            raise Fenced(f"{self.id}: Redis has lost the end of the journal")
+        self._state = replace(self._state, last_event=int(last_event))
+        for number in lost:
+            known, answer = await self._run(number, self._kept[number][1])
+            if not answer.startswith(b"OK"):
+                raise Fenced(f"{self.id}: what Redis has lost cannot be written again")
+            self._learn(answer, known)
+
+    def _keep(self, number: int, payload: _Payload) -> None:
+        now = asyncio.get_running_loop().time()
+        self._kept[number] = now, payload
+        while self._kept and now - self._kept[(oldest := next(iter(self._kept)))][0] > KEPT_S:
+            del self._kept[oldest]
+
+    def _learn(self, reply: bytes, known: State) -> State:
         code, _, rest = reply.partition(b" ")
         if code == b"FENCED":
             raise Fenced(f"{self.id}: token {self.token} is no longer in force")
@@ -201,25 +239,29 @@ class WorkerStore:
         self._lease_ms = lease_ms
         self._committer = committer
 
-    async def claim(self, refinement_id: str, job_id: str, worker: str) -> Claimed | None:
+    async def claim(
+        self, refinement_id: str, job_id: str, worker: str, *, takes_suspects: bool = True
+    ) -> Claimed | None:
         """Claim it and journal `started` or `resumed`; return None if there is nothing to do.
 
         `worker` is the name of the worker, whose lease begins if it has none. A job that is
-        delivered twice is claimed once, even by the same worker. After three claims in a row
-        without a journaled step the refinement is `failed` with the code `poisoned`. While Redis is
-        away the claim is sent again.
+        delivered twice is claimed once, even by the same worker. Without `takes_suspects` it raises
+        Suspected if nothing was journaled since the last claim; the refinement is then due again
+        after a lease. While Redis is away the claim is sent again.
         """
         # New for every call: only a command that is sent again gets the same token again. Two
         # journals with one token would use the same numbers.
         once = uuid4().hex
         reply = await until_answered(
             lambda: self._committer.run(
-                CLAIM, refinement_id, job_id, worker, once, self._lease_ms, ATTEMPTS
+                CLAIM, refinement_id, job_id, worker, once, self._lease_ms, int(takes_suspects)
             ),
             refinement_id,
         )
         if reply is None:
             return None
+        if reply == b"SUSPECT":
+            raise Suspected(refinement_id)
         assert isinstance(reply, list)
         token, attempt, resumed, elapsed_ms, tenant, state = reply
         return Claimed(
@@ -293,9 +335,31 @@ class WorkerStore:
         """Give up what this worker holds and does not play; it counts as an attempt."""
         await run(self._client, DROP, self._name, *ids)
 
-    async def renew(self, read: Mapping[str, int] = NOTHING_READ) -> dict[str, int]:
-        """Renew the lease of this worker: see `renew`."""
-        return await renew(self._client, self._name, self._lease_ms, read)
+    async def blame(self, refinement_id: str, name: str, detail: str | None) -> bool:
+        """Give up a claim of the worker `name`, which died; return whether the refinement ended.
+
+        Without `detail` other refinements may have caused the death. With it, the refinement ends
+        as `failed` with the code `poisoned` if this was the third claim in a row without a
+        journaled step. It stays as it is if another worker holds it. While
+        Redis is away it is sent again.
+        """
+        failure = (
+            "" if detail is None else Failure(code="poisoned", detail=detail).model_dump_json()
+        )
+        status = await until_answered(
+            lambda: self._committer.run(
+                BLAME, refinement_id, name, self._lease_ms, ATTEMPTS, failure
+            ),
+            refinement_id,
+        )
+        assert status is None or isinstance(status, bytes)  # None: it was erased
+        return status is None or Status(status.decode()).is_terminal
+
+    async def renew(
+        self, read: Mapping[str, int] = NOTHING_READ, *, name: str | None = None
+    ) -> dict[str, int]:
+        """Renew the lease of this worker, or of the one of that name: see `renew`."""
+        return await renew(self._client, name or self._name, self._lease_ms, read)
 
     async def leave(self) -> None:
         """End the lease of this worker; what it still holds is due at once."""

@@ -46,13 +46,14 @@ def test_another_process_reads_the_same_settings_from_its_environment(tmp_path: 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_every_setting_is_shown_and_no_secret(terminal: bool) -> None:
     output = io.StringIO()
-    settings = EVERYTHING.model_copy(update={"redis_url": f"redis://me:{SECRET}@host/0"})
+    url = f"redis+sentinel://me:{SECRET}@host/hone?sentinel_password={SECRET}&ssl_password={SECRET}"
+    settings = EVERYTHING.model_copy(update={"redis_url": url})
     show_settings(settings, Console(file=output, force_terminal=terminal, width=300))
     text = output.getvalue()
     assert SECRET not in text
     for variable in environment_of(settings):
         assert variable.removeprefix("HONE_") in text
-    assert f"redis://me:{MASK}@host/0" in text
+    assert f"sentinel://me:{MASK}@host/hone?sentinel_password={MASK}&ssl_password={MASK}" in text
     for field in Settings.model_fields.values():
         assert field.description
         assert field.description[:30] in text

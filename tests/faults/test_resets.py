@@ -20,7 +20,7 @@ LARGE = "x" * 20_000
 
 
 def of_the_api(url: str) -> Redis:
-    return api_client(url, 2)
+    return api_client(url)
 
 
 def of_the_dequeuer(url: str) -> Redis:

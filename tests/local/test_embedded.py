@@ -19,7 +19,9 @@ from app.local.embedded import (
     RedisBinary,
     RedisHome,
     RedisNotFound,
+    UnwritableDataDir,
     Version,
+    default_maxmemory,
     find_redis,
 )
 from tests.servers import oldest_server
@@ -320,3 +322,42 @@ def test_without_any_server_the_error_names_the_command_that_installs_one(tmp_pa
     manager = _program(tmp_path / "usr", "apt-get", "")
     with pytest.raises(RedisNotFound, match="sudo apt-get install -y redis-server"):
         find_redis(str(manager.parent), prefix=tmp_path / "env", wheel=tmp_path / "none")
+
+
+def test_a_data_directory_that_is_a_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for data_dir in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UnwritableDataDir, match=r"Not a directory .*another HONE_DATA_DIR"):
+            EmbeddedRedis.start(data_dir)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere: run the tests as a user")
+def test_a_data_directory_of_another_user_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(UnwritableDataDir, match="Permission denied"):
+        EmbeddedRedis.start(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs a directory that takes no files")
+def test_a_directory_in_which_nothing_can_be_created_is_refused() -> None:
+    with pytest.raises(UnwritableDataDir, match="cannot be used"):
+        EmbeddedRedis.start(Path("/proc/hone"))
+
+
+@pytest.mark.parametrize(("given", "limit"), [(64 * 2**20, str(64 * 2**20)), (0, "0")])
+def test_its_memory_is_limited_as_asked(tmp_path: Path, given: int, limit: str) -> None:
+    with (
+        EmbeddedRedis.start(tmp_path, maxmemory=given) as server,
+        Redis.from_url(server.url) as client,
+    ):
+        assert client.config_get("maxmemory")["maxmemory"] == limit
+
+
+def test_its_memory_is_limited_to_a_quarter_of_the_container(tmp_path: Path) -> None:
+    unlimited = default_maxmemory(tmp_path)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert default_maxmemory(tmp_path) == unlimited
+    (tmp_path / "memory.max").write_text("400000000\n")
+    assert default_maxmemory(tmp_path) == 100_000_000
+    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+        assert int(client.config_get("maxmemory")["maxmemory"]) == default_maxmemory()

@@ -90,7 +90,7 @@ class StateMachine:
         await self.pop()
 
     async def pop(self) -> str | None:
-        job = await self.redis.lpop(ListQueue.KEY)
+        job = await self.redis.lpop(ListQueue.key)
         return job.decode() if isinstance(job, bytes) else None
 
     async def append(self, held: HeldClaim, action: str) -> None:
@@ -157,7 +157,7 @@ class StateMachine:
                 await doubt(self.redis, refinement_id)
         await self.recover()
         self.claims.clear()
-        while await self.redis.exists(ListQueue.KEY):
+        while await self.redis.exists(ListQueue.key):
             await self.deliver()
         for held in self.claims:
             await self.append(held, "succeed")

@@ -1,12 +1,10 @@
 """What the store's tests share: submissions, claims, entries, and time that passes at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
-from redis.client import Pipeline
-from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.drafts import sha256_of
 from app.contract.events import (
@@ -36,6 +34,7 @@ from app.store import (
     WorkerStore,
     keys,
 )
+from app.store.enqueue import Word
 
 TENANT = "default"
 BODY = "a" * 64
@@ -45,20 +44,17 @@ DRAFT = "Ein „Entwurf“: läuft 🙂"
 class ListQueue:
     """A queue that is a Redis list and nothing else."""
 
-    KEY = "test:queue"
+    key = "test:queue"
 
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
-        pipeline.rpush(self.KEY, job_id)
-
-    def length(self, connection: BlockingRedis) -> int:
-        return int(connection.llen(self.KEY))
+    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+        return [("RPUSH", self.key, job_id)]
 
 
-class FullQueue(ListQueue):
-    """A queue that takes nothing."""
+class RefusedQueue(ListQueue):
+    """A queue whose commands Redis refuses."""
 
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
-        raise RedisConnectionError("lost on the way there")
+    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+        return [("RPUSH", self.key)]
 
 
 def new(tenant: str = TENANT, body: str = BODY, **metadata: str) -> NewRefinement:
@@ -263,3 +259,16 @@ async def everything(redis: Redis) -> dict[bytes, Any]:
             case b"string":
                 found[key] = await redis.get(key)
     return found
+
+
+async def copied(redis: Redis) -> dict[bytes, bytes]:
+    """Return all that stands in Redis, as a backup or a replica that lags behind has it."""
+    names = cast("list[bytes]", await redis.keys("*"))
+    return {name: cast("bytes", await redis.dump(name)) for name in names}
+
+
+async def restore(redis: Redis, copy: dict[bytes, bytes]) -> None:
+    """Put a copy in the place of all that stands in Redis now."""
+    await redis.flushall()
+    for name, value in copy.items():
+        await redis.restore(name, 0, value)

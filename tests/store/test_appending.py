@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
-from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
+from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore
 from app.store.scripts import Committer, LuaScript
 from tests.store.store_harness import (
     BEST,
@@ -23,10 +23,12 @@ from tests.store.store_harness import (
     SUCCEEDED,
     TENANT,
     claim,
+    copied,
     expire_lease,
     iteration,
     kinds,
     recorded,
+    restore,
     started,
     step,
     stopping,
@@ -134,17 +136,6 @@ async def test_what_was_erased_stays_erased(
     with pytest.raises(Fenced):
         await held.journal.append([step()])
     assert await redis.keys(f"*{held.id}*") == []
-
-
-async def test_a_journal_whose_end_redis_lost_fences_the_worker_that_saw_it(
-    store: Store, worker: WorkerStore, redis: Redis
-) -> None:
-    held = await started(store, worker)
-    await held.journal.append([step("a")])
-    await redis.xtrim(keys.JOURNAL + held.id, maxlen=2, approximate=False)
-    await redis.hset(keys.SUMMARY + held.id, "last_event", "2")
-    with pytest.raises(Fenced):
-        await held.journal.append([step("b")])
 
 
 async def test_an_append_under_limits_that_changed_writes_nothing(
@@ -292,3 +283,62 @@ async def test_a_text_comes_back_as_it_went_in(store: Store, worker: WorkerStore
     text = 'tab\t quote" back\\slash \0 nul \u2028 line 🙂 ' + "é" * 200_000
     await held.journal.append([step("a", text)])
     assert (await recorded(worker, held.id))[2].data == step("a", text).data
+
+
+async def test_what_a_failover_has_lost_is_written_again_in_order(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await held.journal.append([step("a")])
+    copy = await copied(redis)
+    await held.journal.append([step("b"), iteration(held)], JUDGED)
+    await held.journal.append([step("c")])
+    whole = [event.json for event in await store.events(TENANT, held.id)]
+    await restore(redis, copy)
+    await held.journal.append([step("d")])
+    again = await store.decoded_events(TENANT, held.id)
+    assert [getattr(event.data, "key", None) for event in again[2:]] == ["a", "b", None, "c", "d"]
+    assert len(await kinds(store, held.id)) == len(whole) + 1
+    assert (await store.snapshot(TENANT, held.id)).best == BEST
+
+
+async def test_a_command_given_after_the_failover_stays(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    copy = await copied(redis)
+    await held.journal.append([step("a")])
+    await held.journal.append([step("b")])
+    await restore(redis, copy)
+    await store.cancel(TENANT, held.id)
+    state = await held.journal.append([step("c")])
+    assert state.status is Status.CANCELING
+    assert len(await kinds(store, held.id)) == 6
+
+
+async def test_what_was_lost_is_not_written_again_after_another_claim(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    copy = await copied(redis)
+    await held.journal.append([step("a")])
+    await restore(redis, copy)
+    await expire_lease(redis, held.id)
+    await claim(worker, held.id, job=2)
+    before = await kinds(store, held.id)
+    with pytest.raises(Fenced):
+        await held.journal.append([step("b")])
+    assert await kinds(store, held.id) == before
+
+
+async def test_a_worker_that_no_longer_has_what_was_lost_is_fenced_out(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    copy = await copied(redis)
+    await held.journal.append([step("a")])
+    held.journal._kept.clear()  # as after a minute
+    await restore(redis, copy)
+    with pytest.raises(Fenced):
+        await held.journal.append([step("b")])
+    assert len(await kinds(store, held.id)) == 2

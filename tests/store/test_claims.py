@@ -11,13 +11,14 @@ from app.contract.limits import LimitsChange
 from app.contract.snapshot import Failure
 from app.contract.status import Status, StopReason
 from app.settings import Settings
-from app.store import Fenced, Fields, Store, WorkerStore, keys, open_worker_store
+from app.store import Fenced, Fields, Store, Suspected, WorkerStore, keys, open_worker_store
 from tests.store.store_harness import (
     BROKEN,
     FAILED,
     JUDGED,
     RESULT,
     TENANT,
+    HeldClaim,
     ListQueue,
     be_up,
     claim,
@@ -118,22 +119,110 @@ async def test_the_time_since_the_start_goes_on_over_claims(
     assert 60 <= since_start_s < 120
 
 
-async def test_after_three_claims_without_a_step_it_is_poisoned(
+async def test_claims_without_a_step_are_counted_and_alone_end_nothing(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = await started(store, worker)
-    for job, attempt in ((2, 2), (3, 3)):
+    for attempt in range(2, 9):
         await held.journal.append([under_way("a")])
         await expire_lease(redis, held.id)
-        held = await claim(worker, held.id, job)
+        held = await claim(worker, held.id, job=attempt)
         assert held.claimed.attempt == attempt
+
+
+async def test_a_suspect_is_left_to_a_process_of_its_own_and_due_after_a_lease(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
     await expire_lease(redis, held.id)
-    assert await worker.claim(held.id, f"{held.id}-4", "worker-1") is None
+    assert await worker.recover(include_queued=False) == 1
+    before = await kinds(store, held.id)
+    with pytest.raises(Suspected):
+        await worker.claim(held.id, f"{held.id}-2", "worker-1", takes_suspects=False)
+    assert await kinds(store, held.id) == before
+    assert await worker.recover(include_queued=True) == 0
+    await redis.zadd(keys.DUE, {held.id: 1})
+    assert await worker.recover(include_queued=False) == 1
+    assert (await claim(worker, held.id, job=3)).claimed.attempt == 2
+
+
+async def test_what_was_handed_back_or_journaled_a_step_is_no_suspect(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    handed_back, progressed = [await started(store, worker) for _ in range(2)]
+    await worker.hand_back(handed_back.id, handed_back.token)
+    await progressed.journal.append([step()])
+    await expire_lease(redis, progressed.id)
+    for held in (handed_back, progressed):
+        job = f"{held.id}-2"
+        assert await worker.claim(held.id, job, "worker-1", takes_suspects=False) is not None
+
+
+async def at_attempt(store: Store, worker: WorkerStore, redis: Redis, attempt: int) -> HeldClaim:
+    """A refinement of which nothing was journaled since so many claims."""
+    held = await started(store, worker)
+    for job in range(2, attempt + 1):
+        await expire_lease(redis, held.id)
+        held = await claim(worker, held.id, job)
+    return held
+
+
+WHY = 'killed by "signal 9"'
+
+
+async def test_the_third_attempt_of_a_process_that_died_ends_as_poisoned(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await at_attempt(store, worker, redis, 3)
+    assert await worker.blame(held.id, "worker-1", WHY)
     snapshot = await store.snapshot(TENANT, held.id)
     assert (snapshot.status, snapshot.stop_reason) == (Status.FAILED, StopReason.ERROR)
-    assert isinstance(snapshot.error, Failure)
-    assert snapshot.error.code == "poisoned"
+    assert snapshot.error == Failure(code="poisoned", detail=WHY)
     assert (await kinds(store, held.id))[-1] is EventType.FAILED
+    assert await worker.blame(held.id, "worker-1", WHY)
+    with pytest.raises(Fenced):
+        await held.journal.append([step()])
+
+
+@pytest.mark.parametrize(("attempt", "why"), [(2, WHY), (3, None), (9, None)])
+async def test_too_few_attempts_or_other_suspects_beside_it_only_give_up_the_claim(
+    store: Store, worker: WorkerStore, redis: Redis, attempt: int, why: str | None
+) -> None:
+    held = await at_attempt(store, worker, redis, attempt)
+    assert not await worker.blame(held.id, "worker-1", why)
+    with pytest.raises(Fenced):
+        await held.journal.append([step()])
+    assert await worker.recover(include_queued=True) == 0
+    assert (await claim(worker, held.id, job=99)).claimed.attempt == attempt + 1
+
+
+async def test_a_step_since_the_claim_is_evidence_for_it(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await at_attempt(store, worker, redis, 3)
+    await held.journal.append([step()])
+    assert not await worker.blame(held.id, "worker-1", WHY)
+    assert (await claim(worker, held.id, job=99)).claimed.attempt == 1
+
+
+async def test_what_another_worker_has_is_not_blamed(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await at_attempt(store, worker, redis, 3)
+    assert not await worker.blame(held.id, "another", WHY)
+    assert (await held.journal.append([step()])).status is Status.RUNNING
+    await store.erase(TENANT, held.id)
+    assert await worker.blame(held.id, "worker-1", WHY)
+
+
+async def test_what_was_to_be_canceled_is_canceled_when_its_process_died(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await at_attempt(store, worker, redis, 3)
+    await store.cancel(TENANT, held.id)
+    assert not await worker.blame(held.id, "worker-1", WHY)
+    await worker.recover(include_queued=False)
+    assert (await store.snapshot(TENANT, held.id)).status is Status.CANCELED
 
 
 async def test_a_step_makes_the_attempts_count_from_the_beginning(
@@ -152,9 +241,10 @@ async def test_a_poisoned_refinement_shows_what_was_paid_for(
 ) -> None:
     held = await started(store, worker)
     await held.journal.append([iteration(held)], JUDGED)
-    for job in range(2, 6):
+    for job in range(2, 5):
         await expire_lease(redis, held.id)
         await worker.claim(held.id, f"{held.id}-{job}", "worker-1")
+    await worker.blame(held.id, "worker-1", WHY)
     snapshot = await store.snapshot(TENANT, held.id)
     assert (snapshot.status, snapshot.result) == (Status.FAILED, RESULT)
 
@@ -165,7 +255,7 @@ async def test_handing_back_burns_no_attempt_and_queues_it_again(
     held = await started(store, worker)
     for job in range(2, 8):
         await worker.hand_back(held.id, held.token)
-        assert (await redis.lrange(ListQueue.KEY, -1, -1)) == [f"{held.id}-{job}".encode()]
+        assert (await redis.lrange(ListQueue.key, -1, -1)) == [f"{held.id}-{job}".encode()]
         held = await claim(worker, held.id, job)
         assert held.claimed.attempt == 1
     assert (await store.snapshot(TENANT, held.id)).status is Status.RUNNING

@@ -75,12 +75,12 @@ async def test_a_write_that_a_real_redis_refuses_for_a_time_counts_as_away(
     redis: Redis, refusal: str, write: tuple[str, ...]
 ) -> None:
     begin, end = REFUSALS[refusal]
-    await redis.execute_command(*begin)
+    await redis.execute_command(*begin)  # type: ignore[no-untyped-call]
     try:
         with pytest.raises(RedisError) as refused:
-            await redis.execute_command(*write)
+            await redis.execute_command(*write)  # type: ignore[no-untyped-call]
     finally:
-        await redis.execute_command(*end)
+        await redis.execute_command(*end)  # type: ignore[no-untyped-call]
     assert is_away(refused.value)
 
 

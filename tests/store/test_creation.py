@@ -1,26 +1,31 @@
 """A submission is one refinement and one job, or neither; the same key and body is the same one."""
 
 import asyncio
-from typing import cast
+import time
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
-from redis.client import Pipeline
 from rq import Queue
 from rq.serializers import JSONSerializer
+from ulid import ULID
 
 from app.contract.errors import IdempotencyMismatch, Overloaded, RefinementNotFound, Unavailable
 from app.contract.events import EventType
 from app.contract.status import Status
-from app.queue import RefinementQueue
+from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys, open_store
-from tests.store.store_harness import BODY, DRAFT, TENANT, ListQueue, kinds, new, submit
+from app.store.enqueue import Word
+from app.store.scripts import Committer, LuaScript
+from app.store.store import Clock, Creation
+from tests.store.store_harness import DRAFT, TENANT, ListQueue, kinds, new, submit
 
 
 async def jobs(redis: Redis) -> list[str]:
-    return [cast("bytes", job).decode() for job in await redis.lrange(ListQueue.KEY, 0, -1)]
+    return [cast("bytes", job).decode() for job in await redis.lrange(ListQueue.key, 0, -1)]
 
 
 async def test_a_new_refinement_is_queued(store: Store, redis: Redis) -> None:
@@ -127,18 +132,18 @@ async def test_new_work_is_refused_when_memory_is_nearly_full(
 
 
 class CuttingQueue(ListQueue):
-    """Cuts every connection, once, just before the transaction is sent."""
+    """Cuts every connection, once, just before the script is sent."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._faults = 1
 
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
-        super().enqueue(refinement_id, job_id, pipeline)
+    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
         if self._faults:
             self._faults -= 1
             with BlockingRedis.from_url(self._url) as client:
                 client.client_kill_filter(_type="normal", skipme=True)
+        return super().commands(refinement_id, job_id)
 
 
 @pytest.mark.parametrize("key", ["key", None])
@@ -152,20 +157,110 @@ async def test_a_connection_that_breaks_makes_no_second_refinement(
     assert await redis.zcard(keys.listed(TENANT)) == 1
 
 
-class UnansweredQueue(ListQueue):
-    """Has the transaction fail as if it had taken place and only its answer were lost."""
+class RepeatingCommitter(Committer):
+    """Sends every script a second time, as redis-py does when the answer to the first is lost."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
-        with BlockingRedis.from_url(self._url) as client:
-            client.set(keys.idempotency(TENANT, "key"), f"{BODY} {refinement_id}")
+    def submit(self, script: LuaScript, *args: str | bytes | int | float) -> asyncio.Future[Any]:
+        super().submit(script, *args)
+        return super().submit(script, *args)
 
 
-async def test_an_answer_that_was_lost_is_not_a_replay(settings: Settings) -> None:
-    async with open_store(settings, UnansweredQueue(settings.redis_url)) as store:
-        assert not (await store.create(new(), "key")).replayed
+@pytest.mark.parametrize("key", ["key", None])
+async def test_a_submission_that_is_sent_twice_happens_once_and_is_no_replay(
+    redis: Redis, queue: ListQueue, key: str | None
+) -> None:
+    committer = RepeatingCommitter(redis)
+    created = await creation(committer, queue).create(new(), key)
+    assert (created.replayed, created.snapshot.status) == (False, Status.QUEUED)
+    assert await jobs(redis) == [f"{created.id}-1"]
+
+
+def creation(committer: Committer, queue: ListQueue, clock: Clock = time.monotonic) -> Creation:
+    return Creation(queue, committer, clock, queue_max=10, lease_ms=1_000, retention_ms=1_000)
+
+
+async def test_the_queue_never_grows_longer_than_its_bound(
+    settings: Settings, queue: ListQueue, redis: Redis
+) -> None:
+    bounded = settings.model_copy(update={"queue_max": 7})
+    async with open_store(bounded, queue) as one, open_store(bounded, queue) as other:
+        results = await asyncio.gather(
+            *(side.create(new(), None) for _ in range(10) for side in (one, other)),
+            return_exceptions=True,
+        )
+    assert [isinstance(it, Overloaded) for it in results].count(False) == 7
+    assert len(await jobs(redis)) == 7
+
+
+async def test_a_submission_is_answered_with_what_is_stored(store: Store) -> None:
+    created = await store.create(new(ticket="4711"), "key")
+    assert created.snapshot == await store.snapshot(TENANT, created.id)
+    await store.cancel(TENANT, created.id)
+    again = await store.create(new(ticket="4711"), "key")
+    assert (again.snapshot.status, again.replayed) == (Status.CANCELED, True)
+
+
+WHEN = {b"created_at", b"enqueued_at"}
+
+
+async def test_redis_holds_what_rq_itself_would_have_written(
+    settings: Settings, redis: Redis
+) -> None:
+    async with open_store(settings, RefinementQueue("hone")) as store:
+        created = await store.create(new(), None)
+    ours = await left_by_rq(redis)
+    await redis.flushall()
+    with BlockingRedis.from_url(settings.redis_url) as client:
+        Queue("hone", connection=client, serializer=JSONSerializer).enqueue_call(
+            JOB,
+            args=[created.id],
+            timeout=-1,
+            result_ttl=0,
+            failure_ttl=3600,
+            description=f"refine {created.id}",
+            job_id=f"{created.id}-1",
+        )
+    assert ours == await left_by_rq(redis)
+    assert len(ours) == 3
+
+
+async def left_by_rq(redis: Redis) -> dict[bytes, Any]:
+    """Return RQ's keys, each with its type, whether it expires, and its content but for times."""
+    left: dict[bytes, Any] = {}
+    for key in cast("list[bytes]", await redis.keys("rq:*")):
+        kind, ttl = await redis.type(key), await redis.ttl(key)
+        match kind:
+            case b"hash":
+                fields = await redis.hgetall(key)
+                content: Any = {it: b"" if it in WHEN else fields[it] for it in fields}
+            case b"list":
+                content = await redis.lrange(key, 0, -1)
+            case _:
+                content = await redis.smembers(key)
+        left[key] = (kind, ttl, content)
+    return left
+
+
+@pytest.mark.parametrize("wrong_by_s", [-600, 0, 600])
+async def test_ids_follow_the_clock_of_redis(
+    redis: Redis, queue: ListQueue, wrong_by_s: float
+) -> None:
+    api = creation(Committer(redis), queue, lambda: time.time() + wrong_by_s)
+    created = (await api.create(new(), None)).snapshot
+    made_at = ULID.from_str(created.id.removeprefix("ref_")).datetime
+    assert abs((made_at - created.created_at).total_seconds()) < 60
+
+
+async def test_what_is_created_later_by_an_api_whose_clock_is_behind_is_listed_as_newer(
+    store: Store, redis: Redis, queue: ListQueue
+) -> None:
+    early = creation(Committer(redis), queue, lambda: time.time() + 600)
+    late = creation(Committer(redis), queue, lambda: time.time() - 600)
+    first = [(await early.create(new(), None)).id for _ in range(3)]
+    await asyncio.sleep(1)  # far longer than Redis takes to tell its time
+    second = [(await late.create(new(), None)).id for _ in range(3)]
+    page = await store.page(TENANT)
+    assert [it.id for it in page.data] == [*reversed(second), *reversed(first)]
 
 
 async def test_a_redis_that_is_away_is_unavailable(settings: Settings, queue: ListQueue) -> None:

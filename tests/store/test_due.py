@@ -2,7 +2,7 @@
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
 
 from app.contract.errors import RefinementNotFound
 from app.contract.status import Status, StopReason
@@ -12,8 +12,8 @@ from tests.store.store_harness import (
     BROKEN,
     FAILED,
     TENANT,
-    FullQueue,
     ListQueue,
+    RefusedQueue,
     be_up,
     claim,
     doubt,
@@ -36,7 +36,7 @@ async def test_a_lost_workers_refinement_is_queued_again_and_resumed(
     assert await worker.recover(include_queued=False) == 0
     await expire_lease(redis, held.id)
     assert await worker.recover(include_queued=False) == 1
-    assert await redis.lrange(ListQueue.KEY, -1, -1) == [f"{held.id}-2".encode()]
+    assert await redis.lrange(ListQueue.key, -1, -1) == [f"{held.id}-2".encode()]
     assert (await claim(worker, held.id, job=2)).token == 2
 
 
@@ -101,7 +101,7 @@ async def test_one_that_later_ones_have_overtaken_is_found_though_all_are_busy(
     await doubt(redis, lost)
     await claim(worker, later)
     assert await worker.recover(include_queued=False) == 1
-    assert await redis.lrange(ListQueue.KEY, -1, -1) == [f"{lost}-2".encode()]
+    assert await redis.lrange(ListQueue.key, -1, -1) == [f"{lost}-2".encode()]
 
 
 async def test_one_that_was_overtaken_by_little_may_be_on_its_way_to_a_worker(
@@ -154,8 +154,8 @@ async def test_what_was_handed_back_but_not_posted_is_due_at_once(
     store: Store, worker: WorkerStore, settings: Settings, redis: Redis
 ) -> None:
     held = await started(store, worker)
-    async with open_worker_store(settings, FullQueue(), "worker-2") as leaving:
-        with pytest.raises(RedisConnectionError):
+    async with open_worker_store(settings, RefusedQueue(), "worker-2") as leaving:
+        with pytest.raises(ResponseError):
             await leaving.hand_back(held.id, held.token)
     await be_up(redis)
     assert await worker.recover(include_queued=False) == 1
@@ -185,7 +185,7 @@ async def test_what_has_expired_is_swept_with_everything_derived_from_it(
     await worker.recover(include_queued=False)
     with pytest.raises(RefinementNotFound):
         await store.snapshot(TENANT, held.id)
-    await redis.delete(ListQueue.KEY, keys.OVERTAKEN, keys.WORKERS)
+    await redis.delete(ListQueue.key, keys.OVERTAKEN, keys.WORKERS)
     assert await everything(redis) == before
 
 

@@ -16,6 +16,7 @@ from tests.store.store_harness import (
     FAILED,
     JUDGED,
     TENANT,
+    ListQueue,
     asking,
     doubt,
     everything,
@@ -79,19 +80,29 @@ async def _look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 async def _claim(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     refinement_id = await submit(store)
-    return (refinement_id, f"{refinement_id}-1", "worker-1", "nonce", LEASE_MS, 3)
+    return (refinement_id, f"{refinement_id}-1", "worker-1", "nonce", LEASE_MS, 1)
 
 
 async def _claim_again(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 3)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 1)
 
 
-async def _claim_once_too_often(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+async def _claim_a_suspect(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 1)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 0)
+
+
+async def _blame(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    return (held.id, "worker-1", LEASE_MS, 1, '{"code":"poisoned","detail":"it died"}')
+
+
+async def _blame_one_of_several(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    return (held.id, "worker-1", LEASE_MS, 1, "")
 
 
 async def _hand_back(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -146,7 +157,7 @@ async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> ScriptAr
     return (100, 1, LEASE_MS)
 
 
-async def _posted(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+async def _enqueue(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
     return (held.id, LEASE_MS)
@@ -155,11 +166,10 @@ async def _posted(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs
 async def _create(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     limits = encode_limits(new().limits)
     fields: ScriptArgs = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
-    record: ScriptArgs = ("test:record", 60)
-    return ("ref_1", TENANT, LEASE_MS, "{}", "{}", "{}", *record, '{"a":"b"}', *fields, *_KEY)
-
-
-_KEY: ScriptArgs = ("idempotency", "test:idempotency")
+    queue: ScriptArgs = (ListQueue.key, 10, 0)
+    record: ScriptArgs = ("test:record", 60, "hash")
+    rest: ScriptArgs = (*record, "{}", "{}", "{}", '{"a":"b"}', len(fields), *fields)
+    return ("ref_1", TENANT, LEASE_MS, *queue, *rest, 3, "RPUSH", ListQueue.key, "ref_1-1")
 
 
 async def _cancel_queued(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -225,7 +235,9 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("look", _look),
     ("claim", _claim),
     ("claim", _claim_again),
-    ("claim", _claim_once_too_often),
+    ("claim", _claim_a_suspect),
+    ("blame", _blame),
+    ("blame", _blame_one_of_several),
     ("hand_back", _hand_back),
     ("drop", _drop),
     ("leave", _leave),
@@ -234,7 +246,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("unplayable", _unplayable),
     ("renew", _renew),
     ("take_due", _take_due),
-    ("posted", _posted),
+    ("enqueue", _enqueue),
     ("create", _create),
     ("cancel", _cancel_queued),
     ("cancel", _cancel_running),
@@ -255,9 +267,12 @@ ANSWERS_ONCE = {"take_due", "erase", "claim"}
 
 
 def unordered(reply: object) -> object:
-    """A hash comes in any order."""
-    flat = isinstance(reply, list) and all(isinstance(it, bytes) for it in reply)
-    return sorted(reply) if isinstance(reply, list) and flat else reply
+    """A hash comes in any order, also inside the reply."""
+    if not isinstance(reply, list):
+        return reply
+    if all(isinstance(it, bytes) for it in reply):
+        return sorted(reply)
+    return [unordered(it) for it in reply]
 
 
 def test_every_script_is_sent_twice() -> None:

@@ -103,3 +103,8 @@ def test_says_only_the_first_errors() -> None:
 @given(st.booleans() | st.dictionaries(KEYWORDS, JSON, max_size=4))
 def test_never_fails_whatever_the_schema(value: Any) -> None:
     check_validators([schema(value)])
+
+
+def test_what_would_begin_after_its_time_is_an_error() -> None:
+    (error,) = check_validators([schema({"type": "object"})], cpu_s=-1)
+    assert (error.pointer, "seconds to compile" in error.detail) == ("/validators", True)

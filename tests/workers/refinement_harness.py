@@ -3,13 +3,10 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-
-from redis import Redis
-from redis.client import Pipeline
 
 from app.contract.events import Draw, Event, Queued
 from app.contract.judgement import Usage
@@ -29,6 +26,7 @@ from app.store import (
     open_store,
     open_worker_store,
 )
+from app.store.enqueue import Word
 from workers.engine.pipeline import POLICIES, Policy
 from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall, ModelReply
@@ -46,11 +44,10 @@ TEST_MODEL = ModelChoice(model="scripted:test", max_output_tokens=100)
 class NoQueue:
     """A queue that carries nothing: the tests call the job themselves."""
 
-    def enqueue(self, refinement_id: str, job_id: str, pipeline: Pipeline) -> None:
-        pass
+    key = "test:queue"
 
-    def length(self, connection: Redis) -> int:
-        return 0
+    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+        return ()
 
 
 @dataclass
@@ -156,7 +153,9 @@ class RefinementHarness:
         policies: Mapping[int, Policy] = POLICIES,
     ) -> Refinements:
         """Return a worker; every nonce stands for another process."""
-        worker = Refinements(store or self.worker_store, models, nonce, models.outside, policies)
+        worker = Refinements(
+            store or self.worker_store, models, nonce, models.outside, policies=policies
+        )
         self._workers.append(worker)
         return worker
 

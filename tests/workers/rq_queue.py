@@ -31,9 +31,8 @@ class RqInspector:
     def enqueue(self, refinement_ids: Iterable[str]) -> None:
         queue = RefinementQueue(NAME)
         for refinement_id in refinement_ids:
-            with self.client.pipeline() as pipeline:
-                queue.enqueue(refinement_id, f"{refinement_id}-1", pipeline)
-                pipeline.execute()
+            for command in queue.commands(refinement_id, f"{refinement_id}-1"):
+                self.client.execute_command(*command)  # type: ignore[no-untyped-call]
 
     def waiting(self) -> list[str]:
         return self.rq.get_job_ids()

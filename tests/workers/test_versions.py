@@ -239,9 +239,9 @@ class OvertakenStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._harness.worker_store, name)
 
-    async def claim(self, refinement_id: str, job_id: str, nonce: str) -> Claimed | None:
+    async def claim(self, refinement_id: str, *args: Any, **options: Any) -> Claimed | None:
         assert await self._harness.play_and_die(refinement_id, self._models, 4, after=True)
-        return await self._harness.worker_store.claim(refinement_id, job_id, nonce)
+        return await self._harness.worker_store.claim(refinement_id, *args, **options)
 
 
 async def test_what_was_journaled_between_load_and_claim_is_replayed(

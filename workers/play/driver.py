@@ -273,7 +273,8 @@ class Rehearsal:
 class Driver:
     """Plays one claimed refinement to its end.
 
-    `strategy` returns a fresh coroutine for every replay.
+    `strategy` returns a fresh coroutine for every replay. With `leaves_after_step` it plays until a
+    step was performed, then as after `leave`.
     """
 
     def __init__(
@@ -285,6 +286,8 @@ class Driver:
         journal: Journal,
         state: State,
         elapsed_s: float,
+        *,
+        leaves_after_step: bool = False,
     ) -> None:
         self._strategy = strategy
         self._replay = recorded
@@ -297,6 +300,7 @@ class Driver:
         self._is_leaving = False
         self._is_rehearsed = False
         self._engine_version = submitted.engine_version
+        self._leaves_after_step = leaves_after_step
         self.is_pausing = False  # whether another worker may have claimed it already
 
     async def play(self) -> None:
@@ -420,6 +424,7 @@ class Driver:
         if step is None:
             step = RecordedStep(await self._perform(move))
             self._replay.add(step)
+            self._is_leaving |= self._leaves_after_step
         if not step.is_journaled:
             self._writer.add(step)
         return step.reply()

@@ -85,7 +85,7 @@ class Lease:
                     log.error("the event loop has stood still for %g s", self._stall_s)
                 else:
                     await self._renewed(renew, loop)
-                is_kept = not self._stopping.wait(self._every_s)  # nothing else runs in this thread
+                is_kept = not await asyncio.to_thread(self._stopping.wait, self._every_s)
 
     async def _renewed(self, renew: Renew, loop: asyncio.AbstractEventLoop) -> None:
         read, self._read = self._read, {}

@@ -10,10 +10,11 @@ from functools import partial
 from redis.exceptions import RedisError
 
 from app.contract.errors import RefinementNotFound
-from app.store import LATER, Claimed, Fenced, Loaded, UnreadableRecord, WorkerStore
+from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.executor import ModelCaller, StepExecutor, Tools
+from workers.play.quarantine import Quarantine
 from workers.play.replay import read
 from workers.validators import NO_RESOURCES, ServerResources, compile_validators
 
@@ -42,7 +43,11 @@ class HeldRefinement:
 
 
 class Refinements:
-    """The refinements that this worker holds."""
+    """The refinements that this worker holds.
+
+    Suspects are left to `quarantine`; without one they are played here. In a child process, which
+    `clears` them, each is handed back as soon as a step was journaled.
+    """
 
     def __init__(
         self,
@@ -50,7 +55,10 @@ class Refinements:
         models: ModelCaller,
         nonce: str,
         resources: ServerResources = NO_RESOURCES,
+        quarantine: Quarantine | None = None,
+        *,
         policies: Mapping[int, Policy] = POLICIES,
+        clears: bool = False,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
         self.refining: Counter[str] = Counter()
@@ -59,6 +67,8 @@ class Refinements:
         self._nonce = nonce
         self._resources = resources
         self._policies = policies
+        self._quarantine = quarantine
+        self._clears = clears
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
@@ -82,9 +92,19 @@ class Refinements:
         loaded = await self._readable(refinement_id)
         if loaded is None:
             return
-        claimed = await self._store.claim(refinement_id, job_id, self._nonce)
-        if claimed is None:
+        try:
+            claimed = await self._store.claim(
+                refinement_id, job_id, self._nonce, takes_suspects=self._quarantine is None
+            )
+        except Suspected:
+            assert self._quarantine
+            await self._quarantine.refine(job_id, refinement_id)
             return
+        if claimed is not None:
+            await self._play_claimed(claimed, loaded)
+
+    async def _play_claimed(self, claimed: Claimed, loaded: Loaded) -> None:
+        refinement_id = claimed.id
         try:
             await self._play(claimed, loaded)
         except (Fenced, RefinementNotFound):
@@ -114,6 +134,8 @@ class Refinements:
     def leave(self) -> None:
         """Start no more calls; calls in flight may finish."""
         self._is_leaving = True
+        if self._quarantine:
+            self._quarantine.leave()
         for held in self.held.values():
             held.driver.leave()
 
@@ -178,6 +200,7 @@ class Refinements:
             journal,
             claimed.state,
             claimed.elapsed_s,
+            leaves_after_step=self._clears,
         )
 
 

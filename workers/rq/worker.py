@@ -137,7 +137,7 @@ class CoroutineWorker(BaseWorker):
         super().__init__(
             queue_name,
             name=name,
-            connection=Redis.from_url(redis_url),
+            connection=Redis(),
             worker_ttl=WORKER_TTL_S,
             serializer=JSONSerializer,
             prepare_for_work=False,

@@ -56,7 +56,7 @@ ERRORS: Mapping[str, str] = {
     "model_refused": "A model's server rejected the call; a retry would not have helped.",
     "model_unavailable": "A model was unreachable, or failed again after every retry.",
     "nothing_judged": "The budget or the time limit was exhausted before any draft was judged.",
-    "poisoned": "Several workers in a row were lost while they worked on it.",
+    "poisoned": "It killed the process that worked on it, again and again.",
     "unreadable_comparison": "A comparison of two drafts could not be parsed, even after retries.",
     "unreadable_criteria": "A critic's list of criteria could not be parsed.",
     "unreadable_critique": "A critic's verdict could not be parsed, even after retries; no verdict"

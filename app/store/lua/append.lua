@@ -8,8 +8,9 @@ local held, holder, status, last, done, seq, stopping, finish_requested, tenant,
   steps = unpack(redis.call('HMGET', key, 'token', 'holder', 'status', 'last_event', 'op',
     'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'steps'))
 
--- If the journal is shorter than the worker has seen, Redis has lost the end of it.
-if held ~= token or tonumber(last) < tonumber(seen) then return 'FENCED' end
+if held ~= token then return 'FENCED' end
+-- Redis has lost the end of the journal, in a failover or by an older copy: the worker has it.
+if tonumber(last) < tonumber(seen) then return 'SHORT ' .. done .. ' ' .. last end
 
 local function answer(code)
   local limits = seq ~= known and redis.call('HGET', key, 'limits')

@@ -1,13 +1,14 @@
--- Claims a refinement for an RQ job: id, job id, name of the worker, nonce, lease in ms, maximum
--- attempts.
--- Returns false if there is nothing to do, else token, attempt, resumed, elapsed ms, tenant, state.
-local id, job_id, name, nonce, lease_ms, attempts = unpack(ARGV)
+-- Claims a refinement for an RQ job: id, job id, name of the worker, nonce, lease in ms, whether
+-- suspects too.
+-- Returns false if there is nothing to do, SUSPECT if it is one and those are not claimed, else token,
+-- attempt, resumed, elapsed ms, tenant, state.
+local id, job_id, name, nonce, lease_ms, takes_suspects = unpack(ARGV)
 local claimant = job_id .. ':' .. nonce
 local key = SUMMARY .. id
-local status, lease, holder, before, token, attempt, started, last, tenant, retention_ms, steps, seq,
+local status, lease, holder, before, token, attempt, started, last, tenant, steps, seq,
   limits, stopping, finish_requested, jobs, paused_ms = unpack(redis.call('HMGET', key, 'status',
     'lease', 'holder', 'claimant', 'token', 'attempt', 'started_at', 'last_event', 'tenant',
-    'retention_ms', 'steps', 'limits_seq', 'limits', 'stopping', 'finish_requested', 'jobs',
+    'steps', 'limits_seq', 'limits', 'stopping', 'finish_requested', 'jobs',
     'paused_ms'))
 if not status or TERMINAL[status] then return false end
 
@@ -21,25 +22,24 @@ if before == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -
 if status ~= 'queued' and status ~= 'running' then return false end
 if is_held(holder, lease, at) then return false end
 
+if holder then  -- it died, or it still runs and has lost this one
+  release(id)
+  notify(id, holder)
+end
+-- Nothing was journaled since the last claim. The worker plays it elsewhere: its job is not lost.
+if tonumber(attempt) > 0 and takes_suspects ~= '1' then
+  redis.call('ZREM', WAITING, id)
+  redis.call('ZADD', DUE, at + lease_ms, id)
+  return 'SUSPECT'
+end
+
 local n = last + 1
 if status == 'queued' then
   relist(id, tenant, 'queued', 'running')
   status = 'running'
   redis.call('HSET', key, 'status', status)
 end
-if tonumber(attempt) >= tonumber(attempts) then
-  write(id, n, at, END['failed'])
-  redis.call('HSET', key, 'last_event', n, 'stop_reason', 'error', 'error',
-    '{"code":"poisoned","detail":"' .. attempts .. ' workers in a row were lost while they worked on it"}',
-    ended(id, tenant, status, 'failed', at, retention_ms))
-  redis.call('PUBLISH', CHANGES, id)
-  return false
-end
 
-if holder then  -- it died, or it still runs and has lost this one
-  release(id)
-  notify(id, holder)
-end
 token, attempt, last = token + 1, attempt + 1, n
 if started then
   write(id, n, at, 'refinement.resumed', '{"token":' .. token .. ',"replayed":' .. steps .. '}')

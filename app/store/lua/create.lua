@@ -1,13 +1,31 @@
--- Stores a new refinement: id, tenant, lease in ms, request, models, data of refinement.queued,
--- record of the idempotency key and its TTL in seconds (or '', 0), metadata, then the summary fields
--- (name, value).
-local id, tenant, lease_ms, request, models, queued, record, record_s, metadata = unpack(ARGV, 1, 9)
+-- Stores and queues a new refinement: id, tenant, lease in ms, key of the queue, its maximum length,
+-- whether memory is nearly full (0 or 1), record of the idempotency key or '', its TTL in seconds,
+-- hash of the body, request, models, data of refinement.queued, metadata, number of summary
+-- arguments, those (name, value), RQ's commands.
+-- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL or MEMORY.
+local id, tenant, lease_ms, queue, queue_max, memory, record, record_s, body, request, models,
+  queued, metadata, fields = unpack(ARGV, 1, 14)
 local key = SUMMARY .. id
-if redis.call('EXISTS', key) == 1 then return end
+
+local function answer(created, replayed)
+  return { created, replayed, redis.call('HGETALL', SUMMARY .. created) }
+end
+
+if redis.call('EXISTS', key) == 1 then return answer(id, 0) end  -- sent twice
+local known = record ~= '' and redis.call('GET', record)
+if known then
+  local first_body, first_id = string.match(known, '^(%S+) (%S+)$')
+  if first_body ~= body then return 'MISMATCH' end
+  return answer(first_id, 1)
+end
+if redis.call('LLEN', queue) >= tonumber(queue_max) then return 'FULL' end
+if memory == '1' then return 'MEMORY' end
+
+perform(15 + fields)  -- first: a job without a record is harmless
 local at = clock()
 redis.call('HSET', key, 'tenant', tenant, 'metadata', metadata, 'status', 'queued', 'created_at', at,
   'last_event', 1, 'limits_seq', 1, 'token', 0, 'attempt', 0, 'steps', 0, 'jobs', 1,
-  unpack(ARGV, 10))
+  unpack(ARGV, 15, 14 + fields))
 redis.call('HSET', REQUEST .. id, 'request', request, 'models', models)
 write(id, 1, at, 'refinement.queued', queued)
 redis.call('ZADD', LIST .. tenant, 0, id)
@@ -17,5 +35,7 @@ for name, value in pairs(cjson.decode(metadata)) do
 end
 redis.call('ZADD', WAITING, at + lease_ms, id)
 if record ~= '' then
-  redis.call('SET', redis.call('HGET', key, 'idempotency'), record, 'EX', record_s)
+  redis.call('HSET', key, 'idempotency', record)
+  redis.call('SET', record, body .. ' ' .. id, 'EX', record_s)
 end
+return answer(id, 0)

@@ -44,6 +44,16 @@ local function release(id)
   redis.call('HDEL', SUMMARY .. id, 'holder', 'lease', 'claimant')
 end
 
+-- Runs the commands that RQ recorded: from ARGV[first] on, each preceded by its number of words.
+local function perform(first)
+  local i = first
+  while i <= #ARGV do
+    local words = tonumber(ARGV[i])
+    redis.call(unpack(ARGV, i + 1, i + words))
+    i = i + 1 + words
+  end
+end
+
 local function write(id, n, at, kind, data)
   if data and data ~= '' then
     redis.call('XADD', JOURNAL .. id, n .. '-0', 'type', kind, 'at', at, 'data', data)

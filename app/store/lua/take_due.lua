@@ -6,8 +6,8 @@ local at = clock()
 local found = { 0 }
 if at - up_since(at, lease_ms) < lease_ms / 2 then return found end  -- workers renew their leases first
 
-local function enqueue(id, set)
-  redis.call('ZADD', set, at + lease_ms, id)  -- so that no other worker takes it meanwhile
+local function enqueue(id, set, doubted_at)
+  redis.call('ZADD', set, doubted_at, id)  -- so that no other worker takes it meanwhile
   found[#found + 1] = id
   found[#found + 1] = redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
 end
@@ -34,7 +34,7 @@ local function take(id)
     redis.call('PUBLISH', CHANGES, id)
   else
     release(id)
-    enqueue(id, DUE)
+    enqueue(id, DUE, at + lease_ms / 4)
   end
 end
 
@@ -63,7 +63,7 @@ if not idle then
 end
 local lost = redis.call('ZRANGEBYSCORE', WAITING, '-inf', doubted, 'LIMIT', 0, limit - count)
 for _, id in ipairs(lost) do
-  if redis.call('EXISTS', SUMMARY .. id) == 1 then enqueue(id, WAITING) else forget(id) end
+  if redis.call('EXISTS', SUMMARY .. id) == 1 then enqueue(id, WAITING, at + lease_ms) else forget(id) end
 end
 
 found[1] = count + #lost

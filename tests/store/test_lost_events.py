@@ -1,0 +1,51 @@
+"""A stream of events that Redis has lost ends, and resuming it says why."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from app.contract.errors import MalformedHeader
+from app.service import Shutdown, Watching
+from app.settings import Settings
+from app.store import Store, Wakeups, WorkerStore, open_wakeups
+from tests.store.store_harness import TENANT, copied, restore, started, step
+
+LOOK_S = 0.05
+
+
+@pytest.fixture
+async def wakeups(settings: Settings) -> AsyncIterator[Wakeups]:
+    async with open_wakeups(settings) as wakeups:
+        yield wakeups
+
+
+async def test_a_stream_whose_last_event_is_lost_ends(
+    store: Store, worker: WorkerStore, redis: Redis, wakeups: Wakeups
+) -> None:
+    held = await started(store, worker)
+    copy = await copied(redis)
+    await held.journal.append([step()])
+    watching = Watching(store, wakeups, Shutdown(), LOOK_S)
+    events = await watching.follow(TENANT, held.id, 0)
+    assert events is not None
+    assert [event.number for event in await anext(events)] == [1, 2, 3]
+    assert await anext(events) == ()  # nothing new, and nothing lost
+    await restore(redis, copy)
+    assert {batch async for batch in events} <= {()}
+    with pytest.raises(MalformedHeader, match="event 3 does not exist; the last event is 2"):
+        await watching.follow(TENANT, held.id, 3)
+
+
+async def test_a_stream_goes_on_when_its_worker_writes_the_lost_events_again(
+    store: Store, worker: WorkerStore, redis: Redis, wakeups: Wakeups
+) -> None:
+    held = await started(store, worker)
+    copy = await copied(redis)
+    await held.journal.append([step("a")])
+    events = await Watching(store, wakeups, Shutdown()).follow(TENANT, held.id, 0)
+    assert events is not None
+    assert [event.number for event in await anext(events)] == [1, 2, 3]
+    await restore(redis, copy)
+    await held.journal.append([step("b")])
+    assert [event.number for event in await anext(events)] == [4]

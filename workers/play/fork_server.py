@@ -1,0 +1,180 @@
+"""A fork server: a copy of the worker process from before it had threads, which forks children.
+
+Importing a worker takes Python a second of CPU time; a fork takes none, and shares memory.
+"""
+
+import asyncio
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import IO, NoReturn, Self
+
+from app.local.parent_death import die_with_parent
+
+log = logging.getLogger(__name__)
+
+MESSAGE_BYTES = 1024
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
+RunChild = Callable[[str, IO[bytes], int], int]
+"""Runs in a child: takes its name, what it reads and where it writes; returns its exit status."""
+
+
+class ForkedProcess:
+    """A child of the fork server, as `asyncio.subprocess.Process` shows one."""
+
+    def __init__(
+        self,
+        pid: int,
+        stdin: asyncio.WriteTransport,
+        stdout: asyncio.StreamReader,
+        ended: asyncio.Future[int],
+    ) -> None:
+        self.stdin = stdin
+        self.stdout = stdout
+        self._pid = pid
+        self._ended = ended
+
+    async def wait(self) -> int:
+        """Return the exit status, or minus the signal that killed it, once it has ended."""
+        return await asyncio.shield(self._ended)
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        if not self._ended.done():
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+
+
+class ForkServer:
+    """Forks children that run `run`. Its process and the children end with this process.
+
+    Create it on the main thread, before any other thread or an event loop exists; use it on one
+    event loop, within its context.
+    """
+
+    def __init__(self, run: RunChild) -> None:
+        self._socket, theirs = socket.socketpair()
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._socket.close()
+            _exit_with(lambda: _serve(theirs, parent, run))
+        theirs.close()
+        self._starting = asyncio.Lock()
+        self._pids: asyncio.Queue[int] = asyncio.Queue()
+        self._children: dict[int, asyncio.Future[int]] = {}
+
+    async def __aenter__(self) -> Self:
+        reader, self._writer = await asyncio.open_connection(sock=self._socket.dup())
+        self._reading = asyncio.create_task(self._read(reader))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+        self._writer.close()
+
+    def close(self) -> None:
+        """End the server."""
+        self._socket.close()
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+
+    async def start(self, name: str) -> ForkedProcess:
+        """Fork a child of that name."""
+        loop = asyncio.get_running_loop()
+        (to_read, our_write), (our_read, to_write) = os.pipe(), os.pipe()
+        async with self._starting:
+            socket.send_fds(self._socket, [name.encode()], [to_read, to_write])
+            pid = await self._pids.get()
+        os.close(to_read)
+        os.close(to_write)
+        stdout = asyncio.StreamReader()
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stdout), os.fdopen(our_read, "rb")
+        )
+        stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(our_write, "wb"))
+        return ForkedProcess(pid, stdin, stdout, self._children[pid])
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        """Take the server's reports: `started PID` and `ended PID STATUS`."""
+        async for line in reader:
+            word, pid, *status = line.decode().split()
+            if word == "started":
+                self._children[int(pid)] = asyncio.get_running_loop().create_future()
+                self._pids.put_nowait(int(pid))
+            else:
+                self._children.pop(int(pid)).set_result(int(status[0]))
+        log.error("the fork server has died: this worker cannot play suspects, and stops")
+        signal.raise_signal(signal.SIGTERM)
+
+
+def _exit_with(run: Callable[[], int]) -> NoReturn:
+    """End this process with what `run` returns, without the exit handlers of its parent."""
+    status = 1
+    try:
+        status = run()
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1
+    except BaseException:  # noqa: BLE001 - it must not return into the copy of its parent
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _serve(control: socket.socket, parent: int, run: RunChild) -> int:
+    """Fork a child for every name until the worker is gone."""
+    die_with_parent(signal.SIGKILL, parent)
+    for number in STOPS:  # the worker decides when its children end
+        signal.signal(number, _nothing)
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, _nothing)
+    while True:
+        ready: list[int] = select.select([control.fileno(), woken], [], [])[0]
+        if woken in ready:
+            os.read(woken, MESSAGE_BYTES)
+            _report_ended(control)
+        if control.fileno() in ready:
+            name, fds, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 2)
+            if not name:
+                return 0
+            server, pid = os.getpid(), os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for descriptor in (control.detach(), woken, wake):
+                    os.close(descriptor)
+                _exit_with(partial(_run, run, server, name.decode(), fds[0], fds[1]))
+            for descriptor in fds:
+                os.close(descriptor)
+            control.sendall(f"started {pid}\n".encode())
+
+
+def _run(run: RunChild, server: int, name: str, to_read: int, to_write: int) -> int:
+    die_with_parent(signal.SIGKILL, server)
+    return run(name, os.fdopen(to_read, "rb"), to_write)
+
+
+def _report_ended(control: socket.socket) -> None:
+    with suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            control.sendall(f"ended {pid} {os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def _nothing(*_: object) -> None:
+    """Handle a signal: unlike an ignored one, it is not inherited by programs that are executed."""
