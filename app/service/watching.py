@@ -136,7 +136,7 @@ class Watching:
             while more is not None:
                 if more:
                     yield more
-                    if more[-1].type.is_terminal:
+                    if more[-1].is_terminal:
                         return
                     after = more[-1].number
                 if len(more) < BATCH and not await self._shutdown.news(changed, self._look_s):
