@@ -9,10 +9,13 @@ import signal
 import sys
 
 from tests.faults.figures import Figures
+from tests.faults.report import PAGE, write
 from tests.faults.rows import ROWS, Row, run, undisturbed
 
 
-async def programme(rows: list[Row], seeds: list[int], refinements: int) -> list[Figures]:
+async def programme(
+    rows: list[Row], seeds: list[int], refinements: int, *, verbose: bool
+) -> list[Figures]:
     """Run each row with each seed, and print a line as soon as one is done."""
     expected = await undisturbed()
     done = []
@@ -23,6 +26,8 @@ async def programme(rows: list[Row], seeds: list[int], refinements: int) -> list
         for seed in seeds:
             done.append(await run(row, seed, expected, refinements))
             print(done[-1].line, flush=True)
+            for wrong in done[-1].broken if verbose else ():
+                print(f"    {wrong}", flush=True)
     return done
 
 
@@ -33,6 +38,8 @@ def main() -> int:
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--refinements", type=int, default=0, help="instead of each row's own")
     parser.add_argument("--list", action="store_true", help="list the rows and run none")
+    parser.add_argument("--verbose", action="store_true", help="print everything that is broken")
+    parser.add_argument("--write", action="store_true", help=f"write the table in {PAGE.name}")
     given = parser.parse_args()
     if unknown := set(given.rows) - ROWS.keys():
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
@@ -41,11 +48,14 @@ def main() -> int:
         print("\n".join(f"{row.name:<14} {row.what}" for row in rows))
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    seeds = [*map(int, given.seeds.split(","))]
     try:
-        done = asyncio.run(programme(rows, [*map(int, given.seeds.split(","))], given.refinements))
+        done = asyncio.run(programme(rows, seeds, given.refinements, verbose=given.verbose))
     except KeyboardInterrupt:
         print("interrupted: nothing is left running")
         return 130
+    if given.write:
+        write(PAGE, rows, done)
     return 0 if all(it.is_kept for it in done) else 1
 
 

@@ -47,9 +47,7 @@ def violations(history: History, expected: Expected) -> tuple[str, ...]:
     return (*found, *_differ_from_undisturbed(history, expected))
 
 
-def _each(
-    history: History, check: Callable[[StoredRefinement], Iterator[str]]
-) -> Iterator[str]:
+def _each(history: History, check: Callable[[StoredRefinement], Iterator[str]]) -> Iterator[str]:
     for it in history.refinements.values():
         for wrong in check(it):
             yield f"{it.id}: {wrong}"
@@ -167,9 +165,9 @@ def _calls_after_canceled(history: History) -> Iterator[str]:
         canceled_at = it.entries[-1].at
         if call.began_at > canceled_at + CLOCK_STEP_S:
             yield f"{call.key} began {call.began_at - canceled_at:.2f} s after canceled"
-        elif call.ended_at is None or call.ended_at > canceled_at + CLOCK_STEP_S:
-            if not any(True for _ in _excuses(history, call)):
-                yield f"{call.key} was under way after canceled"
+        has_ended = call.ended_at is not None and call.ended_at <= canceled_at + CLOCK_STEP_S
+        if not has_ended and not any(True for _ in _excuses(history, call)):
+            yield f"{call.key} was under way after canceled"
 
 
 def _watchers_missed_events(history: History) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The clients of a run: they submit, submit again after an error, watch, are cut off, and cancel."""
+"""The clients of a run: they submit, submit again after errors, watch, are cut off, and cancel."""
 
 import asyncio
 import time

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
-import psutil
+import psutil  # type: ignore[import-untyped]
 from redis import Redis
 from redis.exceptions import RedisError
 
@@ -161,7 +161,7 @@ class Cluster:
         return self.models.record
 
     def run(self, name: str, *module: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start a process and keep it running from now on; its Redis is behind its proxy, if any."""
+        """Start a process and keep it running; it reaches Redis through its proxy, if any."""
         settings = self.settings
         if name in self.proxies:
             settings = settings.model_copy(update={"redis_url": self.proxies[name].url})
@@ -231,10 +231,10 @@ class Cluster:
         process.is_wanted = False
         began = time.monotonic()
         process.send(signal.SIGTERM)
-        while process.is_running and time.monotonic() < began + 2 * GRACE_S:
+        while process.is_running and time.monotonic() < began + 2 * GRACE_S:  # noqa: ASYNC110
             await asyncio.sleep(KEEP_EVERY_S)
         if process.is_running:
-            self.broken.append(f"{process.name} did not leave within {2 * GRACE_S:g} s of SIGTERM")
+            self.broken.append(f"{process.name} stayed {2 * GRACE_S:g} s after SIGTERM")
             process.send(signal.SIGKILL)
             process.wait()
         self.left_in_s.append(time.monotonic() - began)
@@ -274,7 +274,7 @@ class Cluster:
     def command(self, *words: object) -> Any:
         """Send one command to Redis itself."""
         with Redis.from_url(self.redis_url, socket_timeout=5) as client:
-            return client.execute_command(*words)  # type: ignore[no-untyped-call]
+            return client.execute_command(*words)
 
     def unfinished(self, ids: list[str]) -> list[str]:
         """Return the ids that have not ended; all of them while Redis is away."""
@@ -287,10 +287,6 @@ class Cluster:
         except RedisError:
             return ids
         return [it for it, status in zip(ids, found, strict=True) if _text(status) not in ENDED]
-
-    def descendants(self) -> list[psutil.Process]:
-        """Return every process that this one started, directly or not."""
-        return psutil.Process().children(recursive=True)
 
     def end(self) -> None:
         """Kill everything that was started but Redis; nothing stays behind."""
@@ -324,7 +320,7 @@ class ServedCluster(Cluster):
 
     def _children(self) -> list[psutil.Process]:
         with suppress(psutil.Error):
-            return psutil.Process(self.processes["serve"].pid).children()
+            return [*psutil.Process(self.processes["serve"].pid).children()]
         return []
 
     def kill(self, process: Any) -> None:
@@ -384,13 +380,14 @@ async def running_cluster(directory: Path, seed: int, shape: Shape) -> AsyncIter
     """Run Redis with its AOF, an API, workers and a model; leave nothing running."""
     with ExitStack() as stack:
         models = stack.enter_context(model_server(*shape.latency_s))
+        model: dict[str, Any] = {"openai_base_url": models.url}
         settings = Settings(
             port=free_port("127.0.0.1"),
             data_dir=directory / "data",
-            openai_base_url=models.url,
             model="openai:test",
             lease_s=LEASE_S,
             grace_s=GRACE_S,
+            **model,
         )
         chance = Random(seed)
         if shape.is_served:

@@ -31,7 +31,7 @@ class Seconds:
 
     def __str__(self) -> str:
         if not self.values:
-            return "–"
+            return "-"
         shown = (self.percentile(50), self.percentile(99), self.values[-1])
         return " / ".join(f"{it:.1f}" for it in shown) + " s"
 

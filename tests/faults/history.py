@@ -1,7 +1,7 @@
 """What a run of the fault programme leaves behind, as data: the checker reads nothing else.
 
-Times are seconds since 1970. Those of entries are by Redis TIME, all others by this machine's clock,
-which is the same unless the row moves one of them.
+Times are seconds since 1970. Those of entries are by Redis TIME, all others by this machine's
+clock, which is the same unless the row moves one of them.
 """
 
 import json

@@ -1,9 +1,11 @@
 """What is done to a running cluster, at moments that its seed chooses; each undoes what it did."""
 
 import asyncio
+import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from redis import Redis
 
@@ -12,7 +14,7 @@ from app.store import keys
 from tests.faults.cluster import LEASE_S, Cluster
 from tests.faults.history import Loss
 
-Nemesis = Callable[[Cluster], Awaitable[None]]
+Nemesis = Callable[[Cluster], Coroutine[Any, Any, None]]
 
 OUTAGE_S = 4.0
 
@@ -76,25 +78,39 @@ async def kill_everything(cluster: Cluster) -> None:
         fault()
 
 
+async def kill_each(cluster: Cluster) -> None:
+    """Kill two workers, the API and Redis, one after the other."""
+    faults = [cluster.kill_worker, cluster.kill_worker, cluster.kill_redis, cluster.kill_api]
+    cluster.chance.shuffle(faults)
+    for fault in faults:
+        await pause(cluster, 0.5, 1.0)
+        fault()
+
+
 async def stop_workers(cluster: Cluster) -> None:
     """Stop a worker for longer than its lease, then let it continue, four times."""
     for _ in range(4):
         await pause(cluster, 1, 2)
         worker = cluster.chance.choice(cluster.workers)
+        worker.send(signal.SIGSTOP)
         async with cluster.detached(worker, "stop"):
-            with cluster.frozen(worker.pid):
-                await pause(cluster, LEASE_S + 1, LEASE_S + 3)
+            await pause(cluster, LEASE_S + 1, LEASE_S + 3)
+            worker.send(signal.SIGCONT)
             await asyncio.sleep(1)  # until it has learnt what it lost
         cluster.counts["stops of workers"] += 1
 
 
-async def reset(cluster: Cluster) -> None:
-    """Reset all connections to Redis 60 times."""
-    loop = asyncio.get_running_loop()
-    for _ in range(60):
-        await pause(cluster, 0.1, 0.4)
-        for proxy in cluster.proxies.values():
-            cluster.counts["connections reset"] += await loop.run_in_executor(None, proxy.reset)
+def resets(count: int) -> Nemesis:
+    """Return one that resets all connections to Redis `count` times."""
+
+    async def reset(cluster: Cluster) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(count):
+            await pause(cluster, 0.1, 0.4)
+            for proxy in cluster.proxies.values():
+                cluster.counts["connections reset"] += await loop.run_in_executor(None, proxy.reset)
+
+    return reset
 
 
 async def silence(cluster: Cluster) -> None:

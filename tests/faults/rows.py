@@ -109,7 +109,7 @@ ROWS = {
         Row(
             "resets",
             "all connections to Redis are reset 60 times",
-            nemeses.reset,
+            nemeses.resets(60),
             100,
             15,
             is_proxied=True,

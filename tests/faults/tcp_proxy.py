@@ -101,7 +101,7 @@ class TcpProxy:
             while data := await reader.read(65_536):
                 if self.delay_s:
                     await asyncio.sleep(self.delay_s)
-                while self.is_silent:  # what was sent arrives later, as over TCP
+                while self.is_silent:  # noqa: ASYNC110 - what was sent arrives later
                     await asyncio.sleep(SILENT_CHECK_S)
                 writer.write(data)
                 await writer.drain()
