@@ -7,14 +7,15 @@ import argparse
 import asyncio
 import signal
 import sys
+from pathlib import Path
 
 from tests.faults.figures import Figures
 from tests.faults.report import PAGE, write
-from tests.faults.rows import ROWS, Row, run, undisturbed
+from tests.faults.rows import ROWS, FaultRow, run, undisturbed
 
 
 async def programme(
-    rows: list[Row], seeds: list[int], refinements: int, *, verbose: bool
+    rows: list[FaultRow], seeds: list[int], refinements: int, logs: Path | None, *, verbose: bool
 ) -> list[Figures]:
     """Run each row with each seed, and print a line as soon as one is done."""
     expected = await undisturbed()
@@ -24,7 +25,7 @@ async def programme(
             print(f"{row.name:<14} skipped: {obstacle}", flush=True)
             continue
         for seed in seeds:
-            done.append(await run(row, seed, expected, refinements))
+            done.append(await run(row, seed, expected, refinements, logs))
             print(done[-1].line, flush=True)
             for wrong in done[-1].broken if verbose else ():
                 print(f"    {wrong}", flush=True)
@@ -38,6 +39,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--refinements", type=int, default=0, help="instead of each row's own")
     parser.add_argument("--list", action="store_true", help="list the rows and run none")
+    parser.add_argument("--logs", type=Path, help="a directory that keeps the processes' logs")
     parser.add_argument("--verbose", action="store_true", help="print everything that is broken")
     parser.add_argument("--write", action="store_true", help=f"write the table in {PAGE.name}")
     given = parser.parse_args()
@@ -50,7 +52,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     seeds = [*map(int, given.seeds.split(","))]
     try:
-        done = asyncio.run(programme(rows, seeds, given.refinements, verbose=given.verbose))
+        done = asyncio.run(
+            programme(rows, seeds, given.refinements, given.logs, verbose=given.verbose)
+        )
     except KeyboardInterrupt:
         print("interrupted: nothing is left running")
         return 130

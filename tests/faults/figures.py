@@ -33,7 +33,7 @@ class Seconds:
         if not self.values:
             return "-"
         shown = (self.percentile(50), self.percentile(99), self.values[-1])
-        return " / ".join(f"{it:.1f}" for it in shown) + " s"
+        return " / ".join(f"{it:.1f}" if it >= 1 else f"{it:.2f}" for it in shown) + " s"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.faults.figures import Figures, Seconds
-from tests.faults.rows import Row
+from tests.faults.rows import FaultRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- written by make faults: begin -->", "<!-- written by make faults: end -->"
@@ -24,7 +24,7 @@ DURATIONS = {
 }
 
 
-def write(page: Path, rows: Sequence[Row], done: Sequence[Figures]) -> None:
+def write(page: Path, rows: Sequence[FaultRow], done: Sequence[Figures]) -> None:
     """Replace the table between the two marks of the page."""
     text = page.read_text()
     before, rest = text.split(BEGIN, 1)
@@ -32,7 +32,7 @@ def write(page: Path, rows: Sequence[Row], done: Sequence[Figures]) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{table(rows, done)}\n\n{END}{after}")
 
 
-def table(rows: Sequence[Row], done: Sequence[Figures]) -> str:
+def table(rows: Sequence[FaultRow], done: Sequence[Figures]) -> str:
     """Return the rows as Markdown, the seeds of each taken together."""
     seeds = ", ".join(map(str, sorted({it.seed for it in done})))
     lines = [_line(row, [it for it in done if it.row == row.name]) for row in rows]
@@ -40,7 +40,7 @@ def table(rows: Sequence[Row], done: Sequence[Figures]) -> str:
     return "\n".join([facts, "", HEAD, *lines])
 
 
-def _line(row: Row, runs: Sequence[Figures]) -> str:
+def _line(row: FaultRow, runs: Sequence[Figures]) -> str:
     if not runs:
         cells = [row.obstacle or "not run in this form", "", "", "", "", ""]
     else:

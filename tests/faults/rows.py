@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ POLL_S = 0.2
 
 
 @dataclass(frozen=True)
-class Row:
+class FaultRow:
     """One fault and the load under it; `seconds` is how long clients go on submitting.
 
     `goals` are figures (fields of Figures) and the seconds that their p99 must not exceed.
@@ -60,8 +61,8 @@ KILLS_3_S = nemeses.kills(7, 2.9, 3.1)
 ROWS = {
     row.name: row
     for row in (
-        Row("none", "nothing is disturbed"),
-        Row(
+        FaultRow("none", "nothing is disturbed"),
+        FaultRow(
             "kills",
             "a worker is killed 50 times, at random moments",
             nemeses.kills(50, 0.1, 1.0),
@@ -69,8 +70,8 @@ ROWS = {
             28,
             goals=RECOVERS,
         ),
-        Row("kills-3s", "a worker is killed every 3 s", KILLS_3_S, 100, 21, goals=RECOVERS),
-        Row(
+        FaultRow("kills-3s", "a worker is killed every 3 s", KILLS_3_S, 100, 21, goals=RECOVERS),
+        FaultRow(
             "kills-1s",
             "a worker is killed every second",
             nemeses.kills(20, 0.95, 1.05),
@@ -78,7 +79,7 @@ ROWS = {
             21,
             goals=RECOVERS,
         ),
-        Row(
+        FaultRow(
             "kills-all",
             "all workers are killed at once, 3 times",
             nemeses.kill_all_workers,
@@ -86,7 +87,7 @@ ROWS = {
             21,
             goals=RECOVERS,
         ),
-        Row(
+        FaultRow(
             "serve",
             "the worker of `hone serve` is killed every 5 s",
             nemeses.kills(4, 4.5, 5.5),
@@ -95,18 +96,20 @@ ROWS = {
             is_served=True,
             goals=RECOVERS,
         ),
-        Row("stops", "a worker is stopped for longer than its lease", nemeses.stop_workers, 80, 30),
-        Row("api", "the API is killed 10 times", nemeses.kill_api, 100, 20),
-        Row("redis", "Redis is killed 10 times", nemeses.kill_redis, 100, 20),
-        Row("redis-stops", "Redis stops for 5, 12 and 30 s", nemeses.stop_redis, 80, 50),
-        Row(
+        FaultRow(
+            "stops", "a worker is stopped for longer than its lease", nemeses.stop_workers, 80, 30
+        ),
+        FaultRow("api", "the API is killed 10 times", nemeses.kill_api, 100, 20),
+        FaultRow("redis", "Redis is killed 10 times", nemeses.kill_redis, 100, 20),
+        FaultRow("redis-stops", "Redis stops for 5, 12 and 30 s", nemeses.stop_redis, 80, 50),
+        FaultRow(
             "all",
             "40 kills of workers, 4 of Redis and 4 of the API",
             nemeses.kill_everything,
             200,
             35,
         ),
-        Row(
+        FaultRow(
             "resets",
             "all connections to Redis are reset 60 times",
             nemeses.resets(60),
@@ -114,7 +117,7 @@ ROWS = {
             15,
             is_proxied=True,
         ),
-        Row(
+        FaultRow(
             "silence",
             "connections to Redis stay open and carry nothing for up to 8 s",
             nemeses.silence,
@@ -122,7 +125,7 @@ ROWS = {
             25,
             is_proxied=True,
         ),
-        Row(
+        FaultRow(
             "latency",
             "Redis is up to 200 ms away",
             nemeses.delay,
@@ -130,29 +133,29 @@ ROWS = {
             20,
             is_proxied=True,
         ),
-        Row("oom", "Redis is full", nemeses.refuses(nemeses.full, "OOM"), 60, 20),
-        Row(
+        FaultRow("oom", "Redis is full", nemeses.refuses(nemeses.full, "OOM"), 60, 20),
+        FaultRow(
             "read-only",
             "Redis is a replica for a while",
             nemeses.refuses(nemeses.read_only, "READONLY"),
             60,
             20,
         ),
-        Row(
+        FaultRow(
             "no-replicas",
             "Redis misses its replica",
             nemeses.refuses(nemeses.without_replicas, "NOREPLICAS"),
             60,
             20,
         ),
-        Row(
+        FaultRow(
             "misconf",
             "Redis cannot write its snapshot",
             nemeses.refuses(nemeses.without_snapshots, "MISCONF"),
             60,
             20,
         ),
-        Row(
+        FaultRow(
             "clock",
             "the clock of Redis jumps by up to 200 s",
             nemeses.jump_clock,
@@ -160,7 +163,7 @@ ROWS = {
             20,
             moves_clocks=True,
         ),
-        Row(
+        FaultRow(
             "clocks",
             "the workers' clocks are hours off, and workers are killed",
             nemeses.wrong_clocks,
@@ -169,14 +172,14 @@ ROWS = {
             moves_clocks=True,
             goals=RECOVERS,
         ),
-        Row(
+        FaultRow(
             "rolling",
             "every process is replaced with SIGTERM, twice",
             nemeses.restart_in_turn,
             80,
             20,
         ),
-        Row(
+        FaultRow(
             "lost-entries",
             "the RQ list is deleted 6 times",
             nemeses.lose_entries,
@@ -184,14 +187,14 @@ ROWS = {
             20,
             goals={"pickup": LOST_ENTRY_GOAL_S},
         ),
-        Row(
+        FaultRow(
             "deliveries",
             "a refinement is delivered 100 times more, 10 times",
             nemeses.deliver_again,
             60,
             15,
         ),
-        Row(
+        FaultRow(
             "cancels",
             "every second refinement is canceled, at a random moment",
             refinements=100,
@@ -203,8 +206,13 @@ ROWS = {
 }
 
 
-async def run(row: Row, seed: int, expected: Expected, refinements: int = 0) -> Figures:
-    """Run one row with one seed; `refinements` other than 0 replaces its own number."""
+async def run(
+    row: FaultRow, seed: int, expected: Expected, refinements: int = 0, logs: Path | None = None
+) -> Figures:
+    """Run one row with one seed; `refinements` other than 0 replaces its own number.
+
+    The logs of its processes are copied into `logs`, if given.
+    """
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
             running_cluster(Path(directory), seed, row) as cluster,
@@ -213,12 +221,20 @@ async def run(row: Row, seed: int, expected: Expected, refinements: int = 0) -> 
             began = time.monotonic()
             await _play(row, seed, refinements or row.refinements, cluster, clients)
             took_s = time.monotonic() - began
+            if logs:
+                _copy_logs(Path(directory), logs / f"{row.name}-{seed}")
             return _figures(row, seed, cluster, _history(cluster, clients), expected, took_s)
+
+
+def _copy_logs(directory: Path, to: Path) -> None:
+    to.mkdir(parents=True, exist_ok=True)
+    for log in directory.glob("*.log"):
+        shutil.copy(log, to)
 
 
 async def undisturbed() -> Expected:
     """Return the final record of each shape from a run without faults."""
-    row = Row("reference", "", seconds=0, latency_s=(0, 0))
+    row = FaultRow("reference", "", seconds=0, latency_s=(0, 0))
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
             running_cluster(Path(directory), 0, row) as cluster,
@@ -233,7 +249,7 @@ async def undisturbed() -> Expected:
     return found
 
 
-async def _play(row: Row, seed: int, count: int, cluster: Cluster, clients: Clients) -> None:
+async def _play(row: FaultRow, seed: int, count: int, cluster: Cluster, clients: Clients) -> None:
     async with asyncio.TaskGroup() as group:
         disturbing = group.create_task(row.nemesis(cluster))
         tasks = [
@@ -246,7 +262,7 @@ async def _play(row: Row, seed: int, count: int, cluster: Cluster, clients: Clie
             task.cancel()  # what it lacks is found by the checker
 
 
-async def _client(row: Row, seed: int, number: int, count: int, clients: Clients) -> None:
+async def _client(row: FaultRow, seed: int, number: int, count: int, clients: Clients) -> None:
     """Submit one refinement in its turn; watch or cancel it as the seed says."""
     chance = Random(f"{seed}-{number}")
     await asyncio.sleep(row.seconds * number / count)
@@ -283,7 +299,7 @@ def _history(cluster: Cluster, clients: Clients) -> History:
 
 
 def _figures(
-    row: Row, seed: int, cluster: Cluster, history: History, expected: Expected, took_s: float
+    row: FaultRow, seed: int, cluster: Cluster, history: History, expected: Expected, took_s: float
 ) -> Figures:
     return Figures(
         row=row.name,
