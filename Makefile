@@ -51,7 +51,7 @@ openapi: $(VENV)/run.stamp ## write openapi/openapi.json from the code
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 
-faults: install ## kill, reset and restart the running service under load; ROWS="kills resets" runs some
+faults: install ## break a running service in every way and check what it kept; ROWS="kills redis" runs some
 	$(BIN)/python -m tests.faults $(ROWS)
 
 bench: install ## compare Hone with other job runners; BENCH=full takes longer

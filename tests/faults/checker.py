@@ -9,6 +9,7 @@ from benchmarks.model_server import RecordedCall
 from tests.faults.history import (
     CLAIMS,
     ENDS,
+    POISON,
     RETRIED,
     STEPS,
     History,
@@ -202,6 +203,10 @@ def _differ_from_undisturbed(history: History, expected: Expected) -> Iterator[s
             it = history.refinements[refinement_id]
             has_ended = it.entries and it.entries[-1].type in ENDS
             if not has_ended or (submission.is_canceled and it.status == "canceled"):
+                continue
+            if submission.shape == POISON:
+                if '"poisoned"' not in it.summary.get("error", ""):
+                    yield f"{it.id} is poison and ended {it.status}: {it.summary.get('error')}"
                 continue
             record, wanted = final_record(it), expected[submission.shape]
             if wrong := [name for name in wanted if record[name] != wanted[name]]:

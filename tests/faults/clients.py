@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from tests.faults.history import ENDS, Answers, Submission, Watched
+from tests.faults.history import ENDS, POISON, Answers, Submission, Watched
 
 AGAIN_S = 0.2
 REQUEST_TIMEOUT_S = 10.0
@@ -61,15 +61,16 @@ class Clients:
         """Every id that a client was told."""
         return [refinement_id for it in self.submissions for refinement_id in it.ids]
 
-    async def submit(self, number: int, chance: Random) -> str:
+    async def submit(self, number: int, chance: Random, *, is_poison: bool = False) -> str:
         """Submit until it is accepted, always with the same key; return the id."""
-        submission = Submission(number, SHAPES[number % len(SHAPES)])
+        shape = POISON if is_poison else SHAPES[number % len(SHAPES)]
+        submission = Submission(number, shape)
         self.submissions.append(submission)
         wanted = 1 + (chance.random() < SUBMITTED_AGAIN)
         body = {
-            "task": f"Explain refund {number}.",
+            "task": f"Explain {'poison-dies' if is_poison else 'refund'} {number}.",
             "threshold": 1.0,
-            **BODIES[submission.shape],
+            **BODIES[shape.replace(POISON, "iterative")],
         }
         headers = {"Idempotency-Key": f"key-{number}"}
         while len(submission.ids) < wanted:

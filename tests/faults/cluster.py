@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -131,7 +132,7 @@ class Cluster:
         self.settings = settings
         self.chance = chance
         self.models = models
-        self.redis_url = redis_url
+        self._redis_url = redis_url
         self.directory = directory
         self.processes: dict[str, KeptProcess] = {}
         self.proxies: dict[str, TcpProxy] = {}
@@ -148,6 +149,11 @@ class Cluster:
         """The Redis that this process started."""
         assert self._redis is not None
         return self._redis
+
+    @property
+    def redis_url(self) -> str:
+        """The URL of Redis itself, past any proxy."""
+        return self._redis_url
 
     @property
     def url(self) -> str:
@@ -338,6 +344,26 @@ class ServedCluster(Cluster):
             self.kill(self.chance.choice(workers))
 
 
+class ReplicatedCluster(Cluster):
+    """The same with replicas of Redis, one of which Sentinel promotes when the primary fails."""
+
+    def __init__(
+        self,
+        group: Any,
+        settings: Settings,
+        models: ScriptedModelServer,
+        chance: Random,
+        directory: Path,
+    ) -> None:
+        self.group = group
+        super().__init__(settings, None, "", models, chance, directory)
+
+    @property
+    def redis_url(self) -> str:
+        """The URL of the present primary."""
+        return f"redis://127.0.0.1:{self.group.primary.port}"
+
+
 class _Foreign:
     """A process that another one started."""
 
@@ -374,25 +400,39 @@ class Shape(Protocol):
     def latency_s(self) -> tuple[float, float]:
         """Shortest and longest latency of the model."""
 
+    @property
+    def worker_module(self) -> str:
+        """The module that a worker runs."""
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether Redis has replicas and Sentinels."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Settings other than those of every row."""
+
 
 @asynccontextmanager
 async def running_cluster(directory: Path, seed: int, shape: Shape) -> AsyncIterator[Cluster]:
     """Run Redis with its AOF, an API, workers and a model; leave nothing running."""
     with ExitStack() as stack:
         models = stack.enter_context(model_server(*shape.latency_s))
-        model: dict[str, Any] = {"openai_base_url": models.url}
+        special: dict[str, Any] = {"openai_base_url": models.url, **shape.settings}
         settings = Settings(
             port=free_port("127.0.0.1"),
             data_dir=directory / "data",
             model="openai:test",
             lease_s=LEASE_S,
             grace_s=GRACE_S,
-            **model,
+            **special,
         )
         chance = Random(seed)
         if shape.is_served:
             url = f"unix://{RedisHome(settings.data_dir).socket}"
             cluster: Cluster = ServedCluster(settings, None, url, models, chance, directory)
+        elif shape.is_replicated:
+            cluster = _with_replicas(directory, stack, settings, models, chance)
         else:
             cluster = _with_redis(directory, shape, stack, settings, models, chance)
         stack.callback(cluster.end)
@@ -430,6 +470,20 @@ def _with_redis(
     return cluster
 
 
+def _with_replicas(
+    directory: Path,
+    stack: ExitStack,
+    settings: Settings,
+    models: ScriptedModelServer,
+    chance: Random,
+) -> Cluster:
+    sentinel = import_module("tests.faults.sentinel")
+    options = ("--min-replicas-to-write", "1")
+    group = stack.enter_context(sentinel.sentinel_cluster(directory / "servers", options=options))
+    settings = settings.model_copy(update={"redis_url": group.url})
+    return ReplicatedCluster(group, settings, models, chance, directory)
+
+
 def _worker_names(shape: Shape) -> list[str]:
     return [f"worker-{number}" for number in range(1, shape.workers + 1)]
 
@@ -444,7 +498,7 @@ def _start(cluster: Cluster, shape: Shape) -> None:
         if shape.moves_clocks:
             cluster.clocks[name] = MovableClock(cluster.directory, name)
             environment = cluster.clocks[name].environment
-        cluster.run(name, "workers", environment=environment)
+        cluster.run(name, shape.worker_module, environment=environment)
 
 
 async def _is_ready(cluster: Cluster, workers: int) -> None:

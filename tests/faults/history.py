@@ -19,6 +19,8 @@ CLAIMS = {"refinement.started", "refinement.resumed"}
 ENDS = {"refinement.completed", "refinement.failed", "refinement.canceled"}
 STEPS = {"step.completed", "step.failed"}
 RETRIED = "refinement.retried"
+POISON = "poison"
+"""The shape of a submission that kills whatever plays it."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from redis import Redis
 
 from app.queue import RefinementQueue
 from app.store import keys
-from tests.faults.cluster import LEASE_S, Cluster
+from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster
 from tests.faults.history import Loss
 
 Nemesis = Callable[[Cluster], Coroutine[Any, Any, None]]
@@ -246,3 +246,22 @@ async def deliver_again(cluster: Cluster) -> None:
                     queue.enqueue(chosen, f"{chosen}-{10_000 + number}", pipeline)
                     pipeline.execute()
             cluster.counts["jobs delivered again"] += 100
+
+
+async def fail_over(cluster: Cluster) -> None:
+    """Replace the primary four times: twice it stays as a replica, twice it is killed."""
+    assert isinstance(cluster, ReplicatedCluster)
+    group = cluster.group
+    loop = asyncio.get_running_loop()
+    for is_killed in (False, True, False, True):
+        await pause(cluster, 3, 5)
+        await loop.run_in_executor(None, group.kill_primary if is_killed else group.demote)
+        cluster.counts["primaries killed" if is_killed else "primaries demoted"] += 1
+        await asyncio.sleep(1)
+        group.revive()
+
+
+async def endure_poison(cluster: Cluster) -> None:
+    """Do nothing: the refinements do harm, and any call may be in the hands of one that dies."""
+    await asyncio.sleep(1)
+    cluster.losses.append(Loss("poison", 0, float("inf"), None))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from redis import Redis
 
@@ -46,6 +47,11 @@ class FaultRow:
     latency_s: tuple[float, float] = (0.2, 0.8)
     goals: Mapping[str, float] = field(default_factory=dict)
     needs: str = ""
+    worker_module: str = "workers"
+    poisons: tuple[int, ...] = ()
+    """The numbers of the submissions that kill whatever plays them."""
+    is_replicated: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def obstacle(self) -> str | None:
@@ -65,9 +71,10 @@ ROWS = {
         FaultRow(
             "kills",
             "a worker is killed 50 times, at random moments",
-            nemeses.kills(50, 0.1, 1.0),
+            nemeses.kills(50, 0.2, 1.4),
             200,
-            28,
+            40,
+            workers=3,
             goals=RECOVERS,
         ),
         FaultRow("kills-3s", "a worker is killed every 3 s", KILLS_3_S, 100, 21, goals=RECOVERS),
@@ -202,6 +209,26 @@ ROWS = {
             canceled=0.5,
             goals={"canceling": CANCEL_GOAL_S},
         ),
+        FaultRow(
+            "failover",
+            "the primary is demoted twice and killed twice; Sentinel promotes a replica",
+            nemeses.fail_over,
+            60,
+            40,
+            is_replicated=True,
+            settings={"redis_replicas": 1},
+            needs="tests.faults.sentinel",
+        ),
+        FaultRow(
+            "poison",
+            "3 of the refinements kill every process that plays them",
+            nemeses.endure_poison,
+            40,
+            15,
+            poisons=(7, 20, 21),
+            worker_module="tests.faults.poison",
+            needs="tests.faults.poison",
+        ),
     )
 }
 
@@ -266,7 +293,7 @@ async def _client(row: FaultRow, seed: int, number: int, count: int, clients: Cl
     """Submit one refinement in its turn; watch or cancel it as the seed says."""
     chance = Random(f"{seed}-{number}")
     await asyncio.sleep(row.seconds * number / count)
-    refinement_id = await clients.submit(number, chance)
+    refinement_id = await clients.submit(number, chance, is_poison=number in row.poisons)
     async with asyncio.TaskGroup() as group:
         if chance.random() < WATCHED:
             group.create_task(clients.watch(refinement_id, chance))

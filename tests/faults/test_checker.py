@@ -125,6 +125,7 @@ BROKEN: dict[str, Callable[[], History]] = {
     "a watcher did not see the end": lambda: history(watched=[Watched(ID, [1, 2, 3, 4, 5, 6])]),
     "500 from": lambda: history(answers=Answers(unexpected=["500 from /v1/refinements"])),
     "differs in ['result']": lambda: stored(*TYPES, result='{"draft": "e"}'),
+    "is poison and ended succeeded": lambda: history(submissions=[Submission(0, "poison", [ID])]),
     "differs in ['scores']": lambda: stored(*TYPES, scores="[]"),
     "differs in ['usage']": lambda: stored(*TYPES, usage='{"calls": 3}'),
     "differs in ['status', 'stop_reason', 'error']": lambda: stored(
