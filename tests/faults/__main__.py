@@ -49,7 +49,8 @@ def main() -> int:
     if given.list:
         print("\n".join(f"{row.name:<14} {row.what}" for row in rows))
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     seeds = [*map(int, given.seeds.split(","))]
     try:
         done = asyncio.run(
