@@ -10,12 +10,12 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -38,6 +38,9 @@ from tests.waiting import TIMEOUT_S
 LEASE_S = 5.0
 GRACE_S = 5.0
 KEEP_EVERY_S = 0.05
+SEEN_LATE_S = 1.0
+"""How much later than it was sent the model server may see a call, on a busy machine."""
+
 ENDED = {"succeeded", "failed", "canceled"}
 
 
@@ -203,7 +206,7 @@ class Cluster:
         process.send(signal.SIGSTOP)  # so that what it has in hand is what is noted
         if process.name.startswith("worker"):
             now = time.time()
-            self.losses.append(Loss("kill", now, now, self.ports(process.pid)))
+            self.losses.append(Loss("kill", now, now + SEEN_LATE_S, self.ports(process.pid)))
         process.send(signal.SIGKILL)
         process.wait()
         process.start()
@@ -334,7 +337,7 @@ class ServedCluster(Cluster):
         with suppress(psutil.Error):
             process.send(signal.SIGSTOP)
             now = time.time()
-            self.losses.append(Loss("kill", now, now, self.ports(process.pid)))
+            self.losses.append(Loss("kill", now, now + SEEN_LATE_S, self.ports(process.pid)))
             process.send(signal.SIGKILL)
             self.counts[f"{process.name}s killed"] += 1
 
@@ -377,48 +380,33 @@ def _text(stored: bytes | None) -> str:
     return stored.decode() if stored else "lost"
 
 
-class Shape(Protocol):
-    """How a row wants its cluster."""
+@dataclass(frozen=True)
+class ClusterSetup:
+    """How the service of a row is run."""
 
-    @property
-    def workers(self) -> int:
-        """How many workers."""
-
-    @property
-    def is_proxied(self) -> bool:
-        """Whether every process reaches Redis through a proxy of its own."""
-
-    @property
-    def is_served(self) -> bool:
-        """Whether `hone serve` runs it."""
-
-    @property
-    def moves_clocks(self) -> bool:
-        """Whether each process has a clock of its own."""
-
-    @property
-    def latency_s(self) -> tuple[float, float]:
-        """Shortest and longest latency of the model."""
-
-    @property
-    def worker_module(self) -> str:
-        """The module that a worker runs."""
-
-    @property
-    def is_replicated(self) -> bool:
-        """Whether Redis has replicas and Sentinels."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Settings other than those of every row."""
+    workers: int = 2
+    worker_module: str = "workers"
+    latency_s: tuple[float, float] = (0.2, 0.8)
+    """Shortest and longest latency of the model."""
+    is_proxied: bool = False
+    """Every process reaches Redis through a proxy of its own."""
+    is_served: bool = False
+    """`hone serve` runs everything."""
+    is_replicated: bool = False
+    """Redis has replicas and Sentinels."""
+    moves_clocks: bool = False
+    """Each process has a clock of its own."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @asynccontextmanager
-async def running_cluster(directory: Path, seed: int, shape: Shape) -> AsyncIterator[Cluster]:
+async def running_cluster(
+    directory: Path, seed: int, setup: ClusterSetup
+) -> AsyncIterator[Cluster]:
     """Run Redis with its AOF, an API, workers and a model; leave nothing running."""
     with ExitStack() as stack:
-        models = stack.enter_context(model_server(*shape.latency_s))
-        special: dict[str, Any] = {"openai_base_url": models.url, **shape.settings}
+        models = stack.enter_context(model_server(*setup.latency_s))
+        special: dict[str, Any] = {"openai_base_url": models.url, **setup.settings}
         settings = Settings(
             port=free_port("127.0.0.1"),
             data_dir=directory / "data",
@@ -428,16 +416,16 @@ async def running_cluster(directory: Path, seed: int, shape: Shape) -> AsyncIter
             **special,
         )
         chance = Random(seed)
-        if shape.is_served:
+        if setup.is_served:
             url = f"unix://{RedisHome(settings.data_dir).socket}"
             cluster: Cluster = ServedCluster(settings, None, url, models, chance, directory)
-        elif shape.is_replicated:
+        elif setup.is_replicated:
             cluster = _with_replicas(directory, stack, settings, models, chance)
         else:
-            cluster = _with_redis(directory, shape, stack, settings, models, chance)
+            cluster = _with_redis(directory, setup, stack, settings, models, chance)
         stack.callback(cluster.end)
-        _start(cluster, shape)
-        await _is_ready(cluster, 1 if shape.is_served else shape.workers)
+        _start(cluster, setup)
+        await _is_ready(cluster, 1 if setup.is_served else setup.workers)
         keeping = asyncio.create_task(cluster.keep())
         try:
             yield cluster
@@ -448,14 +436,14 @@ async def running_cluster(directory: Path, seed: int, shape: Shape) -> AsyncIter
 
 def _with_redis(
     directory: Path,
-    shape: Shape,
+    setup: ClusterSetup,
     stack: ExitStack,
     settings: Settings,
     models: ScriptedModelServer,
     chance: Random,
 ) -> Cluster:
     binary, clock = find_redis(), None
-    if shape.moves_clocks:
+    if setup.moves_clocks:
         clock = MovableClock(directory, "redis")
         binary = clock.wrapped(binary)
     redis = stack.enter_context(EmbeddedRedis.start(settings.data_dir, binary=binary))
@@ -463,9 +451,9 @@ def _with_redis(
     cluster = Cluster(settings, redis, redis.url, models, chance, directory)
     if clock:
         cluster.clocks["redis"] = clock
-    if shape.is_proxied:
+    if setup.is_proxied:
         socket = unquote(urlsplit(redis.url).path)
-        for name in ("api", *_worker_names(shape)):
+        for name in ("api", *_worker_names(setup)):
             cluster.proxies[name] = stack.enter_context(tcp_proxy(socket))
     return cluster
 
@@ -484,21 +472,21 @@ def _with_replicas(
     return ReplicatedCluster(group, settings, models, chance, directory)
 
 
-def _worker_names(shape: Shape) -> list[str]:
-    return [f"worker-{number}" for number in range(1, shape.workers + 1)]
+def _worker_names(setup: ClusterSetup) -> list[str]:
+    return [f"worker-{number}" for number in range(1, setup.workers + 1)]
 
 
-def _start(cluster: Cluster, shape: Shape) -> None:
-    if shape.is_served:
+def _start(cluster: Cluster, setup: ClusterSetup) -> None:
+    if setup.is_served:
         cluster.run("serve", "app.cli", "serve")
         return
     cluster.run("api", "app.cli", "api")
-    for name in _worker_names(shape):
+    for name in _worker_names(setup):
         environment = {}
-        if shape.moves_clocks:
+        if setup.moves_clocks:
             cluster.clocks[name] = MovableClock(cluster.directory, name)
             environment = cluster.clocks[name].environment
-        cluster.run(name, shape.worker_module, environment=environment)
+        cluster.run(name, setup.worker_module, environment=environment)
 
 
 async def _is_ready(cluster: Cluster, workers: int) -> None:

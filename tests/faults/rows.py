@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from redis import Redis
 
 from tests.faults import clock, figures, nemeses
 from tests.faults.checker import Expected, final_record, violations
 from tests.faults.clients import BODIES, SHAPES, Clients
-from tests.faults.cluster import Cluster, running_cluster
+from tests.faults.cluster import Cluster, ClusterSetup, running_cluster
 from tests.faults.figures import CANCEL_GOAL_S, LOST_ENTRY_GOAL_S, RECOVERY_GOAL_S, Figures
 from tests.faults.history import History, listed, stored
 from tests.faults.nemeses import Nemesis
@@ -30,8 +29,9 @@ POLL_S = 0.2
 class FaultRow:
     """One fault and the load under it; `seconds` is how long clients go on submitting.
 
-    `goals` are figures (fields of Figures) and the seconds that their p99 must not exceed.
-    `needs` is a module of this repository without which it cannot run.
+    `canceled` is the share of refinements that are canceled; `poisons` are the numbers of those
+    that kill whatever plays them. `goals` are figures (fields of Figures) and the seconds that
+    their p99 must not exceed. `needs` is a module of this repository without which it cannot run.
     """
 
     name: str
@@ -39,26 +39,18 @@ class FaultRow:
     nemesis: Nemesis = nemeses.nothing
     refinements: int = 60
     seconds: float = 15.0
-    workers: int = 2
     canceled: float = 0.0
-    is_proxied: bool = False
-    is_served: bool = False
-    moves_clocks: bool = False
-    latency_s: tuple[float, float] = (0.2, 0.8)
+    poisons: tuple[int, ...] = ()
+    setup: ClusterSetup = field(default_factory=ClusterSetup)
     goals: Mapping[str, float] = field(default_factory=dict)
     needs: str = ""
-    worker_module: str = "workers"
-    poisons: tuple[int, ...] = ()
-    """The numbers of the submissions that kill whatever plays them."""
-    is_replicated: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def obstacle(self) -> str | None:
         """Why it cannot run here, or None."""
         if self.needs and importlib.util.find_spec(self.needs) is None:
             return f"there is no {self.needs}"
-        return clock.missing() if self.moves_clocks else None
+        return clock.missing() if self.setup.moves_clocks else None
 
 
 RECOVERS = {"recovery": RECOVERY_GOAL_S}
@@ -74,7 +66,7 @@ ROWS = {
             nemeses.kills(50, 0.2, 1.4),
             200,
             40,
-            workers=3,
+            setup=ClusterSetup(workers=3),
             goals=RECOVERS,
         ),
         FaultRow("kills-3s", "a worker is killed every 3 s", KILLS_3_S, 100, 21, goals=RECOVERS),
@@ -100,7 +92,7 @@ ROWS = {
             nemeses.kills(4, 4.5, 5.5),
             60,
             20,
-            is_served=True,
+            setup=ClusterSetup(is_served=True),
             goals=RECOVERS,
         ),
         FaultRow(
@@ -122,7 +114,7 @@ ROWS = {
             nemeses.resets(60),
             100,
             15,
-            is_proxied=True,
+            setup=ClusterSetup(is_proxied=True),
         ),
         FaultRow(
             "silence",
@@ -130,7 +122,7 @@ ROWS = {
             nemeses.silence,
             60,
             25,
-            is_proxied=True,
+            setup=ClusterSetup(is_proxied=True),
         ),
         FaultRow(
             "latency",
@@ -138,7 +130,7 @@ ROWS = {
             nemeses.delay,
             60,
             20,
-            is_proxied=True,
+            setup=ClusterSetup(is_proxied=True),
         ),
         FaultRow("oom", "Redis is full", nemeses.refuses(nemeses.full, "OOM"), 60, 20),
         FaultRow(
@@ -168,7 +160,7 @@ ROWS = {
             nemeses.jump_clock,
             60,
             20,
-            moves_clocks=True,
+            setup=ClusterSetup(moves_clocks=True),
         ),
         FaultRow(
             "clocks",
@@ -176,7 +168,7 @@ ROWS = {
             nemeses.wrong_clocks,
             60,
             20,
-            moves_clocks=True,
+            setup=ClusterSetup(moves_clocks=True),
             goals=RECOVERS,
         ),
         FaultRow(
@@ -215,8 +207,7 @@ ROWS = {
             nemeses.fail_over,
             60,
             40,
-            is_replicated=True,
-            settings={"redis_replicas": 1},
+            setup=ClusterSetup(is_replicated=True, settings={"redis_replicas": 1}),
             needs="tests.faults.sentinel",
         ),
         FaultRow(
@@ -226,7 +217,7 @@ ROWS = {
             40,
             15,
             poisons=(7, 20, 21),
-            worker_module="tests.faults.poison",
+            setup=ClusterSetup(worker_module="tests.faults.poison"),
             needs="tests.faults.poison",
         ),
     )
@@ -242,7 +233,7 @@ async def run(
     """
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
-            running_cluster(Path(directory), seed, row) as cluster,
+            running_cluster(Path(directory), seed, row.setup) as cluster,
             Clients(cluster.url) as clients,
         ):
             began = time.monotonic()
@@ -261,10 +252,10 @@ def _copy_logs(directory: Path, to: Path) -> None:
 
 async def undisturbed() -> Expected:
     """Return the final record of each shape from a run without faults."""
-    row = FaultRow("reference", "", seconds=0, latency_s=(0, 0))
+    row = FaultRow("reference", "", seconds=0, setup=ClusterSetup(latency_s=(0, 0)))
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
-            running_cluster(Path(directory), 0, row) as cluster,
+            running_cluster(Path(directory), 0, row.setup) as cluster,
             Clients(cluster.url) as clients,
         ):
             await _play(row, 0, len(SHAPES), cluster, clients)

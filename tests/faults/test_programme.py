@@ -16,14 +16,9 @@ from tests.faults.rows import ROWS, FaultRow, run, undisturbed
 
 
 def short(name: str, nemesis: Nemesis) -> FaultRow:
-    return replace(
-        ROWS[name],
-        nemesis=nemesis,
-        refinements=12,
-        seconds=3.0,
-        canceled=0.3,
-        latency_s=(0.1, 0.3),
-    )
+    row = ROWS[name]
+    setup = replace(row.setup, latency_s=(0.1, 0.3))
+    return replace(row, nemesis=nemesis, refinements=12, seconds=3.0, canceled=0.3, setup=setup)
 
 
 SHORT = (short("all", nemeses.kill_each), short("resets", nemeses.resets(8)))
