@@ -22,6 +22,10 @@ from tests.faults.history import (
 CLOCK_STEP_S = 0.25
 """How much later than it was sent a call may be seen to begin, and a dropped one to end."""
 
+TOLD = {"last_event", "token", "steps", "usage", "best", "scores"}
+COUNTED = ("calls", "input_tokens", "output_tokens")
+SCORE = ("iteration", "path", "score")
+
 Record = Mapping[str, Any]
 Expected = Mapping[str, Record]
 """The final record of each shape of request, from a run without faults."""
@@ -95,8 +99,11 @@ def _has_not_ended(it: StoredRefinement) -> Iterator[str]:
 def _disagrees_with_its_summary(it: StoredRefinement) -> Iterator[str]:
     if not it.summary or not it.entries:
         return
+    summed = {name: json.loads(value) for name, value in it.summary.items() if name in TOLD}
+    if "usage" in summed:
+        summed["usage"] = {name: summed["usage"].get(name) for name in COUNTED}
     for name, told in _told(it.entries).items():
-        if json.loads(it.summary.get(name, "null")) != told:
+        if summed.get(name) != told:
             yield f"the summary says {name} {it.summary.get(name)}, the journal {told}"
     last = it.entries[-1].type.removeprefix("refinement.").replace("completed", "succeeded")
     if it.entries[-1].type in ENDS and last != it.status:
@@ -107,12 +114,17 @@ def _told(entries: tuple[StoredEntry, ...]) -> dict[str, Any]:
     """Return the fields of the summary that follow from the journal."""
     claims = [entry.data["token"] for entry in entries if entry.type in CLAIMS]
     judged = [entry.data for entry in entries if entry.type == "iteration.completed"]
+    steps = [entry.data for entry in entries if entry.type in STEPS]
     told: dict[str, Any] = {
         "last_event": entries[-1].number,
         "token": claims[-1] if claims else 0,
+        "steps": len(steps),
     }
+    if steps:
+        told["usage"] = {name: sum(step["usage"][name] for step in steps) for name in COUNTED}
     if judged:
         told["best"] = judged[-1]["best"]
+        told["scores"] = [{name: it[name] for name in SCORE} for it in judged]
     return told
 
 

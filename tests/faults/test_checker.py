@@ -24,6 +24,8 @@ ID = "ref_1"
 DRAFT, CRITIQUE = "iterations/1/draft", "iterations/1/critique"
 BEST = {"iteration": 1, "path": "iterations/1", "score": 0.9, "sha256": "d"}
 
+USAGE = {"calls": 1, "input_tokens": 10, "output_tokens": 2}
+
 SUMMARY = {
     "status": "succeeded",
     "stop_reason": "max_iterations",
@@ -31,15 +33,16 @@ SUMMARY = {
     "token": "1",
     "best": json.dumps(BEST),
     "result": '{"draft": "d"}',
-    "scores": '[{"iteration": 1, "score": 0.9}]',
-    "usage": '{"calls": 2, "seconds": 1.5}',
+    "steps": "2",
+    "scores": '[{"iteration": 1, "path": "iterations/1", "score": 0.9}]',
+    "usage": '{"calls": 2, "input_tokens": 20, "output_tokens": 4, "seconds": 1.5}',
 }
 TYPES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("refinement.queued", {}),
     ("refinement.started", {"token": 1}),
-    ("step.completed", {"key": DRAFT}),
-    ("step.completed", {"key": CRITIQUE}),
-    ("iteration.completed", {"best": BEST}),
+    ("step.completed", {"key": DRAFT, "usage": USAGE}),
+    ("step.completed", {"key": CRITIQUE, "usage": USAGE}),
+    ("iteration.completed", {"best": BEST, "iteration": 1, "path": "iterations/1", "score": 0.9}),
     ("refinement.completed", {}),
 )
 
@@ -81,7 +84,11 @@ def stored(*kinds: tuple[str, dict[str, Any]], **summary: str) -> History:
 
 def canceled(*calls: RecordedCall, losses: tuple[Loss, ...] = ()) -> History:
     ended = stored(
-        *TYPES[:2], ("refinement.canceling", {}), ("refinement.canceled", {}), status="canceled"
+        *TYPES[:2],
+        ("refinement.canceling", {}),
+        ("refinement.canceled", {}),
+        status="canceled",
+        steps="0",
     )
     submissions = [Submission(0, "iterative", [ID], is_canceled=True)]
     return replace(ended, calls=calls, losses=losses, submissions=submissions)
@@ -107,6 +114,9 @@ BROKEN: dict[str, Callable[[], History]] = {
     "the summary says last_event": lambda: stored(*TYPES, last_event="9"),
     "the summary says token": lambda: stored(*TYPES, token="3"),
     "the summary says best": lambda: stored(*TYPES, best="null"),
+    "the summary says steps": lambda: stored(*TYPES, steps="1"),
+    "the summary says usage": lambda: stored(*TYPES, usage='{"calls": 3}'),
+    "the summary says scores": lambda: stored(*TYPES, scores="[]"),
     "the summary says failed": lambda: stored(*TYPES, status="failed"),
     "was answered with": lambda: history(submissions=[Submission(0, "iterative", [])]),
     "nobody was told of": lambda: history(listed=[ID, "ref_2"]),
@@ -145,7 +155,7 @@ def test_the_checker_finds_a_broken_history(wrong: str) -> None:
 
 RETRIED: tuple[tuple[str, dict[str, Any]], ...] = (
     *TYPES[:3],
-    ("step.failed", {"key": CRITIQUE}),
+    ("step.failed", {"key": CRITIQUE, "usage": dict.fromkeys(USAGE, 0)}),
     ("refinement.failed", {}),
     ("refinement.retried", {}),
     ("refinement.resumed", {"token": 2}),
@@ -156,7 +166,11 @@ KILLED = Loss("kill", 103.3, 103.3, frozenset({7}))
 
 GOOD_HISTORIES: dict[str, Callable[[], History]] = {
     "undisturbed": history,
-    "a key again after a retry voided its failure": lambda: stored(*RETRIED, token="2"),
+    "a key again after a retry voided its failure": lambda: stored(
+        *RETRIED,
+        token="2",
+        steps="3",
+    ),
     "a call repeated after its worker was killed": lambda: history(
         calls=(*CALLS, call(CRITIQUE, 103.6)), losses=[KILLED]
     ),
@@ -197,5 +211,5 @@ def test_the_figures_count_repeats_calls_in_hand_and_the_time_to_the_next_claim(
 
 def test_a_final_record_leaves_out_what_differs_between_two_runs() -> None:
     record: Record = final_record(GOOD)
-    assert record["usage"] == {"calls": 2}
+    assert record["usage"] == {"calls": 2, "input_tokens": 20, "output_tokens": 4}
     assert "last_event" not in record
