@@ -5,6 +5,7 @@ python -m tests.faults [ROW ...] [--seeds 1,2,3] [--refinements N] [--write] [--
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
@@ -51,6 +52,7 @@ def main() -> int:
         return 0
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    load = os.getloadavg()[0]
     seeds = [*map(int, given.seeds.split(","))]
     try:
         done = asyncio.run(
@@ -60,7 +62,7 @@ def main() -> int:
         print("interrupted: nothing is left running")
         return 130
     if given.write:
-        write(PAGE, rows, done)
+        write(PAGE, rows, done, load)
     return 0 if all(it.is_kept for it in done) else 1
 
 

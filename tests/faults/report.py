@@ -24,19 +24,22 @@ DURATIONS = {
 }
 
 
-def write(page: Path, rows: Sequence[FaultRow], done: Sequence[Figures]) -> None:
-    """Replace the table between the two marks of the page."""
+def write(page: Path, rows: Sequence[FaultRow], done: Sequence[Figures], load: float) -> None:
+    """Replace the table between the two marks of the page; `load` is that of other processes."""
     text = page.read_text()
     before, rest = text.split(BEGIN, 1)
     after = rest.split(END, 1)[1]
-    page.write_text(f"{before}{BEGIN}\n\n{table(rows, done)}\n\n{END}{after}")
+    page.write_text(f"{before}{BEGIN}\n\n{table(rows, done, load)}\n\n{END}{after}")
 
 
-def table(rows: Sequence[FaultRow], done: Sequence[Figures]) -> str:
+def table(rows: Sequence[FaultRow], done: Sequence[Figures], load: float) -> str:
     """Return the rows as Markdown, the seeds of each taken together."""
     seeds = ", ".join(map(str, sorted({it.seed for it in done})))
     lines = [_line(row, [it for it in done if it.row == row.name]) for row in rows]
-    facts = f"Seeds {seeds}, added up; {os.cpu_count()} cores for everything."
+    facts = (
+        f"Seeds {seeds}, added up; {os.cpu_count()} cores for everything; {load:.1f} other processes "
+        "were ready to run when it began."
+    )
     return "\n".join([facts, "", HEAD, *lines])
 
 

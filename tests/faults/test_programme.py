@@ -77,8 +77,8 @@ def test_the_table_adds_the_seeds_up_and_names_what_did_not_run(tmp_path: Path) 
     page.write_text(PAGE.read_text())
     runs = [figures("kills"), figures("kills", seed=2, recovery=Seconds.of([9.0]))]
     rows = [ROWS["kills"], replace(ROWS["clock"], needs="tests.missing")]
-    write(page, rows, runs)
-    write(page, rows, runs)
+    write(page, rows, runs, 0.1)
+    write(page, rows, runs, 0.1)
     table = page.read_text().split(BEGIN)[1].split(END)[0]
     kills, clock = [line for line in table.splitlines() if line.startswith("| `")]
     assert "| 400 succeeded | 100 workers killed | 6 / 10 | recovery 6.0 / 9.0 / 9.0 s |" in kills
