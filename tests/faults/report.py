@@ -37,8 +37,8 @@ def table(rows: Sequence[FaultRow], done: Sequence[Figures], load: float) -> str
     seeds = ", ".join(map(str, sorted({it.seed for it in done})))
     lines = [_line(row, [it for it in done if it.row == row.name]) for row in rows]
     facts = (
-        f"Seeds {seeds}, added up; {os.cpu_count()} cores for everything; {load:.1f} other processes "
-        "were ready to run when it began."
+        f"Seeds {seeds}, added up; {os.cpu_count()} cores for everything; {load:.1f} processes "
+        "of others were ready to run when it began."
     )
     return "\n".join([facts, "", HEAD, *lines])
 
