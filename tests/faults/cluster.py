@@ -77,8 +77,8 @@ class KeptProcess:
 
     def __init__(self, name: str, module: tuple[str, ...], env: Mapping[str, str], log: Path):
         self.name = name
-        self.starts = 0
         self.is_wanted = True
+        self.release: Path | None = None  # the directory whose code it runs, if not this one
         self._command = [sys.executable, "-m", *module]
         self._env = env
         self._log = log
@@ -94,19 +94,18 @@ class KeptProcess:
         """Its process id; new with every start."""
         return self._process.pid
 
-    def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start it, with other variables from now on if given."""
-        self._env = {**self._env, **(environment or {})}
+    def start(self) -> None:
+        """Start it."""
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 dying_with_parent(self._command, signal.SIGKILL),
                 env=self._env,
+                cwd=self.release,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
-        self.starts += 1
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""

@@ -5,6 +5,8 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from redis import Redis
@@ -265,3 +267,18 @@ async def endure_poison(cluster: Cluster) -> None:
     """Do nothing: the refinements do harm, and any call may be in the hands of one that dies."""
     await asyncio.sleep(1)
     cluster.losses.append(Loss("poison", 0, float("inf"), None))
+
+
+async def mix_releases(cluster: Cluster) -> None:
+    """Upgrade one process after the other, roll one back, upgrade it again; kill beside it."""
+    module = import_module("tests.faults.later_version")
+    later: Path = module.later_version(cluster.directory / "later")
+    first, second = cluster.workers
+    changes = ((second, later), (cluster.processes["api"], later), (first, later))
+    for process, release in (*changes, (second, None), (first, None), (second, later)):
+        await pause(cluster, 2, 3)
+        process.release = release
+        await cluster.replace(process)
+        cluster.counts["upgrades" if release else "rollbacks"] += 1
+        await pause(cluster, 1, 2)
+        cluster.kill_worker()

@@ -211,6 +211,14 @@ ROWS = {
             needs="tests.faults.sentinel",
         ),
         FaultRow(
+            "versions",
+            "processes are upgraded to a later release and rolled back, and workers are killed",
+            nemeses.mix_releases,
+            80,
+            30,
+            needs="tests.faults.later_version",
+        ),
+        FaultRow(
             "poison",
             "3 of the refinements kill every process that plays them",
             nemeses.endure_poison,
