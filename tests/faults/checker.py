@@ -28,7 +28,7 @@ SCORE = ("iteration", "path", "score")
 
 Record = Mapping[str, Any]
 Expected = Mapping[str, Record]
-"""The final record of each shape of request, from a run without faults."""
+"""The final record of each shape of request and release, from a run without faults."""
 
 
 def final_record(it: StoredRefinement) -> Record:
@@ -43,6 +43,12 @@ def final_record(it: StoredRefinement) -> Record:
         "scores": json.loads(it.summary.get("scores", "[]")),
         "usage": {name: value for name, value in usage.items() if name != "seconds"},
     }
+
+
+def release_of(shape: str, it: StoredRefinement) -> str:
+    """Return the key of what is expected: the shape, and the engine's version if it has one."""
+    version = it.summary.get("engine_version")
+    return f"{shape}@{version}" if version else shape
 
 
 def violations(history: History, expected: Expected) -> tuple[str, ...]:
@@ -220,7 +226,7 @@ def _differ_from_undisturbed(history: History, expected: Expected) -> Iterator[s
                 if '"poisoned"' not in it.summary.get("error", ""):
                     yield f"{it.id} is poison and ended {it.status}: {it.summary.get('error')}"
                 continue
-            record, wanted = final_record(it), expected[submission.shape]
+            record, wanted = final_record(it), expected[release_of(submission.shape, it)]
             if wrong := [name for name in wanted if record[name] != wanted[name]]:
                 shown = {name: record[name] for name in wrong if name != "result"}
                 yield f"{it.id} ({submission.shape}) differs in {wrong}: {shown}"

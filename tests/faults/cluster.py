@@ -75,10 +75,18 @@ def model_server(fastest_s: float, slowest_s: float) -> Iterator[ScriptedModelSe
 class KeptProcess:
     """A process of the service that is started again whenever it has ended."""
 
-    def __init__(self, name: str, module: tuple[str, ...], env: Mapping[str, str], log: Path):
+    def __init__(
+        self,
+        name: str,
+        module: tuple[str, ...],
+        env: Mapping[str, str],
+        log: Path,
+        release: Path | None = None,
+    ) -> None:
         self.name = name
         self.is_wanted = True
-        self.release: Path | None = None  # the directory whose code it runs, if not this one
+        self.release = release
+        """The directory whose code it runs; None stands for the code of this process."""
         self._command = [sys.executable, "-m", *module]
         self._env = env
         self._log = log
@@ -142,6 +150,7 @@ class Cluster:
         self.losses: list[Loss] = []
         self.counts: Counter[str] = Counter()
         self.broken: list[str] = []
+        self.release: Path | None = None
         self.lost_entries: dict[str, float] = {}
         self.left_in_s: list[float] = []
         self._redis = redis
@@ -175,7 +184,13 @@ class Cluster:
             settings = settings.model_copy(update={"redis_url": self.proxies[name].url})
         env = {**os.environ, **environment_of(settings), **(environment or {})}
         log = self.directory / f"{name}.log"
-        self.processes[name] = KeptProcess(name, module, env, log)
+        self.processes[name] = KeptProcess(name, module, env, log, self.release)
+
+    def later_release(self) -> Path:
+        """Make a later release and return its directory."""
+        module = import_module("tests.faults.later_version")
+        made: Path = module.later_version(self.directory / "later")
+        return made
 
     @property
     def workers(self) -> list[KeptProcess]:
@@ -393,6 +408,8 @@ class ClusterSetup:
     """`hone serve` runs everything."""
     is_replicated: bool = False
     """Redis has replicas and Sentinels."""
+    is_later: bool = False
+    """Every process is of the later release that is made for the row of two releases."""
     moves_clocks: bool = False
     """Each process has a clock of its own."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -476,6 +493,8 @@ def _worker_names(setup: ClusterSetup) -> list[str]:
 
 
 def _start(cluster: Cluster, setup: ClusterSetup) -> None:
+    if setup.is_later:
+        cluster.release = cluster.later_release()
     if setup.is_served:
         cluster.run("serve", "app.cli", "serve")
         return

@@ -5,8 +5,6 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from redis import Redis
@@ -271,8 +269,7 @@ async def endure_poison(cluster: Cluster) -> None:
 
 async def mix_releases(cluster: Cluster) -> None:
     """Upgrade one process after the other, roll one back, upgrade it again; kill beside it."""
-    module = import_module("tests.faults.later_version")
-    later: Path = module.later_version(cluster.directory / "later")
+    later = cluster.later_release()
     first, second = cluster.workers
     changes = ((second, later), (cluster.processes["api"], later), (first, later))
     for process, release in (*changes, (second, None), (first, None), (second, later)):

@@ -13,7 +13,7 @@ from random import Random
 from redis import Redis
 
 from tests.faults import clock, figures, nemeses
-from tests.faults.checker import Expected, final_record, violations
+from tests.faults.checker import Expected, final_record, release_of, violations
 from tests.faults.clients import BODIES, SHAPES, Clients
 from tests.faults.cluster import Cluster, ClusterSetup, running_cluster
 from tests.faults.figures import CANCEL_GOAL_S, LOST_ENTRY_GOAL_S, RECOVERY_GOAL_S, Figures
@@ -41,6 +41,7 @@ class FaultRow:
     seconds: float = 15.0
     canceled: float = 0.0
     poisons: tuple[int, ...] = ()
+    mixes_releases: bool = False
     setup: ClusterSetup = field(default_factory=ClusterSetup)
     goals: Mapping[str, float] = field(default_factory=dict)
     needs: str = ""
@@ -62,20 +63,23 @@ ROWS = {
         FaultRow("none", "nothing is disturbed"),
         FaultRow(
             "kills",
-            "a worker is killed 50 times, at random moments",
+            "one of 3 workers is killed, 50 times, at random moments",
             nemeses.kills(50, 0.2, 1.4),
             200,
             40,
             setup=ClusterSetup(workers=3),
             goals=RECOVERS,
         ),
-        FaultRow("kills-3s", "a worker is killed every 3 s", KILLS_3_S, 100, 21, goals=RECOVERS),
+        FaultRow(
+            "kills-3s", "one of 2 workers is killed every 3 s", KILLS_3_S, 100, 21, goals=RECOVERS
+        ),
         FaultRow(
             "kills-1s",
-            "a worker is killed every second",
+            "one of 4 workers is killed every second",
             nemeses.kills(20, 0.95, 1.05),
             100,
             21,
+            setup=ClusterSetup(workers=4),
             goals=RECOVERS,
         ),
         FaultRow(
@@ -216,6 +220,7 @@ ROWS = {
             nemeses.mix_releases,
             80,
             30,
+            mixes_releases=True,
             needs="tests.faults.later_version",
         ),
         FaultRow(
@@ -239,6 +244,8 @@ async def run(
 
     The logs of its processes are copied into `logs`, if given.
     """
+    if row.mixes_releases:
+        expected = {**expected, **await undisturbed(is_later=True)}
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
             running_cluster(Path(directory), seed, row.setup) as cluster,
@@ -258,9 +265,10 @@ def _copy_logs(directory: Path, to: Path) -> None:
         shutil.copy(log, to)
 
 
-async def undisturbed() -> Expected:
-    """Return the final record of each shape from a run without faults."""
-    row = FaultRow("reference", "", seconds=0, setup=ClusterSetup(latency_s=(0, 0)))
+async def undisturbed(*, is_later: bool = False) -> Expected:
+    """Return the final record of each shape from a run without faults, or of the later release."""
+    setup = ClusterSetup(latency_s=(0, 0), is_later=is_later)
+    row = FaultRow("reference", "", seconds=0, setup=setup)
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
             running_cluster(Path(directory), 0, row.setup) as cluster,
@@ -268,10 +276,11 @@ async def undisturbed() -> Expected:
         ):
             await _play(row, 0, len(SHAPES), cluster, clients)
             history = _history(cluster, clients)
-    found = {it.shape: final_record(history.refinements[it.ids[0]]) for it in history.submissions}
+    ended = {it.shape: history.refinements[it.ids[0]] for it in history.submissions}
+    found = {release_of(shape, it): final_record(it) for shape, it in ended.items()}
     wrong = violations(history, found)
     assert not wrong, wrong
-    assert found.keys() == BODIES.keys()
+    assert ended.keys() == BODIES.keys()
     return found
 
 
