@@ -213,3 +213,10 @@ def test_a_final_record_leaves_out_what_differs_between_two_runs() -> None:
     record: Record = final_record(GOOD)
     assert record["usage"] == {"calls": 2, "input_tokens": 20, "output_tokens": 4}
     assert "last_event" not in record
+
+
+def test_a_refinement_of_another_release_is_compared_with_one_of_that_release() -> None:
+    of_the_later = stored(*TYPES, engine_version="2")
+    assert violations(of_the_later, {"iterative@2": final_record(GOOD)}) == ()
+    other = {**final_record(GOOD), "scores": []}
+    assert violations(of_the_later, {**EXPECTED, "iterative@2": other})
