@@ -3,15 +3,11 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -25,13 +21,12 @@ from redis.exceptions import RedisError
 
 from app.cli.processes import environment_of, free_port, url_of
 from app.local.embedded import EmbeddedRedis, RedisHome, find_redis
-from app.local.parent_death import dying_with_parent
 from app.settings import Settings
 from app.store import keys
-from benchmarks.model_replies import AskedPrompt, ModelServerReply, improving
 from benchmarks.model_server import RecordedCall, ScriptedModelServer
 from tests.faults.clock import MovableClock
 from tests.faults.history import Loss
+from tests.faults.processes import KeptProcess, model_server
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
 from tests.waiting import TIMEOUT_S
 
@@ -42,86 +37,6 @@ SEEN_LATE_S = 1.0
 """How much later than it was sent the model server may see a call, on a busy machine."""
 
 ENDED = {"succeeded", "failed", "canceled"}
-
-
-def slow_model(fastest_s: float, slowest_s: float) -> Any:
-    """Return a model whose reply and latency depend on nothing but the call's key and content."""
-
-    def reply(asked: AskedPrompt) -> ModelServerReply:
-        key = asked.header("Idempotency-Key") or ""
-        share = int.from_bytes(sha256(key.encode()).digest()[:4], "big") / 2**32
-        return replace(improving(asked), delay_s=fastest_s + share * (slowest_s - fastest_s))
-
-    return reply
-
-
-@contextmanager
-def model_server(fastest_s: float, slowest_s: float) -> Iterator[ScriptedModelServer]:
-    """Run a model server in a thread of its own, so that it answers whatever the test does."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    server = ScriptedModelServer(slow_model(fastest_s, slowest_s), record=[])
-    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
-    try:
-        yield server
-    finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-class KeptProcess:
-    """A process of the service that is started again whenever it has ended."""
-
-    def __init__(
-        self,
-        name: str,
-        module: tuple[str, ...],
-        env: Mapping[str, str],
-        log: Path,
-        release: Path | None = None,
-    ) -> None:
-        self.name = name
-        self.is_wanted = True
-        self.release = release
-        """The directory whose code it runs; None stands for the code of this process."""
-        self._command = [sys.executable, "-m", *module]
-        self._env = env
-        self._log = log
-        self.start()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is alive, or stopped by a signal."""
-        return self._process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        """Its process id; new with every start."""
-        return self._process.pid
-
-    def start(self) -> None:
-        """Start it."""
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                dying_with_parent(self._command, signal.SIGKILL),
-                env=self._env,
-                cwd=self.release,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal, unless it has ended."""
-        self._process.send_signal(number)
-
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Wait for its end."""
-        self._process.wait(timeout_s)
 
 
 class Cluster:
@@ -218,13 +133,14 @@ class Cluster:
     def kill(self, process: KeptProcess) -> None:
         """Kill a process at once and start it again, as a supervisor would."""
         process.send(signal.SIGSTOP)  # so that what it has in hand is what is noted
-        if process.name.startswith("worker"):
+        is_worker = process.name.startswith("worker")
+        if is_worker:
             now = time.time()
             self.losses.append(Loss("kill", now, now + SEEN_LATE_S, self.ports(process.pid)))
         process.send(signal.SIGKILL)
         process.wait()
         process.start()
-        self.counts[f"{process.name.partition('-')[0]}s killed"] += 1
+        self.counts["workers killed" if is_worker else "kills of the API"] += 1
 
     def kill_worker(self) -> None:
         """Kill one of the workers."""
@@ -247,7 +163,7 @@ class Cluster:
         while self.redis.is_running:
             time.sleep(0.005)
         self.redis.revive()
-        self.counts["Redis killed"] += 1
+        self.counts["kills of Redis"] += 1
 
     async def replace(self, process: KeptProcess) -> None:
         """Ask a process to end, wait until it has, and start its successor."""
@@ -353,7 +269,7 @@ class ServedCluster(Cluster):
             now = time.time()
             self.losses.append(Loss("kill", now, now + SEEN_LATE_S, self.ports(process.pid)))
             process.send(signal.SIGKILL)
-            self.counts[f"{process.name}s killed"] += 1
+            self.counts["workers killed"] += 1
 
     def kill_worker(self) -> None:
         """Kill one of the workers, if one runs."""
