@@ -51,8 +51,8 @@ openapi: $(VENV)/run.stamp ## write openapi/openapi.json from the code
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 
-faults: install ## break a running service in every way and check what it kept; ROWS="kills redis" runs some
-	$(BIN)/python -m tests.faults $(ROWS)
+faults: install ## break a running service in every way, write docs/reliability.md; ROWS="kills redis" runs some
+	$(BIN)/python -m tests.faults $(or $(ROWS),--write)
 
 bench: install ## compare Hone with other job runners; BENCH=full takes longer
 	$(BIN)/python -m benchmarks $(BENCH)
