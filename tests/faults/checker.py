@@ -53,15 +53,19 @@ def release_of(shape: str, it: StoredRefinement) -> str:
 
 def violations(history: History, expected: Expected) -> tuple[str, ...]:
     """Return every broken promise, in words."""
-    found = [wrong for check in OF_A_JOURNAL for wrong in _each(history, check)]
+    found = [
+        f"{it.id}: {wrong}"
+        for it in history.refinements.values()
+        for wrong in journal_violations(it)
+    ]
     found += (wrong for check in OF_THE_WHOLE for wrong in check(history))
     return (*found, *_differ_from_undisturbed(history, expected))
 
 
-def _each(history: History, check: Callable[[StoredRefinement], Iterator[str]]) -> Iterator[str]:
-    for it in history.refinements.values():
-        for wrong in check(it):
-            yield f"{it.id}: {wrong}"
+def journal_violations(it: StoredRefinement) -> Iterator[str]:
+    """Return every promise that one journal and its summary break."""
+    for check in OF_A_JOURNAL:
+        yield from check(it)
 
 
 def _has_gaps(it: StoredRefinement) -> Iterator[str]:

@@ -24,8 +24,9 @@ from app.local.embedded import EmbeddedRedis, RedisHome, find_redis
 from app.settings import Settings
 from app.store import keys
 from benchmarks.model_server import RecordedCall, ScriptedModelServer
+from tests.faults.checker import journal_violations
 from tests.faults.clock import MovableClock
-from tests.faults.history import Loss
+from tests.faults.history import Loss, stored
 from tests.faults.processes import KeptProcess, model_server
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
 from tests.waiting import TIMEOUT_S
@@ -306,8 +307,13 @@ class _Foreign:
         self.send = process.send_signal
 
 
-def _text(stored: bytes | None) -> str:
-    return stored.decode() if stored else "lost"
+def broken_journals(client: Redis, refinement_id: str) -> Iterator[str]:
+    """Return what is broken in one stored refinement."""
+    return journal_violations(stored(client, [refinement_id])[refinement_id])
+
+
+def _text(value: bytes | None) -> str:
+    return value.decode() if value else "lost"
 
 
 @dataclass(frozen=True)
