@@ -24,7 +24,7 @@ from app.local.embedded import EmbeddedRedis, RedisHome, find_redis
 from app.settings import Settings
 from app.store import keys
 from benchmarks.model_server import RecordedCall, ScriptedModelServer
-from tests.faults.checker import journal_violations
+from tests.faults.checker import SEEN_LATE_S, journal_violations
 from tests.faults.clock import MovableClock
 from tests.faults.history import Loss, stored
 from tests.faults.processes import KeptProcess, model_server
@@ -34,9 +34,6 @@ from tests.waiting import TIMEOUT_S
 LEASE_S = 5.0
 GRACE_S = 5.0
 KEEP_EVERY_S = 0.05
-SEEN_LATE_S = 1.0
-"""How much later than it was sent the model server may see a call, on a busy machine."""
-
 ENDED = {"succeeded", "failed", "canceled"}
 
 

@@ -203,6 +203,7 @@ ROWS = {
             refinements=100,
             seconds=12,
             canceled=0.5,
+            setup=ClusterSetup(latency_s=(0.5, 4.0)),
             goals={"canceling": CANCEL_GOAL_S},
         ),
         FaultRow(

@@ -129,7 +129,7 @@ BROKEN: dict[str, Callable[[], History]] = {
     "asks for different things": lambda: history(
         calls=(*CALLS, replace(call(CRITIQUE, 103.6), content="another body")),
     ),
-    "s after canceled": lambda: canceled(call(DRAFT, 105.0)),
+    "s after canceled": lambda: canceled(call(DRAFT, 105.5)),
     "was under way after canceled": lambda: canceled(call(DRAFT, 102.1, 106.0)),
     "a watcher saw": lambda: history(watched=[Watched(ID, [1, 2, 3, 3, 4, 5, 6])]),
     "a watcher did not see the end": lambda: history(watched=[Watched(ID, [1, 2, 3, 4, 5, 6])]),
