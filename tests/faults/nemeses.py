@@ -74,7 +74,7 @@ async def kill_everything(cluster: Cluster) -> None:
     faults = [cluster.kill_worker] * 40 + [cluster.kill_redis, cluster.kill_api] * 4
     cluster.chance.shuffle(faults)
     for fault in faults:
-        await pause(cluster, 0.2, 1.2)
+        await pause(cluster, 0.3, 2.0)
         fault()
 
 

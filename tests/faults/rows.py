@@ -107,10 +107,11 @@ ROWS = {
         FaultRow("redis-stops", "Redis stops for 5, 12 and 30 s", nemeses.stop_redis, 80, 50),
         FaultRow(
             "all",
-            "40 kills of workers, 4 of Redis and 4 of the API",
+            "40 kills of one of 4 workers, 4 of Redis and 4 of the API",
             nemeses.kill_everything,
             200,
-            35,
+            55,
+            setup=ClusterSetup(workers=4),
         ),
         FaultRow(
             "resets",
