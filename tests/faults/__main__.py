@@ -46,6 +46,8 @@ def main() -> int:
     given = parser.parse_args()
     if unknown := set(given.rows) - ROWS.keys():
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    if given.write and given.rows:
+        parser.error("the table is of all rows: --write takes none")
     rows = [ROWS[name] for name in given.rows or ROWS]
     if given.list:
         print("\n".join(f"{row.name:<14} {row.what}" for row in rows))
