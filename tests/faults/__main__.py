@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 from tests.faults.figures import Figures
@@ -26,7 +27,11 @@ async def programme(
             print(f"{row.name:<14} skipped: {obstacle}", flush=True)
             continue
         for seed in seeds:
-            done.append(await run(row, seed, expected, refinements, logs))
+            try:
+                done.append(await run(row, seed, expected, refinements, logs))
+            except Exception as error:  # noqa: BLE001 - the other rows are run all the same
+                traceback.print_exception(error)
+                done.append(Figures(row.name, seed, broken=(f"the row ended with {error!r}",)))
             print(done[-1].line, flush=True)
             for wrong in done[-1].broken if verbose else ():
                 print(f"    {wrong}", flush=True)

@@ -36,25 +36,28 @@ class Seconds:
         return " / ".join(f"{it:.1f}" if it >= 1 else f"{it:.2f}" for it in shown) + " s"
 
 
+NONE = Seconds(())
+
+
 @dataclass(frozen=True)
 class Figures:
     """The figures of one row with one seed."""
 
     row: str
     seed: int
-    statuses: Mapping[str, int]
-    faults: Mapping[str, int]
-    repeated: int
-    in_hand: int
-    recovery: Seconds
-    canceling: Seconds
-    pickup: Seconds
-    leaving: Seconds
-    watchers: int
-    cuts: int
-    unavailable: Seconds
-    took_s: float
-    broken: tuple[str, ...]
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    faults: Mapping[str, int] = field(default_factory=dict)
+    repeated: int = 0
+    in_hand: int = 0
+    recovery: Seconds = NONE
+    canceling: Seconds = NONE
+    pickup: Seconds = NONE
+    leaving: Seconds = NONE
+    watchers: int = 0
+    cuts: int = 0
+    unavailable: Seconds = NONE
+    took_s: float = 0.0
+    broken: tuple[str, ...] = ()
     goals: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -37,7 +37,6 @@ async def test_every_promise_is_kept(row: FaultRow, expected: Expected) -> None:
 
 
 def figures(row: str, **changes: Any) -> Figures:
-    nothing = Seconds(())
     return replace(
         Figures(
             row=row,
@@ -47,14 +46,7 @@ def figures(row: str, **changes: Any) -> Figures:
             repeated=3,
             in_hand=5,
             recovery=Seconds.of([5.0, 6.0]),
-            canceling=nothing,
-            pickup=nothing,
-            leaving=nothing,
-            watchers=1,
-            cuts=0,
             unavailable=Seconds.of([0.5]),
-            took_s=30,
-            broken=(),
             goals={"recovery": 7.0},
         ),
         **changes,
