@@ -243,7 +243,8 @@ async def deliver_again(cluster: Cluster) -> None:
             chosen = cluster.chance.choice(found[-10:])
             for number in range(100):
                 with client.pipeline() as pipeline:
-                    queue.enqueue(chosen, f"{chosen}-{10_000 + number}", pipeline)
+                    for command in queue.commands(chosen, f"{chosen}-{10_000 + number}"):
+                        pipeline.execute_command(*command)
                     pipeline.execute()
             cluster.counts["jobs delivered again"] += 100
 

@@ -213,7 +213,7 @@ ROWS = {
             nemeses.fail_over,
             60,
             40,
-            setup=ClusterSetup(is_replicated=True, settings={"redis_replicas": 1}),
+            setup=ClusterSetup(is_replicated=True, settings={"redis_replicas": 2}),
             needs="tests.faults.sentinel",
         ),
         FaultRow(
