@@ -11,6 +11,7 @@ sets all to zero. Every other POST is a call, answered by a behaviour: by defaul
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import json
 import re
 import time
@@ -56,16 +57,44 @@ class CallCounts:
         }
 
 
+@dataclass
+class RecordedCall:
+    """One call: its key, the SHA-256 of its body, the client's port, and when it was under way.
+
+    Times are seconds since 1970; `ended_at` is None while it is under way.
+    """
+
+    key: str
+    content: str
+    port: int
+    began_at: float
+    ended_at: float | None = None
+    is_answered: bool = False
+
+    @property
+    def refinement_id(self) -> str:
+        """The refinement that the call belongs to."""
+        return self.key.partition("/")[0]
+
+
 class ScriptedModelServer:
-    """Listens on 127.0.0.1 while its context is open; `port` 0 takes a free one."""
+    """Listens on 127.0.0.1 while its context is open; `port` 0 takes a free one.
+
+    With a `record`, every call is appended to it.
+    """
 
     def __init__(
-        self, behaviour: Behaviour = improving, latency_s: float = 0.0, port: int = 0
+        self,
+        behaviour: Behaviour = improving,
+        latency_s: float = 0.0,
+        port: int = 0,
+        record: list[RecordedCall] | None = None,
     ) -> None:
         self.behaviour = behaviour
         self.latency_s = latency_s
         self.port = port
         self.counts = CallCounts()
+        self.record = record
         self._connections: set[_Connection] = set()
 
     @property
@@ -117,6 +146,7 @@ class _Connection(asyncio.Protocol):
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._pacing: asyncio.Task[None] | None = None
+        self._recorded: RecordedCall | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -175,6 +205,8 @@ class _Connection(asyncio.Protocol):
         counts.most_in_flight = max(counts.most_in_flight, counts.in_flight)
         if key := KEY.search(head):
             counts.keys[key[1].decode()] += 1
+        if self._server.record is not None:
+            self._begin_record(key[1].decode() if key else "", body)
         reply = self._server.behaviour(AskedPrompt(counts.calls, path, head, body))
         delay_s = self._server.latency_s if reply.delay_s is None else reply.delay_s
         if reply.ending is ReplyEnding.NEVER:
@@ -183,6 +215,12 @@ class _Connection(asyncio.Protocol):
             self._pending = self._loop.call_later(delay_s, self._answer, reply)
         else:
             self._answer(reply)
+
+    def _begin_record(self, key: str, body: bytes) -> None:
+        assert self._server.record is not None
+        port = self.transport.get_extra_info("peername")[1]
+        self._recorded = RecordedCall(key, hashlib.sha256(body).hexdigest(), port, time.time())
+        self._server.record.append(self._recorded)
 
     def _answer(self, reply: ModelServerReply) -> None:
         self._pending = None
@@ -219,6 +257,9 @@ class _Connection(asyncio.Protocol):
         counts = self._server.counts
         counts.in_flight -= 1
         setattr(counts, how, getattr(counts, how) + 1)
+        if self._recorded:
+            self._recorded.ended_at = time.time()
+            self._recorded.is_answered = how == "answered"
 
 
 async def _serve(port: int, latency_s: float) -> None:

@@ -1,94 +1,76 @@
-"""`make faults`: every row of the fault programme, one line of figures each.
+"""`make faults`: the rows of the fault programme, one line of figures for each row and seed.
 
-python -m tests.faults [ROW ...] [--seeds 1,2,3] [--refinements 200]
+python -m tests.faults [ROW ...] [--seeds 1,2,3] [--refinements N] [--write] [--list]
 """
 
 import argparse
 import asyncio
+import os
+import signal
 import sys
-import tempfile
-from collections.abc import Awaitable, Callable
+import traceback
 from pathlib import Path
 
-from tests.faults.cluster import Cluster, Verdict, checked, running_cluster
-
-WORKERS = 2
-GIVE_UP_S = 240.0
-
-Fault = Callable[[Cluster, asyncio.Event], Awaitable[None]]
+from tests.faults.figures import Figures
+from tests.faults.report import PAGE, write
+from tests.faults.rows import ROWS, FaultRow, run, undisturbed
 
 
-async def nothing(_cluster: Cluster, _done: asyncio.Event) -> None:
-    """Disturb nothing."""
-
-
-async def kills(cluster: Cluster, done: asyncio.Event) -> None:
-    """Kill a worker 50 times, at random moments."""
-    while cluster.kills < 50 and not done.is_set():
-        await asyncio.sleep(cluster.chance.uniform(0.1, 1.0))
-        cluster.kill_worker()
-
-
-async def resets(cluster: Cluster, done: asyncio.Event) -> None:
-    """Reset all connections to Redis 60 times."""
-    for _ in range(60):
-        if done.is_set():
-            return
-        await asyncio.sleep(cluster.chance.uniform(0.05, 0.3))
-        await cluster.reset()
-
-
-async def restarts(cluster: Cluster, done: asyncio.Event) -> None:
-    """Kill Redis and start it again 10 times."""
-    for _ in range(10):
-        if done.is_set():
-            return
-        await asyncio.sleep(cluster.chance.uniform(0.5, 3.0))
-        cluster.restart_redis()
-
-
-ROWS: dict[str, Fault] = {"none": nothing, "kills": kills, "resets": resets, "redis": restarts}
-
-
-async def run(name: str, seed: int, refinements: int) -> tuple[str, bool]:
-    """Run one row with one seed; return its line of figures, and whether the promise was kept."""
-    with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
-        async with running_cluster(Path(directory), seed, WORKERS) as cluster:
-            ids = await cluster.submit(refinements)
-            done = asyncio.Event()
-            fault = asyncio.ensure_future(ROWS[name](cluster, done))
-            seconds = await cluster.until_ended(ids, GIVE_UP_S, WORKERS)
-            done.set()
-            await fault
-            verdict = checked(cluster, ids)
-            return _line(name, seed, cluster, verdict, seconds), verdict.is_kept
-
-
-def _line(name: str, seed: int, cluster: Cluster, verdict: Verdict, seconds: float) -> str:
-    statuses = " ".join(f"{status} {count}" for status, count in verdict.statuses.items())
-    broken = f"; BROKEN: {verdict.broken[:3]}" if verdict.broken else ""
-    return (
-        f"{name:<8} seed {seed}: {verdict.refinements} refinements, {statuses}; "
-        f"{cluster.kills} kills, {cluster.proxy.resets} connections reset, "
-        f"{cluster.exits} workers ended by themselves; {verdict.repeated_calls} calls repeated "
-        f"(at most {cluster.in_flight_at_kills} in flight at kills); {seconds:.0f} s{broken}"
-    )
+async def programme(
+    rows: list[FaultRow], seeds: list[int], refinements: int, logs: Path | None, *, verbose: bool
+) -> list[Figures]:
+    """Run each row with each seed, and print a line as soon as one is done."""
+    expected = await undisturbed()
+    done = []
+    for row in rows:
+        if obstacle := row.obstacle:
+            print(f"{row.name:<14} skipped: {obstacle}", flush=True)
+            continue
+        for seed in seeds:
+            try:
+                done.append(await run(row, seed, expected, refinements, logs))
+            except Exception as error:  # noqa: BLE001 - the other rows are run all the same
+                traceback.print_exception(error)
+                done.append(Figures(row.name, seed, broken=(f"the row ended with {error!r}",)))
+            print(done[-1].line, flush=True)
+            for wrong in done[-1].broken if verbose else ():
+                print(f"    {wrong}", flush=True)
+    return done
 
 
 def main() -> int:
     """Run the rows; return 1 if a promise was broken."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", nargs="*", default=list(ROWS), choices=[*ROWS, []])
+    parser.add_argument("rows", nargs="*", metavar="ROW")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--refinements", type=int, default=200)
+    parser.add_argument("--refinements", type=int, default=0, help="instead of each row's own")
+    parser.add_argument("--list", action="store_true", help="list the rows and run none")
+    parser.add_argument("--logs", type=Path, help="a directory that keeps the processes' logs")
+    parser.add_argument("--verbose", action="store_true", help="print everything that is broken")
+    parser.add_argument("--write", action="store_true", help=f"write the table in {PAGE.name}")
     given = parser.parse_args()
-    kept = True
-    for name in given.rows:
-        for seed in map(int, given.seeds.split(",")):
-            line, is_kept = asyncio.run(run(name, seed, given.refinements))
-            print(line, flush=True)
-            kept &= is_kept
-    return 0 if kept else 1
+    if unknown := set(given.rows) - ROWS.keys():
+        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    if given.write and given.rows:
+        parser.error("the table is of all rows: --write takes none")
+    rows = [ROWS[name] for name in given.rows or ROWS]
+    if given.list:
+        print("\n".join(f"{row.name:<14} {row.what}" for row in rows))
+        return 0
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    load = os.getloadavg()[0]
+    seeds = [*map(int, given.seeds.split(","))]
+    try:
+        done = asyncio.run(
+            programme(rows, seeds, given.refinements, given.logs, verbose=given.verbose)
+        )
+    except KeyboardInterrupt:
+        print("interrupted: nothing is left running")
+        return 130
+    if given.write:
+        write(PAGE, rows, done, load)
+    return 0 if all(it.is_kept for it in done) else 1
 
 
 if __name__ == "__main__":

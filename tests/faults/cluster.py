@@ -1,175 +1,439 @@
-"""The whole service as processes behind a proxy, and faults that a seed chooses."""
+"""The whole service as processes of its own, kept running, and what a fault may do to them."""
 
 import asyncio
 import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import httpx
+import aiohttp
+import psutil  # type: ignore[import-untyped]
 from redis import Redis
+from redis.exceptions import RedisError
 
-from app.local.embedded import EmbeddedRedis
+from app.cli.processes import environment_of, free_port, url_of
+from app.local.embedded import EmbeddedRedis, RedisHome, find_redis
+from app.settings import Settings
 from app.store import keys
-from benchmarks.model_replies import improving
-from tests.e2e.running_service import RunningService, running_service
+from benchmarks.model_server import RecordedCall, ScriptedModelServer
+from tests.faults.checker import SEEN_LATE_S, journal_violations
+from tests.faults.clock import MovableClock
+from tests.faults.history import Loss, stored
+from tests.faults.processes import KeptProcess, model_server
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
+from tests.waiting import TIMEOUT_S
 
 LEASE_S = 5.0
+GRACE_S = 5.0
+KEEP_EVERY_S = 0.05
 ENDED = {"succeeded", "failed", "canceled"}
 
 
-@dataclass
 class Cluster:
-    """A running service of several workers, and what a fault may do to it."""
+    """A running service, what a fault may do to it, and a count of what was done.
 
-    service: RunningService
-    proxy: TcpProxy
-    chance: Random
-    kills: int = 0
-    exits: int = 0
-    in_flight_at_kills: int = 0
+    Redis can be `None` while another process keeps it (`hone serve`).
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        redis: EmbeddedRedis | None,
+        redis_url: str,
+        models: ScriptedModelServer,
+        chance: Random,
+        directory: Path,
+    ) -> None:
+        self.settings = settings
+        self.chance = chance
+        self.models = models
+        self._redis_url = redis_url
+        self.directory = directory
+        self.processes: dict[str, KeptProcess] = {}
+        self.proxies: dict[str, TcpProxy] = {}
+        self.clocks: dict[str, MovableClock] = {}
+        self.losses: list[Loss] = []
+        self.counts: Counter[str] = Counter()
+        self.broken: list[str] = []
+        self.release: Path | None = None
+        self.lost_entries: dict[str, float] = {}
+        self.left_in_s: list[float] = []
+        self._redis = redis
+
+    @property
+    def redis(self) -> EmbeddedRedis:
+        """The Redis that this process started."""
+        assert self._redis is not None
+        return self._redis
+
+    @property
+    def redis_url(self) -> str:
+        """The URL of Redis itself, past any proxy."""
+        return self._redis_url
+
+    @property
+    def url(self) -> str:
+        """Where the API listens."""
+        return url_of(self.settings)
+
+    @property
+    def calls(self) -> list[RecordedCall]:
+        """Every call that the model server has seen."""
+        assert self.models.record is not None
+        return self.models.record
+
+    def run(self, name: str, *module: str, environment: Mapping[str, str] | None = None) -> None:
+        """Start a process and keep it running; it reaches Redis through its proxy, if any."""
+        settings = self.settings
+        if name in self.proxies:
+            settings = settings.model_copy(update={"redis_url": self.proxies[name].url})
+        env = {**os.environ, **environment_of(settings), **(environment or {})}
+        log = self.directory / f"{name}.log"
+        self.processes[name] = KeptProcess(name, module, env, log, self.release)
+
+    def later_release(self) -> Path:
+        """Make a later release and return its directory."""
+        module = import_module("tests.faults.later_version")
+        made: Path = module.later_version(self.directory / "later")
+        return made
+
+    @property
+    def workers(self) -> list[KeptProcess]:
+        """The workers, running or about to be."""
+        return [it for name, it in self.processes.items() if name.startswith("worker")]
+
+    async def keep(self) -> None:
+        """Start what has ended by itself again, until cancelled."""
+        while True:
+            for process in self.processes.values():
+                if process.is_wanted and not process.is_running:
+                    self.counts["ended by themselves"] += 1
+                    process.start()
+            await asyncio.sleep(KEEP_EVERY_S)
+
+    def ports(self, pid: int) -> frozenset[int]:
+        """Return a process's ends of its connections to the model server."""
+        with suppress(psutil.Error):
+            opened = psutil.Process(pid).net_connections("tcp4")
+            return frozenset(
+                it.laddr.port for it in opened if it.raddr and it.raddr.port == self.models.port
+            )
+        return frozenset()
+
+    def kill(self, process: KeptProcess) -> None:
+        """Kill a process at once and start it again, as a supervisor would."""
+        process.send(signal.SIGSTOP)  # so that what it has in hand is what is noted
+        is_worker = process.name.startswith("worker")
+        if is_worker:
+            now = time.time()
+            self.losses.append(Loss("kill", now, now + SEEN_LATE_S, self.ports(process.pid)))
+        process.send(signal.SIGKILL)
+        process.wait()
+        process.start()
+        self.counts["workers killed" if is_worker else "kills of the API"] += 1
+
+    def kill_worker(self) -> None:
+        """Kill one of the workers."""
+        self.kill(self.chance.choice(self.workers))
+
+    def kill_workers(self) -> None:
+        """Kill all workers at once."""
+        for worker in self.workers:
+            worker.send(signal.SIGSTOP)
+        for worker in self.workers:
+            self.kill(worker)
+
+    def kill_api(self) -> None:
+        """Kill the API."""
+        self.kill(self.processes["api"])
+
+    def kill_redis(self) -> None:
+        """Kill Redis and start it on the same data."""
+        os.kill(self.redis.pid, signal.SIGKILL)
+        while self.redis.is_running:
+            time.sleep(0.005)
+        self.redis.revive()
+        self.counts["kills of Redis"] += 1
+
+    async def replace(self, process: KeptProcess) -> None:
+        """Ask a process to end, wait until it has, and start its successor."""
+        process.is_wanted = False
+        began = time.monotonic()
+        process.send(signal.SIGTERM)
+        while process.is_running and time.monotonic() < began + 2 * GRACE_S:  # noqa: ASYNC110
+            await asyncio.sleep(KEEP_EVERY_S)
+        if process.is_running:
+            self.broken.append(f"{process.name} stayed {2 * GRACE_S:g} s after SIGTERM")
+            process.send(signal.SIGKILL)
+            process.wait()
+        self.left_in_s.append(time.monotonic() - began)
+        self.counts["replaced with SIGTERM"] += 1
+        process.start()
+        process.is_wanted = True
+
+    def lose_queue(self) -> None:
+        """Delete everything that waits in the RQ list."""
+        queue = f"rq:queue:{self.settings.queue}"
+        waiting = self.command("LRANGE", queue, 0, -1)
+        self.command("DEL", queue)
+        now = time.time()
+        self.lost_entries |= {it.decode().rpartition("-")[0]: now for it in waiting}
+        self.counts["queue entries lost"] += len(waiting)
+
+    @asynccontextmanager
+    async def detached(self, worker: KeptProcess, kind: str) -> AsyncIterator[None]:
+        """Note that a worker may lose what it has in hand from now until the end of the block."""
+        began, ports = time.time(), self.ports(worker.pid)
+        try:
+            yield
+        finally:
+            ports |= self.ports(worker.pid)
+            self.losses.append(Loss(kind, began, time.time(), ports))
+
+    @contextmanager
+    def frozen(self, pid: int) -> Iterator[None]:
+        """Keep a process from running."""
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def command(self, *words: object) -> Any:
+        """Send one command to Redis itself."""
+        with Redis.from_url(self.redis_url, socket_timeout=5) as client:
+            return client.execute_command(*words)
+
+    def unfinished(self, ids: list[str]) -> list[str]:
+        """Return the ids that have not ended; all of them while Redis is away."""
+        try:
+            with Redis.from_url(self.redis_url, socket_timeout=5) as client:
+                pipeline = client.pipeline(transaction=False)
+                for it in ids:
+                    pipeline.hget(keys.SUMMARY + it, "status")
+                found = pipeline.execute()
+        except RedisError:
+            return ids
+        return [it for it, status in zip(ids, found, strict=True) if _text(status) not in ENDED]
+
+    def end(self) -> None:
+        """Kill everything that was started but Redis; nothing stays behind."""
+        started = []
+        for process in self.processes.values():
+            process.is_wanted = False
+            with suppress(psutil.Error):
+                started += psutil.Process(process.pid).children(recursive=True)
+            process.send(signal.SIGKILL)
+            process.wait()
+        for child in started:
+            with suppress(psutil.Error):
+                child.kill()
+        psutil.wait_procs(started, timeout=10)
+
+    def logs(self) -> str:
+        """Return the end of each process's log."""
+        return "\n".join(
+            f"== {log.name}\n{log.read_text(errors='replace')[-2000:]}"
+            for log in sorted(self.directory.glob("*.log"))
+        )
+
+
+class ServedCluster(Cluster):
+    """The same as `hone serve` runs it: its own supervisor restarts what is killed."""
 
     @property
     def workers(self) -> list[Any]:
-        """Worker processes that run."""
-        return [it for it in self.service.processes[1:] if it.poll() is None]
+        """The workers among the processes that `hone serve` has started."""
+        return [_Foreign("worker", it) for it in self._children() if "workers" in it.cmdline()]
+
+    def _children(self) -> list[psutil.Process]:
+        with suppress(psutil.Error):
+            return [*psutil.Process(self.processes["serve"].pid).children()]
+        return []
+
+    def kill(self, process: Any) -> None:
+        """Kill a process at once; `hone serve` starts it again."""
+        with suppress(psutil.Error):
+            process.send(signal.SIGSTOP)
+            now = time.time()
+            self.losses.append(Loss("kill", now, now + SEEN_LATE_S, self.ports(process.pid)))
+            process.send(signal.SIGKILL)
+            self.counts["workers killed"] += 1
 
     def kill_worker(self) -> None:
-        """Kill one worker at once, and start another in its place."""
-        victim = self.chance.choice(self.workers)
-        self.in_flight_at_kills += self.service.models.counts.in_flight
-        victim.send_signal(signal.SIGKILL)
-        victim.wait()
-        self.kills += 1
-        self.service.worker()
-
-    def replace_dead(self, count: int) -> None:
-        """Start a worker for each that ended by itself: a supervisor would."""
-        while len(self.workers) < count:
-            self.exits += 1
-            self.service.worker()
-
-    async def reset(self) -> None:
-        """Reset every connection to Redis."""
-        await asyncio.get_running_loop().run_in_executor(None, self.proxy.reset)
-
-    def restart_redis(self) -> None:
-        """Kill Redis and start it on the same data."""
-        redis = self.service.redis
-        os.kill(redis.pid, signal.SIGKILL)
-        while redis.is_running:
-            time.sleep(0.01)
-        redis.revive()
-
-    async def submit(self, count: int) -> list[str]:
-        """Submit refinements as a client does: again after an error, with the same key."""
-        return [await self._submitted(number) for number in range(count)]
-
-    async def _submitted(self, number: int) -> str:
-        body = {"task": f"Explain refund {number}.", "max_iterations": 4, "threshold": 1.0}
-        key = {"Idempotency-Key": f"key-{number}"}
-        while True:
-            with suppress(httpx.TransportError):
-                response = await self.service.client.post("/v1/refinements", json=body, headers=key)
-                if response.status_code == 202:
-                    return str(response.json()["id"])
-                assert response.status_code == 503, response.text
-            await asyncio.sleep(0.2)
-
-    async def until_ended(self, ids: list[str], timeout_s: float, workers: int) -> float:
-        """Return the seconds until all have ended, at most `timeout_s`."""
-        began = time.monotonic()
-        with Redis.from_url(self.service.redis.url) as client:
-            while time.monotonic() - began < timeout_s:
-                statuses = {_status(client, it) for it in ids}
-                if statuses <= ENDED:
-                    break
-                self.replace_dead(workers)
-                await asyncio.sleep(0.2)
-        return time.monotonic() - began
+        """Kill one of the workers, if one runs."""
+        if workers := self.workers:
+            self.kill(self.chance.choice(workers))
 
 
-def _status(client: Redis, refinement_id: str) -> str:
-    stored: Any = client.hget(keys.SUMMARY + refinement_id, "status")
-    return stored.decode() if stored else "lost"
+class ReplicatedCluster(Cluster):
+    """The same with replicas of Redis, one of which Sentinel promotes when the primary fails."""
+
+    def __init__(
+        self,
+        group: Any,
+        settings: Settings,
+        models: ScriptedModelServer,
+        chance: Random,
+        directory: Path,
+    ) -> None:
+        self.group = group
+        super().__init__(settings, None, "", models, chance, directory)
+
+    @property
+    def redis_url(self) -> str:
+        """The URL of the present primary."""
+        return f"redis://127.0.0.1:{self.group.primary.port}"
+
+
+class _Foreign:
+    """A process that another one started."""
+
+    def __init__(self, name: str, process: psutil.Process) -> None:
+        self.name = name
+        self.pid = process.pid
+        self.send = process.send_signal
+
+
+def broken_journals(client: Redis, refinement_id: str) -> Iterator[str]:
+    """Return what is broken in one stored refinement."""
+    return journal_violations(stored(client, [refinement_id])[refinement_id])
+
+
+def _text(value: bytes | None) -> str:
+    return value.decode() if value else "lost"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the whole history of a run shows."""
+class ClusterSetup:
+    """How the service of a row is run."""
 
-    refinements: int
-    statuses: Counter[str]
-    broken: tuple[str, ...]
-    repeated_calls: int
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether every promise about the record was kept."""
-        return not self.broken and self.statuses == {"succeeded": self.refinements}
-
-
-def checked(cluster: Cluster, ids: list[str]) -> Verdict:
-    """Check every journal: numbers without a gap, one entry per step, tokens that rise, one end."""
-    with Redis.from_url(cluster.service.redis.url) as client:
-        statuses = Counter(_status(client, it) for it in ids)
-        broken = tuple(wrong for it in ids for wrong in _broken(client, it))
-    counts = cluster.service.models.counts.keys
-    return Verdict(len(ids), statuses, broken, sum(counts.values()) - len(counts))
-
-
-def _broken(client: Redis, refinement_id: str) -> Iterator[str]:
-    entries: Any = client.xrange(keys.JOURNAL + refinement_id)
-    if [number for number, _ in entries] != [b"%d-0" % n for n in range(1, len(entries) + 1)]:
-        yield f"{refinement_id}: a gap in the numbers"
-    kinds = [fields[b"type"].decode() for _, fields in entries]
-    steps = Counter(
-        fields[b"data"].split(b'"key":"', 1)[1].split(b'"', 1)[0]
-        for _, fields in entries
-        if fields[b"type"] in {b"step.completed", b"step.failed"}
-    )
-    if twice := [key.decode() for key, count in steps.items() if count > 1]:
-        yield f"{refinement_id}: journaled twice: {twice}"
-    ends = [kind for kind in kinds if kind.split(".")[1] in {"completed", "failed", "canceled"}]
-    ends = [kind for kind in ends if kind.startswith("refinement.")]
-    if len(ends) != 1 or not kinds[-1].startswith("refinement."):
-        yield f"{refinement_id}: ends {ends}"
-    tokens = [
-        int(fields[b"data"].split(b'"token":', 1)[1].split(b",")[0].rstrip(b"}"))
-        for _, fields in entries
-        if fields[b"type"] in {b"refinement.started", b"refinement.resumed"}
-    ]
-    if tokens != sorted(set(tokens)):
-        yield f"{refinement_id}: tokens {tokens}"
+    workers: int = 2
+    worker_module: str = "workers"
+    latency_s: tuple[float, float] = (0.2, 0.8)
+    """Shortest and longest latency of the model."""
+    is_proxied: bool = False
+    """Every process reaches Redis through a proxy of its own."""
+    is_served: bool = False
+    """`hone serve` runs everything."""
+    is_replicated: bool = False
+    """Redis has replicas and Sentinels."""
+    is_later: bool = False
+    """Every process is of the later release that is made for the row of two releases."""
+    moves_clocks: bool = False
+    """Each process has a clock of its own."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @asynccontextmanager
-async def running_cluster(path: Path, seed: int, workers: int = 2) -> AsyncIterator[Cluster]:
-    """Run Redis with its AOF, an API and workers that reach it through a proxy, and a model."""
-    proxies: list[TcpProxy] = []
+async def running_cluster(
+    directory: Path, seed: int, setup: ClusterSetup
+) -> AsyncIterator[Cluster]:
+    """Run Redis with its AOF, an API, workers and a model; leave nothing running."""
+    with ExitStack() as stack:
+        models = stack.enter_context(model_server(*setup.latency_s))
+        special: dict[str, Any] = {"openai_base_url": models.url, **setup.settings}
+        settings = Settings(
+            port=free_port("127.0.0.1"),
+            data_dir=directory / "data",
+            model="openai:test",
+            lease_s=LEASE_S,
+            grace_s=GRACE_S,
+            **special,
+        )
+        chance = Random(seed)
+        if setup.is_served:
+            url = f"unix://{RedisHome(settings.data_dir).socket}"
+            cluster: Cluster = ServedCluster(settings, None, url, models, chance, directory)
+        elif setup.is_replicated:
+            cluster = _with_replicas(directory, stack, settings, models, chance)
+        else:
+            cluster = _with_redis(directory, setup, stack, settings, models, chance)
+        stack.callback(cluster.end)
+        _start(cluster, setup)
+        await _is_ready(cluster, 1 if setup.is_served else setup.workers)
+        keeping = asyncio.create_task(cluster.keep())
+        try:
+            yield cluster
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
 
-    @contextmanager
-    def route(redis: EmbeddedRedis) -> Iterator[str]:
-        with tcp_proxy(unquote(urlsplit(redis.url).path)) as proxy:
-            proxies.append(proxy)
-            yield proxy.url
 
-    async with running_service(
-        path,
-        improving,
-        workers=workers,
-        route=route,
-        redis_timeout_s=1.8,
-        lease_s=LEASE_S,
-        grace_s=5,
-    ) as service:
-        service.models.latency_s = 1.0
-        yield Cluster(service, proxies[0], Random(seed))
+def _with_redis(
+    directory: Path,
+    setup: ClusterSetup,
+    stack: ExitStack,
+    settings: Settings,
+    models: ScriptedModelServer,
+    chance: Random,
+) -> Cluster:
+    binary, clock = find_redis(), None
+    if setup.moves_clocks:
+        clock = MovableClock(directory, "redis")
+        binary = clock.wrapped(binary)
+    redis = stack.enter_context(EmbeddedRedis.start(settings.data_dir, binary=binary))
+    settings = settings.model_copy(update={"redis_url": redis.url})
+    cluster = Cluster(settings, redis, redis.url, models, chance, directory)
+    if clock:
+        cluster.clocks["redis"] = clock
+    if setup.is_proxied:
+        socket = unquote(urlsplit(redis.url).path)
+        for name in ("api", *_worker_names(setup)):
+            cluster.proxies[name] = stack.enter_context(tcp_proxy(socket))
+    return cluster
+
+
+def _with_replicas(
+    directory: Path,
+    stack: ExitStack,
+    settings: Settings,
+    models: ScriptedModelServer,
+    chance: Random,
+) -> Cluster:
+    sentinel = import_module("tests.faults.sentinel")
+    options = ("--min-replicas-to-write", "1")
+    group = stack.enter_context(sentinel.sentinel_cluster(directory / "servers", options=options))
+    settings = settings.model_copy(update={"redis_url": group.url})
+    return ReplicatedCluster(group, settings, models, chance, directory)
+
+
+def _worker_names(setup: ClusterSetup) -> list[str]:
+    return [f"worker-{number}" for number in range(1, setup.workers + 1)]
+
+
+def _start(cluster: Cluster, setup: ClusterSetup) -> None:
+    if setup.is_later:
+        cluster.release = cluster.later_release()
+    if setup.is_served:
+        cluster.run("serve", "app.cli", "serve")
+        return
+    cluster.run("api", "app.cli", "api")
+    for name in _worker_names(setup):
+        environment = {}
+        if setup.moves_clocks:
+            cluster.clocks[name] = MovableClock(cluster.directory, name)
+            environment = cluster.clocks[name].environment
+        cluster.run(name, setup.worker_module, environment=environment)
+
+
+async def _is_ready(cluster: Cluster, workers: int) -> None:
+    async with asyncio.timeout(TIMEOUT_S), aiohttp.ClientSession() as session:
+        while True:
+            with suppress(aiohttp.ClientError):
+                async with session.get(f"{cluster.url}/readyz") as response:
+                    ready = await response.json()
+                    if ready.get("workers", 0) >= workers:
+                        return
+            broken = [name for name, it in cluster.processes.items() if not it.is_running]
+            assert not broken, cluster.logs()
+            await asyncio.sleep(0.1)

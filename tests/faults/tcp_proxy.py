@@ -10,11 +10,16 @@ from typing import Any, TypeVar
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER of no second: close() sends RST
 
+SILENT_CHECK_S = 0.02
+
 T = TypeVar("T")
 
 
 class TcpProxy:
-    """Forwards each connection to a Unix socket; `resets` counts the connections that it reset."""
+    """Forwards each connection to a Unix socket; `resets` counts the connections that it reset.
+
+    While it `is_silent` connections stay open and nothing passes, in either direction.
+    """
 
     def __init__(self, target: str) -> None:
         self.resets = 0
@@ -96,9 +101,10 @@ class TcpProxy:
             while data := await reader.read(65_536):
                 if self.delay_s:
                     await asyncio.sleep(self.delay_s)
-                if not self.is_silent:
-                    writer.write(data)
-                    await writer.drain()
+                while self.is_silent:  # noqa: ASYNC110 - what was sent arrives later
+                    await asyncio.sleep(SILENT_CHECK_S)
+                writer.write(data)
+                await writer.drain()
 
 
 @contextmanager

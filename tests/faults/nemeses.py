@@ -1,0 +1,282 @@
+"""What is done to a running cluster, at moments that its seed chooses; each undoes what it did."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from redis import Redis
+
+from app.queue import RefinementQueue
+from app.store import keys
+from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster
+from tests.faults.history import Loss
+
+Nemesis = Callable[[Cluster], Coroutine[Any, Any, None]]
+
+OUTAGE_S = 4.0
+
+
+async def nothing(_cluster: Cluster) -> None:
+    """Disturb nothing."""
+
+
+async def pause(cluster: Cluster, shortest_s: float, longest_s: float) -> None:
+    """Wait for a random time."""
+    await asyncio.sleep(cluster.chance.uniform(shortest_s, longest_s))
+
+
+def kills(count: int, shortest_s: float, longest_s: float) -> Nemesis:
+    """Return one that kills a worker `count` times."""
+
+    async def kill(cluster: Cluster) -> None:
+        for _ in range(count):
+            await pause(cluster, shortest_s, longest_s)
+            cluster.kill_worker()
+
+    return kill
+
+
+async def kill_all_workers(cluster: Cluster) -> None:
+    """Kill all workers at once, three times."""
+    for _ in range(3):
+        await pause(cluster, 6, 8)
+        cluster.kill_workers()
+
+
+async def kill_api(cluster: Cluster) -> None:
+    """Kill the API ten times."""
+    for _ in range(10):
+        await pause(cluster, 1.5, 2.5)
+        cluster.kill_api()
+
+
+async def kill_redis(cluster: Cluster) -> None:
+    """Kill Redis ten times."""
+    for _ in range(10):
+        await pause(cluster, 1, 3)
+        cluster.kill_redis()
+
+
+async def stop_redis(cluster: Cluster) -> None:
+    """Stop Redis for 5, 12 and 30 s."""
+    for seconds in (5, 12, 30):
+        await pause(cluster, 2, 4)
+        with cluster.frozen(cluster.redis.pid):
+            await asyncio.sleep(seconds)
+        cluster.counts["stops of Redis"] += 1
+
+
+async def kill_everything(cluster: Cluster) -> None:
+    """Kill a worker 40 times, Redis 4 times and the API 4 times, in any order."""
+    faults = [cluster.kill_worker] * 40 + [cluster.kill_redis, cluster.kill_api] * 4
+    cluster.chance.shuffle(faults)
+    for fault in faults:
+        await pause(cluster, 0.3, 2.0)
+        fault()
+
+
+async def kill_each(cluster: Cluster) -> None:
+    """Kill two workers, the API and Redis, one after the other."""
+    faults = [cluster.kill_worker, cluster.kill_worker, cluster.kill_redis, cluster.kill_api]
+    cluster.chance.shuffle(faults)
+    for fault in faults:
+        await pause(cluster, 0.5, 1.0)
+        fault()
+
+
+async def stop_workers(cluster: Cluster) -> None:
+    """Stop a worker for longer than its lease, then let it continue, four times."""
+    for _ in range(4):
+        await pause(cluster, 1, 2)
+        worker = cluster.chance.choice(cluster.workers)
+        worker.send(signal.SIGSTOP)
+        async with cluster.detached(worker, "stop"):
+            await pause(cluster, LEASE_S + 1, LEASE_S + 3)
+            worker.send(signal.SIGCONT)
+            await asyncio.sleep(1)  # until it has learnt what it lost
+        cluster.counts["stops of workers"] += 1
+
+
+def resets(count: int) -> Nemesis:
+    """Return one that resets all connections to Redis `count` times."""
+
+    async def reset(cluster: Cluster) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(count):
+            await pause(cluster, 0.1, 0.4)
+            for proxy in cluster.proxies.values():
+                cluster.counts["connections reset"] += await loop.run_in_executor(None, proxy.reset)
+
+    return reset
+
+
+async def silence(cluster: Cluster) -> None:
+    """Let one process's connections to Redis stay open and carry nothing, for 2 to 8 s."""
+    for name in cluster.chance.sample([*cluster.proxies] * 2, 4):
+        await pause(cluster, 1, 2)
+        process, proxy = cluster.processes[name], cluster.proxies[name]
+        async with cluster.detached(process, "silence"):
+            proxy.is_silent = True
+            await pause(cluster, 2, LEASE_S + 3)
+            proxy.is_silent = False
+            await asyncio.sleep(1)
+        cluster.counts["silences"] += 1
+
+
+async def delay(cluster: Cluster) -> None:
+    """Delay everything to and from Redis by up to 100 ms each way."""
+    for _ in range(20):
+        for proxy in cluster.proxies.values():
+            proxy.delay_s = cluster.chance.uniform(0, 0.1)
+        await asyncio.sleep(1)
+    for proxy in cluster.proxies.values():
+        proxy.delay_s = 0
+    cluster.counts["s of delays"] += 20
+
+
+@contextmanager
+def full(cluster: Cluster) -> Iterator[None]:
+    """Let Redis refuse writes for want of memory (OOM)."""
+    cluster.command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        yield
+    finally:
+        cluster.command("CONFIG", "SET", "maxmemory", 0)
+
+
+@contextmanager
+def read_only(cluster: Cluster) -> Iterator[None]:
+    """Let Redis be a replica of a server that is not there (READONLY)."""
+    cluster.command("REPLICAOF", "127.0.0.1", 1)
+    try:
+        yield
+    finally:
+        cluster.command("REPLICAOF", "NO", "ONE")
+
+
+@contextmanager
+def without_replicas(cluster: Cluster) -> Iterator[None]:
+    """Let Redis miss the replica that it must have (NOREPLICAS)."""
+    cluster.command("CONFIG", "SET", "min-replicas-to-write", 1)
+    try:
+        yield
+    finally:
+        cluster.command("CONFIG", "SET", "min-replicas-to-write", 0)
+
+
+@contextmanager
+def without_snapshots(cluster: Cluster) -> Iterator[None]:
+    """Let Redis fail to write its snapshot (MISCONF)."""
+    in_the_way = cluster.settings.data_dir / "redis" / "dump.rdb"
+    in_the_way.mkdir()
+    cluster.command("CONFIG", "SET", "save", "3600 1000000")
+    cluster.command("BGSAVE")
+    try:
+        yield
+    finally:
+        cluster.command("CONFIG", "SET", "save", "")
+        in_the_way.rmdir()
+
+
+def refuses(refusing: Callable[[Cluster], AbstractContextManager[None]], code: str) -> Nemesis:
+    """Return one that lets Redis refuse writes three times."""
+
+    async def refuse(cluster: Cluster) -> None:
+        for _ in range(3):
+            await pause(cluster, 1, 3)
+            with refusing(cluster):
+                await pause(cluster, OUTAGE_S / 2, OUTAGE_S * 1.5)
+            cluster.counts[f"times {code}"] += 1
+
+    return refuse
+
+
+async def jump_clock(cluster: Cluster) -> None:
+    """Move the clock of Redis forward and back by up to 200 s."""
+    for _ in range(6):
+        await pause(cluster, 2, 4)
+        cluster.losses.append(Loss("jump", 0, time.time() + LEASE_S, None))  # of every lease
+        cluster.clocks["redis"].set(cluster.chance.randint(-200, 200))
+        cluster.counts["jumps of the clock"] += 1
+    await asyncio.sleep(2)
+
+
+async def wrong_clocks(cluster: Cluster) -> None:
+    """Give each worker a clock of its own, hours from that of Redis, and kill workers meanwhile."""
+    for _ in range(8):
+        await pause(cluster, 1.5, 3)
+        for worker in cluster.workers:
+            cluster.clocks[worker.name].set(cluster.chance.randint(-20_000, 20_000))
+        cluster.counts["clocks moved"] += len(cluster.workers)
+        cluster.kill_worker()
+
+
+async def restart_in_turn(cluster: Cluster) -> None:
+    """Replace each process in turn with SIGTERM, workers and API, twice."""
+    for process in [*cluster.processes.values()] * 2:
+        await pause(cluster, 1, 2)
+        await cluster.replace(process)
+
+
+async def lose_entries(cluster: Cluster) -> None:
+    """Delete what waits in the RQ list, while the workers are stopped for a second."""
+    for _ in range(6):
+        await pause(cluster, 1.5, 2.5)
+        pids = [worker.pid for worker in cluster.workers]
+        with cluster.frozen(pids[0]), cluster.frozen(pids[1]):
+            await asyncio.sleep(1)
+            cluster.lose_queue()
+
+
+async def deliver_again(cluster: Cluster) -> None:
+    """Deliver each running refinement again and again: 100 RQ jobs more, ten times."""
+    queue = RefinementQueue(cluster.settings.queue)
+    for _ in range(10):
+        await pause(cluster, 1, 2)
+        with Redis.from_url(cluster.redis_url) as client:
+            found = [it.decode() for it in client.zrange(keys.listed("default"), 0, -1)]
+            if not found:
+                continue
+            chosen = cluster.chance.choice(found[-10:])
+            for number in range(100):
+                with client.pipeline() as pipeline:
+                    for command in queue.commands(chosen, f"{chosen}-{10_000 + number}"):
+                        pipeline.execute_command(*command)
+                    pipeline.execute()
+            cluster.counts["jobs delivered again"] += 100
+
+
+async def fail_over(cluster: Cluster) -> None:
+    """Replace the primary four times: twice it stays as a replica, twice it is killed."""
+    assert isinstance(cluster, ReplicatedCluster)
+    group = cluster.group
+    loop = asyncio.get_running_loop()
+    for is_killed in (False, True, False, True):
+        await pause(cluster, 3, 5)
+        await loop.run_in_executor(None, group.kill_primary if is_killed else group.demote)
+        cluster.counts["primaries killed" if is_killed else "primaries demoted"] += 1
+        await asyncio.sleep(1)
+        group.revive()
+
+
+async def endure_poison(cluster: Cluster) -> None:
+    """Do nothing: the refinements do harm, and any call may be in the hands of one that dies."""
+    await asyncio.sleep(1)
+    cluster.losses.append(Loss("poison", 0, float("inf"), None))
+
+
+async def mix_releases(cluster: Cluster) -> None:
+    """Upgrade one process after the other, roll one back, upgrade it again; kill beside it."""
+    later = cluster.later_release()
+    first, second = cluster.workers
+    changes = ((second, later), (cluster.processes["api"], later), (first, later))
+    for process, release in (*changes, (second, None), (first, None), (second, later)):
+        await pause(cluster, 2, 3)
+        process.release = release
+        await cluster.replace(process)
+        cluster.counts["upgrades" if release else "rollbacks"] += 1
+        await pause(cluster, 1, 2)
+        cluster.kill_worker()

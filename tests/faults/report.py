@@ -1,0 +1,84 @@
+"""Writes the figures of a whole programme into docs/reliability.md."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.faults.figures import Figures, Seconds
+from tests.faults.rows import FaultRow
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+BEGIN, END = "<!-- written by make faults: begin -->", "<!-- written by make faults: end -->"
+
+HEAD = (
+    "| row | what is done | ended | done to it | calls repeated / in hand "
+    "| seconds, p50 / p99 / max | answers 503, slowest | promises |\n"
+    "|---|---|---|---|--:|---|--:|---|"
+)
+DURATIONS = {
+    "recovery": "recovery",
+    "canceling": "cancel",
+    "pickup": "lost entry",
+    "leaving": "leaving",
+}
+
+
+def write(page: Path, rows: Sequence[FaultRow], done: Sequence[Figures], load: float) -> None:
+    """Replace the table between the two marks of the page; `load` is that of other processes."""
+    text = page.read_text()
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    page.write_text(f"{before}{BEGIN}\n\n{table(rows, done, load)}\n\n{END}{after}")
+
+
+def table(rows: Sequence[FaultRow], done: Sequence[Figures], load: float) -> str:
+    """Return the rows as Markdown, the seeds of each taken together."""
+    seeds = ", ".join(map(str, sorted({it.seed for it in done})))
+    lines = [_line(row, [it for it in done if it.row == row.name]) for row in rows]
+    facts = (
+        f"Seeds {seeds}, added up; {os.cpu_count()} cores for everything; {load:.1f} processes "
+        "of others were ready to run when it began."
+    )
+    return "\n".join([facts, "", HEAD, *lines])
+
+
+def _line(row: FaultRow, runs: Sequence[Figures]) -> str:
+    if not runs:
+        cells = [row.obstacle or "not run in this form", "", "", "", "", ""]
+    else:
+        repeated = f"{sum(it.repeated for it in runs)} / {sum(it.in_hand for it in runs)}"
+        cells = [
+            _added(Counter(dict(it.statuses)) for it in runs),
+            _added(Counter(dict(it.faults)) for it in runs) or "-",
+            repeated,
+            "<br>".join(_durations(runs)) or "-",
+            _unavailable(runs),
+            "kept" if all(it.is_kept for it in runs) else "<br>".join(_not_kept(runs)),
+        ]
+    return f"| `{row.name}` | {row.what} | {' | '.join(cells)} |"
+
+
+def _added(counts: Iterator[Counter[str]]) -> str:
+    total: Counter[str] = sum(counts, Counter())
+    return ", ".join(f"{count:,} {name}" for name, count in total.items() if count)
+
+
+def _durations(runs: Sequence[Figures]) -> Iterator[str]:
+    for name, shown in DURATIONS.items():
+        pooled = Seconds.of([second for it in runs for second in getattr(it, name).values])
+        if pooled:
+            yield f"{shown} {pooled}"
+
+
+def _unavailable(runs: Sequence[Figures]) -> str:
+    values = [second for it in runs for second in it.unavailable.values]
+    return f"{len(values)}, {max(values):.1f} s" if values else "0"
+
+
+def _not_kept(runs: Sequence[Figures]) -> Iterator[str]:
+    for it in runs:
+        for missed in it.missed:
+            yield f"seed {it.seed}: {missed}"
+        if it.broken:
+            yield f"seed {it.seed}: {len(it.broken)} broken"

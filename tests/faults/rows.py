@@ -1,0 +1,358 @@
+"""The rows of the fault programme, and how one is run."""
+
+import asyncio
+import importlib.util
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from redis import Redis
+
+from tests.faults import clock, figures, nemeses
+from tests.faults.checker import Expected, final_record, release_of, violations
+from tests.faults.clients import BODIES, SHAPES, Clients
+from tests.faults.cluster import Cluster, ClusterSetup, running_cluster
+from tests.faults.figures import CANCEL_GOAL_S, LOST_ENTRY_GOAL_S, RECOVERY_GOAL_S, Figures
+from tests.faults.history import History, listed, stored
+from tests.faults.nemeses import Nemesis
+
+SETTLE_S = 60.0
+WATCHED = 0.25
+POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class FaultRow:
+    """One fault and the load under it; `seconds` is how long clients go on submitting.
+
+    `canceled` is the share of refinements that are canceled; `poisons` are the numbers of those
+    that kill whatever plays them. `goals` are figures (fields of Figures) and the seconds that
+    their p99 must not exceed. `needs` is a module of this repository without which it cannot run.
+    """
+
+    name: str
+    what: str
+    nemesis: Nemesis = nemeses.nothing
+    refinements: int = 60
+    seconds: float = 15.0
+    canceled: float = 0.0
+    poisons: tuple[int, ...] = ()
+    mixes_releases: bool = False
+    setup: ClusterSetup = field(default_factory=ClusterSetup)
+    goals: Mapping[str, float] = field(default_factory=dict)
+    needs: str = ""
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why it cannot run here, or None."""
+        if self.needs and importlib.util.find_spec(self.needs) is None:
+            return f"there is no {self.needs}"
+        return clock.missing() if self.setup.moves_clocks else None
+
+
+RECOVERS = {"recovery": RECOVERY_GOAL_S}
+KILLS_3_S = nemeses.kills(7, 2.9, 3.1)
+
+ROWS = {
+    row.name: row
+    for row in (
+        FaultRow("none", "nothing is disturbed"),
+        FaultRow(
+            "kills",
+            "one of 4 workers is killed, 50 times, at random moments",
+            nemeses.kills(50, 0.2, 2.2),
+            200,
+            60,
+            setup=ClusterSetup(workers=4),
+            goals=RECOVERS,
+        ),
+        FaultRow(
+            "kills-3s", "one of 2 workers is killed every 3 s", KILLS_3_S, 100, 21, goals=RECOVERS
+        ),
+        FaultRow(
+            "kills-1s",
+            "one of 4 workers is killed every second",
+            nemeses.kills(20, 0.95, 1.05),
+            100,
+            21,
+            setup=ClusterSetup(workers=4),
+            goals=RECOVERS,
+        ),
+        FaultRow(
+            "kills-all",
+            "all workers are killed at once, 3 times",
+            nemeses.kill_all_workers,
+            100,
+            21,
+            goals=RECOVERS,
+        ),
+        FaultRow(
+            "serve",
+            "the worker of `hone serve` is killed 3 times",
+            nemeses.kills(3, 8, 10),
+            60,
+            27,
+            setup=ClusterSetup(is_served=True),
+            goals=RECOVERS,
+        ),
+        FaultRow(
+            "stops", "a worker is stopped for longer than its lease", nemeses.stop_workers, 80, 30
+        ),
+        FaultRow("api", "the API is killed 10 times", nemeses.kill_api, 100, 20),
+        FaultRow("redis", "Redis is killed 10 times", nemeses.kill_redis, 100, 20),
+        FaultRow("redis-stops", "Redis stops for 5, 12 and 30 s", nemeses.stop_redis, 80, 50),
+        FaultRow(
+            "all",
+            "40 kills of one of 4 workers, 4 of Redis and 4 of the API",
+            nemeses.kill_everything,
+            200,
+            55,
+            setup=ClusterSetup(workers=4),
+        ),
+        FaultRow(
+            "resets",
+            "all connections to Redis are reset 60 times",
+            nemeses.resets(60),
+            100,
+            15,
+            setup=ClusterSetup(is_proxied=True),
+        ),
+        FaultRow(
+            "silence",
+            "connections to Redis stay open and carry nothing for up to 8 s",
+            nemeses.silence,
+            60,
+            25,
+            setup=ClusterSetup(is_proxied=True),
+        ),
+        FaultRow(
+            "latency",
+            "Redis is up to 200 ms away",
+            nemeses.delay,
+            60,
+            20,
+            setup=ClusterSetup(is_proxied=True),
+        ),
+        FaultRow("oom", "Redis is full", nemeses.refuses(nemeses.full, "OOM"), 60, 20),
+        FaultRow(
+            "read-only",
+            "Redis is a replica for a while",
+            nemeses.refuses(nemeses.read_only, "READONLY"),
+            60,
+            20,
+        ),
+        FaultRow(
+            "no-replicas",
+            "Redis misses its replica",
+            nemeses.refuses(nemeses.without_replicas, "NOREPLICAS"),
+            60,
+            20,
+        ),
+        FaultRow(
+            "misconf",
+            "Redis cannot write its snapshot",
+            nemeses.refuses(nemeses.without_snapshots, "MISCONF"),
+            60,
+            20,
+        ),
+        FaultRow(
+            "clock",
+            "the clock of Redis jumps by up to 200 s",
+            nemeses.jump_clock,
+            60,
+            20,
+            setup=ClusterSetup(moves_clocks=True),
+        ),
+        FaultRow(
+            "clocks",
+            "the workers' clocks are hours off, and workers are killed",
+            nemeses.wrong_clocks,
+            60,
+            20,
+            setup=ClusterSetup(moves_clocks=True),
+            goals=RECOVERS,
+        ),
+        FaultRow(
+            "rolling",
+            "every process is replaced with SIGTERM, twice",
+            nemeses.restart_in_turn,
+            80,
+            20,
+        ),
+        FaultRow(
+            "lost-entries",
+            "the RQ list is deleted 6 times",
+            nemeses.lose_entries,
+            100,
+            20,
+            goals={"pickup": LOST_ENTRY_GOAL_S},
+        ),
+        FaultRow(
+            "deliveries",
+            "a refinement is delivered 100 times more, 10 times",
+            nemeses.deliver_again,
+            60,
+            15,
+        ),
+        FaultRow(
+            "cancels",
+            "every second refinement is canceled, at a random moment",
+            refinements=100,
+            seconds=12,
+            canceled=0.5,
+            setup=ClusterSetup(latency_s=(0.5, 4.0)),
+            goals={"canceling": CANCEL_GOAL_S},
+        ),
+        FaultRow(
+            "failover",
+            "the primary is demoted twice and killed twice; Sentinel promotes a replica",
+            nemeses.fail_over,
+            60,
+            40,
+            setup=ClusterSetup(is_replicated=True, settings={"redis_replicas": 2}),
+            needs="tests.faults.sentinel",
+        ),
+        FaultRow(
+            "versions",
+            "processes are upgraded to a later release and rolled back, and workers are killed",
+            nemeses.mix_releases,
+            80,
+            30,
+            mixes_releases=True,
+            needs="tests.faults.later_version",
+        ),
+        FaultRow(
+            "poison",
+            "3 of the refinements kill every process that plays them",
+            nemeses.endure_poison,
+            40,
+            15,
+            poisons=(7, 20, 21),
+            setup=ClusterSetup(worker_module="tests.faults.poison"),
+            needs="tests.faults.poison",
+        ),
+    )
+}
+
+
+async def run(
+    row: FaultRow, seed: int, expected: Expected, refinements: int = 0, logs: Path | None = None
+) -> Figures:
+    """Run one row with one seed; `refinements` other than 0 replaces its own number.
+
+    The logs of its processes are copied into `logs`, if given.
+    """
+    if row.mixes_releases:
+        expected = {**expected, **await undisturbed(is_later=True)}
+    with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
+        async with (
+            running_cluster(Path(directory), seed, row.setup) as cluster,
+            Clients(cluster.url) as clients,
+        ):
+            began = time.monotonic()
+            await _play(row, seed, refinements or row.refinements, cluster, clients)
+            took_s = time.monotonic() - began
+            if logs:
+                _copy_logs(Path(directory), logs / f"{row.name}-{seed}")
+            return _figures(row, seed, cluster, _history(cluster, clients), expected, took_s)
+
+
+def _copy_logs(directory: Path, to: Path) -> None:
+    to.mkdir(parents=True, exist_ok=True)
+    for log in directory.glob("*.log"):
+        shutil.copy(log, to)
+
+
+async def undisturbed(*, is_later: bool = False) -> Expected:
+    """Return the final record of each shape from a run without faults, or of the later release."""
+    setup = ClusterSetup(latency_s=(0, 0), is_later=is_later)
+    row = FaultRow("reference", "", seconds=0, setup=setup)
+    with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
+        async with (
+            running_cluster(Path(directory), 0, row.setup) as cluster,
+            Clients(cluster.url) as clients,
+        ):
+            await _play(row, 0, len(SHAPES), cluster, clients)
+            history = _history(cluster, clients)
+    ended = {it.shape: history.refinements[it.ids[0]] for it in history.submissions}
+    found = {release_of(shape, it): final_record(it) for shape, it in ended.items()}
+    wrong = violations(history, found)
+    assert not wrong, wrong
+    assert ended.keys() == BODIES.keys()
+    return found
+
+
+async def _play(row: FaultRow, seed: int, count: int, cluster: Cluster, clients: Clients) -> None:
+    async with asyncio.TaskGroup() as group:
+        disturbing = group.create_task(row.nemesis(cluster))
+        tasks = [
+            group.create_task(_client(row, seed, number, count, clients)) for number in range(count)
+        ]
+        await asyncio.wait([disturbing])
+        await _until_ended(cluster, clients, count)
+        await asyncio.wait(tasks, timeout=SETTLE_S / 2)
+        for task in tasks:
+            task.cancel()  # what it lacks is found by the checker
+
+
+async def _client(row: FaultRow, seed: int, number: int, count: int, clients: Clients) -> None:
+    """Submit one refinement in its turn; watch or cancel it as the seed says."""
+    chance = Random(f"{seed}-{number}")
+    await asyncio.sleep(row.seconds * number / count)
+    refinement_id = await clients.submit(number, chance, is_poison=number in row.poisons)
+    async with asyncio.TaskGroup() as group:
+        if chance.random() < WATCHED:
+            group.create_task(clients.watch(refinement_id, chance))
+        if chance.random() < row.canceled:
+            await asyncio.sleep(chance.uniform(0, 5))
+            await clients.cancel(refinement_id)
+
+
+async def _until_ended(cluster: Cluster, clients: Clients, count: int) -> None:
+    give_up = time.monotonic() + SETTLE_S
+    while time.monotonic() < give_up:
+        ids = clients.ids
+        accepted = sum(bool(it.ids) for it in clients.submissions)
+        if accepted == count and not cluster.unfinished(ids):
+            return
+        await asyncio.sleep(POLL_S)
+
+
+def _history(cluster: Cluster, clients: Clients) -> History:
+    with Redis.from_url(cluster.redis_url) as client:
+        return History(
+            refinements=stored(client, sorted(set(clients.ids))),
+            listed=listed(client),
+            submissions=clients.submissions,
+            calls=[*cluster.calls],
+            watched=clients.watched,
+            losses=cluster.losses,
+            answers=clients.answers,
+        )
+
+
+def _figures(
+    row: FaultRow, seed: int, cluster: Cluster, history: History, expected: Expected, took_s: float
+) -> Figures:
+    return Figures(
+        row=row.name,
+        seed=seed,
+        statuses=figures.statuses(history),
+        faults=cluster.counts,
+        repeated=figures.repeated(history),
+        in_hand=figures.in_hand(history),
+        recovery=figures.recovery(history),
+        canceling=figures.canceling(history),
+        pickup=figures.pickup(history, cluster.lost_entries),
+        leaving=figures.Seconds.of(cluster.left_in_s),
+        watchers=len(history.watched),
+        cuts=sum(it.cuts for it in history.watched),
+        unavailable=figures.Seconds.of(history.answers.unavailable_s),
+        took_s=took_s,
+        broken=(*cluster.broken, *violations(history, expected)),
+        goals=row.goals,
+    )
