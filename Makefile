@@ -51,16 +51,11 @@ openapi: $(VENV)/run.stamp ## write openapi/openapi.json from the code
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 
-<<<<<<< HEAD
 sim: install ## simulate crashes and lost answers for ten minutes; SIM="--once 7" repeats a run
 	$(BIN)/python -m tests.simulation --seconds 600 $(SIM)
 
-faults: install ## kill, reset and restart the running service under load; ROWS="kills resets" runs some
-	$(BIN)/python -m tests.faults $(ROWS)
-=======
 faults: install ## break a running service in every way, write docs/reliability.md; ROWS="kills redis" runs some
 	$(BIN)/python -m tests.faults $(or $(ROWS),--write)
->>>>>>> faults
 
 bench: install ## compare Hone with other job runners; BENCH=full takes longer
 	$(BIN)/python -m benchmarks $(BENCH)
