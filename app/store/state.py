@@ -120,11 +120,16 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One journal entry as a client sees it; `json` is the whole event, ready to send."""
+    """One journal entry as a client sees it; `json` is the whole event, ready to send.
+
+    `is_last` is true for the terminal event with which the journal ends; one that a retry follows
+    is terminal, and not the last.
+    """
 
     number: int
     type: EventType
     json: bytes
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

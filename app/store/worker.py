@@ -23,7 +23,7 @@ from app.store.codec import (
     decode_state,
     decoded_event,
     encode_append,
-    has_ended,
+    ends,
     paired,
 )
 from app.store.connection import until_answered
@@ -267,10 +267,11 @@ class WorkerStore:
         return Journal(claimed, self._committer)
 
     async def load(self, refinement_id: str) -> tuple[Submitted, tuple[Event, ...]]:
-        """Return the request and the whole journal so far, else raise RefinementNotFound.
+        """Return the request and the journal so far, else raise RefinementNotFound.
 
-        Raises Fenced if it has ended. It shares a pipeline with other requests, so that a worker
-        that starts hundreds of refinements at once needs no further connection.
+        The endings before a retry are left out. Raises Fenced if it has ended. It shares a pipeline
+        with other requests, so that a worker that starts hundreds of refinements at once needs no
+        further connection.
         """
         reply = await self._committer.run(LOAD, refinement_id)
         if reply is None:
@@ -278,9 +279,9 @@ class WorkerStore:
         assert isinstance(reply, list)
         request, models, stored = reply
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
-        if has_ended(entries):
+        if entries and ends(entries[-1][1]):
             raise Fenced(f"{refinement_id} has ended")
-        events = tuple(decoded_event(entry_id, entry, b"") for entry_id, entry in entries)
+        events = tuple(decoded_event(*it, b"", False) for it in entries if not ends(it[1]))
         return Submitted(decode_request(request), decode_models(models)), events
 
     async def hand_back(self, refinement_id: str, token: int, *, failed: bool = False) -> None:

@@ -24,6 +24,7 @@ from workers.engine.moves import (
     Judged,
     Move,
     MoveCoroutine,
+    Refusal,
     Review,
     StepMove,
     Stopped,
@@ -171,8 +172,6 @@ class InFlight:
 
 log = logging.getLogger(__name__)
 
-REFUSALS = (Stopped, moves.StepError)
-
 
 async def play_moves(
     part: MoveCoroutine[Any], reply_to: Callable[[Move[Any]], Awaitable[Any]]
@@ -188,7 +187,7 @@ async def play_moves(
             move = answer(value)
             try:
                 answer, value = part.send, await reply_to(move)
-            except REFUSALS as refusal:
+            except Refusal as refusal:
                 answer, value = part.throw, refusal
     except StopIteration as done:
         return done.value
@@ -225,7 +224,8 @@ class Driver:
         self._in_flight = InFlight(executor)
         self._is_leaving = False
         self._leaves_after_step = leaves_after_step
-        self.is_pausing = False  # whether another worker may have claimed it already
+        self.is_giving_up = False
+        """Whether it pauses or ends: after a review or a retry another claim may exist already."""
 
     async def play(self) -> None:
         """Play until the refinement has ended.
@@ -238,8 +238,11 @@ class Driver:
         try:
             while True:
                 try:
-                    await self._writer.write(await self._ending())
+                    ending = await self._ending()
+                    self.is_giving_up = True
+                    await self._writer.write(ending)
                 except StaleLimits as stale:
+                    self.is_giving_up = False
                     self._writer.start_over(stale.state)
                 else:
                     return
@@ -263,10 +266,11 @@ class Driver:
             return Ending.succeeded(outcome, self._replay.stopping)
         except Canceled:
             return Ending.canceled()
-        except Stopped:
-            return Ending.nothing_judged(self._replay.stopping)
+        except Stopped as stop:
+            return Ending.nothing_judged(self._replay.stopping, self._replay.part_of(stop))
         except moves.StepError as failure:
-            return Ending.failed(failure.code, failure.detail)
+            steps = self._replay.part_of(failure)
+            return Ending.failed(failure.code, failure.detail, steps)
         except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits, JournalUnwritable):
             raise
         except Exception:
@@ -292,16 +296,18 @@ class Driver:
     async def _together(self, move: Together) -> tuple[Any, ...]:
         """Play every part to its end; then raise an error that also stops the whole."""
         done = await asyncio.gather(*map(self._play_part, move.parts), return_exceptions=True)
-        errors = [it for it in done if isinstance(it, BaseException)]
-        for error in sorted(errors, key=lambda it: isinstance(it, REFUSALS)):
-            raise error
+        for it in done:
+            if isinstance(it, BaseException) and not isinstance(it, Refusal):
+                raise it
+        if refusals := [it for it in done if isinstance(it, Refusal)]:
+            raise moves.first_of(refusals)
         return tuple(done)
 
     async def _play_part(self, part: MoveCoroutine[Any]) -> Any:
         """Play a part; journal its last reply without waiting for the other parts."""
         try:
             return await self._play(part)
-        except REFUSALS as refusal:
+        except Refusal as refusal:
             return refusal
         finally:
             self._heed(await self._writer.write())
@@ -320,11 +326,11 @@ class Driver:
             return replace(word, limits=self._writer.state.limits)
         self._admit(move)
         assert self._plan is not None  # else no strategy asks for a review
-        self.is_pausing = True
+        self.is_giving_up = True
         state = await self._writer.write(Ending.paused(move, self._plan))
         if state.status not in (Status.RUNNING, Status.CANCELING):
             raise AwaitingReview
-        self.is_pausing = False
+        self.is_giving_up = False
         self._heed(state)
         self._admit(move)
         raise Stopped  # it was not paused, so it ends without a review
