@@ -221,8 +221,9 @@ class Client:
     def follow(self, refinement_id: str) -> Iterator[Event | None]:
         """Yield every event from the first to the last, terminal one, each once.
 
-        A terminal event that a retry follows is not the last. None comes now and then if there are no new events. A stream that is interrupted is resumed
-        after the last event; raises ServerUnreachable if that fails for half a minute.
+        A terminal event that a retry follows is not the last. None comes now and then if there are
+        no new events. A stream that is interrupted is resumed after the last event; raises
+        ServerUnreachable if that fails for half a minute.
         """
         seen, failures, has_ended = 0, 0, False
         while True:
