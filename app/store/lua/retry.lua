@@ -22,7 +22,7 @@ redis.call('XADD', JOURNAL .. id, last + 1 .. '-0', 'type', 'refinement.retried'
   'data', data, 'ended', snapshot)
 tally(id, tenant, -1)
 redis.call('HDEL', key, 'error', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
-  'finish_requested', 'news')
+  'finish_requested')
 redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'attempt', 0, 'steps', steps - voided,
   'anew', 1, 'retry_command', command, 'retry_asked', digest)
 return queued_again(id, tenant, status, last + 1, at, lease_ms)
