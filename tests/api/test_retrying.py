@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.service.watching import BATCH
 from app.store import WorkerStore
 from tests.api.api_client import (
     DRAFT,
@@ -20,10 +21,12 @@ from tests.api.api_client import (
 CRITIQUE = "iterations/1/critique"
 
 
-async def failed(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> str:
+async def failed(api: httpx.AsyncClient, worker: WorkerStore, more_events: int = 0) -> str:
     """Submit and let a worker judge the draft, then fail at the next one; return its URL."""
-    refinement_id = await submitted(api, **fields)
+    refinement_id = await submitted(api)
     manual = await ManualWorker.claim(worker, refinement_id)
+    for number in range(more_events):
+        await manual.start(f"step {number}")
     await manual.judge(0, DRAFT, 0.4)
     await manual.fail(CRITIQUE)
     return f"/v1/refinements/{refinement_id}"
@@ -118,7 +121,7 @@ async def test_a_stream_ends_with_the_failure_and_a_reconnect_goes_on_after_a_re
 async def test_a_stream_does_not_end_at_a_failure_that_fills_a_batch(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
-    url = await failed(api, worker)
+    url = await failed(api, worker, more_events=BATCH)
     ended_with = (await api.get(url)).json()["last_event"]
     await api.post(f"{url}/retry")
     await go_on(worker, url)

@@ -100,6 +100,8 @@ def without_usage(found: dict[str, Any]) -> dict[str, Any]:
 # A reviser whose edits stay unusable writes the whole text, for which the case has no reply.
 FAULTS = [(kind, at) for kind in EVERY for at in (refused_at, rubbish_at)]
 FAULTS.remove(("edits", rubbish_at))
+# A critic that groups a fixed number of answers, of which one is missing.
+MISCOUNTED = {("self_consistency", f"iterations/{number}/draft") for number in range(1, 5)}
 
 
 @pytest.mark.parametrize(("kind", "fault_at"), FAULTS)
@@ -111,9 +113,11 @@ async def test_whatever_call_failed_a_retry_ends_as_if_it_had_not(
     for path in [it for it in calls if "/again/" not in it]:
         refinement_id, models, before = await faulty_play(harness, kind, case, fault_at(path))
         assert max(models.calls.values()) == 1, "a reply was paid twice"
-        if before.error is not None and path in before.error.steps:
-            found = await record(harness, refinement_id)
-            assert without_usage(found) == without_usage(expected), path
+        if before.error is None or (kind, path) in MISCOUNTED:
+            continue
+        assert path in before.error.steps
+        found = await record(harness, refinement_id)
+        assert without_usage(found) == without_usage(expected), path
 
 
 @pytest.mark.parametrize("kind", [it for it in EVERY if it != "self_consistency"])
@@ -163,6 +167,30 @@ async def test_critics_that_fail_together_are_all_asked_again(harness: Refinemen
     assert before.error is not None
     critics = [f"{path}/{name}{sample}" for name in ("reader", "lawyer") for sample in ("", "/2")]
     assert sorted(before.error.steps) == sorted(critics)
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        ("best_of_n", [f"iterations/{number}/draft" for number in (1, 2, 3)]),
+        ("multi_pass", [f"passes/{it}/iterations/1/revise" for it in ("structure", "style")]),
+    ],
+)
+async def test_parts_that_all_failed_are_all_done_again(
+    harness: RefinementHarness, kind: str, refused: list[str]
+) -> None:
+    case = EVERY[kind]
+    expected, _ = await undisturbed(harness, kind, case)
+
+    def fault(key: str, number: int) -> str | None:
+        if key in refused:
+            raise ModelRefused("no")
+        return None
+
+    refinement_id, _, before = await faulty_play(harness, kind, case, fault)
+    assert before.error is not None
+    assert set(refused) <= set(before.error.steps)
+    assert without_usage(await record(harness, refinement_id)) == without_usage(expected)
 
 
 async def test_a_part_that_was_lived_without_stays_failed(harness: RefinementHarness) -> None:
