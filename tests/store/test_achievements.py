@@ -135,8 +135,7 @@ async def test_a_poisoned_one_was_not_counted_and_a_retry_takes_nothing_back(
 ) -> None:
     held = await drawn(store, worker)
     await redis.hset(keys.SUMMARY + held.id, "attempt", 3)
-    await expire_lease(redis, held.id)
-    assert await worker.claim(held.id, f"{held.id}-2", "nonce") is None
+    assert await worker.blame(held.id, "worker-1", "it died")
     await store.retry(TENANT, held.id)
     assert await achieved(store) == NOTHING
 

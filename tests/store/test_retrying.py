@@ -63,7 +63,7 @@ async def test_a_failed_one_is_queued_and_keeps_what_it_judged(
     assert retried.last_event == before.last_event + 1
     assert await redis.zscore(keys.DUE, held.id) is None
     assert await redis.zscore(keys.WAITING, held.id) is not None
-    assert await redis.lrange(ListQueue.KEY, -1, -1) == [f"{held.id}-2".encode()]
+    assert await redis.lrange(ListQueue.key, -1, -1) == [f"{held.id}-2".encode()]
 
 
 async def test_the_entry_names_reason_limits_and_what_is_void(
@@ -183,6 +183,6 @@ async def test_erasing_a_retried_one_leaves_nothing_behind(
     held = await failed(store, worker)
     await store.retry(TENANT, held.id)
     await store.erase(TENANT, held.id)
-    await redis.ltrim(ListQueue.KEY, 0, 0)
+    await redis.ltrim(ListQueue.key, 0, 0)
     await redis.delete(keys.OVERTAKEN)
     assert await everything(redis) == before

@@ -256,9 +256,11 @@ async def test_a_poisoned_one_has_all_its_attempts_again(
 ) -> None:
     refinement_id = await harness.submit()
     models = scores(0.9)
+    await harness.worker_store.claim(refinement_id, f"{refinement_id}-0", "dying")
     async with Redis.from_url(redis_url) as redis:
-        await redis.hset(keys.SUMMARY + refinement_id, mapping={"attempt": 3, "started_at": 1})
-    failed = await harness.play(refinement_id, models)
+        await redis.hset(keys.SUMMARY + refinement_id, "attempt", 3)
+    assert await harness.worker_store.blame(refinement_id, "dying", "it died")
+    failed = await harness.snapshot(refinement_id)
     assert failed.error is not None
     assert failed.error.code == "poisoned"
     await harness.store.retry(TENANT, refinement_id)
