@@ -30,6 +30,7 @@ from workers.play.lease import Lease
 from workers.play.quarantine import CANNOT_RUN, Parent, Quarantine, prefer_in_oom
 from workers.play.refinements import (
     Refinements,
+    announce,
     drop_strays,
     heed_commands,
     keep_running,
@@ -123,8 +124,11 @@ async def work(
         is_lagging=lambda: lease.is_lagging,
         name=name,
     )
-    recovering = partial(recover, store, worker.is_idle)
-    async with fork_server, quarantine, _beside(store, lease, refinements, recovering):
+    more = (
+        partial(recover, store, worker.is_idle),
+        partial(announce, refinements, settings.lease_s),
+    )
+    async with fork_server, quarantine, _beside(store, lease, refinements, *more):
         log.info("%s runs up to %d refinements at once", name, settings.concurrency)
         await worker.serve()
 

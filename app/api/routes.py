@@ -447,5 +447,8 @@ async def health() -> Health:
 
 @server.get("/readyz", tags=["health"], operation_id="getReadiness", responses=problems())
 async def readiness(store: TheStore) -> Readiness:
-    """Return 200 if Redis responds. No running worker is a warning: submitted refinements wait."""
-    return offers.readiness(await store.workers())
+    """Return 200 if Redis responds.
+
+    No running worker is a warning, and so is work that no running worker can play: it waits.
+    """
+    return offers.readiness(await store.workers(), await store.unplayable())

@@ -138,6 +138,15 @@ class Tried(Contract):
     detail: str
 
 
+About = Annotated[
+    str | None,
+    Field(
+        description="Hash of what the step is about: its kind, who was asked, and the drafts and"
+        " findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0."
+    ),
+]
+
+
 class StepCompleted(Contract):
     """A step was completed; its reply is stored."""
 
@@ -151,6 +160,7 @@ class StepCompleted(Contract):
     prompt: PromptRef | None = None
     usage: Usage
     seconds: float
+    about: About = None
     next: tuple[str, ...]
 
 
@@ -161,6 +171,7 @@ class StepFailed(Contract):
     code: str
     detail: str
     usage: Usage
+    about: About = None
     next: tuple[str, ...]
 
 

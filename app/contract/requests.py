@@ -1,12 +1,20 @@
 """The request for a refinement, and the request that continues one."""
 
+from functools import cached_property
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from app.contract import Contract
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Critics, Name
-from app.contract.drafts import MAX_TEXT, Edits, Instructions, LockedText, PartName
+from app.contract.drafts import (
+    MAX_TEXT,
+    Edits,
+    Instructions,
+    LockedText,
+    PartName,
+    sha256_of,
+)
 from app.contract.errors import FieldConflict
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import ModelChoice, ModelName, Models
@@ -47,6 +55,11 @@ class ContextDocument(Contract):
 
     name: Name
     text: str = Field(max_length=MAX_CONTEXT)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The identity of its text; computed once, since every step may be given the document."""
+        return sha256_of(self.text)
 
 
 def _enough_iterations(given: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ from app.contract.judgement import (
     Usage,
 )
 from app.contract.reviews import PendingReview
-from app.contract.status import Status, StopReason
+from app.contract.status import StoredReason, StoredStatus
 
 
 class IterationScore(Contract):
@@ -81,9 +81,9 @@ class Snapshot(Contract):
     """The current state of a refinement. It changes only with an event."""
 
     id: str
-    status: Status
+    status: StoredStatus
     passed: bool | None
-    stop_reason: StopReason | None
+    stop_reason: StoredReason | None
     strategy: str
     phase: tuple[str, ...] = Field(description="Keys of the steps now in progress.")
     iteration: int | None

@@ -5,6 +5,9 @@ move out of one, lets a failed refinement go on from its journal.
 """
 
 from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 
 class Status(StrEnum):
@@ -58,3 +61,32 @@ class StopReason(StrEnum):
     REJECTED = "rejected"
     CANCELED = "canceled"
     ERROR = "error"
+
+
+Member = TypeVar("Member", bound=StrEnum)
+
+
+def later(kind: type[Member], value: str) -> Member:
+    """Return a member for a value of a later release: it equals no member of this one."""
+    member = str.__new__(kind, value)
+    member._name_, member._value_ = value.upper(), value
+    return member
+
+
+def _or_later(kind: type[Member]) -> WrapValidator:
+    def read(value: Any, known: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return known(value)
+        except ValidationError:
+            if not isinstance(value, str):
+                raise
+            return later(kind, value)
+
+    return WrapValidator(read)
+
+
+StoredStatus = Annotated[Status, _or_later(Status)]
+"""A status as stored: one that a later release added is kept as it is, and is not terminal."""
+
+StoredReason = Annotated[StopReason, _or_later(StopReason)]
+"""A stop reason as stored: one that a later release added is kept as it is."""

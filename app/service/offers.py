@@ -1,5 +1,6 @@
 """The offers of this server, described by the models that validate requests."""
 
+from collections.abc import Sequence
 from inspect import cleandoc
 from typing import Any, get_args
 
@@ -10,7 +11,9 @@ from app.contract.requests import ModelChoice
 from app.contract.strategies import STRATEGIES
 from app.contract.validators import VALIDATORS
 from app.service.model_roles import ModelRoles
+from app.store import LATER
 
+UNREADABLE = "refinements of a later release wait: workers that were asked could not read them"
 NO_WORKER = "no worker is running: submitted refinements wait for one"
 
 
@@ -30,9 +33,18 @@ def models(model_roles: ModelRoles) -> ModelList:
     return ModelList(default=model_roles.default.model, data=offers)
 
 
-def readiness(workers: int) -> Readiness:
-    """Return the readiness of this server with that many running workers."""
-    return Readiness(workers=workers, warnings=() if workers else (NO_WORKER,))
+def readiness(workers: int, unplayable: Sequence[str] = ()) -> Readiness:
+    """Return the readiness of this server with that many running workers.
+
+    `unplayable` are the versions that refinements wait for and no worker plays.
+    """
+    warnings = [] if workers else [NO_WORKER]
+    warnings += [UNREADABLE if it == LATER else _unplayed(it) for it in unplayable]
+    return Readiness(workers=workers, warnings=tuple(warnings))
+
+
+def _unplayed(version: str) -> str:
+    return f"refinements of engine version {version} wait: no running worker plays this version"
 
 
 def _models_of(provider: Provider, model_roles: ModelRoles) -> ModelOffer:

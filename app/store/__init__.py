@@ -23,18 +23,21 @@ from app.store.state import (
     Fenced,
     Fields,
     Job,
+    Loaded,
     NewRefinement,
     StaleLimits,
     State,
     StoredEvent,
     Submitted,
     Suspected,
+    UnreadableRecord,
 )
 from app.store.store import Achieved, Clock, Creation, Store, refusals
 from app.store.wakeups import ChangeSignal, Wakeups
-from app.store.worker import Journal, WorkerStore, renew
+from app.store.worker import LATER, Journal, WorkerStore, renew
 
 __all__ = [
+    "LATER",
     "Achieved",
     "ChangeSignal",
     "Claimed",
@@ -43,6 +46,7 @@ __all__ = [
     "Fields",
     "Job",
     "Journal",
+    "Loaded",
     "NewRefinement",
     "StaleLimits",
     "State",
@@ -50,6 +54,7 @@ __all__ = [
     "StoredEvent",
     "Submitted",
     "Suspected",
+    "UnreadableRecord",
     "UnusableRedis",
     "Wakeups",
     "WorkerStore",

@@ -1,12 +1,13 @@
 """Encodes values as bytes for Redis, and decodes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from pydantic import TypeAdapter
-from pydantic_core import to_json
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
 
 from app.contract.events import DATA_OF, Event, EventData, EventType, Queued, Retried
 from app.contract.judgement import Usage
@@ -15,7 +16,7 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
 from app.contract.status import TERMINAL, Status, StopReason
-from app.store.state import Entry, Fields, State, StoredEvent, Submitted
+from app.store.state import Entry, Fields, State, StoredEvent, Submitted, UnreadableRecord
 
 _DATA: dict[EventType, TypeAdapter[Any]] = {
     kind: TypeAdapter(model) for kind, model in DATA_OF.items()
@@ -35,6 +36,7 @@ UNKNOWN_FIELDS: Final = "allow"
 """Keep the fields that a later release stored; requests from clients stay strict."""
 
 _MODELS = TypeAdapter(dict[str, ModelChoice])
+_TYPES = frozenset(EventType)
 _STATUS = {status.encode(): status for status in Status}
 _REASON: dict[bytes, StopReason | None] = {
     b"-": None,
@@ -88,8 +90,13 @@ def encode_decision(review: ReviewDecision) -> bytes:
 
 
 def decode_state(reply: bytes, known: State | None) -> State:
-    """Decode the answer of prelude.lua's `state`, without its code; `known` has omitted limits."""
+    """Decode the answer of prelude.lua's `state`, without its code; `known` has omitted limits.
+
+    Raises UnreadableRecord for a status or a reason of a later release.
+    """
     status, last, stopping, finish, seq, limits = reply.split(b" ", 5)
+    if status not in _STATUS or stopping not in _REASON:
+        raise UnreadableRecord(f"status {status.decode()}, stopping {stopping.decode()}")
     if limits:
         now_in_force = decode_limits(limits)
     else:
@@ -128,13 +135,15 @@ def encode_queued(queued: Queued) -> bytes:
 
 
 def decode_request(stored: bytes) -> RefinementRequest:
-    """Decode a request."""
-    return RefinementRequest.model_validate_json(stored, extra=UNKNOWN_FIELDS)
+    """Decode a request, else raise UnreadableRecord."""
+    with reading("the request"):
+        return RefinementRequest.model_validate_json(stored, extra=UNKNOWN_FIELDS)
 
 
 def decode_models(stored: bytes) -> dict[str, ModelChoice]:
-    """Decode the model of each role."""
-    return _MODELS.validate_json(stored, extra=UNKNOWN_FIELDS)
+    """Decode the model of each role, else raise UnreadableRecord."""
+    with reading("the models"):
+        return _MODELS.validate_json(stored, extra=UNKNOWN_FIELDS)
 
 
 def encode_metadata(metadata: dict[str, str]) -> bytes:
@@ -185,7 +194,8 @@ def links(refinement_id: str) -> Links:
 def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
     """Return the snapshot; `passed` and `result` are shown once the refinement has ended."""
     limits = decode_limits(summary[b"limits"])
-    has_ended = Status(summary[b"status"].decode()) in TERMINAL
+    status = _STATUS.get(summary[b"status"])
+    has_ended = b"ended_at" in summary if status is None else status in TERMINAL
     judged = has_ended and b"best" in summary
 
     def stored(name: bytes) -> bytes:
@@ -223,9 +233,19 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
 
 
 def decode_snapshot(refinement_id: str, summary: Summary) -> Snapshot:
-    """Read the snapshot of a refinement from its summary."""
+    """Read the snapshot of a refinement from its summary.
+
+    A member that only a later release can read, such as the `result` with a new kind of score, is
+    null here; it stays stored. Raises UnreadableRecord if such a member cannot be null.
+    """
     stored = snapshot_json(refinement_id, summary)
-    return Snapshot.model_validate_json(stored, extra=UNKNOWN_FIELDS)
+    try:
+        return Snapshot.model_validate_json(stored, extra=UNKNOWN_FIELDS)
+    except ValidationError as error:
+        unread = dict.fromkeys(it["loc"][0] for it in error.errors())
+    with reading("the snapshot"):
+        readable = to_json({**from_json(stored), **unread})
+        return Snapshot.model_validate_json(readable, extra=UNKNOWN_FIELDS)
 
 
 def encode_retry(
@@ -273,7 +293,7 @@ def paired(fields: Sequence[bytes]) -> Summary:
 
 def ends(entry: Summary) -> bool:
     """Return whether an entry of a journal is terminal."""
-    return EventType(entry[b"type"].decode()).is_terminal
+    return _is_terminal(_type_of(entry))
 
 
 def ended_as(entry: Summary) -> bytes:
@@ -281,23 +301,56 @@ def ended_as(entry: Summary) -> bytes:
     return entry[b"ended"]
 
 
+def number_of(entry_id: bytes) -> int:
+    """Return the number of a stream entry, `n` of `n-0`."""
+    return int(entry_id.partition(b"-")[0])
+
+
 def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -> StoredEvent:
-    """Return one stream entry as an event; `final` is the snapshot in a terminal one."""
-    number, kind, data = _parts(entry_id, entry, final)
-    parts = (number, kind.encode(), json_moment(entry[b"at"]), data)
+    """Return one stream entry as an event, unread; `final` is the snapshot in a terminal one."""
+    number, kind = number_of(entry_id), _type_of(entry)
+    parts = (number, kind.encode(), json_moment(entry[b"at"]), _data(kind, entry, final))
     stored = b'{"event":%d,"type":"%b","at":%b,"data":%b}' % parts
     return StoredEvent(number, kind, stored, is_last)
 
 
-def decoded_event(entry_id: bytes, entry: Summary, final: bytes, _is_last: bool) -> Event:
-    """Return the same event, decoded."""
-    number, kind, data = _parts(entry_id, entry, final)
-    at = moment(int(entry[b"at"]))
-    carried = cast("EventData", DATA_OF[kind].model_validate_json(data, extra=UNKNOWN_FIELDS))
-    return Event(event=number, type=kind, at=at, data=carried)
+def decoded_event(entry_id: bytes, entry: Summary, final: bytes, _is_last: bool) -> Event | None:
+    """Return the same event, decoded; None if its type is of a later release.
+
+    Raises UnreadableRecord for data of a later release.
+    """
+    kind = _type_of(entry)
+    if not isinstance(kind, EventType):
+        return None
+    with reading(f"event {number_of(entry_id)}, {kind}"):
+        data = DATA_OF[kind].model_validate_json(_data(kind, entry, final), extra=UNKNOWN_FIELDS)
+    return Event(
+        event=number_of(entry_id),
+        type=kind,
+        at=moment(int(entry[b"at"])),
+        data=cast("EventData", data),
+    )
 
 
-def _parts(entry_id: bytes, entry: Summary, final: bytes) -> tuple[int, EventType, bytes]:
-    kind = EventType(entry[b"type"].decode())
-    data = final if kind.is_terminal else entry.get(b"data", b"{}")
-    return int(entry_id.partition(b"-")[0]), kind, data
+def _type_of(entry: Summary) -> EventType | str:
+    kind = entry[b"type"].decode()
+    return EventType(kind) if kind in _TYPES else kind
+
+
+def _is_terminal(kind: EventType | str) -> bool:
+    return isinstance(kind, EventType) and kind.is_terminal
+
+
+def _data(kind: EventType | str, entry: Summary, final: bytes) -> bytes:
+    return final if _is_terminal(kind) else entry.get(b"data", b"{}")
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raise UnreadableRecord where stored data is not what this release knows."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = "/".join(map(str, first["loc"]))
+        raise UnreadableRecord(f"{what}: {where}: {first['msg']}") from None

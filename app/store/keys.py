@@ -11,6 +11,8 @@ hone:1:held:NAME                set: the ids that a worker holds
 hone:1:news:NAME                sorted set: id -> number of the newest command that NAME must read
 hone:1:up                       hash: `seen`, when a worker last reached Redis; `since`, when the
                                 time began that had no longer break
+hone:1:playable                 sorted set: engine version -> until when a worker plays it
+hone:1:unplayable               sorted set: engine version, or `later` -> until when it is named
 hone:1:list:TENANT              sorted set, all scores 0: every id, in the order of creation
 hone:1:list:TENANT:status:S     the same, one per status
 hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
@@ -38,6 +40,8 @@ WORKERS = f"{PREFIX}workers"
 HELD = f"{PREFIX}held:"
 NEWS = f"{PREFIX}news:"
 UP = f"{PREFIX}up"
+PLAYABLE = f"{PREFIX}playable"
+UNPLAYABLE = f"{PREFIX}unplayable"
 LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
 ACHIEVED = f"{PREFIX}achieved:"
@@ -59,6 +63,8 @@ LUA = {
     "HELD": HELD,
     "NEWS": NEWS,
     "UP": UP,
+    "PLAYABLE": PLAYABLE,
+    "UNPLAYABLE": UNPLAYABLE,
     "LIST": LIST,
     "ACHIEVED": ACHIEVED,
     "CHANGES": CHANGES,

@@ -72,6 +72,7 @@ SCRIPTS = {
     if path.stem != "prelude"
 }
 
+ANNOUNCE = SCRIPTS["announce"]
 APPEND = SCRIPTS["append"]
 BLAME = SCRIPTS["blame"]
 CANCEL = SCRIPTS["cancel"]
@@ -87,11 +88,13 @@ HAND_BACK = SCRIPTS["hand_back"]
 LEAVE = SCRIPTS["leave"]
 LOAD = SCRIPTS["load"]
 LOOK = SCRIPTS["look"]
+PUT_BACK = SCRIPTS["put_back"]
 RENEW = SCRIPTS["renew"]
 RETRY = SCRIPTS["retry"]
 REVIEW = SCRIPTS["review"]
 SNAPSHOT = SCRIPTS["snapshot"]
 TAKE_DUE = SCRIPTS["take_due"]
+UNPLAYABLE = SCRIPTS["unplayable"]
 WORKERS = SCRIPTS["workers"]
 
 

@@ -1,20 +1,22 @@
 """The values that callers exchange with the store, and the errors by which it rejects a write.
 
-Fenced        the claim is no longer in force: stop immediately, write nothing more
-Suspected     it may have killed the worker that held it: nothing was claimed
-StaleLimits   an append relied on limits that a PATCH has replaced; nothing was written
+Fenced            the claim is no longer in force: stop immediately, write nothing more
+Suspected         it may have killed the worker that held it: nothing was claimed
+UnreadableRecord  a later release wrote it: another worker must play it
+StaleLimits       an append relied on limits that a PATCH has replaced; nothing was written
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.contract import Contract
-from app.contract.events import EventType, Queued
+from app.contract.events import Event, EventType, Queued
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
+from app.contract.versions import ENGINE_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,10 @@ class Fenced(Exception):
     """The fencing token is no longer in force, or the refinement has ended or was erased."""
 
 
+class UnreadableRecord(Exception):
+    """A later release wrote something that this one cannot read; the message says what."""
+
+
 class Suspected(Exception):
     """Nothing was journaled since its last claim, so that it may have killed the worker."""
 
@@ -90,6 +96,16 @@ class Submitted:
 
     request: RefinementRequest
     models: Mapping[str, ModelChoice]
+    engine_version: int = ENGINE_VERSION  # that it was made for
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a worker reads of a refinement; `last_event` is the number of its last entry."""
+
+    submitted: Submitted
+    events: tuple[Event, ...]
+    last_event: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +119,7 @@ class NewRefinement:
     limits: Limits
     queued: Queued
     parent: str | None = None  # the refinement whose result it starts from
+    engine_version: int = ENGINE_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +144,7 @@ class StoredEvent:
     """
 
     number: int
-    type: EventType
+    type: EventType | str  # a string that a later release added
     json: bytes
     is_last: bool = False
 

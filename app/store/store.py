@@ -64,11 +64,12 @@ from app.store.scripts import (
     RETRY,
     REVIEW,
     SNAPSHOT,
+    UNPLAYABLE,
     WORKERS,
     Committer,
     LuaScript,
 )
-from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted
+from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted, UnreadableRecord
 
 CHUNK = 500  # ids read in one round trip
 CHUNKS = 40  # maximum round trips for one page; after that a page may be short
@@ -168,13 +169,22 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Raise Unavailable or Overloaded if Redis is unreachable, full, or does not answer in time."""
+    """Raise Unavailable or Overloaded if Redis is unreachable, full, or does not answer in time.
+
+    Unavailable also stands for what only a server of a later release can read: ask again, while
+    servers are being replaced.
+    """
     try:
         yield
     except (RedisTimeoutError, TimeoutError) as error:
         raise Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S) from error
     except RedisConnectionError as error:
         raise Unavailable("Redis is unreachable", retry_after_s=RETRY_AFTER_S) from error
+    except UnreadableRecord as error:
+        raise Unavailable(
+            f"a later release of Hone wrote it, and this server cannot read {error}",
+            retry_after_s=RETRY_AFTER_S,
+        ) from error
     except RedisError as error:
         # Redis 6.2 puts the code of a script's error inside a message of its own.
         if isinstance(error, OutOfMemoryError) or "OOM" in str(error):
@@ -310,8 +320,9 @@ class Store:
     async def decoded_events(
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[Event, ...]:
-        """Return the same events as `events`, decoded."""
-        return await self._entries(tenant, refinement_id, after, limit, decoded_event)
+        """Return the same events as `events`, decoded, without those of unknown types."""
+        found = await self._entries(tenant, refinement_id, after, limit, decoded_event)
+        return tuple(event for event in found if event is not None)
 
     @refusing
     async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
@@ -415,6 +426,15 @@ class Store:
         """
         await self._committer.execute("SET", keys.PROBE, 1, "PX", PROBE_MS)
         return int(await self._committer.submit(WORKERS))
+
+    @refusing
+    async def unplayable(self) -> tuple[str, ...]:
+        """Return the versions that refinements need and no running worker plays.
+
+        Workers put such refinements back; `LATER` stands for those that they could not read.
+        """
+        found: list[bytes] = await self._committer.submit(UNPLAYABLE)
+        return tuple(sorted(version.decode() for version in found))
 
     async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
@@ -578,6 +598,8 @@ class Creation:
             encode_limits(new.limits),
             "retention_ms",
             self._retention_ms,
+            "engine_version",
+            new.engine_version,
             *(() if new.parent is None else ("parent", new.parent)),
             *(() if new.queued.draw is None else ("drawn", new.queued.draw.picked)),
         )

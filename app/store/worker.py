@@ -1,7 +1,7 @@
 """The store of a worker: claims, leases, recovery, and the journal of each claim."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
@@ -13,7 +13,6 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import RefinementNotFound
-from app.contract.events import Event
 from app.contract.snapshot import Failure
 from app.contract.status import Status
 from app.store import keys
@@ -24,11 +23,13 @@ from app.store.codec import (
     decoded_event,
     encode_append,
     ends,
+    number_of,
     paired,
 )
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
 from app.store.scripts import (
+    ANNOUNCE,
     APPEND,
     BLAME,
     CLAIM,
@@ -37,6 +38,7 @@ from app.store.scripts import (
     LEAVE,
     LOAD,
     LOOK,
+    PUT_BACK,
     RENEW,
     TAKE_DUE,
     Committer,
@@ -48,16 +50,23 @@ from app.store.state import (
     Fenced,
     Fields,
     Job,
+    Loaded,
     StaleLimits,
     State,
     Submitted,
     Suspected,
+    UnreadableRecord,
 )
 from app.store.wakeups import messages
 
 ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
 TAKEN = 100  # maximum refinements that one run of the script checks
 
+LATER = "later"
+"""What a worker lacks that cannot read a refinement at all."""
+
+PUT_BACK_S = 5
+NAMED_S = 30
 KEPT_S = 60.0  # longer than a failover; the appends of a minute are few
 
 NOTHING = Fields()
@@ -187,7 +196,10 @@ class Journal:
         code, _, rest = reply.partition(b" ")
         if code == b"FENCED":
             raise Fenced(f"{self.id}: token {self.token} is no longer in force")
-        state = decode_state(rest, known)
+        try:
+            state = decode_state(rest, known)
+        except UnreadableRecord as error:
+            raise Fenced(f"{self.id}: a later release has taken over: {error}") from None
         # Callers of looks and appends may run in another order than that of the answers.
         if state.last_event >= self._state.last_event:
             self._state = state
@@ -266,23 +278,41 @@ class WorkerStore:
         """Return the journal of a claim; call it once per claim."""
         return Journal(claimed, self._committer)
 
-    async def load(self, refinement_id: str) -> tuple[Submitted, tuple[Event, ...]]:
+    async def load(self, refinement_id: str) -> Loaded:
         """Return the request and the journal so far, else raise RefinementNotFound.
 
-        The endings before a retry are left out. Raises Fenced if it has ended. It shares a pipeline
-        with other requests, so that a worker that starts hundreds of refinements at once needs no
-        further connection.
+        Events of unknown types and the endings before a retry are left out. Raises Fenced if it has
+        ended, and UnreadableRecord if a later release wrote what this one cannot read. It shares a
+        pipeline with other requests, so that a worker that starts hundreds of refinements at once
+        needs no further connection.
         """
         reply = await self._committer.run(LOAD, refinement_id)
         if reply is None:
             raise RefinementNotFound(refinement_id)
         assert isinstance(reply, list)
-        request, models, stored = reply
+        request, models, version, stored = reply
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
         if entries and ends(entries[-1][1]):
             raise Fenced(f"{refinement_id} has ended")
-        events = tuple(decoded_event(*it, b"", False) for it in entries if not ends(it[1]))
-        return Submitted(decode_request(request), decode_models(models)), events
+        submitted = Submitted(decode_request(request), decode_models(models), int(version))
+        events = (decoded_event(*it, b"", False) for it in entries if not ends(it[1]))
+        return Loaded(
+            submitted, tuple(it for it in events if it is not None), number_of(entries[-1][0])
+        )
+
+    async def put_back(self, refinement_id: str, lacking: str) -> None:
+        """Let another worker take it in `PUT_BACK_S` seconds, unless one holds it already.
+
+        `lacking` is the version of the engine that this worker cannot play, or `LATER`; readiness
+        names it for `NAMED_S` seconds.
+        """
+        await self._committer.run(
+            PUT_BACK, refinement_id, PUT_BACK_S * 1000, lacking, NAMED_S * 1000
+        )
+
+    async def announce(self, versions: Iterable[int]) -> None:
+        """Announce the versions of the engine that this worker plays, for one lease."""
+        await self._committer.run(ANNOUNCE, self._lease_ms, *versions)
 
     async def hand_back(self, refinement_id: str, token: int, *, failed: bool = False) -> None:
         """Give up a claim so that another worker can take it; nothing happens if it was lost.

@@ -18,7 +18,8 @@ from app.service.report.markdown import fenced, plain, table
 from app.service.report.sections import RULES
 
 ROOT = Path(__file__).parent.parent.parent
-CODE = re.compile(r"\"((?:unreadable|empty|unusable|model|validator|nothing|internal)_[a-z]+)\"")
+FAMILIES = "unreadable|empty|unusable|model|validator|nothing|internal"
+CODE = re.compile(rf"\"((?:{FAMILIES})_[a-z]+|incompatible)\"")
 
 
 def codes() -> set[str]:

@@ -37,12 +37,16 @@ class RunningService:
     worker_module: str = "workers"
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start(self, *module: str) -> subprocess.Popen[bytes]:
-        """Start a process of the service with the service's settings."""
+    def start(self, *module: str, code: Path | None = None) -> subprocess.Popen[bytes]:
+        """Start a process of the service with the service's settings.
+
+        `code` is the folder that it imports `app` and `workers` from: another version's.
+        """
         log = self.logs / f"{len(self.processes)}-{module[0]}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", *module],
+                cwd=code,  # `-m` looks there first
                 env=os.environ | environment_of(self.settings),
                 stdout=output,
                 stderr=output,
@@ -50,9 +54,9 @@ class RunningService:
         self.processes.append(process)
         return process
 
-    def worker(self) -> subprocess.Popen[bytes]:
-        """Start one more worker."""
-        return self.start(self.worker_module)
+    def worker(self, code: Path | None = None) -> subprocess.Popen[bytes]:
+        """Start one more worker, of this version or of the one in `code`."""
+        return self.start(self.worker_module, code=code)
 
     async def submit(self, **fields: Any) -> str:
         """Submit a task alone, unless the fields say otherwise; return the id."""

@@ -127,16 +127,20 @@ class PoisonedService:
             await asyncio.sleep(0.05)
 
     async def kill(self, every_s: tuple[float, float]) -> None:
-        """Kill one worker after another, until cancelled."""
+        """Kill one worker that has started after another, until cancelled."""
         while True:
             await asyncio.sleep(self.chance.uniform(*every_s))
-            if alive := self._alive():
-                self.chance.choice(alive).kill()
+            if started := [it for it in self._alive() if self._has_started(it)]:
+                self.chance.choice(started).kill()
                 self.kills += 1
                 self.deaths -= 1
 
     def _alive(self) -> list[Popen[bytes]]:
         return [it for it in self.service.processes[1:] if it.poll() is None]
+
+    def _has_started(self, worker: Popen[bytes]) -> bool:
+        number = self.service.processes.index(worker)
+        return b" runs up to " in (self.service.logs / f"{number}-{MODULE}.log").read_bytes()
 
     def end_workers(self) -> None:
         """Kill every worker: one whose event loop stands still hears no signal."""

@@ -1,6 +1,7 @@
 """Entries of a later release: workers of this one go on with them, and clients see them whole."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,33 @@ def of_a_later_release(stored: StoredJournal) -> StoredJournal:
         for number, fields in stored.entries
     )
     return replace(stored, entries=entries)
+
+
+def with_unknown_events(stored: StoredJournal) -> StoredJournal:
+    """Return the journal as a release would write it that notes something after every step."""
+    entries: list[tuple[str, Mapping[str, str]]] = []
+    for _, fields in stored.entries:
+        entries.append((f"{len(entries) + 1}-0", fields))
+        if fields["type"] == "step.completed":
+            note = {"type": "step.noted", "at": fields["at"], "data": '{"key":"iterations/1"}'}
+            entries.append((f"{len(entries) + 1}-0", note))
+    return replace(stored, entries=tuple(entries))
+
+
+@pytest.mark.parametrize("path", JOURNALS, ids=lambda it: f"{it.parent.name}-{it.stem}")
+async def test_unknown_events_keep_no_worker_from_taking_a_refinement_over(
+    redis_url: str, path: Path
+) -> None:
+    stored = with_unknown_events(StoredJournal.read(path))
+    cuts = stored.cuts()
+    async with open_harness(redis_url) as harness:
+        with Redis.from_url(redis_url) as client:
+            for entries in (cuts[0], cuts[len(cuts) // 2], cuts[-1]):
+                client.flushall()
+                ended, _ = await taken_over(harness, client, stored, entries)
+                known = compared(ended)
+                known["scores"] = [it.model_dump() for it in known["scores"]]
+                assert known == expected(stored)
 
 
 @pytest.mark.parametrize("path", JOURNALS, ids=lambda it: f"{it.parent.name}-{it.stem}")

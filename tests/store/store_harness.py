@@ -199,7 +199,7 @@ async def paused(
 
 async def recorded(worker: WorkerStore, refinement_id: str) -> tuple[Event, ...]:
     """Return the journal as a worker that claims it reads it."""
-    return (await worker.load(refinement_id))[1]
+    return (await worker.load(refinement_id)).events
 
 
 async def be_up(redis: Redis) -> None:
@@ -240,7 +240,7 @@ async def kinds(store: Store, refinement_id: str) -> list[EventType]:
     """Return the types of its events, whose numbers have no gap."""
     events = await store.events(TENANT, refinement_id)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
-    return [event.type for event in events]
+    return [EventType(event.type) for event in events]
 
 
 async def everything(redis: Redis) -> dict[bytes, Any]:

@@ -39,7 +39,8 @@ async def test_a_new_refinement_is_queued(store: Store, redis: Redis) -> None:
 
 async def test_what_was_submitted_comes_back(store: Store, worker: WorkerStore) -> None:
     refinement_id = await submit(store)
-    submitted, events = await worker.load(refinement_id)
+    loaded = await worker.load(refinement_id)
+    submitted, events = loaded.submitted, loaded.events
     assert submitted.request == await store.request(TENANT, refinement_id) == new().request
     assert submitted.models == new().models
     assert events == await store.decoded_events(TENANT, refinement_id)

@@ -121,6 +121,22 @@ async def _leave(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ("worker-1",)
 
 
+async def _put_back(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    await expire_lease(redis, held.id)
+    return (held.id, 5_000, "2", 30_000)
+
+
+async def _announce(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (LEASE_MS, 1, 2)
+
+
+async def _unplayable(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    await worker.put_back(await submit(store), "2")
+    await redis.zadd(keys.UNPLAYABLE, {"1": 1})
+    return ()
+
+
 async def _renew(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     read, unread = await started(store, worker), await started(store, worker)
     await store.cancel(TENANT, read.id)
@@ -234,6 +250,9 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("hand_back", _hand_back),
     ("drop", _drop),
     ("leave", _leave),
+    ("put_back", _put_back),
+    ("announce", _announce),
+    ("unplayable", _unplayable),
     ("renew", _renew),
     ("take_due", _take_due),
     ("enqueue", _enqueue),

@@ -14,6 +14,7 @@ from app.contract.limits import LimitsChange
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
+from app.contract.versions import ENGINE_VERSION
 from app.settings import Settings
 from app.store import (
     Claimed,
@@ -26,6 +27,7 @@ from app.store import (
     open_worker_store,
 )
 from app.store.enqueue import Word
+from workers.engine.pipeline import POLICIES, Policy
 from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall, ModelReply
 from workers.play.refinements import Refinements
@@ -116,7 +118,11 @@ class RefinementHarness:
     _workers: list[Refinements] = field(default_factory=list)
 
     async def submit(
-        self, choice: ModelChoice = TEST_MODEL, draw: Draw | None = None, **fields: Any
+        self,
+        choice: ModelChoice = TEST_MODEL,
+        draw: Draw | None = None,
+        engine_version: int = ENGINE_VERSION,
+        **fields: Any,
     ) -> str:
         """Submit a task alone, unless the fields say otherwise; the model plays both roles."""
         request = RefinementRequest.model_validate(
@@ -135,14 +141,21 @@ class RefinementHarness:
                 request_sha256="0" * 64,
                 draw=draw,
             ),
+            engine_version=engine_version,
         )
         return (await self.store.create(new, None)).id
 
     def worker(
-        self, models: ScriptedAnswers, nonce: str = "first", store: WorkerStore | None = None
+        self,
+        models: ScriptedAnswers,
+        nonce: str = "first",
+        store: WorkerStore | None = None,
+        policies: Mapping[int, Policy] = POLICIES,
     ) -> Refinements:
         """Return a worker; every nonce stands for another process."""
-        worker = Refinements(store or self.worker_store, models, nonce, models.outside)
+        worker = Refinements(
+            store or self.worker_store, models, nonce, models.outside, policies=policies
+        )
         self._workers.append(worker)
         return worker
 
@@ -154,10 +167,11 @@ class RefinementHarness:
         words: ReviewScript = NOBODY,
         *,
         after: bool,
+        policies: Mapping[int, Policy] = POLICIES,
     ) -> bool:
         """Play until the n-th append kills the worker and its lease is over; False: it ended."""
         store: Any = DyingStore(self.worker_store, dies_at, after)
-        worker = self.worker(models, f"{dies_at}{after}", store)
+        worker = self.worker(models, f"{dies_at}{after}", store, policies)
         try:
             await self.play_on(worker, refinement_id, words)
         except Killed:

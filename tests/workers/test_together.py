@@ -35,7 +35,8 @@ async def drive(
     store = harness.worker_store
     claimed = await store.claim(refinement_id, f"{refinement_id}-{nonce}", nonce)
     assert claimed is not None
-    submitted, events = await store.load(refinement_id)
+    loaded = await store.load(refinement_id)
+    submitted, events = loaded.submitted, loaded.events
     performer = StepExecutor(refinement_id, models, submitted.models, compile_validators(()))
     play = halves
     driver = Driver(

@@ -236,7 +236,7 @@ class ReviewerReply:
     feedback: str | None = None
     draft: str | None = None
     score: float | None = None
-    limits: Limits | None = None  # those now in force, if they may have changed
+    limits: Limits | None = None  # those in force when it was said
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Plays a whole request: checklist, strategy, review, comparison and further outputs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from app.contract.judgement import Comparison, OnFail, Order, Side, Verdict
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
 from app.contract.strategies import STRATEGIES, Strategy
+from app.contract.versions import ENGINE_VERSION, PLAYABLE
 from workers.engine import strategies
 from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.moves import (
@@ -245,9 +246,12 @@ def _module(kind: str) -> ModuleType:
     return import_module(f"{strategies.__name__}.{kind}")
 
 
-def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
-    """Return a fresh coroutine that plays a request under its own limits."""
+def strategy_for(
+    request: RefinementRequest, engine_version: int = ENGINE_VERSION
+) -> MoveCoroutine[Outcome]:
+    """Return a fresh coroutine that plays a request under its own limits, as that version did."""
     task = Task(
+        engine_version=engine_version,
         instruction=request.task,
         draft=request.draft,
         criteria=request.judged_on(),
@@ -262,3 +266,12 @@ def strategy_for(request: RefinementRequest) -> MoveCoroutine[Outcome]:
     )
     function, policy = function_of(request.strategy.kind), review_policy_of(request.strategy)
     return whole(request, task, request.limits(), function, policy)
+
+
+Policy = Callable[[RefinementRequest], MoveCoroutine[Outcome]]
+"""Returns a fresh coroutine that plays a request."""
+
+POLICIES: Mapping[int, Policy] = {
+    version: partial(strategy_for, engine_version=version) for version in sorted(PLAYABLE)
+}
+"""How this release plays a refinement, by the version of the engine that it was made for."""

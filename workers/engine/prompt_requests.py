@@ -10,6 +10,10 @@ from app.contract.criteria import Critics
 from app.contract.drafts import EditMode
 from app.contract.requests import ContextDocument, Criterion
 from app.contract.tools import Tool
+from app.contract.versions import ENGINE_VERSION
+
+IN_WORDS = "in_words"
+"""Metadata of a field that says in words what other fields hold: no part of the step's hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Task:
     """Texts of the client's draft that every draft must keep, character for character."""
     is_reviewed: bool = False
     """Whether a reviewer sees every draft of the outermost search."""
+    engine_version: int = ENGINE_VERSION
+    """The version of the engine that plays it; code that two versions do differently reads it."""
 
 
 @dataclass(frozen=True, slots=True)

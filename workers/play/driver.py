@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -15,6 +15,7 @@ from app.contract.limits import Limits
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.status import Status, StopReason
+from app.contract.versions import ENGINE_VERSION
 from app.store import Fenced, Journal, StaleLimits, State, Submitted
 from workers.engine import moves
 from workers.engine.moves import (
@@ -32,6 +33,7 @@ from workers.engine.moves import (
 )
 from workers.engine.prompts.drafting import Derive
 from workers.engine.search import Outcome
+from workers.engine.step_hash import about
 from workers.play.executor import StepExecutor
 from workers.play.journal_writer import Ending, JournalUnwritable, JournalWriter, JudgedDraft
 from workers.play.replay import RecordedStep, Replay, refused, spared
@@ -195,6 +197,79 @@ async def play_moves(
         part.close()
 
 
+def joined(done: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what parts side by side returned; raise the error that stops the whole, if any."""
+    for it in done:
+        if isinstance(it, BaseException) and not isinstance(it, Refusal):
+            raise it
+    if refusals := [it for it in done if isinstance(it, Refusal)]:
+        raise moves.first_of(refusals)
+    return tuple(done)
+
+
+class Incompatible(Exception):
+    """A strategy asks for something else than the journal says that it asked for."""
+
+
+class _Unrecorded(Exception):
+    """A part has reached a move without a recorded reply."""
+
+
+class Rehearsal:
+    """Plays a strategy on its recorded replies alone, and performs nothing.
+
+    A part ends at its first move without a reply; after a stop such a move is refused, as the
+    driver refuses it. Every journaled step must be asked for, about what it was about then: else
+    this code would not go on from the journal, but beside it.
+    """
+
+    def __init__(self, recorded: Replay) -> None:
+        self._recorded = recorded
+        self._unasked = {key: None for key, step in recorded.steps.items() if step.is_journaled}
+
+    async def play(self, strategy: MoveCoroutine[Any]) -> None:
+        """Raise `Incompatible`, which names a step, unless the strategy goes on from the journal.
+
+        It never waits.
+        """
+        with suppress(_Unrecorded, Refusal):
+            await play_moves(strategy, self._reply)
+        for key in self._unasked:
+            raise Incompatible(f"the step {key} is recorded and not asked for")
+
+    async def _reply(self, move: Move[Any]) -> Any:
+        match move:
+            case Ask() | Check() | Call():
+                return self._step(move)
+            case Judged():
+                reply = self._recorded.limits.get((move.path, move.judgement.scored.score_from))
+                return self._recorded_reply(move, reply)
+            case Review():
+                return self._recorded_reply(move, self._recorded.words.get(move.path))
+            case Together():
+                return joined([await self._part(part) for part in move.parts])
+        raise TypeError(f"unknown move {type(move).__name__}")
+
+    async def _part(self, part: MoveCoroutine[Any]) -> Any:
+        try:
+            return await play_moves(part, self._reply)
+        except (_Unrecorded, Refusal) as error:
+            return error
+
+    def _step(self, move: StepMove) -> Any:
+        step = self._recorded_reply(move, self._recorded.steps.get(move.path))
+        if step.entry.about is not None and step.entry.about != about(move):
+            raise Incompatible(f"the step {move.path} is recorded as about something else")
+        self._unasked.pop(move.path, None)
+        return step.reply()
+
+    def _recorded_reply(self, move: Move[Any], reply: Any) -> Any:
+        if reply is None:
+            is_refused = self._recorded.stopping and not isinstance(move, Check | Judged)
+            raise Stopped if is_refused else _Unrecorded
+        return reply
+
+
 class Driver:
     """Plays one claimed refinement to its end.
 
@@ -223,6 +298,8 @@ class Driver:
         self._deadline = Deadline(elapsed_s)
         self._in_flight = InFlight(executor)
         self._is_leaving = False
+        self._is_rehearsed = False
+        self._engine_version = submitted.engine_version
         self._leaves_after_step = leaves_after_step
         self.is_giving_up = False
         """Whether it pauses or ends: after a review or a retry another claim may exist already."""
@@ -262,6 +339,7 @@ class Driver:
 
     async def _ending(self) -> Ending:
         try:
+            await self._rehearse()
             outcome = await self._play(self._strategy())
             return Ending.succeeded(outcome, self._replay.stopping)
         except Canceled:
@@ -271,11 +349,26 @@ class Driver:
         except moves.StepError as failure:
             steps = self._replay.part_of(failure)
             return Ending.failed(failure.code, failure.detail, steps)
+        except Incompatible as found:
+            return Ending.failed("incompatible", f"{found}: {self._versions}")
         except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits, JournalUnwritable):
             raise
         except Exception:
             log.exception("%s: internal error while playing the strategy", self._journal.id)
             return Ending.failed("internal_error", "internal error: see the log of the worker")
+
+    async def _rehearse(self) -> None:
+        """Check, once per claim, that the strategy goes on from the journal."""
+        if not self._is_rehearsed:
+            await Rehearsal(self._replay).play(self._strategy())
+            self._is_rehearsed = True
+
+    @property
+    def _versions(self) -> str:
+        return (
+            f"it was made for engine version {self._engine_version}, and this worker has engine"
+            f" version {ENGINE_VERSION}"
+        )
 
     async def _play(self, part: MoveCoroutine[Any]) -> Any:
         """Play a strategy, or a part of one, and return what it returned."""
@@ -295,13 +388,9 @@ class Driver:
 
     async def _together(self, move: Together) -> tuple[Any, ...]:
         """Play every part to its end; then raise an error that also stops the whole."""
-        done = await asyncio.gather(*map(self._play_part, move.parts), return_exceptions=True)
-        for it in done:
-            if isinstance(it, BaseException) and not isinstance(it, Refusal):
-                raise it
-        if refusals := [it for it in done if isinstance(it, Refusal)]:
-            raise moves.first_of(refusals)
-        return tuple(done)
+        return joined(
+            await asyncio.gather(*map(self._play_part, move.parts), return_exceptions=True)
+        )
 
     async def _play_part(self, part: MoveCoroutine[Any]) -> Any:
         """Play a part; journal its last reply without waiting for the other parts."""
@@ -323,7 +412,7 @@ class Driver:
     async def _review(self, move: Review) -> moves.ReviewerReply:
         word = self._replay.words.get(move.path)
         if word is not None:
-            return replace(word, limits=self._writer.state.limits)
+            return word
         self._admit(move)
         assert self._plan is not None  # else no strategy asks for a review
         self.is_giving_up = True
@@ -349,7 +438,7 @@ class Driver:
         limits, spent = self._writer.state.limits, self._replay.usage
         if isinstance(move, Ask) and not self._budget_guard.reserve(move, spent, limits):
             if move.prepares or self._budget_guard.waits_for_others(move):
-                return refused(move.path)
+                return refused(move)
             self._writer.stop(StopReason.BUDGET_EXHAUSTED)
         self._admit(move)
         self._writer.under_way[move.path] = None
@@ -359,11 +448,11 @@ class Driver:
                 raise WorkerLeaving
             self._admit(move)
             if self._is_spared(move):
-                return spared(move.path)
+                return spared(move)
             done = await self._in_flight.perform(move)
             if done is None:
                 self._admit(move)
-            return done or spared(move.path)
+            return done or spared(move)
         finally:
             self._writer.under_way.pop(move.path, None)
             self._budget_guard.settle(move.path)

@@ -22,6 +22,7 @@ from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
+from workers.engine.step_hash import about
 from workers.models.port import ModelCall, ModelError, ModelReply
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
 from workers.validators import ValidatorUnavailable
@@ -192,9 +193,10 @@ class StepExecutor:
             )
         seconds = round(clock() - started, 6)
         usage = entry.usage.model_copy(update={"seconds": seconds})
+        known = {"usage": usage, "about": about(move)}
         if isinstance(entry, StepFailed):
-            return entry.model_copy(update={"usage": usage})
-        return entry.model_copy(update={"usage": usage, "seconds": seconds})
+            return entry.model_copy(update=known)
+        return entry.model_copy(update={**known, "seconds": seconds})
 
     async def _done(self, move: StepMove) -> StepCompleted:
         match move:

@@ -3,15 +3,15 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from redis.exceptions import RedisError
 
 from app.contract.errors import RefinementNotFound
-from app.store import Claimed, Fenced, Suspected, WorkerStore
-from workers.engine.pipeline import strategy_for
+from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
+from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.executor import ModelCaller, StepExecutor, Tools
 from workers.play.quarantine import Quarantine
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 RECOVER_EVERY_S = 0.5
 STRAYS_EVERY_S = 5.0
+ANNOUNCED_PER_LEASE = 4
 RESTART_AFTER_S = 0.5
 
 
@@ -56,6 +57,7 @@ class Refinements:
         resources: ServerResources = NO_RESOURCES,
         quarantine: Quarantine | None = None,
         *,
+        policies: Mapping[int, Policy] = POLICIES,
         clears: bool = False,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
@@ -64,6 +66,7 @@ class Refinements:
         self._models = models
         self._nonce = nonce
         self._resources = resources
+        self._policies = policies
         self._quarantine = quarantine
         self._clears = clears
         self._is_leaving = False
@@ -87,6 +90,9 @@ class Refinements:
                 return
             # The job of a review or a retry may arrive before the answer to our own append.
             await asyncio.wait({held.playing})
+        loaded = await self._readable(refinement_id)
+        if loaded is None:
+            return
         try:
             claimed = await self._store.claim(
                 refinement_id, job_id, self._nonce, takes_suspects=self._quarantine is None
@@ -96,19 +102,19 @@ class Refinements:
             await self._quarantine.refine(job_id, refinement_id)
             return
         if claimed is not None:
-            await self._play_claimed(claimed)
+            await self._play_claimed(claimed, loaded)
 
-    async def _play_claimed(self, claimed: Claimed) -> None:
+    async def _play_claimed(self, claimed: Claimed, loaded: Loaded) -> None:
         refinement_id = claimed.id
         try:
-            await self._play(claimed)
+            await self._play(claimed, loaded)
         except (Fenced, RefinementNotFound):
             log.info("%s is no longer held by this worker", refinement_id)
             # It still is if Redis has lost the end of the journal.
             await self._store.hand_back(refinement_id, claimed.token)
         except AwaitingReview:
             log.debug("%s waits for a review", refinement_id)
-        except WorkerLeaving:
+        except (WorkerLeaving, UnreadableRecord):
             await self._store.hand_back(refinement_id, claimed.token)
         except (asyncio.CancelledError, RedisError):
             await self._store.hand_back(refinement_id, claimed.token)
@@ -116,6 +122,10 @@ class Refinements:
         except Exception:
             await self._store.hand_back(refinement_id, claimed.token, failed=True)
             raise
+
+    async def announce(self) -> None:
+        """Announce which versions of the engine this worker plays."""
+        await self._store.announce(self._policies)
 
     async def look(self, refinement_id: str) -> None:
         """Apply commands to a refinement, if this worker holds it."""
@@ -130,8 +140,32 @@ class Refinements:
         for held in self.held.values():
             held.driver.leave()
 
-    async def _play(self, claimed: Claimed) -> None:
-        driver = await self._driver(claimed)
+    async def _readable(self, refinement_id: str) -> Loaded | None:
+        """Load a refinement before it is claimed; put back one that this worker cannot play.
+
+        So it costs no attempt, and changes nothing that a client sees. None if it is not to be
+        played here.
+        """
+        try:
+            loaded = await self._store.load(refinement_id)
+        except (Fenced, RefinementNotFound):
+            return None
+        except UnreadableRecord as error:
+            log.warning("%s is put back, a later release wrote it: %s", refinement_id, error)
+            await self._store.put_back(refinement_id, LATER)
+            return None
+        version = loaded.submitted.engine_version
+        if version in self._policies:
+            return loaded
+        own = ", ".join(map(str, self._policies))
+        log.warning("%s is put back: engine version %d, not %s", refinement_id, version, own)
+        await self._store.put_back(refinement_id, str(version))
+        return None
+
+    async def _play(self, claimed: Claimed, loaded: Loaded) -> None:
+        if claimed.state.last_event > loaded.last_event + 1:  # something came between
+            loaded = await self._store.load(claimed.id)
+        driver = self._driver(claimed, loaded)
         if self._is_leaving:
             driver.leave()
         newer = self.held.get(claimed.id)
@@ -150,20 +184,20 @@ class Refinements:
             if self.held.get(claimed.id) is held:
                 del self.held[claimed.id]
 
-    async def _driver(self, claimed: Claimed) -> Driver:
-        submitted, events = await self._store.load(claimed.id)
+    def _driver(self, claimed: Claimed, loaded: Loaded) -> Driver:
+        submitted = loaded.submitted
         request = submitted.request
         checks = compile_validators(
             request.validators, context=request.context, resources=self._resources
         )
         tools = Tools(request.tools, self._resources.endpoints)
-        recorded = read(events)
+        recorded = read(loaded.events)
         executor = StepExecutor(
             claimed.id, self._models, submitted.models, checks, tools, recorded.voided
         )
         journal = self._store.journal(claimed)
         return Driver(
-            partial(strategy_for, submitted.request),
+            partial(self._policies[submitted.engine_version], request),
             submitted,
             recorded,
             executor,
@@ -193,6 +227,16 @@ async def drop_strays(
             before = found - strays
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
+
+
+async def announce(refinements: Refinements, lease_s: float) -> None:
+    """Announce four times per lease which versions of the engine it plays, until cancelled."""
+    while True:
+        try:
+            await refinements.announce()
+        except RedisError as error:
+            log.warning("Redis is unavailable: %s", error)
+        await asyncio.sleep(lease_s / ANNOUNCED_PER_LEASE)
 
 
 async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:

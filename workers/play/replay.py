@@ -7,9 +7,12 @@ from typing import Any
 
 from app.contract.events import (
     AnyReply,
+    Changed,
     Event,
     FindingsReply,
     IterationCompleted,
+    Queued,
+    Retried,
     StepCompleted,
     StepFailed,
     Stopping,
@@ -23,6 +26,7 @@ from app.contract.reviews import Reviewed
 from app.contract.snapshot import Best, IterationScore
 from app.contract.status import StopReason
 from workers.engine import moves
+from workers.engine.step_hash import about
 
 REFUSED = "budget_exhausted"
 """The code of a call that the budget did not allow beside the calls in flight."""
@@ -90,8 +94,13 @@ class Replay:
 
 
 def read(events: Sequence[Event]) -> Replay:
-    """Return the replay of a journal, without what retries have voided."""
+    """Return the replay of a journal, without what retries have voided.
+
+    A reviewer's decision carries the limits then in force: a change after it counts from the next
+    judged draft on, whenever and however often the journal is replayed.
+    """
     recorded = Replay()
+    limits: Limits | None = None
     counting = standing(events)
     numbers = {event.event for event in counting}
     for event in events:
@@ -99,27 +108,35 @@ def read(events: Sequence[Event]) -> Replay:
             recorded.void(event.data)
     for event in counting:
         match event.data:
+            case Queued() | Changed() | Retried():
+                limits = event.data.limits
             case StepCompleted() | StepFailed():
                 recorded.add(RecordedStep(event.data, is_journaled=True))
             case IterationCompleted():
                 recorded.judged(event.data)
             case Reviewed():
-                recorded.words[event.data.key] = _word(event.data)
+                recorded.words[event.data.key] = _word(event.data, limits)
             case Stopping():
                 recorded.stopping = event.data.reason
     return recorded
 
 
-def refused(key: str) -> StepFailed:
+def refused(move: moves.StepMove) -> StepFailed:
     """Return the journal entry of a call that the budget does not allow beside the others."""
     detail = "the rest of the budget is reserved for calls in flight and the first draft"
-    return StepFailed(key=key, code=REFUSED, detail=detail, usage=Usage(), next=())
+    return _not_performed(move, REFUSED, detail)
 
 
-def spared(key: str) -> StepFailed:
+def spared(move: moves.StepMove) -> StepFailed:
     """Return the journal entry of a step that a finish skips."""
     detail = "a finish was requested: the first draft is written without this step"
-    return StepFailed(key=key, code=SPARED, detail=detail, usage=Usage(), next=())
+    return _not_performed(move, SPARED, detail)
+
+
+def _not_performed(move: moves.StepMove, code: str, detail: str) -> StepFailed:
+    return StepFailed(
+        key=move.path, code=code, detail=detail, usage=Usage(), about=about(move), next=()
+    )
 
 
 def score_of(entry: IterationCompleted) -> IterationScore:
@@ -127,8 +144,8 @@ def score_of(entry: IterationCompleted) -> IterationScore:
     return IterationScore(iteration=entry.iteration, path=entry.path, score=entry.score)
 
 
-def _word(said: Reviewed) -> moves.ReviewerReply:
-    return moves.ReviewerReply(said.action, said.feedback, said.draft, said.score)
+def _word(said: Reviewed, limits: Limits | None) -> moves.ReviewerReply:
+    return moves.ReviewerReply(said.action, said.feedback, said.draft, said.score, limits)
 
 
 def _value(reply: AnyReply) -> Any:

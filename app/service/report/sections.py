@@ -360,7 +360,7 @@ def _changes(before: Limits, after: Limits) -> str:
 def ending(story: Story) -> str:
     """Return the status and the stop reason in words, with the facts in a table."""
     it = story.snapshot
-    line = f"**{it.status.value.capitalize()}.** {wording.STATUSES[it.status]}"
+    line = f"**{it.status.value.capitalize()}.** {wording.status_of(it.status)}"
     if it.stop_reason:
         line += f" {wording.reason_of(it.stop_reason)}"
     return joined((line, _error(it), _asked(it), table(("fact", "value"), _facts(it))))

@@ -8,6 +8,8 @@ from app.contract.reviews import OnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
 from app.service.report.markdown import NOTHING, plain
 
+OF_A_LATER_RELEASE = "A later release of Hone added this, and this server cannot explain it."
+
 STATUSES: Mapping[Status, str] = {
     Status.QUEUED: "It waits for a worker.",
     Status.RUNNING: "It is in progress: the report shows it so far.",
@@ -48,6 +50,8 @@ ERRORS: Mapping[str, str] = {
     "empty_step": "A model repeatedly sent an empty reply instead of a step of the plan.",
     "empty_text": "A model repeatedly sent an empty reply instead of an additional text.",
     "finished_early": "An early finish was requested, and this step was not required for it.",
+    "incompatible": "Its journal was written by another version of Hone, whose steps this one would"
+    " not repeat; it did not continue, rather than mix the two.",
     "internal_error": "An internal error of this server; its log has the details.",
     "model_refused": "A model's server rejected the call; a retry would not have helped.",
     "model_unavailable": "A model was unreachable, or failed again after every retry.",
@@ -113,7 +117,12 @@ ISSUES: Mapping[IssueState, str] = {
 
 def reason_of(stop_reason: StopReason | None) -> str:
     """Return why it ended; empty if it has not."""
-    return "" if stop_reason is None else STOP_REASONS[stop_reason]
+    return "" if stop_reason is None else STOP_REASONS.get(stop_reason, OF_A_LATER_RELEASE)
+
+
+def status_of(status: Status) -> str:
+    """Return the meaning of a status."""
+    return STATUSES.get(status, OF_A_LATER_RELEASE)
 
 
 def error_of(code: str) -> str:

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 EXAMPLES = re.findall(r"```json\n(.*?)```", (HERE / "page.md").read_text(), re.DOTALL)
 REQUEST = RefinementRequest.model_validate_json(EXAMPLES[0], strict=True)
 SETTINGS = Settings(openai_api_key=SecretStr("key"), model="openai:gpt-5-mini")
-ADMISSION = Admission(ModelRoles(SETTINGS), {})
+ADMISSION = Admission(ModelRoles(SETTINGS), ())
 
 
 def test_it_is_the_copy_that_is_tested() -> None:

@@ -1,10 +1,12 @@
 """First drafts, revisions and further texts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.contract.judgement import Critique, Finding
-from workers.engine.prompt_requests import Prompt, PromptRequest
+from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest
 from workers.engine.prompts import DATA_RULE, TEXT, closed, described, documents, fenced, listed
+
+WORDS = {IN_WORDS: True}
 
 WRITE_VERSION = 1
 WRITE_SYSTEM = f"""\
@@ -38,10 +40,10 @@ class Revise(PromptRequest):
     """Revise a draft: fix what failed, and keep what is good."""
 
     draft: str
-    failing: tuple[str, ...]
+    failing: tuple[str, ...] = field(metadata=WORDS)
     critique: Critique
     findings: tuple[Finding, ...]
-    mended: tuple[str, ...] = ()
+    mended: tuple[str, ...] = field(default=(), metadata=WORDS)
     """Issues that earlier revisions resolved, and that this one must not bring back."""
 
     def prompt(self) -> Prompt:
@@ -168,7 +170,7 @@ class Redo(PromptRequest):
     kept: str
     rest: str
     first: int
-    failing: tuple[str, ...]
+    failing: tuple[str, ...] = field(metadata=WORDS)
     critique: Critique
 
     def prompt(self) -> Prompt:

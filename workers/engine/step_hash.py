@@ -1,0 +1,80 @@
+"""The hash of what a step is about. A recorded reply belongs to one key and one hash.
+
+It covers the kind of the step, who is asked, and the drafts and findings given; not the words of a
+prompt, so that a prompt in other words keeps the replies that were paid for.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.contract.criteria import Criterion, PanelMember
+from app.contract.judgement import CriterionScore, Critique, Finding
+from app.contract.requests import ContextDocument
+from workers.engine.moves import Ask, Call, Check, StepMove
+from workers.engine.prompt_requests import IN_WORDS, Task
+
+LENGTH = 16
+"""Hexadecimal digits of the SHA-256 that are kept: 64 bits."""
+
+COVERED: Mapping[type, tuple[str, ...]] = {
+    Task: ("instruction", "draft", "context", "criteria"),
+    ContextDocument: ("name", "sha256"),
+    Criterion: ("name", "description"),
+    PanelMember: ("name", "perspective", "adversarial"),
+    Critique: ("scores", "strengths", "weaknesses", "suggestions", "findings"),
+    CriterionScore: ("criterion", "score", "reason"),
+    Finding: ("source", "kind", "message", "fix", "quote"),
+}
+"""The fields of shared types that are covered: a field that a later release adds is not.
+
+Of other dataclasses every field is covered that is not `IN_WORDS` and differs from its default.
+"""
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+def about(move: StepMove) -> str:
+    """Return `LENGTH` hexadecimal digits, the same in every process and release."""
+    return sha256(_encode(_subject(move)).encode()).hexdigest()[:LENGTH]
+
+
+def _subject(move: StepMove) -> Mapping[str, Any]:
+    match move:
+        case Ask():
+            given = _plain(move.prompt_request)
+            return {"kind": "ask", "asks": move.prompt.name, "seat": move.seat, "given": given}
+        case Check():
+            return {"kind": "check", "of": move.of, "draft": move.draft}
+        case Call():
+            return {"kind": "call", "tool": move.tool, "arguments": dict(move.arguments)}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can write it."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, (tuple, list)):
+        return [_plain(it) for it in value]
+    if covered := COVERED.get(type(value)):
+        return [_plain(getattr(value, name)) for name in covered]
+    if isinstance(value, Mapping):
+        return {name: _plain(it) for name, it in value.items()}
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_defaults=True)
+    defaults = _defaults(type(value))  # type: ignore[arg-type] # mypy: type[Any] is not Hashable
+    found = ((name, getattr(value, name), default) for name, default in defaults)
+    return {name: _plain(it) for name, it, default in found if it != default}
+
+
+@cache
+def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+    """Return the covered fields of a dataclass with their defaults."""
+    if not is_dataclass(kind):
+        raise TypeError(f"{kind.__name__} is no dataclass: its hash would differ between processes")
+    return tuple((it.name, it.default) for it in fields(kind) if not it.metadata.get(IN_WORDS))
