@@ -16,7 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --upgrade
 
-.PHONY: help install demo serve test check fix openapi faults bench examples lock clean
+.PHONY: help install demo serve test check fix openapi faults sim bench examples lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -50,6 +50,9 @@ openapi: $(VENV)/run.stamp ## write openapi/openapi.json from the code
 	mkdir -p openapi
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
+
+sim: install ## simulate crashes and lost answers for ten minutes; SIM="--once 7" repeats a run
+	$(BIN)/python -m tests.simulation --seconds 600 $(SIM)
 
 faults: install ## kill, reset and restart the running service under load; ROWS="kills resets" runs some
 	$(BIN)/python -m tests.faults $(ROWS)

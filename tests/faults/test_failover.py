@@ -68,19 +68,21 @@ async def test_refinements_go_on_when_their_primary_is_replaced_and_no_call_is_r
             service.models.latency_s = 0.3
             codes: Counter[int] = Counter()
             ids = [await submitted(service, number, codes) for number in range(REFINEMENTS)]
-            await service.until(lambda: sum(service.models.counts.keys.values()) > REFINEMENTS)
+            # A claim can be lost like every write, and then its first call is repeated.
+            calls = service.models.counts.keys
+            await service.until(lambda: all(any(it in key for key in calls) for it in ids))
             failing_over = asyncio.get_running_loop().run_in_executor(None, redis.demote)
             await failing_over
             await submitted(service, REFINEMENTS, codes)  # may be lost: no replica had to have it
             async with asyncio.timeout(60):
                 while not set(found := await statuses(service, ids)) <= TERMINAL:  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
-            calls = service.models.counts.keys
             for refinement_id in ids:
                 assert is_sound(await service.events(refinement_id))
         assert found == {"succeeded": REFINEMENTS}
         assert set(codes) <= {202, 503}
-        assert [key for key, count in calls.items() if count > 1] == []
+        repeated = [key for key, count in calls.items() if count > 1]
+        assert [key for key in repeated if any(it in key for it in ids)] == []
 
 
 async def test_what_was_acknowledged_with_replicas_is_there_after_the_primary_died(

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
-from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore
+from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
 from app.store.scripts import Committer, LuaScript
 from tests.store.store_harness import (
     BEST,
@@ -136,6 +136,27 @@ async def test_what_was_erased_stays_erased(
     with pytest.raises(Fenced):
         await held.journal.append([step()])
     assert await redis.keys(f"*{held.id}*") == []
+
+
+async def test_an_append_whose_place_a_command_has_taken_is_written_again(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    names = [keys.SUMMARY + held.id, keys.JOURNAL + held.id]
+    synced = [await redis.dump(name) for name in names]
+    await held.journal.append([step()])
+    for name, value in zip(names, synced, strict=True):
+        assert value is not None
+        await redis.restore(name, 0, value, replace=True)  # as a restart without the AOF's end does
+    await store.change(TENANT, held.id, LimitsChange(threshold=0.5))
+    await held.journal.append([step("iterations/2/critique")])
+    assert await kinds(store, held.id) == [
+        EventType.QUEUED,
+        EventType.STARTED,
+        EventType.CHANGED,
+        EventType.STEP_COMPLETED,
+        EventType.STEP_COMPLETED,
+    ]
 
 
 async def test_an_append_under_limits_that_changed_writes_nothing(

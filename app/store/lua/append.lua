@@ -9,8 +9,9 @@ local held, holder, status, last, done, seq, stopping, finish_requested, tenant,
     'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'steps'))
 
 if held ~= token then return 'FENCED' end
--- Redis has lost the end of the journal, in a failover or by an older copy: the worker has it.
-if tonumber(last) < tonumber(seen) then return 'SHORT ' .. done .. ' ' .. last end
+-- Redis has lost the end of the journal, in a failover or by an older copy: the worker has it. A command
+-- may have taken the place of a lost entry since, but the number of the operation before this one shows it.
+if tonumber(last) < tonumber(seen) or op - done > 1 then return 'SHORT ' .. done .. ' ' .. last end
 
 local function answer(code)
   local limits = seq ~= known and redis.call('HGET', key, 'limits')
