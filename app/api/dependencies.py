@@ -46,10 +46,14 @@ class RequestBody(Generic[C]):
     sha256: str
 
 
-def body_of(contract: type[C]) -> Callable[[Request], Awaitable[RequestBody[C]]]:
-    """Return a dependency that parses a body as `contract`."""
+def body_of(
+    contract: type[C], *, is_required: bool = True
+) -> Callable[[Request], Awaitable[RequestBody[C]]]:
+    """Return a dependency that parses a body as `contract`; unless required, none is `{}`."""
 
     async def read(request: Request) -> RequestBody[C]:
+        if not is_required and not await request.body():
+            return RequestBody(contract(), sha256().hexdigest())
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/json" and not (
             media_type.startswith("application/") and media_type.endswith("+json")
@@ -328,6 +332,7 @@ Submission = Annotated[RequestBody[RefinementRequest], Depends(body_of(Refinemen
 ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecision))]
 ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]
 Change = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange))]
+RetryBody = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange, is_required=False))]
 IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]
 PreferredWait = Annotated[int | None, Depends(_prefer)]
 SeenEvents = Annotated[Container[int] | None, Depends(_seen)]

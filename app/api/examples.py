@@ -93,6 +93,11 @@ REVIEWS: dict[str, Example] = {
     "rate": {"action": "rate", "score": 0.4, "path": "iterations/2/review"},
 }
 
+RETRIES: dict[str, Example] = {
+    "as it was": {},
+    "with a larger budget": {"max_cost_usd": 0.5, "max_seconds": 1_800},
+}
+
 CONTINUATIONS: dict[str, Example] = {
     "with more iterations": {"max_iterations": 10},
     "with a reviewer": {"threshold": 0.95, "review": {"when": "before_completion"}},
@@ -106,6 +111,7 @@ LINKS = {
     "cancel": f"/v1/refinements/{REFINEMENT_ID}/cancel",
     "finish": f"/v1/refinements/{REFINEMENT_ID}/finish",
     "reviews": f"/v1/refinements/{REFINEMENT_ID}/reviews",
+    "retry": f"/v1/refinements/{REFINEMENT_ID}/retry",
     "report": f"/v1/refinements/{REFINEMENT_ID}/report",
     "continue": f"/v1/refinements/{REFINEMENT_ID}/continue",
 }

@@ -67,13 +67,15 @@ def promise_of(described: type) -> str:
     return cleandoc(described.__doc__ or "")
 
 
-def body(contract: type[Contract], named: Mapping[str, examples.Example]) -> dict[str, Any]:
+def body(
+    contract: type[Contract], named: Mapping[str, examples.Example], *, is_required: bool = True
+) -> dict[str, Any]:
     """Return `openapi_extra` for a route whose body is parsed by `body_of`."""
     content = {
         "schema": {"$ref": f"#/components/schemas/{contract.__name__}"},
         "examples": {name: {"value": value} for name, value in named.items()},
     }
-    return {"requestBody": {"required": True, "content": {"application/json": content}}}
+    return {"requestBody": {"required": is_required, "content": {"application/json": content}}}
 
 
 def _example(kind: type[HoneError]) -> dict[str, Any]:
@@ -132,7 +134,7 @@ WATCHED: Responses = {
             **_json(examples.EVENT_PAGE),
         },
     },
-    204: {"description": "The client has received all events, up to the terminal one."},
+    204: {"description": "The client has received all events; the last one is terminal."},
 }
 REPORTED: Responses = {
     200: {

@@ -21,6 +21,7 @@ from app.api.dependencies import (
     PreferredWait,
     RefinementId,
     ReportAs,
+    RetryBody,
     ReviewBody,
     SearchPath,
     SeenEvents,
@@ -235,6 +236,31 @@ async def review(
 
 
 @refinements.post(
+    "/{refinement_id}/retry",
+    operation_id="retryRefinement",
+    status_code=202,
+    responses=ACCEPTED
+    | problems(MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch),
+    openapi_extra=body(LimitsChange, examples.RETRIES, is_required=False),
+)
+async def retry(
+    refinement_id: RefinementId,
+    limits: RetryBody,
+    key: IdempotencyKey,
+    tenant: Tenant,
+    service: TheService,
+) -> Snapshot:
+    """Let a failed refinement go on from its journal.
+
+    Everything recorded stays and is not paid again; only the steps that made up the failure are
+    performed again. `max_seconds` starts anew, and the body can change limits, for example raise
+    the budget that was exhausted. A retry sent again with the same `Idempotency-Key` takes effect
+    once.
+    """
+    return await service.retry(tenant, refinement_id, limits.content, key)
+
+
+@refinements.post(
     "/{refinement_id}/continue",
     operation_id="continueRefinement",
     status_code=202,
@@ -296,9 +322,10 @@ async def events(
     """Stream the events of a refinement: all past ones, then each new one up to the terminal one.
 
     In `text/event-stream` the `id` of an event is its number. To resume after a disconnect, send
-    the number of the last event received as `Last-Event-ID` (or `after`); 204 means that this was
-    the terminal event. The stream has a comment for every 15 seconds without an event. With
-    `Accept: application/json` the same events are returned in pages.
+    the number of the last event received as `Last-Event-ID` (or `after`); 204 means that the work
+    has ended with it. After a retry a reconnect goes on, and a stream from the start also contains
+    the `refinement.failed` before the retry. The stream has a comment for every 15 seconds without
+    an event. With `Accept: application/json` the same events are returned in pages.
     """
     if media_type != EVENT_STREAM:
         found = await store.events(tenant, refinement_id, after, limit + 1)

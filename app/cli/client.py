@@ -189,6 +189,11 @@ class Client:
         response = self._send("POST", f"{_path(refinement_id)}/continue", json=changes)
         return self._read(Snapshot, response)
 
+    def retry(self, refinement_id: str, limits: Mapping[str, Any]) -> Snapshot:
+        """Let a failed refinement go on under changed limits, and return its snapshot."""
+        response = self._send("POST", f"{_path(refinement_id)}/retry", json=limits)
+        return self._read(Snapshot, response)
+
     def iterations(self, refinement_id: str) -> tuple[Iteration, ...]:
         """Return every judged draft."""
         response = self._send("GET", f"{_path(refinement_id)}/iterations")
@@ -214,21 +219,24 @@ class Client:
         return response.content.decode(errors="replace")
 
     def follow(self, refinement_id: str) -> Iterator[Event | None]:
-        """Yield every event from the first to the terminal one, each once.
+        """Yield every event from the first to the last, terminal one, each once.
 
-        None comes now and then if there are no new events. A stream that is interrupted is resumed
-        after the last event; raises ServerUnreachable if that fails for half a minute.
+        A terminal event that a retry follows is not the last. None comes now and then if there are
+        no new events. A stream that is interrupted is resumed after the last event; raises
+        ServerUnreachable if that fails for half a minute.
         """
-        seen, failures = 0, 0
+        seen, failures, has_ended = 0, 0, False
         while True:
             try:
                 for message in self._stream(refinement_id, seen):
                     failures = 0
                     event = event_of(message) if message else None
                     yield event
-                    seen = int(message.id) if message else seen
-                    if event and event.type.is_terminal:
-                        return
+                    if message:
+                        seen = int(message.id)
+                        has_ended = event is not None and event.type.is_terminal
+                if has_ended:
+                    return
             except httpx.TransportError as error:
                 failures += 1
                 if failures > RECONNECTS:

@@ -236,6 +236,38 @@ def review(
             say(console(), client.review(refinement_id, given).status)
 
 
+@app.command()
+def retry(
+    refinement_id: RefinementIdArgument,
+    *,
+    threshold: ThresholdOption = None,
+    max_iterations: MaxIterationsOption = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Seconds from now at most.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Tokens of all calls at most.")] = None,
+    max_cost_usd: Annotated[
+        float | None, typer.Option(help="Dollars of all calls at most.")
+    ] = None,
+    follow: WatchOption = False,
+    server: ServerOption = None,
+) -> None:
+    """Let a failed refinement go on from its journal, and print its status.
+
+    What was recorded is not paid again. Exit code: 0; with --watch 1 if it failed or was canceled.
+    """
+    fields = {
+        "threshold": threshold,
+        "max_iterations": max_iterations,
+        "max_seconds": max_seconds,
+        "max_tokens": max_tokens,
+        "max_cost_usd": max_cost_usd,
+    }
+    limits = {name: value for name, value in fields.items() if value is not None}
+    with connected(server) as client:
+        say(console(), client.retry(refinement_id, limits).status)
+        if follow:
+            watch_to_the_end(client, refinement_id)
+
+
 @app.command(name="continue")
 def continue_(
     refinement_id: RefinementIdArgument,

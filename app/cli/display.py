@@ -21,6 +21,7 @@ from app.contract.events import (
     EventType,
     IterationCompleted,
     Queued,
+    Retried,
     StepCompleted,
     StepFailed,
     StepStarted,
@@ -83,6 +84,7 @@ STATUS_AFTER: Mapping[EventType, Status] = {
     EventType.RESUMED: Status.RUNNING,
     EventType.PAUSED: Status.PAUSED,
     EventType.REVIEWED: Status.QUEUED,
+    EventType.RETRIED: Status.QUEUED,
     EventType.CANCELING: Status.CANCELING,
     EventType.COMPLETED: Status.SUCCEEDED,
     EventType.FAILED: Status.FAILED,
@@ -107,7 +109,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress after some events; `final` is the last snapshot once it has ended."""
+    """The progress after some events; `final` is the last snapshot while it has ended."""
 
     status: Status = Status.QUEUED
     strategy: str = ""
@@ -121,6 +123,7 @@ class Progress:
     rows: Mapping[int, Row] = field(default_factory=dict)
     usage: Usage = NOTHING
     final: Snapshot | None = None
+    retries: tuple[str, ...] = ()
 
     def after(self, event: Event) -> "Progress":
         """Return the progress after one more event; the events come in order."""
@@ -133,7 +136,11 @@ class Progress:
             now = replace(now, asked=data, asked_until=until, phase=())
         if isinstance(data, Queued):
             now = replace(now, strategy=data.strategy, models=data.models)
-        if isinstance(data, Queued | Changed | IterationCompleted):
+        if isinstance(data, Retried):
+            why = f"{data.reason.code}: {data.reason.detail}"
+            retries = (*now.retries, f"retried at event {event.event} after {why}")
+            now = replace(now, final=None, stopping="", retries=retries)
+        if isinstance(data, Queued | Changed | Retried | IterationCompleted):
             limits = data.limits
             now = replace(now, threshold=limits.threshold, max_iterations=limits.max_iterations)
         if isinstance(data, StepStarted | StepCompleted | StepFailed):
@@ -367,6 +374,7 @@ def lines_of(progress: Progress, refinement_id: str) -> list[str]:
             verdict = "passed" if row.passed else "not good enough yet"
             scores = f"score {score_text(row.score)} ({criteria_text(row.scores)}), {verdict}"
             lines.append(f"iteration {number}: {scores}")
+    lines += progress.retries
     lines += [f"step: {key}" for key in progress.phase]
     lines += _asked(progress, refinement_id)
     if progress.stopping:

@@ -1,5 +1,6 @@
 """The events of a journal and their data."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -11,7 +12,7 @@ from app.contract.drafts import EditsMade
 from app.contract.judgement import CriterionScore, Finding, IssueNote, Score, ScoreFrom, Usage
 from app.contract.limits import Limits
 from app.contract.reviews import Paused, Reviewed
-from app.contract.snapshot import Best, Snapshot
+from app.contract.snapshot import Best, Failure, Snapshot
 from app.contract.status import StopReason
 
 
@@ -53,13 +54,14 @@ class EventType(StrEnum):
     CANCELING = "refinement.canceling"
     PAUSED = "refinement.paused"
     REVIEWED = "refinement.reviewed"
+    RETRIED = "refinement.retried"
     COMPLETED = "refinement.completed"
     FAILED = "refinement.failed"
     CANCELED = "refinement.canceled"
 
     @property
     def is_terminal(self) -> bool:
-        """True if the event is the last of its journal."""
+        """True if the work ended with the event; only `refinement.retried` can follow it."""
         return self in {EventType.COMPLETED, EventType.FAILED, EventType.CANCELED}
 
 
@@ -218,6 +220,19 @@ class Canceling(Contract):
     """A cancel was accepted; work is being stopped."""
 
 
+class Retried(Contract):
+    """A failed refinement goes on from its journal.
+
+    The steps in `voided` are performed again; their usage stays counted.
+    """
+
+    reason: Failure = Field(description="The error with which it had failed.")
+    limits: Limits = Field(description="The limits now in force; `max_seconds` starts anew.")
+    voided: tuple[str, ...] = Field(
+        description="Keys of the steps that made up the failure and no longer count."
+    )
+
+
 EventData = (
     Queued
     | Started
@@ -231,6 +246,7 @@ EventData = (
     | Canceling
     | Paused
     | Reviewed
+    | Retried
     | Snapshot
 )
 
@@ -247,6 +263,7 @@ DATA_OF: dict[EventType, type[Contract]] = {
     EventType.CANCELING: Canceling,
     EventType.PAUSED: Paused,
     EventType.REVIEWED: Reviewed,
+    EventType.RETRIED: Retried,
     EventType.COMPLETED: Snapshot,
     EventType.FAILED: Snapshot,
     EventType.CANCELED: Snapshot,
@@ -268,3 +285,37 @@ class EventPage(Contract):
     data: tuple[Event, ...]
     has_more: bool
     next_after: int
+
+
+def standing(events: Iterable[Event]) -> list[Event]:
+    """Return the events that still count: those that no retry voided.
+
+    A retry voids the steps that it names, the judgements made from them, and what stopped the work:
+    `refinement.stopping`, and the checks and judgements after it, whose texts it had cut short.
+    """
+    counting: list[Event] = []
+    for event in events:
+        if isinstance(event.data, Retried):
+            counting = [*_outlasting(counting, event.data)]
+        counting.append(event)
+    return counting
+
+
+def _outlasting(events: Sequence[Event], retried: Retried) -> Iterator[Event]:
+    stopped = False
+    for event in events:
+        match event.data:
+            case Stopping():
+                stopped = True
+                continue
+            case StepCompleted(key=key) | StepFailed(key=key) if key in retried.voided:
+                continue
+            case IterationCompleted(path=path) if stopped or _is_below(path, retried.voided):
+                continue
+            case StepCompleted(kind="check") if stopped:
+                continue
+        yield event
+
+
+def _is_below(path: str, keys: Iterable[str]) -> bool:
+    return any(key.startswith(f"{path}/") for key in keys)

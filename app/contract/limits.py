@@ -14,7 +14,11 @@ MaxIterations = Annotated[
 ]
 MaxSeconds = Annotated[
     float,
-    Field(gt=0, le=86_400, description="Maximum seconds from `started_at`, pauses excluded."),
+    Field(
+        gt=0,
+        le=86_400,
+        description="Maximum seconds from `started_at`, pauses excluded; a retry starts them anew.",
+    ),
 ]
 MaxTokens = Annotated[
     int, Field(ge=1, le=10**9, description="Maximum input and output tokens of all model calls.")
@@ -60,7 +64,7 @@ class Limits(Stop):
 
 
 class LimitsChange(Contract):
-    """A PATCH: the limits to change while the refinement runs; omitted ones stay as they are."""
+    """The limits to change by a PATCH or a retry; omitted ones stay as they are."""
 
     threshold: Threshold | None = None
     max_iterations: MaxIterations | None = None

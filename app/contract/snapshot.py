@@ -55,6 +55,9 @@ class Failure(Contract):
 
     code: str
     detail: str
+    steps: tuple[str, ...] = Field(
+        (), description="Keys of the steps that make up the failure: a retry performs them again."
+    )
 
 
 class Links(Contract):
@@ -69,6 +72,7 @@ class Links(Contract):
     cancel: str
     finish: str
     reviews: str
+    retry: str
     report: str
     continue_: str = Field(alias="continue")
 

@@ -1,6 +1,7 @@
 """The statuses of a refinement, and every legal move between them.
 
-A move that the table does not list is rejected. A journal ends with a terminal status.
+A move that the table does not list is rejected. Work ends with a terminal status; a retry, the only
+move out of one, lets a failed refinement go on from its journal.
 """
 
 from enum import StrEnum
@@ -22,7 +23,7 @@ class Status(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True if a journal ends with it."""
+        """True if work ends with it."""
         return self in TERMINAL
 
 
@@ -34,7 +35,7 @@ MOVES: dict[Status, frozenset[Status]] = {
     Status.PAUSED: frozenset({Status.QUEUED, Status.CANCELED}),
     Status.CANCELING: frozenset({Status.CANCELED}),
     Status.SUCCEEDED: frozenset(),
-    Status.FAILED: frozenset(),
+    Status.FAILED: frozenset({Status.QUEUED}),
     Status.CANCELED: frozenset(),
 }
 

@@ -8,7 +8,14 @@ from typing import Literal
 
 from app.contract.drafts import EditsReport, draft_of, sha256_of
 from app.contract.errors import NotFound
-from app.contract.events import Event, IterationCompleted, StepCompleted, StepFailed, TextReply
+from app.contract.events import (
+    Event,
+    IterationCompleted,
+    StepCompleted,
+    StepFailed,
+    TextReply,
+    standing,
+)
 from app.contract.judgement import Finding, Issue, IssueNote, Usage
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Diff, DiffOperation, Iteration
@@ -58,12 +65,16 @@ class JournalContradiction(Exception):
 
 
 def iterations_of(events: Sequence[Event], request: RefinementRequest) -> tuple[Iteration, ...]:
-    """Return every judged draft in the order of judging, those of inner searches included."""
-    steps = [event.data for event in events if isinstance(event.data, StepCompleted | StepFailed)]
-    found = [event.data for event in events if isinstance(event.data, IterationCompleted)]
+    """Return every judged draft in the order of judging, those of inner searches included.
+
+    What a retry voided is left out, but its usage counts.
+    """
+    counting = standing(events)
+    paid, steps = _steps(events), _steps(counting)
+    found = [event.data for event in counting if isinstance(event.data, IterationCompleted)]
     judged = [*{one.path: one for one in found}.values()]  # a rated one is in the journal twice
     words = words_of(judged)
-    return tuple(_iteration(one, steps, request, words) for one in judged)
+    return tuple(_iteration(one, paid, steps, request, words) for one in judged)
 
 
 def within(iterations: Sequence[Iteration], path: str) -> tuple[Iteration, ...]:
@@ -86,20 +97,25 @@ def numbered(iterations: Sequence[Iteration], number: int) -> Iteration:
     raise NotFound(f"iteration {number} does not exist or is not judged yet")
 
 
+def _steps(events: Sequence[Event]) -> list[StepCompleted | StepFailed]:
+    return [event.data for event in events if isinstance(event.data, StepCompleted | StepFailed)]
+
+
 def _iteration(
     judged: IterationCompleted,
+    paid: Sequence[StepCompleted | StepFailed],
     steps: Sequence[StepCompleted | StepFailed],
     request: RefinementRequest,
     words: IssueWording,
 ) -> Iteration:
-    own = [step for step in steps if step.key.startswith(f"{judged.path}/")]
-    writing = [step for step in own if _writes(judged.path, step)]
+    below = f"{judged.path}/"
+    writing = [it for it in steps if it.key.startswith(below) and _writes(judged.path, it)]
     draft = _draft(writing, request) if judged.draft is None else judged.draft
     if sha256_of(draft) != judged.sha256:
         raise JournalContradiction(f"the draft at {judged.path} is not {judged.sha256}")
     return Iteration(
         draft=draft,
-        usage=sum((step.usage for step in own), Usage()),
+        usage=sum((step.usage for step in paid if step.key.startswith(below)), Usage()),
         issues=issues_of(judged, words),
         edits=_report(judged, draft, writing),
         **{name: getattr(judged, name) for name in _SHARED},

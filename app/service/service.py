@@ -223,11 +223,26 @@ class Service:
 
     async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:
         """Change limits and return those now in force; raise Conflict if it has ended."""
+        await self._require_prices(tenant, refinement_id, change)
+        return await self._store.change(tenant, refinement_id, change)
+
+    async def retry(
+        self, tenant: str, refinement_id: str, change: LimitsChange, key: str | None
+    ) -> Snapshot:
+        """Let a failed refinement go on from its journal, under changed limits.
+
+        Raises Conflict unless it has failed, and IdempotencyMismatch for a key that was used with
+        other limits for it.
+        """
+        await self._require_prices(tenant, refinement_id, change)
+        return await self._store.retry(tenant, refinement_id, change, key)
+
+    async def _require_prices(self, tenant: str, refinement_id: str, change: LimitsChange) -> None:
+        """Raise InvalidRequest for a limit of the cost if the price of a model is unknown."""
         if change.max_cost_usd is not None:
             queued = await self._queued(tenant, refinement_id)
             names = chain(queued.models.values(), *queued.fallbacks.values())
             self._admission.require_prices(names)
-        return await self._store.change(tenant, refinement_id, change)
 
     async def _journal(self, tenant: str, refinement_id: str) -> list[Event]:
         journal: list[Event] = []

@@ -110,11 +110,12 @@ class Watching:
     async def follow(
         self, tenant: str, refinement_id: str, after: int
     ) -> AsyncGenerator[Events, None] | None:
-        """Return all events after number `after`, as they arrive, up to the terminal one.
+        """Return all events after number `after`, as they arrive, up to the last, terminal one.
 
-        An empty batch means that none arrived for `LOOK_S` seconds. It also ends when Redis has
-        lost the last events that it yielded. Returns None if `after` is the terminal event. Raises
-        MalformedHeader if `after` is greater than the last event.
+        A terminal event that a retry follows is not the last. An empty batch means that none
+        arrived for `LOOK_S` seconds. It also ends when Redis has lost the last events that it
+        yielded. Returns None if `after` is the last, terminal event. Raises MalformedHeader if
+        `after` is greater than the last event.
         """
         first = await self._store.events(tenant, refinement_id, after, BATCH)
         if not first:
@@ -136,7 +137,7 @@ class Watching:
             while more is not None:
                 if more:
                     yield more
-                    if more[-1].is_terminal:
+                    if more[-1].is_last:
                         return
                     after = more[-1].number
                 if len(more) < BATCH and not await self._shutdown.news(changed, self._look_s):

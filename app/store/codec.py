@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
-from app.contract.events import DATA_OF, Event, EventData, EventType, Queued
+from app.contract.events import DATA_OF, Event, EventData, EventType, Queued, Retried
 from app.contract.judgement import Usage
-from app.contract.limits import Limits
+from app.contract.limits import Limits, LimitsChange
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
@@ -185,6 +185,7 @@ def links(refinement_id: str) -> Links:
         cancel=f"{at}/cancel",
         finish=f"{at}/finish",
         reviews=f"{at}/reviews",
+        retry=f"{at}/retry",
         report=f"{at}/report",
         **{"continue": f"{at}/continue"},
     )
@@ -247,6 +248,28 @@ def decode_snapshot(refinement_id: str, summary: Summary) -> Snapshot:
         return Snapshot.model_validate_json(readable, extra=UNKNOWN_FIELDS)
 
 
+def encode_retry(
+    refinement_id: str, summary: Summary, change: LimitsChange
+) -> tuple[str | bytes | int, ...]:
+    """Return what retry.lua writes: the event that ended it, the new one, limits, snapshot, voided.
+
+    Only the first counts unless it has failed.
+    """
+    last = summary[b"last_event"]
+    if b"error" not in summary:
+        return (last, "", "", "", 0)
+    reason = Failure.model_validate_json(summary[b"error"], extra=UNKNOWN_FIELDS)
+    limits = change.applied_to(decode_limits(summary[b"limits"]))
+    retried = Retried(reason=reason, limits=limits, voided=reason.steps)
+    return (
+        last,
+        _DATA[EventType.RETRIED].dump_json(retried),
+        encode_limits(limits),
+        snapshot_json(refinement_id, summary),
+        len(retried.voided),
+    )
+
+
 def _review(summary: Summary) -> bytes:
     """Return the pending review, with times by Redis TIME; null unless paused."""
     if b"review" not in summary:
@@ -268,9 +291,14 @@ def paired(fields: Sequence[bytes]) -> Summary:
     return dict(zip(fields[::2], fields[1::2], strict=True))
 
 
-def has_ended(entries: Sequence[tuple[bytes, Summary]]) -> bool:
-    """Return whether the last of these entries of a journal is terminal."""
-    return bool(entries) and _is_terminal(_type_of(entries[-1][1]))
+def ends(entry: Summary) -> bool:
+    """Return whether an entry of a journal is terminal."""
+    return _is_terminal(_type_of(entry))
+
+
+def ended_as(entry: Summary) -> bytes:
+    """Return the snapshot that the entry after a terminal one keeps."""
+    return entry[b"ended"]
 
 
 def number_of(entry_id: bytes) -> int:
@@ -278,14 +306,15 @@ def number_of(entry_id: bytes) -> int:
     return int(entry_id.partition(b"-")[0])
 
 
-def stored_event(entry_id: bytes, entry: Summary, final: bytes) -> StoredEvent:
+def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -> StoredEvent:
     """Return one stream entry as an event, unread; `final` is the snapshot in a terminal one."""
     number, kind = number_of(entry_id), _type_of(entry)
     parts = (number, kind.encode(), json_moment(entry[b"at"]), _data(kind, entry, final))
-    return StoredEvent(number, kind, b'{"event":%d,"type":"%b","at":%b,"data":%b}' % parts)
+    stored = b'{"event":%d,"type":"%b","at":%b,"data":%b}' % parts
+    return StoredEvent(number, kind, stored, is_last)
 
 
-def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None:
+def decoded_event(entry_id: bytes, entry: Summary, final: bytes, _is_last: bool) -> Event | None:
     """Return the same event, decoded; None if its type is of a later release.
 
     Raises UnreadableRecord for data of a later release.

@@ -137,16 +137,16 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One journal entry as a client sees it; `json` is the whole event, ready to send."""
+    """One journal entry as a client sees it; `json` is the whole event, ready to send.
+
+    `is_last` is true for the terminal event with which the journal ends; one that a retry follows
+    is terminal, and not the last.
+    """
 
     number: int
     type: EventType | str  # a string that a later release added
     json: bytes
-
-    @property
-    def is_terminal(self) -> bool:
-        """True if it is known to be the last of its journal."""
-        return isinstance(self.type, EventType) and self.type.is_terminal
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

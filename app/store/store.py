@@ -43,7 +43,10 @@ from app.store.codec import (
     encode_limits,
     encode_metadata,
     encode_queued,
+    encode_retry,
     encode_submitted,
+    ended_as,
+    ends,
     paired,
     snapshot_json,
     stored_event,
@@ -58,6 +61,7 @@ from app.store.scripts import (
     EVENTS,
     FINISH,
     PROBE_MS,
+    RETRY,
     REVIEW,
     SNAPSHOT,
     UNPLAYABLE,
@@ -155,6 +159,7 @@ MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
 TURN_S = 60.0  # maximum time in this process, waits for a turn included
 
 NO_METADATA: Mapping[str, str] = {}
+NO_CHANGE = LimitsChange()
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -380,6 +385,28 @@ class Store:
             # Another client has changed them in the meantime.
 
     @refusing
+    async def retry(
+        self,
+        tenant: str,
+        refinement_id: str,
+        change: LimitsChange = NO_CHANGE,
+        command_id: str | None = None,
+    ) -> Snapshot:
+        """Queue a failed refinement under changed limits: it goes on from its journal.
+
+        The steps that made up its failure are void, and `max_seconds` starts anew. Raises
+        RefinementNotFound, Conflict unless it has failed, and IdempotencyMismatch if the last retry
+        had this `command_id` and other limits.
+        """
+        command = (command_id or uuid4().hex, change.model_dump_json(exclude_none=True))
+        while True:
+            summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
+            args = (*command, *encode_retry(refinement_id, summary, change), self._lease_ms)
+            if await self._give(RETRY, tenant, refinement_id, *args):
+                return await self._snapshot(tenant, refinement_id)
+            # Another command has changed it in the meantime.
+
+    @refusing
     async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, or raise RefinementNotFound."""
         await self._give(ERASE, tenant, refinement_id)
@@ -429,11 +456,19 @@ class Store:
         refinement_id: str,
         after: int,
         limit: int,
-        read: Callable[[bytes, Summary, bytes], T],
+        read: Callable[[bytes, Summary, bytes, bool], T],
     ) -> tuple[T, ...]:
-        entries, summary = await self._read(EVENTS, refinement_id, tenant, min(after, LAST), limit)
-        final = snapshot_json(refinement_id, paired(summary)) if summary else b"{}"
-        return tuple(read(entry_id, paired(fields), final) for entry_id, fields in entries)
+        stored, summary = await self._read(EVENTS, refinement_id, tenant, min(after, LAST), limit)
+        entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
+        found: list[T] = []
+        for place, (entry_id, entry) in enumerate(entries[:limit]):
+            final, is_last = b"", False
+            if ends(entry):
+                is_last = place + 1 == len(entries)
+                now = snapshot_json(refinement_id, paired(summary)) if is_last else b""
+                final = now or ended_as(entries[place + 1][1])
+            found.append(read(entry_id, entry, final, is_last))
+        return tuple(found)
 
     async def _read(self, script: LuaScript, refinement_id: str, *args: str | int) -> Sequence[Any]:
         reply: Sequence[Any] | None = await self._committer.submit(script, refinement_id, *args)
@@ -468,18 +503,18 @@ class Store:
 
 
 def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
-    match code:
-        case "MISSING":
-            return RefinementNotFound(refinement_id)
-        case "ENDED":
-            return Conflict(f"{refinement_id} has ended or is being canceled")
-        case "UNASKED":
-            return Conflict(f"{refinement_id} is not waiting for a review")
-        case "OTHER":
-            return Conflict(f"{refinement_id} is waiting for another review, {detail}")
-        case "MISMATCH":
-            return IdempotencyMismatch("this Idempotency-Key was used with another review")
-    return None
+    conflicts = {
+        "ENDED": "has ended or is being canceled",
+        "UNASKED": "is not waiting for a review",
+        "OTHER": f"is waiting for another review, {detail}",
+        "UNFAILED": f"is {detail}, and only a failed refinement can be retried; an ended one with"
+        " a result can be continued",
+    }
+    if code == "MISSING":
+        return RefinementNotFound(refinement_id)
+    if code == "MISMATCH":
+        return IdempotencyMismatch("this Idempotency-Key was used with another body")
+    return Conflict(f"{refinement_id} {conflicts[code]}") if code in conflicts else None
 
 
 def _achieved(values: Sequence[bytes | str | None]) -> Achieved:

@@ -22,7 +22,7 @@ from app.store.codec import (
     decode_state,
     decoded_event,
     encode_append,
-    has_ended,
+    ends,
     number_of,
     paired,
 )
@@ -279,11 +279,12 @@ class WorkerStore:
         return Journal(claimed, self._committer)
 
     async def load(self, refinement_id: str) -> Loaded:
-        """Return the request and the whole journal so far, else raise RefinementNotFound.
+        """Return the request and the journal so far, else raise RefinementNotFound.
 
-        Raises Fenced if it has ended, and UnreadableRecord if a later release wrote what this one
-        cannot read; events of unknown types are left out. It shares a pipeline with other requests,
-        so that a worker that starts hundreds of refinements at once needs no further connection.
+        Events of unknown types and the endings before a retry are left out. Raises Fenced if it has
+        ended, and UnreadableRecord if a later release wrote what this one cannot read. It shares a
+        pipeline with other requests, so that a worker that starts hundreds of refinements at once
+        needs no further connection.
         """
         reply = await self._committer.run(LOAD, refinement_id)
         if reply is None:
@@ -291,10 +292,10 @@ class WorkerStore:
         assert isinstance(reply, list)
         request, models, version, stored = reply
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
-        if has_ended(entries):
+        if entries and ends(entries[-1][1]):
             raise Fenced(f"{refinement_id} has ended")
         submitted = Submitted(decode_request(request), decode_models(models), int(version))
-        events = (decoded_event(entry_id, entry, b"") for entry_id, entry in entries)
+        events = (decoded_event(*it, b"", False) for it in entries if not ends(it[1]))
         return Loaded(
             submitted, tuple(it for it in events if it is not None), number_of(entries[-1][0])
         )

@@ -15,12 +15,13 @@ from app.contract.events import (
     IterationCompleted,
     PromptRef,
     StepCompleted,
+    StepFailed,
     StepStarted,
     TextReply,
 )
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.reviews import Paused
-from app.contract.snapshot import Best, IterationScore, Result
+from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason
 from app.store import Entry, Fields, Journal, State, WorkerStore
 
@@ -93,6 +94,17 @@ class ManualWorker:
             [Entry(EventType.COMPLETED)],
             Fields(stop_reason=StopReason.THRESHOLD_MET),
             to=Status.SUCCEEDED,
+        )
+
+    async def fail(self, key: str) -> None:
+        """Fail at one step: two events."""
+        code, detail = "unreadable_critique", "it is empty"
+        step = StepFailed(key=key, code=code, detail=detail, usage=USAGE, next=())
+        error = Failure(code=code, detail=detail, steps=(key,))
+        await self._journal.append(
+            [Entry(EventType.STEP_FAILED, step), Entry(EventType.FAILED)],
+            Fields(stop_reason=StopReason.ERROR, error=error),
+            to=Status.FAILED,
         )
 
     async def stop(self) -> None:

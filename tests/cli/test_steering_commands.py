@@ -1,15 +1,27 @@
-"""`hone finish | review | continue`, and what `hone watch` says of a pause."""
+"""`hone finish | review | retry | continue`, and what `hone watch` says of pause and retry."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from app.contract.events import Event, EventType, Retried
 from app.contract.reviews import PendingReview
-from app.contract.snapshot import Iteration, IterationList
-from app.contract.status import Status
+from app.contract.snapshot import Failure, Iteration, IterationList
+from app.contract.status import Status, StopReason
 from tests.cli.conftest import Run
-from tests.cli.scripted_refinement import AT, EVENTS, ID, PAUSED, ending, judged, snapshot, stream
+from tests.cli.scripted_refinement import (
+    AT,
+    DIFF,
+    EVENTS,
+    ID,
+    LIMITS,
+    PAUSED,
+    ending,
+    judged,
+    snapshot,
+    stream,
+)
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
 
 ASKED = PendingReview(
@@ -90,6 +102,56 @@ def test_review_without_an_action_of_what_is_not_paused_says_so(
 def test_a_word_without_an_action_is_wrong_usage(server: ScriptedApi, hone: Run) -> None:
     assert hone("review", ID, "--feedback", "Shorter.").exit_code == 2
     assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body"),
+    [
+        ((), {}),
+        (("--max-cost-usd", "0.5", "--max-tokens", "9"), {"max_cost_usd": 0.5, "max_tokens": 9}),
+        (("--max-seconds", "60", "--threshold", "0.7"), {"max_seconds": 60, "threshold": 0.7}),
+    ],
+)
+def test_retry_sends_the_limits_that_were_given_and_prints_the_status(
+    server: ScriptedApi, hone: Run, arguments: tuple[str, ...], body: dict[str, object]
+) -> None:
+    server.answers[f"POST {at('/retry')}"] = answered(Status.QUEUED)
+    assert hone("retry", ID, *arguments).stdout == "queued\n"
+    assert [json.loads(asked.body) for asked in server.asked] == [body]
+
+
+REASON = Failure(code="unreadable_critique", detail="it is empty")
+BROKEN = snapshot(Status.FAILED, StopReason.ERROR, None).model_copy(update={"error": REASON})
+FAILURE = ending(EventType.FAILED, BROKEN)
+RETRIED = Event(
+    event=FAILURE.event + 1,
+    type=EventType.RETRIED,
+    at=AT,
+    data=Retried(reason=REASON, limits=LIMITS, voided=()),
+)
+LAST = Event(event=FAILURE.event + 2, type=EventType.COMPLETED, at=AT, data=snapshot())
+
+
+def test_watching_goes_on_past_a_failure_that_was_retried(server: ScriptedApi, hone: Run) -> None:
+    server.answers[f"GET {at('/diff?from=0&to=1')}"] = [CannedResponse(DIFF.model_dump_json())]
+    server.answers[f"GET {at('/events')}"] = [
+        CannedResponse(stream(*EVENTS, FAILURE, RETRIED, LAST), media_type="text/event-stream")
+    ]
+    done = hone("watch", ID)
+    assert done.exit_code == 0, done.stdout
+    assert "failed: error" in done.stdout
+    assert "retried at event 9 after unreadable_critique: it is empty" in done.stdout
+    assert "succeeded: threshold_met" in done.stdout
+    assert "It failed" not in done.stdout
+
+
+def test_watching_ends_when_nothing_follows_a_failure(server: ScriptedApi, hone: Run) -> None:
+    server.answers[f"GET {at('/events')}"] = [
+        CannedResponse(stream(*EVENTS, FAILURE), media_type="text/event-stream")
+    ]
+    done = hone("watch", ID)
+    assert (done.exit_code, len(server.asked)) == (1, 1)
+    assert "It failed: unreadable_critique: it is empty" in done.stdout
 
 
 def test_continue_prints_the_id_of_the_new_refinement(

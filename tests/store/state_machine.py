@@ -127,6 +127,9 @@ class StateMachine:
     async def change(self, refinement_id: str) -> None:
         await self.store.change(TENANT, refinement_id, LimitsChange(threshold=0.5))
 
+    async def retry(self, refinement_id: str) -> None:
+        await self.store.retry(TENANT, refinement_id)
+
     async def erase(self, refinement_id: str) -> None:
         await self.store.erase(TENANT, refinement_id)
 
@@ -181,5 +184,5 @@ APPENDS: dict[str, Callable[[HeldClaim, int], Append]] = {
 ACTIONS = [
     *APPENDS,
     *["submit", "submit", "deliver", "deliver", "lose_job", "recover", "hand_back", "renew"],
-    *["cancel", "finish", "review", "change", "erase", "go_silent", "grow_old"],
+    *["cancel", "finish", "review", "change", "retry", "erase", "go_silent", "grow_old"],
 ]

@@ -31,6 +31,7 @@ NOTHING = Achieved()
 ONCE = Achieved(ended=1, passed=1, priced=1, cost_usd=0.5)
 UNKNOWN_COST = replace(JUDGED, usage=Usage(calls=2, cost_usd=None))
 FAR_OFF = replace(JUDGED, best_passed=False)
+FAR_OFF_AND_BROKEN = replace(FAR_OFF, stop_reason=BROKEN.stop_reason, error=BROKEN.error)
 
 
 async def drawn(store: Store, worker: WorkerStore, tenant: str = TENANT) -> HeldClaim:
@@ -114,6 +115,29 @@ async def test_an_ending_that_is_sent_again_counts_once(
             await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
     await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
     assert await achieved(store) == ONCE
+
+
+async def test_a_retried_one_counts_once_and_as_it_ended_last(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await drawn(store, worker)
+    await held.journal.append([iteration(held), FAILED], FAR_OFF_AND_BROKEN, to=Status.FAILED)
+    assert await achieved(store) == Achieved(ended=1, priced=1, cost_usd=0.5)
+    await store.retry(TENANT, held.id)
+    assert await achieved(store) == NOTHING
+    again = await claim(worker, held.id, job=2)
+    await again.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    assert await achieved(store) == ONCE
+
+
+async def test_a_poisoned_one_was_not_counted_and_a_retry_takes_nothing_back(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await drawn(store, worker)
+    await redis.hset(keys.SUMMARY + held.id, "attempt", 3)
+    assert await worker.blame(held.id, "worker-1", "it died")
+    await store.retry(TENANT, held.id)
+    assert await achieved(store) == NOTHING
 
 
 async def test_a_worker_that_was_replaced_counts_nothing(

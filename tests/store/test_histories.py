@@ -5,6 +5,7 @@ answers are lost; jobs are lost; time passes. What must hold is looked at after 
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -43,9 +44,11 @@ class Auditor:
         events = await self.store.decoded_events(TENANT, refinement_id)
         before = self.seen.get(refinement_id)
         assert [event.event for event in events] == list(range(1, snapshot.last_event + 1))
-        assert [it.type.is_terminal for it in events[:-1]].count(True) == 0
+        for ended, after in pairwise(events):
+            assert ended.type.is_terminal == (after.type is EventType.RETRIED)
         assert events[-1].type.is_terminal == snapshot.status.is_terminal
-        assert [it.type for it in events].count(EventType.STOPPING) <= 1
+        types = [it.type for it in events]
+        assert types.count(EventType.STOPPING) <= 1 + types.count(EventType.RETRIED)
         assert (snapshot.review is not None) == (snapshot.status is Status.PAUSED)
         told = [it.data for it in events if it.type is not EventType.PAUSED]
         done = [key for data in told if (key := getattr(data, "key", None))]

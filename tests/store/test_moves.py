@@ -30,16 +30,16 @@ Q, R, P, C = Status.QUEUED, Status.RUNNING, Status.PAUSED, Status.CANCELING
 S, F, X = Status.SUCCEEDED, Status.FAILED, Status.CANCELED
 MoveOutcome = Status | type[Exception]
 
-# What becomes of a status by: claim, pause, succeed, fail, review, finish, change, cancel, and when
-# its time is up. A queued one has no worker that could append.
+# What becomes of a status by: claim, pause, succeed, fail, review, finish, change, cancel, retry,
+# and when its time is up. A queued one has no worker that could append.
 TABLE: Mapping[Status, tuple[MoveOutcome, ...]] = {
-    Q: (R, Fenced, Fenced, Fenced, Conflict, Q, Q, X, Q),
-    R: (R, P, S, F, Conflict, R, R, C, R),
-    P: (P, Fenced, Fenced, Fenced, Q, Q, P, X, Q),
-    C: (C, C, X, X, Conflict, Conflict, Conflict, C, X),
-    S: (S, Fenced, Fenced, Fenced, Conflict, Conflict, Conflict, Conflict, S),
-    F: (F, Fenced, Fenced, Fenced, Conflict, Conflict, Conflict, Conflict, F),
-    X: (X, Fenced, Fenced, Fenced, Conflict, Conflict, Conflict, X, X),
+    Q: (R, Fenced, Fenced, Fenced, Conflict, Q, Q, X, Conflict, Q),
+    R: (R, P, S, F, Conflict, R, R, C, Conflict, R),
+    P: (P, Fenced, Fenced, Fenced, Q, Q, P, X, Conflict, Q),
+    C: (C, C, X, X, Conflict, Conflict, Conflict, C, Conflict, X),
+    S: (S, Fenced, Fenced, Fenced, Conflict, Conflict, Conflict, Conflict, Conflict, S),
+    F: (F, Fenced, Fenced, Fenced, Conflict, Conflict, Conflict, Conflict, Q, F),
+    X: (X, Fenced, Fenced, Fenced, Conflict, Conflict, Conflict, X, Conflict, X),
 }
 CASES = [
     (status, number, outcome)
@@ -101,6 +101,10 @@ async def _cancel(held: HeldClaim, store: Store, worker: WorkerStore, redis: Red
     await store.cancel(TENANT, held.id)
 
 
+async def _retry(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
+    await store.retry(TENANT, held.id)
+
+
 async def _be_due(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     """Let its time be up, unless it has ended: then it would be swept."""
     has_ended = await redis.hexists(keys.SUMMARY + held.id, "ended_at")
@@ -121,6 +125,7 @@ ACTS: tuple[Act, ...] = (
     _finish,
     _change,
     _cancel,
+    _retry,
     _be_due,
 )
 

@@ -1,6 +1,7 @@
 """redis-py sends a command again when its answer is late: every script is harmless then."""
 
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 from redis.asyncio import Redis
@@ -9,7 +10,7 @@ from app.contract.limits import LimitsChange
 from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
 from app.store import Store, WorkerStore, keys
-from app.store.codec import encode_decision, encode_entries, encode_limits
+from app.store.codec import Summary, encode_decision, encode_entries, encode_limits, encode_retry
 from app.store.scripts import SCRIPTS, run
 from tests.store.store_harness import (
     BROKEN,
@@ -214,6 +215,14 @@ async def _change(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return (held.id, TENANT, "command", 1, encode_limits(held.claimed.state.limits))
 
 
+async def _retry(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    summary = cast("Summary", await redis.hgetall(keys.SUMMARY + held.id))
+    written = encode_retry(held.id, summary, LimitsChange())
+    return (held.id, TENANT, "command", "{}", *written, LEASE_MS)
+
+
 async def _erase(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     await store.create(new(ticket="1"), "key")
     return (await submit(store, ticket="1"), TENANT)
@@ -257,6 +266,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("finish", _finish),
     ("finish", _finish_judged),
     ("change", _change),
+    ("retry", _retry),
     ("erase", _erase),
     ("workers", _workers),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.contract.events import IterationCompleted, StepCompleted, StepFailed, Stopping
+from app.contract.events import IterationCompleted, StepCompleted, StepFailed, Stopping, standing
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.strategies import STRATEGIES
@@ -27,15 +27,16 @@ def test_every_strategy_has_a_scene() -> None:
 async def record(harness: RefinementHarness, refinement_id: str) -> dict[str, Any]:
     """Return what a refinement came to: parts side by side may arrive in any order.
 
-    A step that was done or could not be done stands in the journal once.
+    What retries voided is left out. Any other step stands in the journal once.
     """
     snapshot = await harness.snapshot(refinement_id)
     request = await harness.store.request(TENANT, refinement_id)
-    events = await harness.events(refinement_id)
+    journal = await harness.events(refinement_id)
+    events = standing(journal)
     steps = [it.data.key for it in events if isinstance(it.data, StepCompleted | StepFailed)]
     assert len(set(steps)) == len(steps)
     kept: dict[str, Any] = ended(snapshot)
-    for iteration in iterations_of(events, request):
+    for iteration in iterations_of(journal, request):
         kept[f"{iteration.path} draft"] = iteration.draft
     for data in (event.data for event in events):
         match data:

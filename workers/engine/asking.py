@@ -28,7 +28,8 @@ def question(path: str, role: Role, prompt_request: PromptRequest) -> Ask:
 async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int = AGAIN) -> Read:
     """Return the parsed reply; ask again with the error, up to `times` times, if it is unreadable.
 
-    Raises `StepError` with `code` when the last reply is unreadable too: there is no default.
+    Raises `StepError` with `code`, made up of all replies, when the last one is unreadable too:
+    there is no default.
     """
     reply, error = "", ""
     for attempt in range(times + 1):
@@ -38,7 +39,7 @@ async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int 
             return read(reply)
         except Unreadable as unreadable:
             error = str(unreadable)
-    raise StepError(code, f"asked {times + 1} times; the last reply: {error}")
+    raise StepError(code, f"asked {times + 1} times; the last reply: {error}", (question.path,))
 
 
 def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:

@@ -80,6 +80,7 @@ __all__ = [
     "Judgement",
     "Move",
     "MoveCoroutine",
+    "Refusal",
     "Reply",
     "Review",
     "ReviewerReply",
@@ -90,6 +91,7 @@ __all__ = [
     "Stopped",
     "Together",
     "ToolResult",
+    "first_of",
     "relayed",
     "unchanged",
     "within",
@@ -98,17 +100,49 @@ __all__ = [
 Reply = TypeVar("Reply")
 
 
-class Stopped(Exception):
-    """Thrown into a strategy whose move is refused: budget, deadline or finish."""
+class Refusal(Exception):
+    """Thrown into a strategy in place of a reply.
+
+    `steps` are the paths of the steps that make it up, each with all steps below it. They are
+    relative to where the refusal is, as the path of a move is: `within` changes both.
+    """
+
+    steps: tuple[str, ...] = ()
+
+    def inside(self, prefix: str) -> Self:
+        """Give it the paths that it has below `prefix`, and return it."""
+        self.steps = tuple(step.removeprefix(f"{prefix}/") for step in self.steps)
+        return self
+
+    def under(self, prefix: str) -> Self:
+        """Give it the paths that it has around `prefix`, and return it."""
+        self.steps = tuple(f"{prefix}/{step}" for step in self.steps)
+        return self
 
 
-class StepError(Exception):
-    """Thrown into a strategy whose step failed."""
+class Stopped(Refusal):
+    """The move is refused: budget, deadline or finish."""
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, *steps: str) -> None:
+        super().__init__()
+        self.steps = steps
+
+
+class StepError(Refusal):
+    """The step failed."""
+
+    def __init__(self, code: str, detail: str, steps: tuple[str, ...] = ()) -> None:
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail
+        self.steps = steps
+
+
+def first_of(refusals: Sequence[Refusal]) -> Refusal:
+    """Return the first of several refusals, made up of the steps of all."""
+    first = refusals[0]
+    first.steps = tuple(step for it in refusals for step in it.steps)
+    return first
 
 
 @dataclass(frozen=True)
@@ -236,7 +270,13 @@ def unchanged(_move: Move[Any], reply: Any) -> Any:
 
 async def within(prefix: str, part: MoveCoroutine[Reply]) -> Reply:
     """Play a part with `prefix` in front of the paths of its moves."""
-    return await relayed(part, lambda move: move.under(prefix))
+    try:
+        return await _Relay(part, lambda move: move.under(prefix), unchanged, prefix)
+    except Refusal as refusal:
+        refusal.under(prefix)
+        raise
+    finally:
+        part.close()
 
 
 async def relayed(
@@ -256,6 +296,8 @@ class _Relay(Generic[Reply]):
     part: MoveCoroutine[Reply]
     outward: Callable[[Move[Any]], Move[Any]]
     inward: Callable[[Move[Any], Any], Any]
+    prefix: str = ""
+    """What `outward` puts in front of paths."""
 
     def __await__(self) -> Generator[Move[Any], Any, Reply]:
         try:
@@ -263,8 +305,8 @@ class _Relay(Generic[Reply]):
             while True:
                 try:
                     reply = yield self.outward(move)
-                except (Stopped, StepError) as refusal:
-                    move = self.part.throw(refusal)
+                except Refusal as refusal:
+                    move = self.part.throw(refusal.inside(self.prefix) if self.prefix else refusal)
                 else:
                     move = self.part.send(self.inward(move, reply))
         except StopIteration as done:
@@ -289,23 +331,23 @@ async def part_replies(
 ) -> tuple[Reply | None, ...]:
     """Play parts side by side and return their results, None for a refused one.
 
-    Raises the first refusal when all parts were refused.
+    Raises the first refusal, made up of all, when all parts were refused.
     """
     return (await play_parts(path, parts)).replies
 
 
 async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
     """Play parts side by side like `part_replies`; also return whether any was stopped."""
-    refusals: dict[int, Stopped | StepError] = {}
+    refusals: dict[int, Refusal] = {}
 
     async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:
         try:
             return await part
-        except (Stopped, StepError) as refusal:
+        except Refusal as refusal:
             refusals[index] = refusal
             return None
 
     done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
     if len(refusals) == len(parts):
-        raise refusals[0]
+        raise first_of([refusals[index] for index in range(len(parts))])
     return PartResults(done, any(isinstance(it, Stopped) for it in refusals.values()))

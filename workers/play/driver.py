@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -24,6 +25,7 @@ from workers.engine.moves import (
     Judged,
     Move,
     MoveCoroutine,
+    Refusal,
     Review,
     StepMove,
     Stopped,
@@ -172,8 +174,6 @@ class InFlight:
 
 log = logging.getLogger(__name__)
 
-REFUSALS = (Stopped, moves.StepError)
-
 
 async def play_moves(
     part: MoveCoroutine[Any], reply_to: Callable[[Move[Any]], Awaitable[Any]]
@@ -189,7 +189,7 @@ async def play_moves(
             move = answer(value)
             try:
                 answer, value = part.send, await reply_to(move)
-            except REFUSALS as refusal:
+            except Refusal as refusal:
                 answer, value = part.throw, refusal
     except StopIteration as done:
         return done.value
@@ -199,9 +199,11 @@ async def play_moves(
 
 def joined(done: Sequence[Any]) -> tuple[Any, ...]:
     """Return what parts side by side returned; raise the error that stops the whole, if any."""
-    errors = [it for it in done if isinstance(it, BaseException)]
-    for error in sorted(errors, key=lambda it: isinstance(it, REFUSALS)):
-        raise error
+    for it in done:
+        if isinstance(it, BaseException) and not isinstance(it, Refusal):
+            raise it
+    if refusals := [it for it in done if isinstance(it, Refusal)]:
+        raise moves.first_of(refusals)
     return tuple(done)
 
 
@@ -230,10 +232,8 @@ class Rehearsal:
 
         It never waits.
         """
-        try:
+        with suppress(_Unrecorded, Refusal):
             await play_moves(strategy, self._reply)
-        except (_Unrecorded, *REFUSALS):
-            pass
         for key in self._unasked:
             raise Incompatible(f"the step {key} is recorded and not asked for")
 
@@ -253,7 +253,7 @@ class Rehearsal:
     async def _part(self, part: MoveCoroutine[Any]) -> Any:
         try:
             return await play_moves(part, self._reply)
-        except (_Unrecorded, *REFUSALS) as error:
+        except (_Unrecorded, Refusal) as error:
             return error
 
     def _step(self, move: StepMove) -> Any:
@@ -301,7 +301,8 @@ class Driver:
         self._is_rehearsed = False
         self._engine_version = submitted.engine_version
         self._leaves_after_step = leaves_after_step
-        self.is_pausing = False  # whether another worker may have claimed it already
+        self.is_giving_up = False
+        """Whether it pauses or ends: after a review or a retry another claim may exist already."""
 
     async def play(self) -> None:
         """Play until the refinement has ended.
@@ -314,8 +315,11 @@ class Driver:
         try:
             while True:
                 try:
-                    await self._writer.write(await self._ending())
+                    ending = await self._ending()
+                    self.is_giving_up = True
+                    await self._writer.write(ending)
                 except StaleLimits as stale:
+                    self.is_giving_up = False
                     self._writer.start_over(stale.state)
                 else:
                     return
@@ -340,10 +344,11 @@ class Driver:
             return Ending.succeeded(outcome, self._replay.stopping)
         except Canceled:
             return Ending.canceled()
-        except Stopped:
-            return Ending.nothing_judged(self._replay.stopping)
+        except Stopped as stop:
+            return Ending.nothing_judged(self._replay.stopping, self._replay.part_of(stop))
         except moves.StepError as failure:
-            return Ending.failed(failure.code, failure.detail)
+            steps = self._replay.part_of(failure)
+            return Ending.failed(failure.code, failure.detail, steps)
         except Incompatible as found:
             return Ending.failed("incompatible", f"{found}: {self._versions}")
         except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits, JournalUnwritable):
@@ -391,7 +396,7 @@ class Driver:
         """Play a part; journal its last reply without waiting for the other parts."""
         try:
             return await self._play(part)
-        except REFUSALS as refusal:
+        except Refusal as refusal:
             return refusal
         finally:
             self._heed(await self._writer.write())
@@ -410,11 +415,11 @@ class Driver:
             return word
         self._admit(move)
         assert self._plan is not None  # else no strategy asks for a review
-        self.is_pausing = True
+        self.is_giving_up = True
         state = await self._writer.write(Ending.paused(move, self._plan))
         if state.status not in (Status.RUNNING, Status.CANCELING):
             raise AwaitingReview
-        self.is_pausing = False
+        self.is_giving_up = False
         self._heed(state)
         self._admit(move)
         raise Stopped  # it was not paused, so it ends without a review

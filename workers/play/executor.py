@@ -3,7 +3,7 @@
 import json
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from app.contract.drafts import sha256_of
@@ -170,6 +170,8 @@ class StepExecutor:
     choices: Mapping[str, ModelChoice]
     checks: DraftChecks
     tools: Tools = NO_TOOLS
+    voided: Mapping[str, int] = field(default_factory=dict)
+    """How many replies of a step retries have voided, by key."""
 
     async def perform(self, move: StepMove) -> StepCompleted | StepFailed:
         """Perform one step; the failure of a model or a validator is an entry like any other."""
@@ -205,8 +207,17 @@ class StepExecutor:
             case Call():
                 return await self._call(move)
 
-    async def _check(self, move: Check) -> StepCompleted:
+    def _key(self, move: StepMove) -> str:
+        """Return the idempotency key of a step: a new one once its reply was voided.
+
+        A server that keeps the reply of the old key would repeat what is to be voided.
+        """
+        voided = self.voided.get(move.path, 0)
         key = f"{self.refinement_id}/{move.path}"
+        return f"{key};retry={voided}" if voided else key
+
+    async def _check(self, move: Check) -> StepCompleted:
+        key = self._key(move)
         if move.of == "calls":
             findings = await self.tools.check(move.draft)
         else:
@@ -217,7 +228,7 @@ class StepExecutor:
         )
 
     async def _call(self, move: Call) -> StepCompleted:
-        key = f"{self.refinement_id}/{move.path}"
+        key = self._key(move)
         result = await self.tools.call(move.tool, move.arguments, key)
         reply = ToolReply(ok=result.ok, text=result.text)
         return StepCompleted(
@@ -230,7 +241,7 @@ class StepExecutor:
             model=choice.model,
             prompt=move.prompt,
             prompt_request=move.prompt_request,
-            key=f"{self.refinement_id}/{move.path}",
+            key=self._key(move),
             temperature=choice.temperature,
             max_output_tokens=choice.max_output_tokens,
         )

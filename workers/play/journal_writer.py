@@ -103,16 +103,19 @@ class Ending:
         return cls(Status.CANCELED, {"stop_reason": StopReason.CANCELED})
 
     @classmethod
-    def failed(cls, code: str, detail: str) -> Self:
-        """Return the ending after an error; the best draft judged before stays the result."""
-        error = Failure(code=code, detail=detail)
+    def failed(cls, code: str, detail: str, steps: tuple[str, ...] = ()) -> Self:
+        """Return the ending after an error; the best draft judged before stays the result.
+
+        `steps` are the keys of the recorded steps that make up the failure.
+        """
+        error = Failure(code=code, detail=detail, steps=steps)
         return cls(Status.FAILED, {"stop_reason": StopReason.ERROR, "error": error})
 
     @classmethod
-    def nothing_judged(cls, stopping: StopReason | None) -> Self:
+    def nothing_judged(cls, stopping: StopReason | None, steps: tuple[str, ...] = ()) -> Self:
         """Return the ending of a refinement that was stopped before a draft was judged."""
         reason = stopping or StopReason.BUDGET_EXHAUSTED
-        return cls.failed("nothing_judged", f"stopped before a draft was judged ({reason})")
+        return cls.failed("nothing_judged", f"stopped before a draft was judged ({reason})", steps)
 
 
 @dataclass(frozen=True)

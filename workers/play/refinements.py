@@ -86,9 +86,10 @@ class Refinements:
 
     async def _refine(self, job_id: str, refinement_id: str) -> None:
         if held := self.held.get(refinement_id):
-            if not held.driver.is_pausing:
+            if not held.driver.is_giving_up:
                 return
-            await asyncio.wait({held.playing})  # a review may arrive before our own reply
+            # The job of a review or a retry may arrive before the answer to our own append.
+            await asyncio.wait({held.playing})
         loaded = await self._readable(refinement_id)
         if loaded is None:
             return
@@ -190,12 +191,15 @@ class Refinements:
             request.validators, context=request.context, resources=self._resources
         )
         tools = Tools(request.tools, self._resources.endpoints)
-        executor = StepExecutor(claimed.id, self._models, submitted.models, checks, tools)
+        recorded = read(loaded.events)
+        executor = StepExecutor(
+            claimed.id, self._models, submitted.models, checks, tools, recorded.voided
+        )
         journal = self._store.journal(claimed)
         return Driver(
             partial(self._policies[submitted.engine_version], request),
             submitted,
-            read(loaded.events),
+            recorded,
             executor,
             journal,
             claimed.state,

@@ -1,6 +1,7 @@
 """What a refinement has done so far: read from its journal, and extended as it continues."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +12,13 @@ from app.contract.events import (
     FindingsReply,
     IterationCompleted,
     Queued,
+    Retried,
     StepCompleted,
     StepFailed,
     Stopping,
     TextReply,
     ToolReply,
+    standing,
 )
 from app.contract.judgement import ScoreFrom, Usage
 from app.contract.limits import Limits
@@ -43,8 +46,8 @@ class RecordedStep:
         """Return the reply for the strategy. Raises `Stopped` or `StepError` for a failed step."""
         if isinstance(self.entry, StepFailed):
             if self.entry.code in {REFUSED, SPARED}:
-                raise moves.Stopped
-            raise moves.StepError(self.entry.code, self.entry.detail)
+                raise moves.Stopped(self.entry.key)
+            raise moves.StepError(self.entry.code, self.entry.detail, (self.entry.key,))
         return _value(self.entry.reply)
 
 
@@ -62,6 +65,8 @@ class Replay:
     best: Best | None = None
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     stopping: StopReason | None = None
+    voided: Counter[str] = field(default_factory=Counter)
+    """How many replies of a step retries have voided, by key."""
 
     def add(self, step: RecordedStep) -> None:
         """Record a step and its usage."""
@@ -74,18 +79,36 @@ class Replay:
         self.scores[iteration.path] = score_of(iteration)
         self.best = iteration.best
 
+    def void(self, step: StepCompleted | StepFailed) -> None:
+        """Record that a retry voided a step; its usage stays counted."""
+        self.voided[step.key] += 1
+        self.usage += step.usage
 
-def read(events: Iterable[Event]) -> Replay:
-    """Return the replay of a journal.
+    def part_of(self, refusal: moves.Refusal) -> tuple[str, ...]:
+        """Return the keys of the recorded steps that make up a refusal."""
+        return tuple(
+            key
+            for key in self.steps
+            if any(key == step or key.startswith(f"{step}/") for step in refusal.steps)
+        )
+
+
+def read(events: Sequence[Event]) -> Replay:
+    """Return the replay of a journal, without what retries have voided.
 
     A reviewer's decision carries the limits then in force: a change after it counts from the next
     judged draft on, whenever and however often the journal is replayed.
     """
     recorded = Replay()
     limits: Limits | None = None
+    counting = standing(events)
+    numbers = {event.event for event in counting}
     for event in events:
+        if event.event not in numbers and isinstance(event.data, StepCompleted | StepFailed):
+            recorded.void(event.data)
+    for event in counting:
         match event.data:
-            case Queued() | Changed():
+            case Queued() | Changed() | Retried():
                 limits = event.data.limits
             case StepCompleted() | StepFailed():
                 recorded.add(RecordedStep(event.data, is_journaled=True))

@@ -16,6 +16,7 @@ from app.contract.events import (
     EventData,
     Queued,
     Resumed,
+    Retried,
     StepCompleted,
     StepFailed,
     Stopping,
@@ -324,7 +325,14 @@ def _happenings(story: Story) -> Iterator[str]:
                 limits = changed
             case Stopping(reason=reason):
                 yield f"{at}: stopping. {wording.reason_of(reason)}"
-            case Resumed() as resumed if not _after_a_review(story, event.event):
+            case Retried(limits=changed) as retried:
+                yield (
+                    f"{at}: retried after {path(retried.reason.code)};"
+                    f" {wording.counted(len(retried.voided), 'step')} voided. Limits:"
+                    f" {_changes(limits, changed)}."
+                )
+                limits = changed
+            case Resumed() as resumed if not _was_queued(story, event.event):
                 replayed = wording.counted(resumed.replayed, "step")
                 yield (
                     f"{at}: a worker was lost or stopped, and another one continued;"
@@ -332,12 +340,12 @@ def _happenings(story: Story) -> Iterator[str]:
                 )
 
 
-def _after_a_review(story: Story, number: int) -> bool:
-    """Return whether the refinement was paused before this claim, so that no worker was lost."""
+def _was_queued(story: Story, number: int) -> bool:
+    """Return whether it was paused or had failed before this claim: then no worker was lost."""
     before = [it.data for it in story.events if it.event < number]
     claims = [index for index, it in enumerate(before) if isinstance(it, Resumed)]
     since = before[claims[-1] :] if claims else before
-    return any(isinstance(it, Paused) for it in since)
+    return any(isinstance(it, Paused | Retried) for it in since)
 
 
 def _changes(before: Limits, after: Limits) -> str:

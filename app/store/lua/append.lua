@@ -74,7 +74,7 @@ end
 if overruled then set[#set + 1] = 'stop_reason'; set[#set + 1] = 'canceled' end
 redis.call('HSET', key, unpack(set))
 if overruled then redis.call('HDEL', key, 'error') end
-if to == 'succeeded' or to == 'failed' then tally(id, tenant) end
+if to == 'succeeded' or to == 'failed' then tally(id, tenant, 1) end
 redis.call('PUBLISH', CHANGES, id)
 
 last = n

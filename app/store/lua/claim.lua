@@ -6,10 +6,10 @@ local id, job_id, name, nonce, lease_ms, takes_suspects = unpack(ARGV)
 local claimant = job_id .. ':' .. nonce
 local key = SUMMARY .. id
 local status, lease, holder, before, token, attempt, started, last, tenant, steps, seq,
-  limits, stopping, finish_requested, jobs, paused_ms = unpack(redis.call('HMGET', key, 'status',
+  limits, stopping, finish_requested, jobs, paused_ms, anew = unpack(redis.call('HMGET', key, 'status',
     'lease', 'holder', 'claimant', 'token', 'attempt', 'started_at', 'last_event', 'tenant',
     'steps', 'limits_seq', 'limits', 'stopping', 'finish_requested', 'jobs',
-    'paused_ms'))
+    'paused_ms', 'anew'))
 if not status or TERMINAL[status] then return false end
 
 local at = clock()
@@ -48,6 +48,11 @@ else
 end
 local resumed = started and 1 or 0
 started = started or at
+if anew then  -- after a retry max_seconds counts from this claim
+  paused_ms = at - started
+  redis.call('HSET', key, 'paused_ms', paused_ms)
+  redis.call('HDEL', key, 'anew')
+end
 redis.call('HSET', key, 'token', token, 'attempt', attempt, 'op', 0, 'holder', name, 'lease', UNLIMITED,
   'claimant', claimant, 'started_at', started, 'last_event', n, 'phase', '[]')
 redis.call('SADD', HELD .. name, id)

@@ -84,19 +84,24 @@ local function reviewed(id, n, at, asked, decision)
   redis.call('HINCRBY', SUMMARY .. id, 'steps', 1)
 end
 
--- Puts a paused refinement back into the queue; `n` is the number of its last entry.
+-- Puts a refinement back into the queue; `n` is the number of its last entry.
 -- Returns the number of the RQ job to enqueue.
-local function unpaused(id, tenant, n, at, lease_ms)
-  local key = SUMMARY .. id
-  local since, before = unpack(redis.call('HMGET', key, 'paused_at', 'paused_ms'))
-  relist(id, tenant, 'paused', 'queued')
-  redis.call('HDEL', key, 'review', 'paused_at', 'review_until')
-  redis.call('HSET', key, 'status', 'queued', 'last_event', n, 'phase', '[]',
-    'paused_ms', (before or 0) + at - since)
+local function queued_again(id, tenant, from, n, at, lease_ms)
+  relist(id, tenant, from, 'queued')
+  redis.call('HSET', SUMMARY .. id, 'status', 'queued', 'last_event', n, 'phase', '[]')
   redis.call('ZREM', DUE, id)
   redis.call('ZADD', WAITING, at + lease_ms, id)
   redis.call('PUBLISH', CHANGES, id)
-  return redis.call('HINCRBY', key, 'jobs', 1)
+  return redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
+end
+
+-- The same for a paused one.
+local function unpaused(id, tenant, n, at, lease_ms)
+  local key = SUMMARY .. id
+  local since, before = unpack(redis.call('HMGET', key, 'paused_at', 'paused_ms'))
+  redis.call('HDEL', key, 'review', 'paused_at', 'review_until')
+  redis.call('HSET', key, 'paused_ms', (before or 0) + at - since)
+  return queued_again(id, tenant, 'paused', n, at, lease_ms)
 end
 
 -- Makes a paused refinement end with its best draft once a worker has claimed it.
@@ -124,19 +129,22 @@ local function cancel_now(id, tenant, from, at, n, retention_ms)
     ended(id, tenant, from, 'canceled', at, retention_ms))
 end
 
--- Counts what the model that was drawn for a refinement has achieved, once it succeeded or failed.
+-- Counts what the model that was drawn for a refinement has achieved, once it succeeded or failed;
+-- with -1 instead of 1 takes it back, if it was counted: a retry has another ending.
 -- The names of the fields are those of ACHIEVED_FIELDS in store.py.
-local function tally(id, tenant)
-  local model, passed, judged, usage = unpack(redis.call('HMGET', SUMMARY .. id,
-    'drawn', 'best_passed', 'best', 'usage'))
-  if not model then return end
+local function tally(id, tenant, by)
+  local model, passed, judged, usage, tallied = unpack(redis.call('HMGET', SUMMARY .. id,
+    'drawn', 'best_passed', 'best', 'usage', 'tallied'))
+  if not model or by < 0 and not tallied then return end
   local key = ACHIEVED .. tenant
-  redis.call('HINCRBY', key, 'ended ' .. model, 1)
-  if passed == 'true' then redis.call('HINCRBY', key, 'passed ' .. model, 1) end
+  redis.call('HSET', SUMMARY .. id, 'tallied', 1)
+  if by < 0 then redis.call('HDEL', SUMMARY .. id, 'tallied') end
+  redis.call('HINCRBY', key, 'ended ' .. model, by)
+  if passed == 'true' then redis.call('HINCRBY', key, 'passed ' .. model, by) end
   local cost_usd = usage and cjson.decode(usage).cost_usd
   if judged and cost_usd and cost_usd ~= cjson.null then
-    redis.call('HINCRBY', key, 'priced ' .. model, 1)
-    redis.call('HINCRBYFLOAT', key, 'cost_usd ' .. model, string.format('%.9f', cost_usd))
+    redis.call('HINCRBY', key, 'priced ' .. model, by)
+    redis.call('HINCRBYFLOAT', key, 'cost_usd ' .. model, string.format('%.9f', by * cost_usd))
   end
 end
 

@@ -6,7 +6,7 @@ from app.contract.criteria import Criterion
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.parts import MultiPassStrategy, Pass
-from workers.engine.moves import StepError, Stopped
+from workers.engine.moves import Refusal, Stopped
 from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
@@ -37,11 +37,12 @@ async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Out
 async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:
     """Return the outcome of the last pass that succeeded, with the reason for the whole.
 
-    Raises the first failure when no pass succeeded.
+    Raises the first failure when no pass succeeded. All that later passes did belongs to it: with
+    the first pass they would have worked on another text.
     """
     last: Outcome | None = None
     met: tuple[Criterion, ...] = ()
-    refused: dict[str, Stopped | StepError] = {}
+    refused: dict[str, Refusal] = {}
     is_cut = False
     for each in plan.passes:
         own_task = _task(task, each, met, is_last=each is plan.passes[-1])
@@ -52,13 +53,15 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
         path = f"passes/{each.focus}"
         try:
             last = await refined(path, own_task, limits, own)
-        except (Stopped, StepError) as refusal:
+        except Refusal as refusal:
             refused[path] = refusal
             continue
         is_cut = is_cut or last.reason is None
         met += _met(last, each.judged_on(), threshold)
     if last is None:
-        raise next(iter(refused.values()))
+        first, *later = refused
+        refused[first].steps += tuple(later)
+        raise refused[first]
     is_cut = is_cut or any(isinstance(it, Stopped) for it in refused.values())
     reason = StopReason.INCOMPLETE if refused else StopReason.COMPLETED
     return replace(last, reason=None if is_cut else reason, missing=tuple(refused))

@@ -369,7 +369,8 @@ async def _asked(
             return revision
         if attempt == AGAIN:
             return Revision(tuple(it for it in revision.steps if not failed_before(it, seen)))
-    raise StepError(UNREADABLE, f"asked {AGAIN + 1} times; the last reply: {error}")
+    detail = f"asked {AGAIN + 1} times; the last reply: {error}"
+    raise StepError(UNREADABLE, detail, (question.path,))
 
 
 async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -> None:

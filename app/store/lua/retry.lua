@@ -1,0 +1,28 @@
+-- Lets a failed refinement go on from its journal: id, tenant, command id, what was asked for, number
+-- of the event that ended it, data of refinement.retried, the limits in it, the snapshot so far,
+-- number of voided steps, lease in ms.
+-- Returns the number of the RQ job to enqueue; or OK (a repeated command), MISMATCH, MISSING, STALE,
+-- or UNFAILED and the status.
+local id, owner, command, asked, from, data, limits, snapshot, voided, lease_ms = unpack(ARGV)
+local key = SUMMARY .. id
+local tenant, status, last, jobs, seq, steps, before, digest_before = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'jobs', 'limits_seq', 'steps', 'retry_command', 'retry_asked'))
+if tenant ~= owner then return 'MISSING' end
+local digest = redis.sha1hex(asked)
+if before == command then
+  if digest ~= digest_before then return 'MISMATCH' end
+  return status == 'queued' and tonumber(jobs) or 'OK'
+end
+if status ~= 'failed' then return 'UNFAILED ' .. status end
+if last ~= from then return 'STALE' end
+
+local at = clock()
+-- The entry keeps the final snapshot: that of an ended refinement is composed from its summary.
+redis.call('XADD', JOURNAL .. id, last + 1 .. '-0', 'type', 'refinement.retried', 'at', at,
+  'data', data, 'ended', snapshot)
+tally(id, tenant, -1)
+redis.call('HDEL', key, 'error', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
+  'finish_requested')
+redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'attempt', 0, 'steps', steps - voided,
+  'anew', 1, 'retry_command', command, 'retry_asked', digest)
+return queued_again(id, tenant, status, last + 1, at, lease_ms)
