@@ -79,11 +79,15 @@ class StaleLimits(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A claim; `elapsed_s` counts from `started_at` by Redis time."""
+    """A claim; `elapsed_s` counts from `started_at` by Redis time.
+
+    Two claims have one `token` if Redis has lost the first, but never one `nonce`.
+    """
 
     id: str
     tenant: str
     token: int
+    nonce: str
     resumed: bool
     attempt: int  # from 1: claims, this one included, since which no step was journaled
     state: State

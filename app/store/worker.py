@@ -91,6 +91,7 @@ class Journal:
     def __init__(self, claimed: Claimed, committer: Committer) -> None:
         self.id = claimed.id
         self.token = claimed.token
+        self._nonce = claimed.nonce
         self._committer = committer
         self._state = claimed.state
         self._done = 0
@@ -128,7 +129,7 @@ class Journal:
         """Return the current state, else raise Fenced."""
         known = self._state
         reply = await self._committer.run(
-            LOOK, self.id, self.token, known.last_event, known.limits_seq
+            LOOK, self.id, self._nonce, known.last_event, known.limits_seq
         )
         assert isinstance(reply, bytes)
         return self._learn(reply, known)
@@ -163,7 +164,7 @@ class Journal:
         reply = await self._committer.run(
             APPEND,
             self.id,
-            self.token,
+            self._nonce,
             number,
             known.last_event,
             relied,
@@ -268,6 +269,7 @@ class WorkerStore:
             id=refinement_id,
             tenant=tenant.decode(),
             token=int(token),
+            nonce=once,
             resumed=bool(int(resumed)),
             attempt=int(attempt),
             state=decode_state(state.partition(b" ")[2], None),

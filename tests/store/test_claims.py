@@ -1,6 +1,7 @@
 """One worker at a time has a refinement; what a lost worker had is given to another."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -375,3 +376,19 @@ async def test_what_has_ended_since_the_claim_is_not_worked_on(
     await store.erase(TENANT, held.id)
     with pytest.raises(RefinementNotFound):
         await worker.load(held.id)
+
+
+async def test_of_two_claims_with_one_token_the_forgotten_one_is_fenced(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    refinement_id = await submit(store)
+    names = [keys.SUMMARY + refinement_id, keys.JOURNAL + refinement_id]
+    copies: list[Any] = [await redis.dump(name) for name in names]
+    forgotten = await claim(worker, refinement_id)
+    for name, copy in zip(names, copies, strict=True):  # Redis restarts from an older copy
+        await redis.restore(name, 0, copy, replace=True)
+    claimed = await claim(worker, refinement_id)
+    assert claimed.token == forgotten.token
+    with pytest.raises(Fenced):
+        await forgotten.journal.append([step()])
+    await claimed.journal.append([step()])

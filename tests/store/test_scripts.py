@@ -41,24 +41,48 @@ async def _append(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.finish(TENANT, held.id)
     fields = ("phase", '["a"]')
-    return (held.id, held.token, 1, 2, "", 1, "", len(fields), *fields, "step.completed", "{}")
+    return (
+        held.id,
+        held.claimed.nonce,
+        1,
+        2,
+        "",
+        1,
+        "",
+        len(fields),
+        *fields,
+        "step.completed",
+        "{}",
+    )
 
 
 async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     asked = encode_entries([asking()])
-    return (held.id, held.token, 1, 2, "", 1, "paused", 0, "iteration.completed", "{}", *asked)
+    return (
+        held.id,
+        held.claimed.nonce,
+        1,
+        2,
+        "",
+        1,
+        "paused",
+        0,
+        "iteration.completed",
+        "{}",
+        *asked,
+    )
 
 
 async def _end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    return (held.id, held.token, 1, 2, "", 1, "failed", 0, "refinement.failed", "")
+    return (held.id, held.claimed.nonce, 1, 2, "", 1, "failed", 0, "refinement.failed", "")
 
 
 async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.cancel(TENANT, held.id)
-    return (held.id, held.token, 1, 2, "", 1, "succeeded", 0, "refinement.completed", "")
+    return (held.id, held.claimed.nonce, 1, 2, "", 1, "succeeded", 0, "refinement.completed", "")
 
 
 async def _load(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -76,7 +100,7 @@ async def _events(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 async def _look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.change(TENANT, held.id, LimitsChange(threshold=0.5))
-    return (held.id, held.token, 2, 1)
+    return (held.id, held.claimed.nonce, 2, 1)
 
 
 async def _claim(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:

@@ -1,14 +1,14 @@
 -- Appends entries for a worker: all of them or none.
--- id, token, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
+-- id, nonce of the claim, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
 -- or '', number of summary arguments, those (name, value), the entries (type, data).
-local id, token, op, seen, relied, known, to = unpack(ARGV, 1, 7)
+local id, nonce, op, seen, relied, known, to = unpack(ARGV, 1, 7)
 local first = 9 + ARGV[8]
 local key = SUMMARY .. id
 local held, holder, status, last, done, seq, stopping, finish_requested, tenant, retention_ms,
-  steps = unpack(redis.call('HMGET', key, 'token', 'holder', 'status', 'last_event', 'op',
+  steps = unpack(redis.call('HMGET', key, 'nonce', 'holder', 'status', 'last_event', 'op',
     'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'steps'))
 
-if held ~= token then return 'FENCED' end
+if held ~= nonce then return 'FENCED' end
 -- Redis has lost the end of the journal, in a failover or by an older copy: the worker has it. A command
 -- may have taken the place of a lost entry since, but the number of the operation before this one shows it.
 if tonumber(last) < tonumber(seen) or op - done > 1 then return 'SHORT ' .. done .. ' ' .. last end

@@ -53,7 +53,7 @@ if anew then  -- after a retry max_seconds counts from this claim
   redis.call('HSET', key, 'paused_ms', paused_ms)
   redis.call('HDEL', key, 'anew')
 end
-redis.call('HSET', key, 'token', token, 'attempt', attempt, 'op', 0, 'holder', name, 'lease', UNLIMITED,
+redis.call('HSET', key, 'token', token, 'nonce', nonce, 'attempt', attempt, 'op', 0, 'holder', name, 'lease', UNLIMITED,
   'claimant', claimant, 'started_at', started, 'last_event', n, 'phase', '[]')
 redis.call('SADD', HELD .. name, id)
 redis.call('ZADD', WORKERS, 'GT', at + lease_ms, name)
