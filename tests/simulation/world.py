@@ -350,7 +350,7 @@ class SimulatedWorld:
             with suppress(Conflict, Overloaded, Unavailable):
                 try:
                     snapshot = await store.snapshot(TENANT, submission.id)
-                    if snapshot.status in TERMINAL:
+                    if snapshot.status in TERMINAL and "amnesia" not in self.faults:
                         return
                     if snapshot.review is not None:
                         key = snapshot.review.key
@@ -407,6 +407,8 @@ class SimulatedWorld:
             )
         )
         fenced = self.server.fenced.get((worker.name, submission.id.encode(), b"%d" % mine))
+        if "amnesia" in self.faults:  # the same token is given twice
+            fenced = None
         if fenced is not None and worker.continued_at < fenced < self.loop.time() - ANSWERED_S:
             self._break(f"{worker.name} called {key} of {submission.id} after it was fenced")
         asked = f"{call.prompt.system}\n{call.prompt.user}"
