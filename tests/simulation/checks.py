@@ -24,7 +24,7 @@ from app.store import keys
 from app.store.codec import decode_request, decode_snapshot, decoded_event, paired, snapshot_json
 from app.store.scripts import END
 from tests.simulation.network import RealRedis
-from tests.simulation.world import CallStart, SimulatedWorld, Submission
+from tests.simulation.world import CallStart, SimulatedSubmission, SimulatedWorld
 from tests.workers.refinement_harness import TENANT
 from tests.workers.test_kills import record
 
@@ -124,7 +124,7 @@ def _claims_of(world: SimulatedWorld) -> dict[tuple[str, str], list[CallStart]]:
     return calls
 
 
-def _missing(world: SimulatedWorld, submission: Submission) -> Iterator[str]:
+def _missing(world: SimulatedWorld, submission: SimulatedSubmission) -> Iterator[str]:
     if submission.command == "erase":
         _, left = world.server.redis.ask(b"KEYS", f"*{submission.id}*".encode())
         for index in (keys.DUE, keys.WAITING, keys.listed(TENANT)):
@@ -138,7 +138,7 @@ def _missing(world: SimulatedWorld, submission: Submission) -> Iterator[str]:
 
 def _broken(
     world: SimulatedWorld,
-    submission: Submission,
+    submission: SimulatedSubmission,
     stored: Stored,
     expected: dict[str, dict[str, Any]],
 ) -> Iterator[str]:
@@ -261,7 +261,7 @@ SLOW = {"busy", "stall"}
 
 
 def _command(
-    submission: Submission, stored: Stored, snapshot: Snapshot, *, is_poisoned: bool
+    submission: SimulatedSubmission, stored: Stored, snapshot: Snapshot, *, is_poisoned: bool
 ) -> Iterator[str]:
     match submission.command:
         case "cancel" if snapshot.status is not Status.CANCELED:

@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -136,6 +137,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def _discard(self) -> None:
         """Close every coroutine that still waits; nothing that they start now runs."""
         self._is_closed = True
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a coroutine that never began is one of them
+            self._close_coroutines()
+
+    def _close_coroutines(self) -> None:
         for task in self._tasks:  # grows while it is read
             coroutine = task.get_coro()
             for _ in range(20):  # one that awaits while it is closed must be closed again

@@ -85,7 +85,9 @@ class OneId:
 class NumberedCreation(Creation):
     """Creates one refinement, however often it is asked."""
 
-    def __init__(self, submission: "Submission", committer: Committer, clock: Clock) -> None:
+    def __init__(
+        self, submission: "SimulatedSubmission", committer: Committer, clock: Clock
+    ) -> None:
         super().__init__(
             JobList(), committer, clock, queue_max=9, lease_ms=LEASE_MS, retention_ms=RETENTION_MS
         )
@@ -104,7 +106,7 @@ class Parts:
 
 
 @dataclass
-class Submission:
+class SimulatedSubmission:
     """What a client wants of one refinement, and what it was answered."""
 
     id: str
@@ -204,7 +206,7 @@ class SimulatedWorld:
         )
         self.faults = faults
         self.submissions = {
-            _id(n): Submission(_id(n), kind, EVERY[kind]) for n, kind in enumerate(kinds)
+            _id(n): SimulatedSubmission(_id(n), kind, EVERY[kind]) for n, kind in enumerate(kinds)
         }
         self.workers: list[SimulatedWorker] = []
         self.calls: list[CallStart] = []
@@ -334,7 +336,7 @@ class SimulatedWorld:
         committer = Committer(self._open(api_client(URL)), TIMEOUT_S)
         await asyncio.gather(*(self._use(committer, it) for it in self.submissions.values()))
 
-    async def _use(self, committer: Committer, submission: Submission) -> None:
+    async def _use(self, committer: Committer, submission: SimulatedSubmission) -> None:
         creation = NumberedCreation(submission, committer, self.loop.time)
         enqueuer = Enqueuer(JobList(), committer, LEASE_MS)
         store = Store(committer, creation, enqueuer, LEASE_MS)
@@ -343,7 +345,7 @@ class SimulatedWorld:
         submission.is_created = True
         await asyncio.gather(self._review(store, submission), self._command(store, submission))
 
-    async def _review(self, store: Store, submission: Submission) -> None:
+    async def _review(self, store: Store, submission: SimulatedSubmission) -> None:
         words = submission.case.words
         while words:
             await asyncio.sleep(0.5)
@@ -361,7 +363,7 @@ class SimulatedWorld:
                 except RefinementNotFound:
                     return
 
-    async def _command(self, store: Store, submission: Submission) -> None:
+    async def _command(self, store: Store, submission: SimulatedSubmission) -> None:
         if not submission.command:
             return
         await asyncio.sleep(self.chance.uniform(0.0, 5.0))
@@ -386,7 +388,7 @@ class SimulatedWorld:
         return self.chance.uniform(4, 8) if self.chance.random() < 0.05 else self.chance.random()
 
     def call_starts(
-        self, worker: SimulatedWorker, submission: Submission, key: str, call: ModelCall
+        self, worker: SimulatedWorker, submission: SimulatedSubmission, key: str, call: ModelCall
     ) -> None:
         """Record a model call."""
         _, stored = self._redis.ask(
@@ -415,7 +417,7 @@ class SimulatedWorld:
         if submission.prompts.setdefault(key, asked) != asked and not submission.command:
             self.broken.append(f"{submission.id}: {key} was asked in other words the second time")
 
-    def call_ends(self, submission: Submission) -> None:
+    def call_ends(self, submission: SimulatedSubmission) -> None:
         """Notice a call that outlived a cancel while its worker kept its lease."""
         if submission.command != "cancel" or self.loop.is_closed() or self.faults - UNDISTURBING:
             return
@@ -467,7 +469,7 @@ class SimulatedWorld:
     def _have_ended(self) -> bool:
         return all(self._has_ended(it) for it in self.submissions.values())
 
-    def _has_ended(self, submission: Submission) -> bool:
+    def _has_ended(self, submission: SimulatedSubmission) -> bool:
         status = self.field(submission.id, "status")
         if submission.command and not (submission.accepted or submission.refused):
             return False
@@ -491,7 +493,9 @@ def _id(number: int) -> str:
     return f"ref_{number:026d}"
 
 
-def new_refinement(submission: Submission, choice: ModelChoice = TEST_MODEL) -> NewRefinement:
+def new_refinement(
+    submission: SimulatedSubmission, choice: ModelChoice = TEST_MODEL
+) -> NewRefinement:
     """Return the refinement of a case."""
     asked = submission.case.request
     strategy = {"kind": submission.kind, **asked.get("strategy", {})}
