@@ -1,6 +1,7 @@
 """The worker process: `python -m workers`, also as `hone worker`."""
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import os
@@ -150,7 +151,14 @@ async def play_suspects(
 
 def _lease(settings: Settings, name: str, refinements: Refinements) -> Lease:
     renewal = partial(open_renewal, settings, name)
-    return Lease(renewal, settings.lease_s, settings.stall_s, refinements.look)
+    return Lease(renewal, settings.lease_s, settings.stall_s, refinements.look, _end_process)
+
+
+def _end_process() -> None:
+    """End a process whose event loop stands still; show where it does."""
+    log.critical("the event loop does not turn: ending the process")
+    faulthandler.dump_traceback()
+    os._exit(os.EX_SOFTWARE)
 
 
 @asynccontextmanager

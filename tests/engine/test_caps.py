@@ -33,7 +33,6 @@ AROUND = st.fixed_dictionaries(
     }
 )
 SAID = ["read"] * 9 + ["unreadable"] * 3 + ["refused", "stopped"]
-REFUSALS: dict[str, Refusal] = {"refused": StepError("model_refused", "no"), "stopped": Stopped()}
 WORDS = st.sampled_from(
     [ReviewerReply("rate", score=it) for it in (0.1, 0.5, 0.9)] + [ReviewerReply("reject")]
 )
@@ -104,8 +103,11 @@ def test_every_cap_holds(
     how, score = cycle(said), cycle(scores)
 
     def spoiled(move: Ask, reply: str) -> str | Refusal:
-        done = next(how)
-        return {"read": reply, "unreadable": "", **REFUSALS}[done]
+        refusals: dict[str, Refusal] = {
+            "refused": StepError("model_refused", "no"),
+            "stopped": Stopped(),
+        }
+        return {"read": reply, "unreadable": "", **refusals}[next(how)]
 
     model = CostlyDriver(
         iter(()),

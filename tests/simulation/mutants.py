@@ -126,8 +126,8 @@ MUTANTS: dict[str, Mutant] = {
     "recovery does not wait until Redis has been up": Mutant(
         without("if at - up_since(at, lease_ms) < lease_ms / 2 then return found end")
     ),
-    "append: the token is not compared": Mutant(
-        without("if held ~= token then return 'FENCED' end"), faults=ZOMBIES
+    "append: the nonce is not compared": Mutant(
+        without("if held ~= nonce then return 'FENCED' end"), faults=ZOMBIES
     ),
     "append: the operation number is not compared": Mutant(
         without("if tonumber(op) <= tonumber(done) then return answer('OK') end"), TWICE

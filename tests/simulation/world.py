@@ -168,6 +168,10 @@ def _not_opened() -> Any:
     raise NotImplementedError
 
 
+def _not_ended() -> None:
+    raise AssertionError("only the thread of a lease ends a process")
+
+
 @dataclass
 class WatchedModels:
     """Models that answer after a while; every call is recorded."""
@@ -251,7 +255,7 @@ class SimulatedWorld:
         worker.store = store
         models = WatchedModels(self, worker)
         worker.refinements = self._parts.refinements(store, models, worker.name)
-        lease = Lease(_not_opened, LEASE_S, STALL_S, worker.refinements.look)
+        lease = Lease(_not_opened, LEASE_S, STALL_S, worker.refinements.look, _not_ended)
         self.loop.start(worker.thread, self._watched(self._keep(worker, lease)))
         await asyncio.gather(
             self._turn(worker),

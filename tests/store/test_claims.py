@@ -300,6 +300,8 @@ async def test_renewing_names_what_is_lost(
     await started(store, worker)
     await redis.zadd(keys.WORKERS, {"worker-1": 1})
     async with open_worker_store(settings, queue, "worker-2") as other:
+        assert await other.claim(taken.id, f"{taken.id}-2", "worker-2") is None  # too soon
+        await be_up(redis)
         assert await other.claim(taken.id, f"{taken.id}-2", "worker-2")
         await store.erase(TENANT, erased.id)
         await redis.srem(keys.HELD + "worker-1", *[it.id for it in (erased, taken)])

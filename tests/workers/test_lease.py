@@ -1,6 +1,7 @@
 """A worker keeps its lease while its event loop is busy, and loses it when the loop stands."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -40,23 +41,29 @@ async def ignore(_refinement_id: str) -> None:
     pass
 
 
+def fail() -> None:
+    raise AssertionError
+
+
 async def test_a_busy_event_loop_keeps_the_lease() -> None:
     renewals = Renewals()
-    async with Lease(renewals.open, LEASE_S, stall_s=60, look=ignore).kept():
+    async with Lease(renewals.open, LEASE_S, stall_s=60, look=ignore, end_process=fail).kept():
         before = len(renewals.at)
         while len(renewals.at) < before + 5:
             time.sleep(0.01)  # noqa: ASYNC251 - the loop does not turn
 
 
-async def test_an_event_loop_that_stands_still_loses_the_lease_until_it_turns() -> None:
-    renewals = Renewals()
-    async with Lease(renewals.open, LEASE_S, stall_s=0.5, look=ignore).kept():
+async def test_an_event_loop_that_stands_still_loses_the_lease_and_then_the_process() -> None:
+    renewals, ended = Renewals(), threading.Event()
+    lease = Lease(renewals.open, LEASE_S, stall_s=0.5, look=ignore, end_process=ended.set)
+    async with lease.kept():
         await until(lambda: bool(renewals.at))
-        time.sleep(2)  # noqa: ASYNC251
-        turned = time.monotonic()
-        await until(lambda: renewals.at[-1] > turned)
-    gaps = [later - at for at, later in zip(renewals.at, renewals.at[1:], strict=False)]
-    assert max(gaps) > 1
+        ended.wait()  # and the loop does not turn
+        before = len(renewals.at)
+        ended.clear()
+        ended.wait()
+        assert len(renewals.at) == before
+        await until(lambda: len(renewals.at) > before)
 
 
 async def test_what_was_looked_at_is_confirmed_and_what_could_not_be_is_not() -> None:
@@ -68,7 +75,7 @@ async def test_what_was_looked_at_is_confirmed_and_what_could_not_be_is_not() ->
             raise RedisConnectionError("away")
 
     renewals = Renewals(news=[{"canceled": 7, "unreadable": 8}])
-    async with Lease(renewals.open, LEASE_S, stall_s=60, look=look).kept():
+    async with Lease(renewals.open, LEASE_S, stall_s=60, look=look, end_process=fail).kept():
         await until(lambda: {"canceled": 7} in renewals.read)
     assert sorted(looked) == ["canceled", "unreadable"]
     assert {"unreadable": 8} not in renewals.read
@@ -77,12 +84,12 @@ async def test_what_was_looked_at_is_confirmed_and_what_could_not_be_is_not() ->
 @pytest.mark.parametrize("error", [RedisConnectionError("away"), ValueError("a bug")])
 async def test_a_renewal_that_fails_is_followed_by_the_next(error: Exception) -> None:
     renewals = Renewals(news=[error, error])
-    async with Lease(renewals.open, LEASE_S, stall_s=60, look=ignore).kept():
+    async with Lease(renewals.open, LEASE_S, stall_s=60, look=ignore, end_process=fail).kept():
         await until(lambda: len(renewals.at) > 4)
 
 
 async def test_a_loop_that_is_late_is_lagging_until_it_is_on_time() -> None:
-    lease = Lease(Renewals().open, LEASE_S, stall_s=60, look=ignore)
+    lease = Lease(Renewals().open, LEASE_S, stall_s=60, look=ignore, end_process=fail)
     async with lease.kept():
         await asyncio.sleep(0.1)
         time.sleep(2)  # noqa: ASYNC251

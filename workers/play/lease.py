@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -27,7 +26,8 @@ class Lease:
 
     A busy event loop may be late by seconds, and must not lose its refinements for that; one that
     stands still must. So a thread with an event loop and a connection of its own renews the lease,
-    until the worker's loop has not turned for `stall_s` seconds.
+    until the worker's loop has not turned for `stall_s` seconds. After another lease the thread
+    calls `end_process`, since nothing else can; a supervisor then starts a worker that works.
     """
 
     def __init__(
@@ -36,13 +36,16 @@ class Lease:
         lease_s: float,
         stall_s: float,
         look: Look,
+        end_process: Callable[[], None],
     ) -> None:
         self._open_renewal = open_renewal
+        self._lease_s = lease_s
         self._every_s = lease_s / RENEWALS_PER_LEASE
         self._stall_s = stall_s
         self._look = look
+        self._end_process = end_process
         self._lag_s = 0.0
-        self._turned_at = time.monotonic()
+        self._turns = 0
         self._read: dict[str, int] = {}
         self._stopping = threading.Event()
         self._looking: set[asyncio.Task[None]] = set()
@@ -71,20 +74,26 @@ class Lease:
         """Show the thread that the event loop turns, and measure how late it is."""
         loop = asyncio.get_running_loop()
         while True:
-            self._turned_at = time.monotonic()
+            self._turns += 1
             due = loop.time() + TURN_EVERY_S
             await asyncio.sleep(TURN_EVERY_S)
             self._lag_s = loop.time() - due
 
     async def _keep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Renew in the thread; pass the news to the worker's loop."""
+        turns, still_s = -1, 0.0
         async with self._open_renewal() as renew:
             is_kept = True
             while is_kept:
-                if time.monotonic() - self._turned_at > self._stall_s:
-                    log.error("the event loop has stood still for %g s", self._stall_s)
-                else:
+                # Counted, not read from a clock: a process that was suspended did not stand still.
+                still_s = still_s + self._every_s if turns == self._turns else 0.0
+                turns = self._turns
+                if still_s <= self._stall_s:
                     await self._renewed(renew, loop)
+                elif still_s > self._stall_s + self._lease_s:
+                    self._end_process()
+                else:
+                    log.error("the event loop has stood still for %g s", still_s)
                 is_kept = not await asyncio.to_thread(self._stopping.wait, self._every_s)
 
     async def _renewed(self, renew: Renew, loop: asyncio.AbstractEventLoop) -> None:

@@ -21,6 +21,8 @@ end
 if before == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -- sent twice
 if status ~= 'queued' and status ~= 'running' then return false end
 if is_held(holder, lease, at) then return false end
+-- After an outage its holder renews first. Recovery enqueues it again if that has died.
+if holder and at - up_since(at, lease_ms) < lease_ms / 2 then return false end
 
 if holder then  -- it died, or it still runs and has lost this one
   release(id)
