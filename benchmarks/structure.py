@@ -8,6 +8,7 @@ packages of this one.
 import argparse
 import ast
 import asyncio
+import inspect
 import json
 import os
 import signal
@@ -17,9 +18,9 @@ import tempfile
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -213,6 +214,14 @@ def _defined(checkout: Checkout, name: str) -> Any:
     raise LookupError(f"{checkout.root} defines no {name}")
 
 
+class NoChildren(AsyncExitStack):
+    """A fork server for a submission that is no suspect."""
+
+    async def start(self, name: str) -> None:
+        """Raise AssertionError: there is nothing to start."""
+        raise AssertionError(name)
+
+
 async def submit_one(root: Path, run: FilesRun, directory: Path) -> str:
     """Serve and work in this process, play one refinement, and return its last event's type."""
     checkout = Checkout.read(root, PRODUCT)
@@ -233,6 +242,8 @@ async def submit_one(root: Path, run: FilesRun, directory: Path) -> str:
             open_models(settings, **models) as registry,
         ):
             work = import_module("workers.__main__").work
+            if "fork_server" in inspect.signature(work).parameters:  # releases after 0.1.0
+                work = partial(work, fork_server=NoChildren())
             working = asyncio.create_task(work(settings, store, registry, no_resources, "worker"))
             await asyncio.sleep(1)  # until it waits for a job
             try:

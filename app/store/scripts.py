@@ -7,9 +7,9 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
@@ -116,8 +116,13 @@ PROBE_MS = 1_000
 @dataclass(frozen=True, slots=True)
 class _Request:
     command: tuple[str | bytes | int | float, ...]
-    script: LuaScript | None  # to load if Redis does not have it
+    script: LuaScript | None  # to send whole if Redis does not have it
     answer: asyncio.Future[Any]
+
+    def with_text(self) -> Self:
+        """Return the request with the text of its script, which Redis then keeps."""
+        assert self.script is not None
+        return replace(self, command=("EVAL", self.script.text, *self.command[2:]))
 
 
 class Committer:
@@ -206,8 +211,9 @@ class Committer:
         lost = [n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if lost:
             again = [batch[n] for n in lost]
-            for script in {request.script for request in again if request.script is not None}:
-                await self._client.script_load(script.text)
+            first = {request.script: n for n, request in reversed([*enumerate(again)])}
+            for n in first.values():  # the later ones of each script find it then
+                again[n] = again[n].with_text()
             for n, answer in zip(lost, await self._sent(again), strict=True):
                 answers[n] = answer
         return answers
