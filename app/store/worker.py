@@ -343,8 +343,8 @@ class WorkerStore:
 
         Without `detail` other refinements may have caused the death. With it, the refinement ends
         as `failed` with the code `poisoned` if this was the third claim in a row without a
-        journaled step. It stays as it is if another worker holds it. While
-        Redis is away it is sent again.
+        journaled step. It stays as it is if another worker holds it. While Redis is away it is sent
+        again.
         """
         failure = (
             "" if detail is None else Failure(code="poisoned", detail=detail).model_dump_json()
