@@ -3,6 +3,8 @@
 hone:1:refinement:ID            hash: the summary of the journal
 hone:1:journal:ID               stream: entry n has the id `n-0`
 hone:1:request:ID               hash: `request` and `models`, JSON
+hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command that took effect
+hone:1:erased:ID                for ten minutes after it was erased
 hone:1:due                      sorted set: id -> when to check it (review, retention, handed back)
 hone:1:waiting                  sorted set: id -> when its RQ job may be considered lost
 hone:1:overtaken                the highest `waiting` score that was ever claimed
@@ -33,6 +35,8 @@ PREFIX = "hone:1:"
 SUMMARY = f"{PREFIX}refinement:"
 JOURNAL = f"{PREFIX}journal:"
 REQUEST = f"{PREFIX}request:"
+GIVEN = f"{PREFIX}given:"
+ERASED = f"{PREFIX}erased:"
 DUE = f"{PREFIX}due"
 WAITING = f"{PREFIX}waiting"
 OVERTAKEN = f"{PREFIX}overtaken"
@@ -56,6 +60,8 @@ LUA = {
     "SUMMARY": SUMMARY,
     "JOURNAL": JOURNAL,
     "REQUEST": REQUEST,
+    "GIVEN": GIVEN,
+    "ERASED": ERASED,
     "DUE": DUE,
     "WAITING": WAITING,
     "OVERTAKEN": OVERTAKEN,

@@ -353,7 +353,7 @@ class Store:
         """Journal a reviewer's decision and queue the refinement.
 
         Raises RefinementNotFound, Conflict unless this review is pending, and IdempotencyMismatch
-        if the last decision had this `command_id` and other content.
+        if an earlier decision had this `command_id` and other content.
         """
         args = (
             command_id or uuid4().hex,
@@ -395,8 +395,8 @@ class Store:
         """Queue a failed refinement under changed limits: it goes on from its journal.
 
         The steps that made up its failure are void, and `max_seconds` starts anew. Raises
-        RefinementNotFound, Conflict unless it has failed, and IdempotencyMismatch if the last retry
-        had this `command_id` and other limits.
+        RefinementNotFound, Conflict unless it has failed, and IdempotencyMismatch if an earlier
+        retry had this `command_id` and other limits.
         """
         command = (command_id or uuid4().hex, change.model_dump_json(exclude_none=True))
         while True:

@@ -120,13 +120,16 @@ class Cluster:
             await asyncio.sleep(KEEP_EVERY_S)
 
     def ports(self, pid: int) -> frozenset[int]:
-        """Return a process's ends of its connections to the model server."""
+        """Return the ends of connections to the model server of a process and its children."""
+        ports: set[int] = set()
         with suppress(psutil.Error):
-            opened = psutil.Process(pid).net_connections("tcp4")
-            return frozenset(
-                it.laddr.port for it in opened if it.raddr and it.raddr.port == self.models.port
-            )
-        return frozenset()
+            process = psutil.Process(pid)
+            for each in (process, *process.children(recursive=True)):
+                opened = each.net_connections("tcp4")
+                ports |= {
+                    it.laddr.port for it in opened if it.raddr and it.raddr.port == self.models.port
+                }
+        return frozenset(ports)
 
     def kill(self, process: KeptProcess) -> None:
         """Kill a process at once and start it again, as a supervisor would."""

@@ -127,6 +127,7 @@ def _claims_of(world: SimulatedWorld) -> dict[tuple[str, str], list[CallStart]]:
 def _missing(world: SimulatedWorld, submission: SimulatedSubmission) -> Iterator[str]:
     if submission.command == "erase":
         _, left = world.server.redis.ask(b"KEYS", f"*{submission.id}*".encode())
+        left = [key for key in left if not key.startswith(keys.ERASED.encode())]
         for index in (keys.DUE, keys.WAITING, keys.listed(TENANT)):
             _, score = world.server.redis.ask(b"ZSCORE", index.encode(), submission.id.encode())
             left += [] if score is None else [index]

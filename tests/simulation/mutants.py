@@ -149,7 +149,7 @@ MUTANTS: dict[str, Mutant] = {
         without("if is_held(holder, lease, at) then return false end")
     ),
     "create: a repeated command creates again": Mutant(
-        without("if redis.call('EXISTS', key) == 1 then return answer(id, 0) end")
+        without("if redis.call('EXISTS', key, ERASED .. id) > 0 then return answer(id, 0) end")
     ),
     "cancel: a worker that still works is not waited for": Mutant(
         without("if status ~= 'canceling' or not is_held(holder, lease, at) then", "if true then"),
@@ -158,7 +158,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "change: a repeated command changes again": Mutant(
         without(
-            "if before == command then return 'OK' end\nif status == 'canceling'",
+            "if given(id, 'change', command) then return 'OK' end\nif status == 'canceling'",
             "if status == 'canceling'",
         ),
         faults=("network", "silence"),

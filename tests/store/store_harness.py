@@ -247,6 +247,8 @@ async def everything(redis: Redis) -> dict[bytes, Any]:
     """Return all that stands in Redis, except for the times at which somebody will look again."""
     found: dict[bytes, Any] = {}
     for key in set(cast("list[bytes]", await redis.keys("*"))) - {keys.UP.encode()}:
+        if key.startswith(keys.ERASED.encode()):
+            continue
         match await redis.type(key):
             case b"hash":
                 found[key] = await redis.hgetall(key)

@@ -19,7 +19,7 @@ from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys, open_store
 from app.store.enqueue import Word
-from app.store.scripts import Committer, LuaScript
+from app.store.scripts import CREATE, Committer, LuaScript
 from app.store.store import Clock, Creation
 from tests.store.store_harness import DRAFT, TENANT, ListQueue, kinds, new, submit
 
@@ -278,3 +278,14 @@ async def test_another_tenants_refinement_is_not_found(store: Store) -> None:
         await store.request("other", refinement_id)
     with pytest.raises(RefinementNotFound):
         await store.events("other", refinement_id)
+
+
+async def test_a_submission_that_comes_late_does_not_bring_back_what_was_erased(
+    store: Store, redis: Redis
+) -> None:
+    refinement_id = await submit(store)
+    await store.erase(TENANT, refinement_id)
+    submission = [refinement_id, TENANT, *(["-"] * 11), "0"]
+    late = await redis.eval(CREATE.text, 0, *submission)
+    assert late == [refinement_id.encode(), 0, []]
+    assert not await redis.exists(keys.SUMMARY + refinement_id)

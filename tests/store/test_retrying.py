@@ -186,3 +186,16 @@ async def test_erasing_a_retried_one_leaves_nothing_behind(
     await redis.ltrim(ListQueue.key, 0, 0)
     await redis.delete(keys.OVERTAKEN)
     assert await everything(redis) == before
+
+
+async def test_a_retry_that_comes_late_is_not_repeated_after_another(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await failed(store, worker)
+    for job, command in enumerate(("first", "second"), start=2):
+        await store.retry(TENANT, held.id, LimitsChange(max_tokens=job), command)
+        await fail_again(worker, held.id, job)
+    before = await store.snapshot(TENANT, held.id)
+    assert await store.retry(TENANT, held.id, LimitsChange(max_tokens=2), "first") == before
+    with pytest.raises(IdempotencyMismatch):
+        await store.retry(TENANT, held.id, LimitsChange(max_tokens=2), "second")

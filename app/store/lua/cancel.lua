@@ -1,10 +1,12 @@
 -- Cancels a refinement: id, tenant, command id. Returns OK, MISSING or ENDED.
 local id, owner, command = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, holder, lease, last, retention_ms, before = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'holder', 'lease', 'last_event', 'retention_ms', 'cancel_command'))
+local tenant, status, holder, lease, last, retention_ms = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'holder', 'lease', 'last_event', 'retention_ms'))
 if tenant ~= owner then return 'MISSING' end
-if before == command or status == 'canceling' or status == 'canceled' then return 'OK' end
+if given(id, 'cancel', command) or status == 'canceling' or status == 'canceled' then
+  return 'OK'
+end
 if TERMINAL[status] then return 'ENDED' end
 
 local at = clock()
@@ -19,7 +21,7 @@ end
 if status ~= 'canceling' or not is_held(holder, lease, at) then
   cancel_now(id, tenant, status, at, last + 1, retention_ms)
 end
-redis.call('HSET', key, 'cancel_command', command)
+record(id, 'cancel', command)
 redis.call('PUBLISH', CHANGES, id)
 notify(id, holder)
 return 'OK'

@@ -2,16 +2,16 @@
 -- Returns OK, MISSING, ENDED or STALE.
 local id, owner, command, from, limits = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, seq, before, holder = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'last_event', 'limits_seq', 'change_command', 'holder'))
+local tenant, status, last, seq, holder = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'limits_seq', 'holder'))
 if tenant ~= owner then return 'MISSING' end
-if before == command then return 'OK' end
+if given(id, 'change', command) then return 'OK' end
 if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
 if seq ~= from then return 'STALE' end
 
 write(id, last + 1, clock(), 'refinement.changed', '{"limits":' .. limits .. '}')
-redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'last_event', last + 1,
-  'change_command', command)
+redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'last_event', last + 1)
+record(id, 'change', command)
 redis.call('PUBLISH', CHANGES, id)
 notify(id, holder)
 return 'OK'

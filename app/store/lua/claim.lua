@@ -31,7 +31,7 @@ end
 -- Nothing was journaled since the last claim. The worker plays it elsewhere: its job is not lost.
 if tonumber(attempt) > 0 and takes_suspects ~= '1' then
   redis.call('ZREM', WAITING, id)
-  redis.call('ZADD', DUE, at + lease_ms, id)
+  redis.call('ZADD', DUE, at + lease_ms / 4, id)  -- that worker may die before a child claims it
   return 'SUSPECT'
 end
 

@@ -11,7 +11,7 @@ local function answer(created, replayed)
   return { created, replayed, redis.call('HGETALL', SUMMARY .. created) }
 end
 
-if redis.call('EXISTS', key) == 1 then return answer(id, 0) end  -- sent twice
+if redis.call('EXISTS', key, ERASED .. id) > 0 then return answer(id, 0) end  -- sent twice
 local known = record ~= '' and redis.call('GET', record)
 if known then
   local first_body, first_id = string.match(known, '^(%S+) (%S+)$')

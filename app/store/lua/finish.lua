@@ -2,13 +2,15 @@
 -- Returns OK, MISSING or ENDED; or the number of the RQ job to enqueue if it was paused.
 local id, owner, command, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, best, stopping, jobs, before, holder = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'last_event', 'best', 'stopping', 'jobs', 'finish_command', 'holder'))
+local tenant, status, last, best, stopping, jobs, holder = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'best', 'stopping', 'jobs', 'holder'))
 if tenant ~= owner then return 'MISSING' end
-if before == command then return status == 'queued' and stopping and tonumber(jobs) or 'OK' end
+if given(id, 'finish', command) then
+  return status == 'queued' and stopping and tonumber(jobs) or 'OK'
+end
 if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
 
-redis.call('HSET', key, 'finish_command', command)
+record(id, 'finish', command)
 if status == 'paused' then return finished_early(id, tenant, last + 1, clock(), lease_ms) end
 if stopping then return 'OK' end
 if best then

@@ -37,6 +37,16 @@ local function notify(id, holder)
   redis.call('PUBLISH', COMMANDS, id)
 end
 
+-- Returns the digest of a command that has taken effect, or false.
+local function given(id, kind, command)
+  return redis.call('HGET', GIVEN .. id, kind .. ' ' .. command)
+end
+
+-- Records that a command takes effect.
+local function record(id, kind, command, digest)
+  redis.call('HSET', GIVEN .. id, kind .. ' ' .. command, digest or '')
+end
+
 -- Ends the claim of a refinement.
 local function release(id)
   local holder = redis.call('HGET', SUMMARY .. id, 'holder')
@@ -172,5 +182,5 @@ local function forget(id)
   release(id)
   redis.call('ZREM', DUE, id)
   redis.call('ZREM', WAITING, id)
-  redis.call('UNLINK', SUMMARY .. id, JOURNAL .. id, REQUEST .. id)
+  redis.call('UNLINK', SUMMARY .. id, JOURNAL .. id, REQUEST .. id, GIVEN .. id)
 end

@@ -5,12 +5,12 @@
 -- or UNFAILED and the status.
 local id, owner, command, asked, from, data, limits, snapshot, voided, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, jobs, seq, steps, before, digest_before = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'last_event', 'jobs', 'limits_seq', 'steps', 'retry_command', 'retry_asked'))
+local tenant, status, last, jobs, seq, steps = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'jobs', 'limits_seq', 'steps'))
 if tenant ~= owner then return 'MISSING' end
-local digest = redis.sha1hex(asked)
-if before == command then
-  if digest ~= digest_before then return 'MISMATCH' end
+local digest, before = redis.sha1hex(asked), given(id, 'retry', command)
+if before then
+  if digest ~= before then return 'MISMATCH' end
   return status == 'queued' and tonumber(jobs) or 'OK'
 end
 if status ~= 'failed' then return 'UNFAILED ' .. status end
@@ -24,5 +24,6 @@ tally(id, tenant, -1)
 redis.call('HDEL', key, 'error', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
   'finish_requested')
 redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'attempt', 0, 'steps', steps - voided,
-  'anew', 1, 'retry_command', command, 'retry_asked', digest)
+  'anew', 1)
+record(id, 'retry', command, digest)
 return queued_again(id, tenant, status, last + 1, at, lease_ms)

@@ -4,12 +4,12 @@
 -- UNASKED, or OTHER and the key of the pending review.
 local id, owner, command, meant, decision, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, asked, jobs, before, digest_before = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'last_event', 'review', 'jobs', 'review_command', 'review_said'))
+local tenant, status, last, asked, jobs = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'review', 'jobs'))
 if tenant ~= owner then return 'MISSING' end
-local digest = redis.sha1hex(meant .. decision)
-if before == command then
-  if digest ~= digest_before then return 'MISMATCH' end
+local digest, before = redis.sha1hex(meant .. decision), given(id, 'review', command)
+if before then
+  if digest ~= before then return 'MISMATCH' end
   return status == 'queued' and tonumber(jobs) or 'OK'
 end
 if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
@@ -19,5 +19,5 @@ if meant ~= '' and meant ~= pending then return 'OTHER ' .. pending end
 
 local at = clock()
 reviewed(id, last + 1, at, asked, decision)
-redis.call('HSET', key, 'review_command', command, 'review_said', digest)
+record(id, 'review', command, digest)
 return unpaused(id, tenant, last + 1, at, lease_ms)
