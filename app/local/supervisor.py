@@ -174,7 +174,11 @@ class Backoff:
 
 
 class Keeper:
-    """Keeps one thing running: restarts it after a crash, with backoff."""
+    """Keeps one thing running: restarts it after a crash, with backoff.
+
+    `crashes` are those in a row of the same kind: killed by a signal, or ended by itself. A worker
+    that was killed often must not wait long after its first error.
+    """
 
     def __init__(
         self,
@@ -186,6 +190,7 @@ class Keeper:
     ) -> None:
         self.name = name
         self.crashes = 0
+        self._was_killed = False
         self._thing = thing
         self._emit = emit
         self._backoff = backoff
@@ -205,8 +210,10 @@ class Keeper:
 
     def _note_crash(self, started_at: float) -> None:
         was_steady = self._clock() - started_at >= self._backoff.steady_s
-        self.crashes = 1 if was_steady else self.crashes + 1
-        delay_s = self._backoff.delay_s(self.crashes, killed=(self._thing.status or 0) < 0)
+        killed = (self._thing.status or 0) < 0
+        is_first = was_steady or killed != self._was_killed
+        self.crashes, self._was_killed = 1 if is_first else self.crashes + 1, killed
+        delay_s = self._backoff.delay_s(self.crashes, killed=killed)
         self._due_at = self._clock() + delay_s
         self._started_at = None
         self._emit(self.name, f"has ended unexpectedly; restarting in {delay_s:g} s")

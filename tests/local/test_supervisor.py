@@ -139,6 +139,19 @@ def test_each_crash_in_a_row_waits_twice_as_long_until_a_steady_run(
     assert waits == expected
 
 
+def test_a_program_that_was_killed_often_does_not_wait_after_its_first_error() -> None:
+    now = [0.0]
+    thing = FragileProcess(status=-signal.SIGKILL)
+    backoff = Backoff(1, 10, 3, 60)
+    keeper = Keeper("worker", thing, CollectedOutput(), backoff, clock=lambda: now[0])
+    for thing.status in (-signal.SIGKILL, -signal.SIGKILL, -signal.SIGKILL, 1):
+        now[0] += 3
+        keeper.tick()
+        thing.is_running = False
+        keeper.tick()
+    assert thing.is_running
+
+
 def test_programs_are_asked_to_leave_and_redis_ends_last(tmp_path: Path) -> None:
     redis = EmbeddedRedis.start(tmp_path)
     seen: list[tuple[str, bool]] = []
