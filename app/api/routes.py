@@ -255,7 +255,7 @@ async def retry(
     Everything recorded stays and is not paid again; only the steps that made up the failure are
     performed again. `max_seconds` starts anew, and the body can change limits, for example raise
     the budget that was exhausted. A retry sent again with the same `Idempotency-Key` takes effect
-    once.
+    once. The limit of waiting refinements does not apply: it was accepted before.
     """
     return await service.retry(tenant, refinement_id, limits.content, key)
 
@@ -445,9 +445,9 @@ async def health() -> Health:
     return Health()
 
 
-@server.get("/readyz", tags=["health"], operation_id="getReadiness", responses=problems())
+@server.get("/readyz", tags=["health"], operation_id="getReadiness", responses=problems(Overloaded))
 async def readiness(store: TheStore) -> Readiness:
-    """Return 200 if Redis responds.
+    """Return 200 if Redis responds and accepts writes.
 
     No running worker is a warning, and so is work that no running worker can play: it waits.
     """
