@@ -11,7 +11,7 @@ from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
 from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
-from app.store.scripts import Committer, LuaScript
+from app.store.scripts import ERASED_MS, Committer, LuaScript
 from tests.store.store_harness import (
     BEST,
     BROKEN,
@@ -135,7 +135,8 @@ async def test_what_was_erased_stays_erased(
     await store.erase(TENANT, held.id)
     with pytest.raises(Fenced):
         await held.journal.append([step()])
-    assert await redis.keys(f"*{held.id}*") == []
+    assert await redis.keys(f"*{held.id}*") == [(keys.ERASED + held.id).encode()]
+    assert 0 < await redis.pttl(keys.ERASED + held.id) <= ERASED_MS
 
 
 async def test_an_append_whose_place_a_command_has_taken_is_written_again(
