@@ -11,6 +11,9 @@ from redis.exceptions import RedisError
 log = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 4
+AGAIN_S = 0.2
+"""After a failure the next renewal comes soon: Redis may be there for a moment only."""
+
 TURN_EVERY_S = 0.25
 LAGGING_S = 0.5
 
@@ -81,22 +84,23 @@ class Lease:
 
     async def _keep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Renew in the thread; pass the news to the worker's loop."""
-        turns, still_s = -1, 0.0
+        turns, still_s, wait_s = -1, 0.0, self._every_s
         async with self._open_renewal() as renew:
             is_kept = True
             while is_kept:
                 # Counted, not read from a clock: a process that was suspended did not stand still.
-                still_s = still_s + self._every_s if turns == self._turns else 0.0
-                turns = self._turns
+                still_s = still_s + wait_s if turns == self._turns else 0.0
+                turns, wait_s = self._turns, self._every_s
                 if still_s <= self._stall_s:
-                    await self._renewed(renew, loop)
+                    if not await self._renewed(renew, loop):
+                        wait_s = min(wait_s, AGAIN_S)
                 elif still_s > self._stall_s + self._lease_s:
                     self._end_process()
                 else:
                     log.error("the event loop has stood still for %g s", still_s)
-                is_kept = not await asyncio.to_thread(self._stopping.wait, self._every_s)
+                is_kept = not await asyncio.to_thread(self._stopping.wait, wait_s)
 
-    async def _renewed(self, renew: Renew, loop: asyncio.AbstractEventLoop) -> None:
+    async def _renewed(self, renew: Renew, loop: asyncio.AbstractEventLoop) -> bool:
         read, self._read = self._read, {}
         try:
             news = await renew(read)
@@ -107,6 +111,8 @@ class Lease:
         else:
             if news:
                 loop.call_soon_threadsafe(self._announce, news)
+            return True
+        return False
 
     def _announce(self, news: Mapping[str, int]) -> None:
         task = asyncio.get_running_loop().create_task(self._look_at(news))
