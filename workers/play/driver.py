@@ -359,7 +359,7 @@ class Driver:
 
     async def _rehearse(self) -> None:
         """Check, once per claim, that the strategy goes on from the journal."""
-        if not self._is_rehearsed:
+        if self._replay.steps and not self._is_rehearsed:
             await Rehearsal(self._replay).play(self._strategy())
             self._is_rehearsed = True
 
