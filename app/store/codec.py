@@ -314,7 +314,7 @@ def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -
     return StoredEvent(number, kind, stored, is_last)
 
 
-def decoded_event(entry_id: bytes, entry: Summary, final: bytes, _is_last: bool) -> Event | None:
+def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None:
     """Return the same event, decoded; None if its type is of a later release.
 
     Raises UnreadableRecord for data of a later release.

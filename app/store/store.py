@@ -305,7 +305,8 @@ class Store:
 
         Raises RefinementNotFound.
         """
-        return await self._entries(tenant, refinement_id, after, limit, stored_event)
+        entries = await self._entries(tenant, refinement_id, after, limit)
+        return tuple(stored_event(*it) for it in entries)
 
     @refusing
     async def last_event(self, tenant: str, refinement_id: str) -> int:
@@ -321,7 +322,8 @@ class Store:
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[Event, ...]:
         """Return the same events as `events`, decoded, without those of unknown types."""
-        found = await self._entries(tenant, refinement_id, after, limit, decoded_event)
+        entries = await self._entries(tenant, refinement_id, after, limit)
+        found = (decoded_event(entry_id, entry, final) for entry_id, entry, final, _ in entries)
         return tuple(event for event in found if event is not None)
 
     @refusing
@@ -451,24 +453,20 @@ class Store:
         )
 
     async def _entries(
-        self,
-        tenant: str,
-        refinement_id: str,
-        after: int,
-        limit: int,
-        read: Callable[[bytes, Summary, bytes, bool], T],
-    ) -> tuple[T, ...]:
+        self, tenant: str, refinement_id: str, after: int, limit: int
+    ) -> list[tuple[bytes, Summary, bytes, bool]]:
+        """Return id, fields, snapshot if it is terminal, and whether the journal ends with it."""
         stored, summary = await self._read(EVENTS, refinement_id, tenant, min(after, LAST), limit)
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
-        found: list[T] = []
+        found = []
         for place, (entry_id, entry) in enumerate(entries[:limit]):
             final, is_last = b"", False
             if ends(entry):
                 is_last = place + 1 == len(entries)
                 now = snapshot_json(refinement_id, paired(summary)) if is_last else b""
                 final = now or ended_as(entries[place + 1][1])
-            found.append(read(entry_id, entry, final, is_last))
-        return tuple(found)
+            found.append((entry_id, entry, final, is_last))
+        return found
 
     async def _read(self, script: LuaScript, refinement_id: str, *args: str | int) -> Sequence[Any]:
         reply: Sequence[Any] | None = await self._committer.submit(script, refinement_id, *args)

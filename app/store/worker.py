@@ -297,7 +297,7 @@ class WorkerStore:
         if entries and ends(entries[-1][1]):
             raise Fenced(f"{refinement_id} has ended")
         submitted = Submitted(decode_request(request), decode_models(models), int(version))
-        events = (decoded_event(*it, b"", False) for it in entries if not ends(it[1]))
+        events = (decoded_event(*it, b"") for it in entries if not ends(it[1]))
         return Loaded(
             submitted, tuple(it for it in events if it is not None), number_of(entries[-1][0])
         )

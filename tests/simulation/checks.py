@@ -52,7 +52,7 @@ class Stored:
         summary = dict(paired(fields))
         _, entries = redis.ask(b"XRANGE", (keys.JOURNAL + refinement_id).encode(), b"-", b"+")
         final = snapshot_json(refinement_id, summary)
-        decoded = [decoded_event(number, paired(entry), final, False) for number, entry in entries]
+        decoded = [decoded_event(number, paired(entry), final) for number, entry in entries]
         events = tuple(it for it in decoded if it is not None)
         _, request = redis.ask(b"HGET", (keys.REQUEST + refinement_id).encode(), b"request")
         return cls(refinement_id, summary, events, decode_request(request))
