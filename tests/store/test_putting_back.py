@@ -6,6 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.errors import RefinementNotFound
+from app.contract.versions import ENGINE_VERSION
 from app.store import LATER, Fenced, Store, UnreadableRecord, WorkerStore, keys
 from tests.store.store_harness import TENANT, be_up, claim, expire_lease, started, submit
 
@@ -84,7 +85,9 @@ async def test_a_record_without_a_version_was_made_for_version_1(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     refinement_id = await submit(store)
-    assert await redis.hget(keys.SUMMARY + refinement_id, "engine_version") == b"1"
+    assert (
+        await redis.hget(keys.SUMMARY + refinement_id, "engine_version") == b"%d" % ENGINE_VERSION
+    )
     await redis.hset(keys.SUMMARY + refinement_id, "engine_version", "7")
     assert (await worker.load(refinement_id)).submitted.engine_version == 7
     await redis.hdel(keys.SUMMARY + refinement_id, "engine_version")

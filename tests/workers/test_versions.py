@@ -11,6 +11,7 @@ from app.contract.events import EventType, StepCompleted
 from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
+from app.contract.versions import ENGINE_VERSION
 from app.store import Claimed, keys
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers, scores
@@ -42,8 +43,9 @@ def in_other_words(request: RefinementRequest) -> MoveCoroutine[Outcome]:
 
 
 LISTS_CRITERIA_FIRST = changed(criteria="auto")
+LATER = ENGINE_VERSION + 1
 OLD: Mapping[int, Policy] = POLICIES
-NEW: Mapping[int, Policy] = {**POLICIES, 2: LISTS_CRITERIA_FIRST}
+NEW: Mapping[int, Policy] = {**POLICIES, LATER: LISTS_CRITERIA_FIRST}
 
 
 def listing() -> ScriptedAnswers:
@@ -79,13 +81,13 @@ async def test_a_journal_that_the_strategy_would_leave_ends_as_incompatible(
     models = listing()
     refinement_id = await half_played(harness, models)
     calls = models.calls.total()
-    await harness.deliver(harness.worker(models, policies={1: policy}), refinement_id)
+    await harness.deliver(harness.worker(models, policies={ENGINE_VERSION: policy}), refinement_id)
     ended = await harness.snapshot(refinement_id)
     assert ended.status is Status.FAILED
     assert ended.error is not None
     assert ended.error.code == "incompatible"
     assert key in ended.error.detail
-    assert "engine version 1" in ended.error.detail
+    assert f"engine version {ENGINE_VERSION}" in ended.error.detail
     assert ended.result is not None, "what was judged before is the result"
     assert models.calls.total() == calls
 
@@ -93,7 +95,7 @@ async def test_a_journal_that_the_strategy_would_leave_ends_as_incompatible(
 async def test_prompts_in_other_words_keep_the_replies(harness: RefinementHarness) -> None:
     models = listing()
     refinement_id = await half_played(harness, models)
-    worker = harness.worker(models, policies={1: in_other_words})
+    worker = harness.worker(models, policies={ENGINE_VERSION: in_other_words})
     await harness.deliver(worker, refinement_id)
     assert (await harness.snapshot(refinement_id)).status is Status.SUCCEEDED
     assert max(models.calls.values()) == 1
@@ -106,7 +108,7 @@ async def test_prompts_in_other_words_keep_the_replies(harness: RefinementHarnes
     assert versions[-1] == 99
 
 
-@pytest.mark.parametrize(("version", "lists"), [(1, False), (2, True)])
+@pytest.mark.parametrize(("version", "lists"), [(ENGINE_VERSION, False), (LATER, True)])
 async def test_each_refinement_is_played_by_the_policy_it_was_made_for(
     harness: RefinementHarness, version: int, lists: bool
 ) -> None:
@@ -137,20 +139,20 @@ async def test_a_worker_that_is_too_old_puts_it_back_untouched(
     harness: RefinementHarness, redis_url: str
 ) -> None:
     models = listing()
-    refinement_id = await harness.submit(engine_version=2)
+    refinement_id = await harness.submit(engine_version=LATER)
     before = fields_of(redis_url, refinement_id)
     await harness.deliver(harness.worker(models, policies=OLD), refinement_id)
     assert fields_of(redis_url, refinement_id) == before
     assert 3 < due_in_s(redis_url, refinement_id) <= 5
     assert not models.calls
-    assert await harness.store.unplayable() == ("2",)
+    assert await harness.store.unplayable() == (str(LATER),)
 
 
 async def test_an_upgrade_that_is_rolled_back_leaves_the_new_ones_to_new_workers(
     harness: RefinementHarness, redis_url: str
 ) -> None:
     models = listing()
-    refinement_id = await harness.submit(engine_version=2)
+    refinement_id = await harness.submit(engine_version=LATER)
     new, old = (harness.worker(models, policies=it) for it in (NEW, OLD))
     assert await harness.play_and_die(refinement_id, models, 5, after=True, policies=NEW)
     before = fields_of(redis_url, refinement_id)
@@ -166,16 +168,16 @@ async def test_a_version_that_a_running_worker_plays_is_not_missing(
     harness: RefinementHarness,
 ) -> None:
     models = listing()
-    refinement_id = await harness.submit(engine_version=2)
+    refinement_id = await harness.submit(engine_version=LATER)
     await harness.deliver(harness.worker(models, "old", policies=OLD), refinement_id)
     await harness.worker(models, "old", policies=OLD).announce()
-    assert await harness.store.unplayable() == ("2",)
+    assert await harness.store.unplayable() == (str(LATER),)
     await harness.worker(models, "new", policies=NEW).announce()
     assert await harness.store.unplayable() == ()
 
 
 async def test_what_a_worker_holds_is_not_put_back_by_another(harness: RefinementHarness) -> None:
-    refinement_id = await harness.submit(engine_version=2)
+    refinement_id = await harness.submit(engine_version=LATER)
     assert await harness.worker_store.claim(refinement_id, f"{refinement_id}-1", "new")
     await harness.deliver(harness.worker(listing(), "old", policies=OLD), refinement_id)
     assert await harness.store.unplayable() == ()
