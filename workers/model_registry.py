@@ -71,6 +71,10 @@ class ModelRegistry:
         model, rest = self.get(name)
         return await model.complete(replace(call, model=rest))
 
+    async def permits(self, _name: str, most: int) -> int:
+        """Return `most`: nothing limits how many calls a model takes."""
+        return most
+
 
 @asynccontextmanager
 async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelRegistry]:

@@ -66,9 +66,11 @@ class JobList:
 
     key = QUEUE
 
-    def commands(self, _refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+    def commands(
+        self, _refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
         """Return the command that enqueues a job."""
-        return [("RPUSH", QUEUE, job_id)]
+        return [("LPUSH" if is_first else "RPUSH", QUEUE, job_id)]
 
 
 @dataclass(frozen=True)

@@ -46,14 +46,18 @@ class ListQueue:
 
     key = "test:queue"
 
-    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
-        return [("RPUSH", self.key, job_id)]
+    def commands(
+        self, refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
+        return [("LPUSH" if is_first else "RPUSH", self.key, job_id)]
 
 
 class RefusedQueue(ListQueue):
     """A queue whose commands Redis refuses."""
 
-    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+    def commands(
+        self, refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
         return [("RPUSH", self.key)]
 
 

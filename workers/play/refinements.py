@@ -72,7 +72,7 @@ class Refinements:
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
-        """Claim a refinement and play it until it ends, waits for a review or the worker stops.
+        """Claim a refinement and play it until it ends, waits or the worker stops.
 
         A job that is delivered twice, or whose refinement has ended or is erased, does nothing.
         """
@@ -193,7 +193,14 @@ class Refinements:
         tools = Tools(request.tools, self._resources.endpoints)
         recorded = read(loaded.events)
         executor = StepExecutor(
-            claimed.id, self._models, submitted.models, checks, tools, recorded.voided
+            claimed.id,
+            self._models,
+            submitted.models,
+            checks,
+            tools,
+            recorded.voided,
+            claimed.tenant,
+            {claimed.permit} if claimed.permit else set(),
         )
         journal = self._store.journal(claimed)
         return Driver(
@@ -202,8 +209,7 @@ class Refinements:
             recorded,
             executor,
             journal,
-            claimed.state,
-            claimed.elapsed_s,
+            claimed,
             leaves_after_step=self._clears,
         )
 
@@ -247,6 +253,24 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
     while True:
         try:
             await store.recover(include_queued=is_idle())
+        except RedisError as error:
+            log.warning("Redis is unavailable: %s", error)
+        await asyncio.sleep(RECOVER_EVERY_S)
+
+
+async def resume_parked(
+    store: WorkerStore, models: ModelCaller, free_slots: Callable[[], int]
+) -> None:
+    """Enqueue parked refinements as their models have permits for them, until cancelled.
+
+    It takes no more than this worker has free slots for.
+    """
+    while True:
+        try:
+            free = free_slots()
+            for model, parked in (await store.parked(free) if free > 0 else {}).items():
+                permits = await models.permits(model, min(parked, free)) if free else 0
+                free -= await store.resume_parked(model, permits) if permits else 0
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(RECOVER_EVERY_S)
