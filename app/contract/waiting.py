@@ -1,5 +1,6 @@
 """Waits for a model: why one cannot be called now, and until when it is waited for."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -10,6 +11,17 @@ from app.contract import Contract
 WaitReason = Literal[
     "rate_limited", "overloaded", "unreachable", "unauthorized", "quota_exhausted", "error"
 ]
+
+
+REFUSALS: Mapping[WaitReason, str] = {
+    "rate_limited": "took no more calls at that rate",
+    "overloaded": "was overloaded",
+    "unreachable": "could not be reached",
+    "unauthorized": "refused the API key of this server",
+    "quota_exhausted": "had no credit left",
+    "error": "answered with errors",
+}
+"""What a model did that had to be waited for."""
 
 
 class Waiting(Contract):

@@ -35,7 +35,11 @@ class DoublingWriter(JournalWriter):
     async def _send(self, append: Any) -> State:
         self.state = await until_answered(
             lambda: self._journal.append(
-                append.entries, append.fields, to=append.to, limits_seq=append.limits_seq
+                append.entries,
+                append.fields,
+                to=append.to,
+                limits_seq=append.limits_seq,
+                parking=append.parking,
             ),
             self._journal.id,
         )

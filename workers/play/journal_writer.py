@@ -12,7 +12,7 @@ from app.contract.limits import Limits, TimeLimit
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
-from app.contract.waiting import Waiting, WaitReason
+from app.contract.waiting import REFUSALS, Waiting
 from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State
 from app.store.connection import until_answered
 from workers.engine.moves import Judged, Judgement, Review
@@ -28,17 +28,6 @@ LAST_TYPE = {
     Status.FAILED: EventType.FAILED,
     Status.CANCELED: EventType.CANCELED,
 }
-
-
-WAITS_FOR: Mapping[WaitReason, str] = {
-    "rate_limited": "took no more calls at that rate",
-    "overloaded": "was overloaded",
-    "unreachable": "could not be reached",
-    "unauthorized": "refused the API key",
-    "quota_exhausted": "had no credit left",
-    "error": "answered with errors",
-}
-"""What a model did that could not be called, by the reason of the wait."""
 
 
 def best_of(judgement: Judgement, path: str) -> Best:
@@ -141,7 +130,7 @@ class Ending:
             reason = f"{reason}: {recorded.limit}"
         detail = f"stopped before a draft was judged ({reason})"
         for wait in list(recorded.waits.values())[-1:]:
-            detail = f"{detail} while it waited for {wait.model}, which {WAITS_FOR[wait.reason]}"
+            detail = f"{detail} while it waited for {wait.model}, which {REFUSALS[wait.reason]}"
         return cls.failed("nothing_judged", detail, steps)
 
 
@@ -216,8 +205,9 @@ class _Append:
     under_way: tuple[str, ...]
     entries: Sequence[Entry]
     fields: Fields
-    ending: Ending | None
+    to: Status | None
     limits_seq: int | None
+    parking: Parking | None
     waited_s: float
 
 
@@ -284,8 +274,9 @@ class JournalWriter:
                     under_way,
                     _entries(pending, under_way, ending),
                     self._fields(judgings, under_way, ending),
-                    ending,
+                    ending.status if ending else None,
                     judgings[0].limits_seq if judgings else None,
+                    ending.parking if ending else None,
                     self._waited_s(),
                 )
             )
@@ -316,9 +307,9 @@ class JournalWriter:
                 lambda: self._journal.append(
                     append.entries,
                     append.fields,
-                    to=append.ending.status if append.ending else None,
+                    to=append.to,
                     limits_seq=append.limits_seq,
-                    parking=append.ending.parking if append.ending else None,
+                    parking=append.parking,
                     waited_s=append.waited_s,
                 ),
                 self._journal.id,

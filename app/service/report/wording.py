@@ -34,7 +34,7 @@ STOP_REASONS: Mapping[StopReason, str] = {
     StopReason.OSCILLATING: "A revision repeated a text that had been judged before.",
     StopReason.BUDGET_EXHAUSTED: "The budget of tokens or dollars was exhausted, or too small for"
     " another call.",
-    StopReason.DEADLINE: "The time limit was reached.",
+    StopReason.DEADLINE: "A limit of time was reached.",
     StopReason.FINISHED_EARLY: "A client requested an early finish with the best draft so far.",
     StopReason.APPROVED: "A reviewer approved the draft.",
     StopReason.REJECTED: "A reviewer rejected the draft: the best one so far is kept, and counts as"
@@ -50,13 +50,16 @@ ERRORS: Mapping[str, str] = {
     "empty_step": "A model repeatedly sent an empty reply instead of a step of the plan.",
     "empty_text": "A model repeatedly sent an empty reply instead of an additional text.",
     "finished_early": "An early finish was requested, and this step was not required for it.",
+    "content_filtered": "A model's server refused the text because of its content.",
     "incompatible": "Its journal was written by another version of Hone, whose steps this one would"
     " not repeat; it did not continue, rather than mix the two.",
     "internal_error": "An internal error of this server; its log has the details.",
     "model_refused": "A model's server rejected the call; a retry would not have helped.",
     "model_unavailable": "A model was unreachable, or failed again after every retry.",
-    "nothing_judged": "The budget or the time limit was exhausted before any draft was judged.",
+    "nothing_judged": "The budget or a limit of time was exhausted before any draft was judged.",
     "poisoned": "It killed the process that worked on it, again and again.",
+    "prompt_too_long": "The text is too long for the model.",
+    "unknown_model": "No server knows the model.",
     "unreadable_comparison": "A comparison of two drafts could not be parsed, even after retries.",
     "unreadable_criteria": "A critic's list of criteria could not be parsed.",
     "unreadable_critique": "A critic's verdict could not be parsed, even after retries; no verdict"
