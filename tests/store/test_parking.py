@@ -12,7 +12,7 @@ from app.contract.errors import Conflict, InvalidRequest
 from app.contract.events import EventType, Stopping
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
-from app.store import Fenced, Store, WorkerStore, keys
+from app.store import Fenced, NewRefinement, Store, WorkerStore, keys
 from tests.store.store_harness import (
     BROKEN,
     FAILED,
