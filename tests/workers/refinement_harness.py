@@ -129,7 +129,20 @@ def refusing(models: ScriptedAnswers, *refusals: ModelWaits, at: str = "") -> Sc
                     raise refusal
         return await models.answer(asked, call)
 
-    return ScriptedAnswers(answer)
+    return ScriptedAnswers(answer, usage=models.usage, outside=models.outside)
+
+
+def refusing_once(models: ScriptedAnswers, wait_s: float) -> ScriptedAnswers:
+    """Return the same models, which refuse the first call of every step for so long."""
+    refused: set[str] = set()
+
+    async def answer(asked: str, call: ModelCall) -> str:
+        if asked not in refused:
+            refused.add(asked)
+            raise away(wait_s, call.model)
+        return await models.answer(asked, call)
+
+    return ScriptedAnswers(answer, usage=models.usage, outside=models.outside)
 
 
 def away(
@@ -217,10 +230,16 @@ class RefinementHarness:
     async def play_on(
         self, worker: Refinements, refinement_id: str, words: ReviewScript = NOBODY
     ) -> None:
-        """Deliver jobs to a worker, and say the reviewer's word at every pause, until it ends."""
+        """Deliver jobs to a worker until it ends.
+
+        At every pause the reviewer's word is said, and in every wait a permit is given.
+        """
         await self.deliver(worker, refinement_id)
-        while review := (await self.snapshot(refinement_id)).review:
-            await self.say(refinement_id, **words[review.key])
+        while (now := await self.snapshot(refinement_id)).review or now.waiting:
+            if now.review:
+                await self.say(refinement_id, **words[now.review.key])
+            else:
+                await self.resume()
             await self.deliver(worker, refinement_id)
 
     async def pass_deadline(self, refinement_id: str) -> None:

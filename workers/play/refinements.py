@@ -259,7 +259,10 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
 
 
 async def resume_parked(
-    store: WorkerStore, models: ModelCaller, free_slots: Callable[[], int]
+    store: WorkerStore,
+    models: ModelCaller,
+    free_slots: Callable[[], int],
+    every_s: float = RECOVER_EVERY_S,
 ) -> None:
     """Enqueue parked refinements as their models have permits for them, until cancelled.
 
@@ -273,7 +276,7 @@ async def resume_parked(
                 free -= await store.resume_parked(model, permits) if permits else 0
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
-        await asyncio.sleep(RECOVER_EVERY_S)
+        await asyncio.sleep(every_s)
 
 
 async def heed_commands(store: WorkerStore, refinements: Refinements) -> None:

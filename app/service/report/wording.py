@@ -50,7 +50,6 @@ ERRORS: Mapping[str, str] = {
     "empty_step": "A model repeatedly sent an empty reply instead of a step of the plan.",
     "empty_text": "A model repeatedly sent an empty reply instead of an additional text.",
     "finished_early": "An early finish was requested, and this step was not required for it.",
-    "content_filtered": "A model's server refused the text because of its content.",
     "incompatible": "Its journal was written by another version of Hone, whose steps this one would"
     " not repeat; it did not continue, rather than mix the two.",
     "internal_error": "An internal error of this server; its log has the details.",
@@ -58,8 +57,6 @@ ERRORS: Mapping[str, str] = {
     "model_unavailable": "A model was unreachable, or failed again after every retry.",
     "nothing_judged": "The budget or a limit of time was exhausted before any draft was judged.",
     "poisoned": "It killed the process that worked on it, again and again.",
-    "prompt_too_long": "The text is too long for the model.",
-    "unknown_model": "No server knows the model.",
     "unreadable_comparison": "A comparison of two drafts could not be parsed, even after retries.",
     "unreadable_criteria": "A critic's list of criteria could not be parsed.",
     "unreadable_critique": "A critic's verdict could not be parsed, even after retries; no verdict"
