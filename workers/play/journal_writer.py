@@ -233,6 +233,7 @@ class JournalWriter:
         self._replay = recorded
         self._pending: list[Pending] = []
         self._announced: tuple[str, ...] = ()
+        self._told = self._waits()
         self._unanswered: _Append | None = None
         self._lock = asyncio.Lock()
 
@@ -285,8 +286,10 @@ class JournalWriter:
         self, judgings: Sequence[JudgedDraft], under_way: tuple[str, ...], ending: Ending | None
     ) -> Fields:
         """Return what the append changes in the summary; changes of the ending take precedence."""
-        waits = () if self._replay.stopping else tuple(self._replay.waits.values())
-        fields = Fields(phase=under_way, usage=self._replay.usage, waiting=waits)
+        waits = self._waits()
+        fields = Fields(phase=under_way, usage=self._replay.usage)
+        if waits != self._told:
+            fields = replace(fields, waiting=waits)
         for judging in judgings:
             fields = replace(fields, best=judging.entry.best, iteration=judging.entry.iteration)
             if judging.result:
@@ -298,6 +301,9 @@ class JournalWriter:
         if (number := _iteration(under_way)) is not None:
             fields = replace(fields, iteration=number)
         return replace(fields, **ending.changes) if ending else fields
+
+    def _waits(self) -> tuple[Waiting, ...]:
+        return () if self._replay.stopping else tuple(self._replay.waits.values())
 
     async def _send(self, append: "_Append") -> State:
         """Append until there is a definite answer; without one it stays `_unanswered`."""
@@ -320,6 +326,8 @@ class JournalWriter:
         except Exception as error:
             raise JournalUnwritable(self._journal.id) from error
         self._unanswered = None
+        if append.fields.waiting is not None:
+            self._told = append.fields.waiting
         self._written(append.pending, append.under_way)
         return self.state
 
