@@ -34,9 +34,12 @@ class Output(Contract):
 
 
 def _written_out(given: object) -> object:
-    if isinstance(given, str | datetime | None):
+    if isinstance(given, datetime | None):
         return given
-    raise ValueError("a time must be a string such as 2026-01-31T09:00:00Z")
+    try:
+        return datetime.fromisoformat(given if isinstance(given, str) else "")
+    except ValueError:
+        raise ValueError("a time must be a string such as 2026-01-31T09:00:00Z") from None
 
 
 Deadline = Annotated[

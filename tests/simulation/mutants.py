@@ -134,7 +134,8 @@ MUTANTS: dict[str, Mutant] = {
         without("if held ~= nonce then return 'FENCED' end"), faults=ZOMBIES
     ),
     "append: the operation number is not compared": Mutant(
-        without("if tonumber(op) <= tonumber(done) then return answer('OK') end"), TWICE
+        without("if tonumber(op) <= tonumber(done) then return repeated() end"),
+        TWICE,
     ),
     "append: an ended refinement takes entries": Mutant(
         without("if not holder or TERMINAL[status] then return 'FENCED' end"),

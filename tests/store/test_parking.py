@@ -167,8 +167,9 @@ async def test_what_was_waited_does_not_count_as_played(
     await redis.hincrby(key, "started_at", -60_000)
     await worker.resume_parked(MODEL, 1)
     claimed = (await claim(worker, refinement_id, job=2)).claimed
+    played_s = claimed.elapsed_s
     assert 60 <= claimed.waited_s < 80
-    assert claimed.elapsed_s < 20
+    assert played_s < 20
 
 
 async def test_it_is_not_parked_when_it_stops_or_is_canceled(
@@ -241,8 +242,8 @@ async def test_a_retry_begins_without_waits(
     await redis.hset(keys.SUMMARY + refinement_id, "waited_ms", 80_000_000)
     assert (await store.retry(TENANT, refinement_id)).waiting is None
     claimed = (await claim(worker, refinement_id, job=3)).claimed
-    assert claimed.waited_s == 0
-    assert claimed.elapsed_s < 5
+    counted_s = claimed.elapsed_s
+    assert (claimed.waited_s, round(counted_s, -1)) == (0, 0)
 
 
 async def deadline_passes(redis: Redis, refinement_id: str) -> None:

@@ -20,7 +20,11 @@ local function answer(code)
   return state(code, status, last, stopping, finish_requested, seq, limits)
 end
 
-if tonumber(op) <= tonumber(done) then return answer(parked_at and not holder and 'PARKED' or 'OK') end
+local function repeated()
+  return answer(parked_at and not holder and 'PARKED' or 'OK')
+end
+
+if tonumber(op) <= tonumber(done) then return repeated() end
 if not holder or TERMINAL[status] then return 'FENCED' end
 if relied ~= '' and relied ~= seq then return answer('STALE') end
 
