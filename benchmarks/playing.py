@@ -25,7 +25,6 @@ from workers.play.driver import play_moves
 from workers.play.executor import Tools
 from workers.validators import compile_validators
 
-
 NONCE = "482913"
 """The number in the tags around texts, as a record has one."""
 
