@@ -132,7 +132,7 @@ def table(before: Sequence[dict[str, str]], now: Sequence[dict[str, str]]) -> st
     """Return the tokens of each call, before and now, as a table."""
     count = counter()
     rows = [
-        (new["name"], *(count(it["system"]) + count(it["user"]) for it in (old, new)))
+        (new["name"], count(old["system"] + old["user"]), count(new["system"] + new["user"]))
         for old, new in zip(before, now, strict=True)
     ]
     rows.append(("all", sum(it[1] for it in rows), sum(it[2] for it in rows)))
