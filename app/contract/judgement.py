@@ -88,6 +88,12 @@ class Usage(Contract):
     calls: int = Field(0, ge=0)
     input_tokens: int = Field(0, ge=0)
     output_tokens: int = Field(0, ge=0)
+    cached_tokens: int = Field(
+        0, ge=0, description="Input tokens that a provider read from its cache."
+    )
+    thinking_tokens: int = Field(
+        0, ge=0, description="Output tokens of thinking, as far as providers count them."
+    )
     cost_usd: float | None = Field(0.0, ge=0)
     seconds: float = Field(0.0, ge=0, description="Seconds spent waiting for steps, added up.")
 
@@ -98,6 +104,8 @@ class Usage(Contract):
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            thinking_tokens=self.thinking_tokens + other.thinking_tokens,
             cost_usd=round((self.cost_usd or 0) + (other.cost_usd or 0), 9) if known else None,
             seconds=round(self.seconds + other.seconds, 6),
         )

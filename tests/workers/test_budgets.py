@@ -7,9 +7,10 @@ from random import Random
 
 import pytest
 
-from app.contract.budget import estimate, least_tokens
+from app.contract.budget import least_tokens
 from app.contract.events import Event, StepCompleted, StepStarted
 from app.contract.judgement import Usage
+from app.contract.output_tokens import tokens_in
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.status import StopReason
@@ -30,8 +31,8 @@ class CostlyAnswers(ScriptedAnswers):
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
         reply = await super().complete(name, call)
-        most = estimate(TEST_MODEL, len((call.prompt.system + call.prompt.user).encode()))
-        usage = Usage(calls=1, input_tokens=most.input_tokens, output_tokens=most.output_tokens)
+        asked = tokens_in(call.prompt.system) + tokens_in(call.prompt.user)
+        usage = Usage(calls=1, input_tokens=asked, output_tokens=call.max_output_tokens)
         return replace(reply, usage=usage)
 
 

@@ -101,6 +101,9 @@ class Prompt:
     system: str
     user: str
     schema: dict[str, object] | None = None
+    shared: int = 0
+    """Characters at the start of `user` that, after the same `system`, are the same in every call
+    about the same task, context and criteria: worth caching."""
 
 
 @dataclass(frozen=True, slots=True)
