@@ -97,6 +97,11 @@ class Usage(Contract):
     cost_usd: float | None = Field(0.0, ge=0)
     seconds: float = Field(0.0, ge=0, description="Seconds spent waiting for steps, added up.")
 
+    @property
+    def cached_share(self) -> float:
+        """The share of the input tokens that providers read from their caches, from 0 to 1."""
+        return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
+
     def __add__(self, other: "Usage") -> "Usage":
         """Add two usages; a sum with an unknown cost is unknown."""
         known = self.cost_usd is not None and other.cost_usd is not None

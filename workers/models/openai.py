@@ -27,6 +27,8 @@ from workers.models.remote import (
 )
 from workers.outbound.transport import Request
 
+TEXT_PARTS = frozenset({"text", "output_text"})
+"""Types of the parts of a content that are its text; others are thinking."""
 JSON_FORMATS = ("json_schema", "json_object")
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 OPENAI_HOSTS = ("api.openai.com", ".openai.azure.com", ".services.ai.azure.com")
@@ -43,6 +45,7 @@ THINKING = ("completion_tokens_details.reasoning_tokens",)
 
 
 class _Part(BaseModel):
+    type: str = "text"
     text: str = ""
 
 
@@ -52,7 +55,7 @@ class _Message(BaseModel):
 
     def text(self) -> str:
         if isinstance(self.content, list):
-            return "".join(part.text for part in self.content)
+            return "".join(part.text for part in self.content if part.type in TEXT_PARTS)
         return self.content or ""
 
 

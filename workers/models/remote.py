@@ -131,7 +131,7 @@ def refused_effort(said: str, call: ModelCall, unwanted: Unwanted) -> str | None
 
 
 EFFORT = "reasoning_effort"
-LEVEL = re.compile(rf"""(?:['"`]|level )(?:{"|".join(EFFORTS)})\b""")
+LEVEL = re.compile(rf"""(?:['"`]|level |: )(?:{"|".join(EFFORTS)})\b""")
 """A level in an error: then not all of them are rejected."""
 
 NAMES_OF_LIMIT = re.compile(r"max_(?:completion_|output_)?tokens|maxoutputtokens|maximum tokens")
