@@ -205,6 +205,9 @@ def _texts(request: RefinementRequest) -> Iterable[str]:
         yield from (document.name, document.text)
     for criterion in request.judged_on():
         yield from (criterion.name, criterion.description)
+        yield from (text for it in criterion.examples for text in (it.text, it.why))
+    yield from (request.instructions.generator, request.instructions.critic)
+    yield from (it.model_dump_json() for it in request.validators)
     yield request.strategy.model_dump_json()
     yield from (member.perspective for member in request.critics.panel)
     yield from (tool.model_dump_json() for tool in request.tools)

@@ -1,7 +1,7 @@
 """The request for a refinement, and the request that continues one."""
 
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -62,6 +62,21 @@ class ContextDocument(Contract):
         return sha256_of(self.text)
 
 
+Grounding = Literal["context", "open"]
+
+
+class RoleInstructions(Contract):
+    """A house style for each role, in addition to the task."""
+
+    generator: Instructions = Field("", description="How texts are to be written.")
+    critic: Instructions = Field("", description="How drafts are to be judged.")
+
+
+def _grounding(given: dict[str, Any]) -> Grounding:
+    """Return the default of `grounding`: facts of the context only, where context is given."""
+    return "context" if given.get("context") else "open"
+
+
 def _enough_iterations(given: dict[str, Any]) -> int:
     """Return the default of `max_iterations`: 3, or more if the strategy writes more drafts."""
     return max(3, given["strategy"].drawn_at_least() if "strategy" in given else 0)
@@ -73,6 +88,12 @@ class RefinementRequest(Contract):
     task: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
     draft: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
     context: tuple[ContextDocument, ...] = Field((), max_length=32)
+    grounding: Grounding = Field(
+        default_factory=_grounding,
+        description="`context`: drafts state only facts from task, draft and context; `open`: also"
+        " what the model knows. The default is `context` if there is context, else `open`.",
+    )
+    instructions: RoleInstructions = RoleInstructions()
     criteria: Criteria = ()
     critics: Critics = Critics()
     strategy: AnyStrategy = DEFAULT

@@ -10,6 +10,8 @@ import pytest
 import workers.engine
 from app.contract.budget import PROMPT_BYTES
 from workers.engine.prompt_requests import PromptRequest
+from workers.engine.prompts import HASHED_SYSTEM
+from workers.engine.prompts.judging import ADVERSARIAL, EXAMPLES, PERSPECTIVE
 
 
 def requests_of(module: ModuleType) -> list[type[PromptRequest]]:
@@ -25,18 +27,19 @@ def requests_of(module: ModuleType) -> list[type[PromptRequest]]:
 
 NAMES = [it.name for it in walk_packages(workers.engine.__path__, "workers.engine.")]
 ASKING = [module for module in map(import_module, NAMES) if requests_of(module)]
-INSTRUCTIONS: dict[str, str] = {
-    name: text
+WORDS: dict[str, str] = {
+    name: vars(module)[name.removesuffix("_VERSION")]
     for module in ASKING
-    for name, text in vars(module).items()
-    if name.endswith("_SYSTEM")
+    for name in vars(module)
+    if name.endswith("_VERSION")
 }
 
 
-def test_every_prompt_has_instructions() -> None:
-    assert len(INSTRUCTIONS) == sum(len(requests_of(module)) for module in ASKING) > 0
+def test_every_prompt_has_a_version_and_words() -> None:
+    assert len(WORDS) == sum(len(requests_of(module)) for module in ASKING) > 0
 
 
-@pytest.mark.parametrize("name", INSTRUCTIONS)
+@pytest.mark.parametrize("name", WORDS)
 def test_the_instructions_are_no_longer_than_is_reserved(name: str) -> None:
-    assert 200 < len(INSTRUCTIONS[name].encode()) < PROMPT_BYTES - 500
+    around = len(HASHED_SYSTEM) + max(map(len, (ADVERSARIAL, PERSPECTIVE))) + len(EXAMPLES)
+    assert 200 < len(WORDS[name].encode()) + around < PROMPT_BYTES - 300

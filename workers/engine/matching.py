@@ -29,6 +29,28 @@ def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
     return shared / held if held else 1.0
 
 
+SAME_WORDS = 0.6
+"""Share of the shorter line's characters, by threes, from which a line says nothing new."""
+
+
+def repeats(one: str, other: str) -> bool:
+    """Return whether two lines say the same in much the same words, in any language.
+
+    They share `SAME_WORDS` of the 3-grams of characters of the shorter line. A line of fewer than
+    ten letters and digits is repeated by an equal one only.
+    """
+    first, second = _trigrams(one), _trigrams(other)
+    fewer = min(len(first), len(second))
+    if fewer < 8:
+        return first == second
+    return len(first & second) >= SAME_WORDS * fewer
+
+
+def _trigrams(text: str) -> frozenset[str]:
+    plain = "".join(it for it in text.casefold() if it.isalnum())
+    return frozenset(plain[at : at + 3] for at in range(max(1, len(plain) - 2)))
+
+
 def _shingles(text: str) -> frozenset[tuple[str, str, str]]:
     words = text.split()
     return frozenset(zip(words, words[1:], words[2:], strict=False))

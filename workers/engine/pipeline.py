@@ -246,11 +246,11 @@ def _module(kind: str) -> ModuleType:
     return import_module(f"{strategies.__name__}.{kind}")
 
 
-def strategy_for(
-    request: RefinementRequest, engine_version: int = ENGINE_VERSION
-) -> MoveCoroutine[Outcome]:
-    """Return a fresh coroutine that plays a request under its own limits, as that version did."""
-    task = Task(
+def task_of(
+    request: RefinementRequest, nonce: str | None = None, engine_version: int = ENGINE_VERSION
+) -> Task:
+    """Return what a request asks for; `nonce` is the number in the tags around texts."""
+    return Task(
         engine_version=engine_version,
         instruction=request.task,
         draft=request.draft,
@@ -263,13 +263,23 @@ def strategy_for(
         has_validators=bool(request.validators),
         demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
         schemas=tuple(schema for it in request.validators for schema in it.json_schemas().values()),
+        nonce=nonce,
+        grounding=request.grounding,
+        instructions=request.instructions,
     )
+
+
+def strategy_for(
+    request: RefinementRequest, nonce: str | None = None, engine_version: int = ENGINE_VERSION
+) -> MoveCoroutine[Outcome]:
+    """Return a fresh coroutine that plays a request under its own limits, as that version did."""
+    task = task_of(request, nonce, engine_version)
     function, policy = function_of(request.strategy.kind), review_policy_of(request.strategy)
     return whole(request, task, request.limits(), function, policy)
 
 
-Policy = Callable[[RefinementRequest], MoveCoroutine[Outcome]]
-"""Returns a fresh coroutine that plays a request."""
+Policy = Callable[[RefinementRequest, str | None], MoveCoroutine[Outcome]]
+"""Returns a fresh coroutine that plays a request with the nonce of its record."""
 
 POLICIES: Mapping[int, Policy] = {
     version: partial(strategy_for, engine_version=version) for version in sorted(PLAYABLE)

@@ -243,7 +243,9 @@ class StepExecutor:
             prompt=move.prompt,
             prompt_request=move.prompt_request,
             key=self._key(move),
-            temperature=choice.temperature,
+            temperature=move.prompt.temperature
+            if choice.temperature is None
+            else choice.temperature,
             max_output_tokens=(
                 move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
             ),
