@@ -81,11 +81,15 @@ def read_again(output_tokens: int) -> int:
 
 
 def to_judge(
-    request: RefinementRequest, models: Models, draft_tokens: int | None = None
+    request: RefinementRequest,
+    models: Models,
+    draft_tokens: int | None = None,
+    thought: int | None = None,
 ) -> tuple[Estimate, ...]:
     """Return what judging a draft consumes; one not yet written counts as long as expected.
 
-    There is one call for every sample of every critic; validators consume nothing.
+    There is one call for every sample of every critic; validators consume nothing. `thought` is how
+    many tokens of thinking calls took so far.
     """
     if "critic" not in request.strategy.roles():
         return ()
@@ -95,7 +99,7 @@ def to_judge(
     most = MOST_LISTED if request.criteria == AUTO else max(map(len, request.rubrics()))
     size = critique_size(most)
     return tuple(
-        estimate(models[key], asked, output_bounds(models[key], size).expected)
+        estimate(models[key], asked, output_bounds(models[key], size, thought=thought).expected)
         for key in critics.seats() * critics.samples
     )
 

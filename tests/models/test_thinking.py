@@ -167,8 +167,8 @@ async def test_a_level_that_claude_does_not_know_becomes_the_nearest() -> None:
 
 
 async def test_claudes_thinking_tokens_are_counted() -> None:
-    usage = {"input_tokens": 9, "output_tokens": 500}
-    usage |= {"output_tokens_details": {"thinking_tokens": 380}}
+    details = {"thinking_tokens": 380}
+    usage = {"input_tokens": 9, "output_tokens": 500, "output_tokens_details": details}
     async with serving(in_turn(message("x", usage=usage)), speaking=speaking) as (model, _):
         counted = (await model.complete(call())).usage
     assert (counted.output_tokens, counted.thinking_tokens) == (500, 380)

@@ -144,7 +144,8 @@ def limit_of(ask: Ask, choice: ModelChoice, unknown: int = 16_384) -> int | None
     models = {"generator": choice, "critic": choice}
     guard = BudgetGuard(request(), models, unknown)
     granted = guard.reserve(ask, Usage(), request().limits())
-    return granted and granted.max_output_tokens
+    assert granted
+    return granted.max_output_tokens
 
 
 def test_a_reply_that_was_cut_off_gets_twice_the_room_up_to_what_the_model_gives() -> None:

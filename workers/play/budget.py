@@ -6,6 +6,7 @@ from functools import cached_property
 from math import inf
 
 from app.contract.budget import (
+    PROMPT_TOKENS,
     Estimate,
     Models,
     estimate,
@@ -117,6 +118,7 @@ class BudgetGuard:
         self._models = models
         self._unknown = unknown
         self._reserved: dict[str, Spendable] = {}
+        self._thought: int | None = None
         self.branches = 1
         """How many branches may ask side by side."""
 
@@ -126,7 +128,8 @@ class BudgetGuard:
         Returns None, and holds nothing, if `limits` do not pay for what it is expected to consume.
         """
         asked = tokens_in(ask.prompt.system) + tokens_in(ask.prompt.user)
-        bounds = self._bounds(ask, asked, spent)
+        self._thought = spent.thinking_tokens // spent.calls if spent.calls else None
+        bounds = self._bounds(ask, asked)
         if limits.max_tokens is None and limits.max_cost_usd is None:
             return replace(ask, max_output_tokens=bounds.most)
         left = self._left(spent, limits)
@@ -145,13 +148,11 @@ class BudgetGuard:
         """Release what was held; the reply's usage says what was consumed."""
         self._reserved.pop(path, None)
 
-    def _bounds(self, ask: Ask, asked: int, spent: Usage) -> OutputBounds:
+    def _bounds(self, ask: Ask, asked: int) -> OutputBounds:
         """Return the bounds of a reply. A judgement is admitted if its text can be paid for: what
         was left for it included thinking."""
         size, choice = reply_size(ask.prompt_request, self._request), self._models[ask.seat]
-        thought = spent.thinking_tokens // spent.calls if spent.calls else None
-        if isinstance(ask.prompt_request, Judge):
-            thought = 0
+        thought = 0 if isinstance(ask.prompt_request, Judge) else self._thought
         return output_bounds(choice, size, asked, self._unknown, thought, ask.room)
 
     def _left(self, spent: Usage, limits: Limits) -> Spendable:
@@ -186,9 +187,9 @@ class BudgetGuard:
         if ask.prepares:
             return Spendable.of((call, *to_write(self._request, self._models, asked, output)))
         if self._writes_a_draft(ask):
-            material = max(0, asked - self._prompt) if isinstance(ask.prompt_request, Write) else 0
-            judged = material + read_again(output)
-            return Spendable.of((call, *to_judge(self._request, self._models, judged)))
+            judged = self._observed(ask, asked) + read_again(output)
+            judging = to_judge(self._request, self._models, judged, self._thought)
+            return Spendable.of((call, *judging))
         return Spendable.of((call,))
 
     def _afterwards(self, ask: Ask) -> tuple[Estimate, ...]:
@@ -203,9 +204,17 @@ class BudgetGuard:
     def _writes_a_draft(ask: Ask) -> bool:
         return ask.role == "generator" and not isinstance(ask.prompt_request, Derive)
 
+    def _observed(self, ask: Ask, asked: int) -> int:
+        """Return the tokens that a first draft is written from and judged with, beside the request.
+
+        The instructions of a critic may be longer than those of a writer.
+        """
+        is_first = isinstance(ask.prompt_request, Write)
+        return max(0, PROMPT_TOKENS + asked - self._prompt) if is_first else 0
+
     @cached_property
     def _prompt(self) -> int:
-        """The tokens of a prompt that holds the request; another may hold observations as well."""
+        """The tokens of a prompt that holds the request."""
         return prompt_tokens(self._request)
 
     @cached_property
