@@ -23,6 +23,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.providers import PROVIDERS, Provider
 
 PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)
@@ -159,6 +160,11 @@ class Settings(_WithProviders):
         "variables: HONE_PROVIDER_NAME_BASE_URL and HONE_PROVIDER_NAME_API_KEY.",
     )
     model_timeout_s: float = Field(120, gt=0, description="Timeout of one model call in seconds.")
+    max_output_tokens: int = Field(
+        DEFAULT_MAX_OUTPUT_TOKENS,
+        ge=1,
+        description="Maximum output tokens of a call to a model whose own maximum is unknown.",
+    )
     max_reply_bytes: int = Field(
         4 * 1024 * 1024, ge=1024, description="Maximum size of one model reply in bytes."
     )

@@ -117,7 +117,8 @@ async def work(
         lease_s=settings.lease_s,
         stall_s=settings.stall_s,
     )
-    refinements = Refinements(store, models, name, resources, quarantine)
+    most = settings.max_output_tokens
+    refinements = Refinements(store, models, name, resources, quarantine, max_output_tokens=most)
     lease = _lease(settings, name, refinements)
     worker = CoroutineWorker(
         settings.queue,
@@ -148,7 +149,8 @@ async def play_suspects(
     parent: Parent,
 ) -> None:
     """Play the refinements that the parent process names until it closes the pipe."""
-    refinements = Refinements(store, models, name, resources, clears=True)
+    most = settings.max_output_tokens
+    refinements = Refinements(store, models, name, resources, clears=True, max_output_tokens=most)
     async with _beside(store, _lease(settings, name, refinements), refinements):
         await parent.serve(refinements.refine, refinements.leave)
 

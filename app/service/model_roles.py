@@ -23,6 +23,11 @@ class ModelRoles:
         if reason := self.why_not(settings.model):
             raise ValueError(f"HONE_MODEL is {settings.model}, but {reason}")
 
+    @property
+    def max_output_tokens(self) -> int:
+        """The most output tokens of a model whose own maximum is unknown."""
+        return self._settings.max_output_tokens
+
     def choices(self, request: RefinementRequest) -> Choices:
         """Return the model of every role, whether the strategy uses it or not, and of every critic
         of a panel as `critic/<name>`."""

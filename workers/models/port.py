@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from app.contract.judgement import Usage
+from app.contract.models import ReasoningEffort
 from workers.engine.prompt_requests import Prompt, PromptRequest
 
 
@@ -50,6 +51,7 @@ class ModelCall:
     key: str
     temperature: float | None = None
     max_output_tokens: int = 4_096
+    reasoning_effort: ReasoningEffort | None = None
 
 
 @dataclass(frozen=True, slots=True)
