@@ -16,7 +16,7 @@ class PermitReport:
     """What a worker has seen of a model since its last report, and how many permits it wants.
 
     `parked`: how many of the permits are for refinements that have to be claimed first. `epoch` is that of `accepted` and `refused`. `recent`: calls that were accepted within the last
-    second. `answered` and `bad`: calls that were answered, and that failed as in an outage; `ok`:
+    second; `was_free`: without permits. `answered` and `bad`: calls that were answered, and that failed as in an outage; `ok`:
     those answered after the last of these failures. `input` and `output`: expected tokens of a
     call. `limits` (by kind) are what the server reported, `caps` what settings allow: requests and
     tokens a minute, and calls in flight.
@@ -31,6 +31,7 @@ class PermitReport:
     refused: int = 0
     retry_after: float = -1
     recent: int = 0
+    was_free: bool = False
     ok: int = 0
     answered: int = 0
     bad: int = 0

@@ -112,6 +112,8 @@ end
 
 -- A call was refused because of a limit.
 local function fall()
+  local is_paused = m.paused_until and at < m.paused_until
+  if is_paused and report.retry_after < LONG_MS then return end  -- it was let through before
   if not was_leased or not m.rate then
     m.rate_max, m.learning_until = math.max(report.recent, granted_lately(), 1), at + 2000
   elseif (m.accepted or 0) == 0 then  -- nothing is accepted now: ask now and then
@@ -119,7 +121,7 @@ local function fall()
   else
     -- What was accepted within a second says as much about the limit as the rate that was meant.
     local accepted = math.max(granted_lately() - report.refused, 1)
-    m.rate_max = m.rate < 4 and math.max(m.rate, 0.05) or (m.rate + accepted) / 2
+    m.rate_max = m.rate < 4 and math.max(m.rate, 0.05) or math.max(m.rate, (m.rate + accepted) / 2)
   end
   local pause = pause_ms(m.blocked or 0)
   -- A shorter time concerns the call that was refused: the lower rate is enough for the others.
@@ -135,7 +137,7 @@ local function learn_rate()
     m.accepted = (m.accepted or 0) + report.accepted
     if report.accepted > 0 and m.blocked then m.blocked, m.paused_until = nil, nil end
     if report.refused > 0 then fall() end
-  elseif report.recent > 0 and m.learning_until and at < m.learning_until then
+  elseif report.was_free and m.learning_until and at < m.learning_until then
     m.rate_max = m.rate_max + report.recent  -- what another worker had got through by then
   end
 end
