@@ -132,7 +132,7 @@ def call(progress: int = 0, tenant: str = "t", tries: int = 0) -> ModelCall:
 
 
 class SimulatedWorker:
-    """Makes calls until they are answered; what waits longer than `WAIT_S` takes permits in bulk."""
+    """Makes calls until they are answered; takes permits for those that wait for long."""
 
     def __init__(self, limiter: RateLimiter, provider: SimulatedProvider) -> None:
         self.limiter = limiter

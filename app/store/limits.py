@@ -15,11 +15,14 @@ from app.store.scripts import PERMITS, run
 class PermitReport:
     """What a worker has seen of a model since its last report, and how many permits it wants.
 
-    `parked`: how many of the permits are for refinements that have to be claimed first. `epoch` is that of `accepted` and `refused`. `recent`: calls that were accepted within the last
-    second; `was_free`: without permits. `answered` and `bad`: calls that were answered, and that failed as in an outage; `ok`:
-    those answered after the last of these failures. `input` and `output`: expected tokens of a
-    call. `limits` (by kind) are what the server reported, `caps` what settings allow: requests and
-    tokens a minute, and calls in flight.
+    `parked`: how many of the permits are for refinements that have to be claimed first.
+    `epoch` is that of `accepted` and `refused`.
+    `recent`: calls that were accepted within the last second; `was_free`: without permits.
+    `answered` and `bad`: calls that were answered, and that failed as in an outage; `ok`: those
+    answered after the last of these failures.
+    `input` and `output`: expected tokens of a call.
+    `limits` (by kind) are what the server reported, `caps` what settings allow: requests and tokens
+    a minute, and calls in flight.
     """
 
     wanted: int = 0
@@ -50,10 +53,13 @@ class PermitReport:
 
 @dataclass(frozen=True, slots=True)
 class Permits:
-    """The answer to a report: permits, the state of limits, and of the breaker.
+    """The answer to a report: permits, and the state of the limits and of the breaker.
 
-    `blocked`: no call was accepted since the last was refused. `rate`: calls a second that all workers together may make, 0 while unknown. `paused_ms`: until
-    calls are allowed, or the next probe of an open breaker, which `reason` and `detail` tell of.
+    `granted`: permits for calls that wait; `parked`: those for refinements to be claimed.
+    `blocked`: no call was accepted since the last was refused.
+    `rate`: calls a second that all workers together may make, 0 while unknown.
+    `paused_ms`: until calls are allowed, or until the next probe of an open breaker, which
+    `reason`, `detail` and `since` tell of.
     """
 
     granted: int

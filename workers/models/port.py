@@ -150,8 +150,8 @@ class ModelCall:
     max_output_tokens: int = 4_096
     tenant: str = "default"
     progress: int = 0
-    tries: int = 0
     has_permit: bool = False
+    tries: int = 0
 
 
 @dataclass(frozen=True, slots=True)

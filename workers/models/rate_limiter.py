@@ -113,7 +113,7 @@ class ModelGate:
         self.in_flight += 1
 
     def spacing_s(self, now: float) -> float:
-        """Return how long to wait so that permits of parked refinements are not used all at once."""
+        """Return how long to wait so that permits taken in bulk are not used all at once."""
         if self.reason:
             return 0.0  # the permit is for a probe
         gap_s = self.workers / self.rate if self.rate else 0.0
@@ -361,7 +361,7 @@ class RateLimiter:
         if not gate.enters(now):
             if call.has_permit:
                 gate.begin(now)
-                await asyncio.sleep(gate.spacing_s(now))
+                await self._space_out(gate, now)
             else:
                 await self._wait(gate, call, now)
             now = asyncio.get_running_loop().time()
@@ -404,6 +404,14 @@ class RateLimiter:
             gate.in_flight -= taken
             return taken
         return await self._trade(gate, most)
+
+    @staticmethod
+    async def _space_out(gate: ModelGate, now: float) -> None:
+        try:
+            await asyncio.sleep(gate.spacing_s(now))
+        except asyncio.CancelledError:
+            gate.return_permit()
+            raise
 
     async def _wait(self, gate: ModelGate, call: ModelCall, now: float) -> None:
         if gate.expected_wait_s(now, len(gate.queue)) > WAIT_S or (
