@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,13 +71,18 @@ Caps = dict[str, dict[str, float]]
 
 
 def _read_limits(value: Any) -> Any:
-    """Return the caps in `openai:gpt-5-mini=requests:500,in_flight:50 anthropic:*=requests:50`."""
+    """Return the caps in `openai:gpt-5-mini=requests:500,in_flight:50 anthropic:*=requests:50`.
+
+    JSON, `{"anthropic:*": {"requests": 50}}`, is the form in which processes pass settings on.
+    """
     if not isinstance(value, str):
         return value
+    if value.lstrip().startswith("{"):
+        return json.loads(value)
     caps: Caps = {}
     for entry in value.replace(";", " ").split():
         model, _, wanted = entry.partition("=")
-        if not re.fullmatch(r"[a-z0-9_]+:.+", model) or not wanted:
+        if not wanted:
             raise ValueError(f"{entry!r} is not of the form PROVIDER:MODEL=LIMIT:NUMBER,...")
         if model in caps:
             raise ValueError(f"{model} is limited twice")
@@ -86,11 +92,24 @@ def _read_limits(value: Any) -> Any:
 
 def _read_limit(text: str) -> tuple[str, float]:
     name, _, number = text.partition(":")
-    if name not in LIMITED:
-        raise ValueError(f"{name!r} is not a limit: the limits are {', '.join(LIMITED)}")
-    if not re.fullmatch(r"\d{1,12}(\.\d+)?", number) or float(number) <= 0:
-        raise ValueError(f"{text!r} needs a number above 0")
+    if not re.fullmatch(r"\d{1,12}", number):
+        raise ValueError(f"{text!r} is not of the form LIMIT:NUMBER")
     return name, float(number)
+
+
+def _are_known(caps: Caps) -> Caps:
+    for model, limits in caps.items():
+        if not re.fullmatch(r"[a-z0-9_]+:.+", model):
+            raise ValueError(f"{model!r} is no model: expected PROVIDER:MODEL or PROVIDER:*")
+        for name, number in limits.items():
+            if name not in LIMITED:
+                raise ValueError(f"{name!r} is not a limit: the limits are {', '.join(LIMITED)}")
+            if number < 1:
+                raise ValueError(f"{name} of {model} must be at least 1")
+    return caps
+
+
+Limits = Annotated[Caps, NoDecode, BeforeValidator(_read_limits), AfterValidator(_are_known)]
 
 
 class _ServerSettings(BaseSettings):
@@ -195,12 +214,12 @@ class Settings(_WithProviders):
     max_reply_bytes: int = Field(
         4 * 1024 * 1024, ge=1024, description="Maximum size of one model reply in bytes."
     )
-    limits: Annotated[Caps, NoDecode, BeforeValidator(_read_limits)] = Field(
+    limits: Limits = Field(
         {},
-        description="Caps on the calls of all workers together, such as"
-        " `openai:gpt-5-mini=requests:500,in_flight:50 anthropic:*=input_tokens:80000`: requests,"
-        " tokens, input_tokens and output_tokens a minute, and calls in_flight. `*`: every model"
-        " of the provider by itself. Limits that a provider reports or enforces are learnt anyway.",
+        description="Caps on the calls that all workers together make, such as"
+        " `openai:gpt-5-mini=requests:500,in_flight:50 anthropic:*=input_tokens:80000`:"
+        " requests, tokens, input_tokens and output_tokens a minute, and calls in_flight. `*`:"
+        " every model of the provider by itself. What a provider enforces is learnt anyway.",
     )
     concurrency: int = Field(
         200, ge=1, le=10_000, description="Maximum number of refinements in progress per worker."

@@ -24,7 +24,8 @@ hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinemen
 hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
 hone:1:limit:MODEL@F            hash: rate and breaker of a model; F: keyed hash of key and URL
 hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its credit
-hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way
+hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->
+                                its last report's number and answer
 hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used
 hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:changes                  channel: ids whose journal grew

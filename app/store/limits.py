@@ -15,6 +15,7 @@ from app.store.scripts import PERMITS, run
 class PermitReport:
     """What a worker has seen of a model since its last report, and how many permits it wants.
 
+    `number`: of the report; a repeated one changes nothing and is answered as before.
     `parked`: how many of the permits are for refinements that have to be claimed first.
     `epoch` is that of `accepted` and `refused`.
     `recent`: calls that were accepted within the last second; `was_free`: without permits.
@@ -25,6 +26,7 @@ class PermitReport:
     a minute, and calls in flight.
     """
 
+    number: int = 0
     wanted: int = 0
     parked: int = 0
     returned: int = 0

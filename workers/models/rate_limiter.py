@@ -86,6 +86,7 @@ class ModelGate:
         self._level = 0.0
         self._level_at = 0.0
         self._next_parked = 0.0
+        self._number = 0
 
     @property
     def reason(self) -> WaitReason | None:
@@ -202,8 +203,10 @@ class ModelGate:
         """Return what happened since the last report, and start another."""
         for call in [it for it in self._unsure.values() if now - it.started >= ACCEPTED_S]:
             self._accept(call)
+        self._number += 1
         report = replace(
             self._report,
+            number=self._number,
             wanted=len(self.queue) + parked,
             parked=parked,
             in_flight=self.in_flight,

@@ -261,7 +261,6 @@ class StepExecutor:
             next=(),
         )
 
-
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
         """Make a call again until the model takes it, or leave it to the fallbacks."""
         spent = NOTHING

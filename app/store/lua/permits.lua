@@ -62,6 +62,13 @@ local function probe(state)
   return true
 end
 
+-- redis-py sends a command again when its answer is late: that must not count twice.
+local mine = LIMIT .. model .. ':workers'
+local answered = redis.call('HGET', mine, '=' .. worker)
+if answered and string.match(answered, '^%d+') == string.format('%d', report.number) then
+  return string.match(answered, '^%d+ (.*)$')
+end
+
 local m, p = load(model), load(provider)
 local was_leased = m.leased_until and m.leased_until > at or report.caps ~= nil
 local dt = math.max(0, math.min(at - (m.at or at), 60000)) / 1000
@@ -194,13 +201,12 @@ end
 -- Returns how many calls all workers have under way, and how many workers there are.
 local function under_way()
   local total, count = report.in_flight, 1
-  local key = LIMIT .. model .. ':workers'
-  local seen = redis.call('HGETALL', key)
+  local seen = redis.call('HGETALL', mine)
   for i = 1, #seen, 2 do
     local calls, expires = string.match(seen[i + 1], '^(%d+) (%d+)$')
-    if tonumber(expires) <= at then
-      redis.call('HDEL', key, seen[i])
-    elseif seen[i] ~= worker then
+    if expires and tonumber(expires) <= at then
+      redis.call('HDEL', mine, seen[i], '=' .. seen[i])
+    elseif expires and seen[i] ~= worker then
       total, count = total + calls, count + 1
     end
   end
@@ -267,9 +273,6 @@ else
 end
 save(model, m)
 if next(p) then save(provider, p) end
-local mine = string.format('%d %d', report.in_flight + granted + parked, at + WORKER_MS)
-redis.call('HSET', LIMIT .. model .. ':workers', worker, mine)
-redis.call('PEXPIRE', LIMIT .. model .. ':workers', EXPIRES_MS)
 
 local rate = m.rate or 0
 for kind, need in pairs(NEEDS) do
@@ -291,4 +294,8 @@ if opened then
   answer.paused_ms, answer.since = opened.probe_at - at, opened.open_at
   answer.of_provider = opened == p
 end
-return cjson.encode(answer)
+answer = cjson.encode(answer)
+local calls = string.format('%d %d', report.in_flight + granted + parked, at + WORKER_MS)
+redis.call('HSET', mine, worker, calls, '=' .. worker, string.format('%d %s', report.number, answer))
+redis.call('PEXPIRE', mine, EXPIRES_MS)
+return answer
