@@ -131,7 +131,7 @@ def call(progress: int = 0, tenant: str = "t", tries: int = 0) -> ModelCall:
     return ModelCall("m", prompt, request, "k", progress=progress, tenant=tenant, tries=tries)
 
 
-class SimulatedWorker:
+class BenchedWorker:
     """Makes calls until they are answered; takes permits for those that wait for long."""
 
     def __init__(self, limiter: RateLimiter, provider: SimulatedProvider) -> None:
@@ -195,7 +195,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScenePlayed:
     """What a scene came to."""
 
     seconds: float
@@ -204,14 +204,14 @@ class Outcome:
     exchanges: int
 
 
-async def play(scene: Scene, redis: Redis) -> Outcome:
+async def play(scene: Scene, redis: Redis) -> ScenePlayed:
     """Run a scene in the time of the running loop."""
     loop = asyncio.get_running_loop()
     allowance = KINDS[scene.kind](scene.limit, scene.window_s)
     provider = SimulatedProvider(allowance, scene.fields, scene.has_retry_after, scene.latency_s)
     exchanges = [SimulatedExchange(redis, f"w{n}") for n in range(scene.workers)]
     chance = Random(7)
-    workers = [SimulatedWorker(RateLimiter(it, chance.random), provider) for it in exchanges]
+    workers = [BenchedWorker(RateLimiter(it, chance.random), provider) for it in exchanges]
     recovering = [asyncio.create_task(it.recover()) for it in workers]
 
     async def refinement(number: int) -> None:
@@ -226,7 +226,9 @@ async def play(scene: Scene, redis: Redis) -> Outcome:
     for worker in workers:
         await worker.limiter.aclose()
     counts = provider.counts
-    return Outcome(seconds, counts["refused"], counts["calls"], sum(e.exchanges for e in exchanges))
+    return ScenePlayed(
+        seconds, counts["refused"], counts["calls"], sum(e.exchanges for e in exchanges)
+    )
 
 
 def scenes() -> Iterable[Scene]:
@@ -244,7 +246,7 @@ def scenes() -> Iterable[Scene]:
         yield Scene("bucket", 20, workers=workers, latency_s=5.0)
 
 
-def row(scene: Scene, outcome: Outcome) -> str:
+def row(scene: Scene, outcome: ScenePlayed) -> str:
     """Return a line of the table."""
     cells = (
         f"{scene.kind} {scene.limit} in {scene.window_s:g} s",

@@ -148,7 +148,7 @@ class ModelGate:
         self._accept(call)
         self._report.ok += 1
         self._report.answered += 1
-        if self.state.blocked:
+        if self.state.blocked or self.reason:
             self._hurry()
         if reply is None:
             return
@@ -398,8 +398,6 @@ class RateLimiter:
     async def permits(self, gate: ModelGate, most: int) -> int:
         """Take up to `most` permits for calls that are made later, with `has_permit`."""
         now = asyncio.get_running_loop().time()
-        if now < gate.paused_until:
-            return 0
         if gate.enters(now):
             taken = 1
             while taken < most and gate.enters(now):
