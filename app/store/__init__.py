@@ -17,7 +17,7 @@ from app.store.connection import (
     worker_client,
 )
 from app.store.enqueue import Enqueuer, Queue
-from app.store.limits import PermitExchange, SharedLimits
+from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.scripts import Committer
 from app.store.state import (
     Claimed,
@@ -56,6 +56,7 @@ __all__ = [
     "State",
     "Store",
     "StoredEvent",
+    "StoredLimit",
     "Submitted",
     "Suspected",
     "UnreadableRecord",

@@ -1,14 +1,20 @@
 """What workers share of the limits and outages of models."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Protocol, cast
 
 from redis.asyncio import Redis
 
 from app.contract.events import WaitReason
-from app.store.scripts import PERMITS, run
+from app.contract.offers import ModelLimit, OpenBreaker
+from app.store import keys
+from app.store.scripts import PERMITS, Committer, run
+
+MOST_SHOWN = 500
 
 
 @dataclass(slots=True)
@@ -107,3 +113,61 @@ def permit_words(
 def permits_in(answer: bytes) -> Permits:
     """Return the answer of the script."""
     return Permits(**json.loads(answer))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLimit:
+    """The state of a model or a provider, for one key and address, by their fingerprint."""
+
+    fingerprint: str
+    limit: ModelLimit
+
+
+async def stored_limits(committer: Committer) -> tuple[StoredLimit, ...]:
+    """Return what is limited, or has an open breaker; the most recently used first."""
+    seconds, micros = await committer.execute("TIME")
+    now_ms = int(seconds) * 1000 + int(micros) // 1000
+    names = await committer.execute("ZREVRANGE", keys.LIMITS, 0, MOST_SHOWN - 1)
+    read = [(name.decode(), _state(committer, name.decode())) for name in names]
+    found = [_stored_limit(name, *await state, now_ms) for name, state in read]
+    return tuple(it for it in found if it is not None)
+
+
+async def _state(committer: Committer, name: str) -> tuple[dict[str, str], int]:
+    fields, workers = await asyncio.gather(
+        committer.execute("HGETALL", keys.LIMIT + name),
+        committer.execute("HVALS", f"{keys.LIMIT}{name}:workers"),
+    )
+    in_flight = sum(int(it.split()[0]) for it in workers if it.count(b" ") == 1)
+    return {key.decode(): value.decode() for key, value in fields.items()}, in_flight
+
+
+def _stored_limit(
+    name: str, state: dict[str, str], in_flight: int, now_ms: int
+) -> StoredLimit | None:
+    model, _, fingerprint = name.rpartition("@")
+    breaker = None
+    if "open_at" in state:
+        breaker = OpenBreaker(
+            reason=cast("WaitReason", state["reason"]),
+            detail=state["detail"],
+            since=_time(state["open_at"]),
+            next_probe_at=_time(state["probe_at"]),
+            probes=int(float(state.get("probes", 0))),
+        )
+    is_limited = float(state.get("leased_until", 0)) > now_ms
+    if breaker is None and not is_limited:
+        return None
+    paused_ms = float(state.get("paused_until", 0))
+    limit = ModelLimit(
+        name=model,
+        calls_per_s=round(float(state["rate"]), 3) if is_limited and "rate" in state else None,
+        in_flight=in_flight,
+        paused_until=_time(state["paused_until"]) if paused_ms > now_ms else None,
+        breaker=breaker,
+    )
+    return StoredLimit(fingerprint, limit)
+
+
+def _time(milliseconds: str) -> datetime:
+    return datetime.fromtimestamp(float(milliseconds) / 1000, UTC)
