@@ -62,7 +62,8 @@ def usage_text(usage: Usage) -> str:
     cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
     tokens = usage.input_tokens + usage.output_tokens
     calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
-    return f"{calls}, {tokens:,} tokens, {cost}, {usage.seconds:.1f} s"
+    cached = f" ({usage.cached_share:.0%} of the input cached)" if usage.cached_tokens else ""
+    return f"{calls}, {tokens:,} tokens{cached}, {cost}, {usage.seconds:.1f} s"
 
 
 def bar(score: float | None, threshold: float, passed: bool) -> Text:

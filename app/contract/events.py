@@ -15,7 +15,6 @@ from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Best, Failure, Snapshot
 from app.contract.status import StopReason
 from app.contract.waiting import Waiting
-from app.contract.waiting import WaitReason as WaitReason  # noqa: PLC0414 - part of the events
 
 
 class Drawn(Contract):

@@ -20,12 +20,30 @@ ModelName = Annotated[
 ]
 
 
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[ReasoningEffort, ...] = get_args(ReasoningEffort)
+"""From no thinking at all to as much as the model can."""
+
+
 class ModelChoice(Contract):
     """A model for one role, the settings of its calls, and its fallbacks."""
 
     model: ModelName
     temperature: float | None = Field(None, ge=0, le=2)
-    max_output_tokens: int = Field(4_096, ge=1, le=200_000)
+    max_output_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum output tokens of one call, thinking included. By default it follows"
+        " the text: what a reply of the expected length takes, with room for thinking, up to what"
+        " the model can give.",
+    )
+    reasoning_effort: ReasoningEffort | None = Field(
+        None,
+        description="How much the model thinks before it answers, in its provider's terms; by"
+        " default the provider's. A model that does not know a level gets the next higher one, a"
+        " model that does not think none.",
+    )
     fallbacks: tuple[ModelName, ...] = Field(
         (),
         max_length=5,

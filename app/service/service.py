@@ -122,6 +122,7 @@ class Service:
         Raises InvalidRequest, IdempotencyMismatch and Overloaded.
         """
         admitted = await self._admission.admit(request)
+        request = self._admission.settled(request, admitted)
         models, draw = await self._selection.pick(tenant, request, admitted)
         playing_models = {seat: models[seat] for seat in playing(request)}
         limits = request.limits()

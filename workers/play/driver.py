@@ -2,18 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from functools import cached_property
-from itertools import chain
 from typing import Any
 
-from app.contract.budget import Estimate, estimate, to_judge, to_write
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, TimeLimit
-from app.contract.providers import cost_usd
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
@@ -32,9 +28,9 @@ from workers.engine.moves import (
     Stopped,
     Together,
 )
-from workers.engine.prompts.drafting import Derive
 from workers.engine.search import Outcome
 from workers.engine.step_hash import about
+from workers.play.budget import BudgetGuard
 from workers.play.executor import StepExecutor, StepWaits
 from workers.play.journal_writer import Ending, JournalUnwritable, JournalWriter, JudgedDraft
 from workers.play.replay import RecordedStep, Replay, refused, spared
@@ -54,71 +50,6 @@ class WorkerLeaving(Exception):
 
 
 ENDS_OF_A_CLAIM = (WorkerLeaving, AwaitingReview, EveryBranchWaits)
-
-
-class BudgetGuard:
-    """Decides whether the budget allows a call, with enough left to judge one draft.
-
-    Tokens and cost are counted at every depth, reserved before a call and settled after it. A call
-    that prepares a draft must leave enough to write and judge it.
-    """
-
-    def __init__(self, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> None:
-        self._request = request
-        self._models = models
-        self._reserved: dict[str, Ask] = {}
-
-    def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
-        """Reserve what a call may consume, and for a draft what judging it may, until settled.
-
-        Returns False, and reserves nothing, if `spent` and all reservations would exceed `limits`.
-        """
-        if not self._affords(ask, spent, limits):
-            return False
-        self._reserved[ask.path] = ask
-        return True
-
-    def waits_for_others(self, ask: Ask) -> bool:
-        """Return whether other calls in flight hold a part of the budget."""
-        return bool(self._reserved.keys() - {ask.path})
-
-    def settle(self, path: str) -> None:
-        """Release what was reserved; the reply's usage says what was consumed."""
-        self._reserved.pop(path, None)
-
-    def _affords(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
-        if limits.max_tokens is None and limits.max_cost_usd is None:
-            return True
-        asks = (*self._reserved.values(), ask)
-        needed = list(chain.from_iterable(map(self._needed, asks)))
-        tokens = spent.input_tokens + spent.output_tokens + sum(it.tokens for it in needed)
-        if limits.max_tokens is not None and tokens > limits.max_tokens:
-            return False
-        return limits.max_cost_usd is None or _cost(spent, needed) <= limits.max_cost_usd
-
-    @cached_property
-    def _judging(self) -> tuple[Estimate, ...]:
-        """What judging a draft may consume; computed only if there is a budget."""
-        return to_judge(self._request, self._models)
-
-    def _needed(self, ask: Ask) -> tuple[Estimate, ...]:
-        call = self._at_most(ask)
-        if ask.prepares:
-            asked = len((ask.prompt.system + ask.prompt.user).encode())
-            return (call, *to_write(self._request, self._models, asked))
-        writes_a_draft = ask.role == "generator" and not isinstance(ask.prompt_request, Derive)
-        return (call, *self._judging) if writes_a_draft else (call,)
-
-    def _at_most(self, ask: Ask) -> Estimate:
-        text = ask.prompt.system + ask.prompt.user
-        return estimate(self._models[ask.seat], len(text.encode()))
-
-
-def _cost(spent: Usage, needed: list[Estimate]) -> float:
-    """Return the cost in US dollars; infinity if a price is unknown."""
-    costs = [cost_usd(it.model, it.input_tokens, it.output_tokens) for it in needed]
-    known = [cost for cost in (spent.cost_usd, *costs) if cost is not None]
-    return sum(known) if len(known) == len(costs) + 1 else float("inf")
 
 
 class InFlight:
@@ -265,6 +196,7 @@ class Driver:
         claimed: Claimed,
         *,
         leaves_after_step: bool = False,
+        max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
     ) -> None:
         self._strategy = strategy
         self._replay = recorded
@@ -272,7 +204,7 @@ class Driver:
         self._time = TimeLimits(claimed)
         self._writer = JournalWriter(journal, recorded, claimed.state, self._time.waited_s)
         self._plan = submitted.request.review
-        self._budget_guard = BudgetGuard(submitted.request, submitted.models)
+        self._budget_guard = BudgetGuard(submitted.request, submitted.models, max_output_tokens)
         self._executor = executor
         self._in_flight = InFlight()
         self._waits = BranchWaits()
@@ -376,10 +308,14 @@ class Driver:
 
     async def _together(self, move: Together) -> tuple[Any, ...]:
         """Play every part to its end; then raise an error that also stops the whole."""
+        self._budget_guard.branches += len(move.parts) - 1
         self._waits.split(len(move.parts))
-        done = await asyncio.gather(*map(self._play_part, move.parts), return_exceptions=True)
-        self._waits.join()
-        return joined(done)
+        try:
+            parts = map(self._play_part, move.parts)
+            return joined(await asyncio.gather(*parts, return_exceptions=True))
+        finally:
+            self._budget_guard.branches += 1
+            self._waits.join()
 
     async def _play_part(self, part: MoveCoroutine[Any]) -> Any:
         """Play a part; journal its last reply without waiting for the other parts."""
@@ -388,6 +324,7 @@ class Driver:
         except Refusal as refusal:
             return refusal
         finally:
+            self._budget_guard.branches -= 1
             self._waits.ended()
             self._count_time()
             if not self._waits.is_parked:
@@ -429,10 +366,13 @@ class Driver:
 
     async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
         limits, spent = self._writer.state.limits, self._replay.usage
-        if isinstance(move, Ask) and not self._budget_guard.reserve(move, spent, limits):
-            if move.prepares or self._budget_guard.waits_for_others(move):
-                return refused(move)
-            self._writer.stop(StopReason.BUDGET_EXHAUSTED)
+        if isinstance(move, Ask):
+            granted = self._budget_guard.reserve(move, spent, limits)
+            if granted is None:
+                if move.prepares or self._budget_guard.waits_for_others(move):
+                    return refused(move)
+                self._writer.stop(StopReason.BUDGET_EXHAUSTED)
+            move = granted or move
         self._admit(move)
         self._writer.under_way[move.path] = None
         try:

@@ -17,6 +17,7 @@ from app.contract.events import (
     Tried,
 )
 from app.contract.judgement import Finding, Usage
+from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
@@ -285,7 +286,10 @@ class StepExecutor:
             temperature=move.prompt.temperature
             if choice.temperature is None
             else choice.temperature,
-            max_output_tokens=choice.max_output_tokens,
+            max_output_tokens=(
+                move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
+            ),
+            reasoning_effort=choice.reasoning_effort,
             tenant=self.tenant,
             progress=progress,
             tries=tries,

@@ -10,6 +10,7 @@ from functools import partial
 from redis.exceptions import RedisError
 
 from app.contract.errors import RefinementNotFound
+from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
@@ -46,7 +47,8 @@ class Refinements:
     """The refinements that this worker holds.
 
     Suspects are left to `quarantine`; without one they are played here. In a child process, which
-    `clears` them, each is handed back as soon as a step was journaled.
+    `clears` them, each is handed back as soon as a step was journaled. `max_output_tokens` is for
+    models whose own maximum is unknown.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Refinements:
         *,
         policies: Mapping[int, Policy] = POLICIES,
         clears: bool = False,
+        max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
         self.refining: Counter[str] = Counter()
@@ -69,6 +72,7 @@ class Refinements:
         self._policies = policies
         self._quarantine = quarantine
         self._clears = clears
+        self._max_output_tokens = max_output_tokens
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
@@ -211,6 +215,7 @@ class Refinements:
             journal,
             claimed,
             leaves_after_step=self._clears,
+            max_output_tokens=self._max_output_tokens,
         )
 
 

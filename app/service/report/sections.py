@@ -633,6 +633,11 @@ def _totals(story: Story) -> Iterator[tuple[str, str]]:
     usage = story.snapshot.usage
     yield "model calls", f"{usage.calls:,}"
     yield "input tokens", f"{usage.input_tokens:,}"
+    if usage.cached_tokens:
+        share = wording.share(usage.cached_share)
+        yield "of which read from a cache", f"{usage.cached_tokens:,} ({share})"
     yield "output tokens", f"{usage.output_tokens:,}"
+    if usage.thinking_tokens:
+        yield "of which thinking", f"{usage.thinking_tokens:,}"
     yield "cost (USD)", wording.cost(usage)
     yield "seconds waiting for steps", wording.seconds(usage.seconds)
