@@ -153,6 +153,7 @@ DO_VERSION = 2
 DO = """\
 You carry out one step of a plan. The goal that the task states is reached by others:
 do only what the step says. {grounded}
+Say which facts are missing.
 Answer with the result of the step alone: no preamble, no comment."""
 
 
