@@ -16,6 +16,7 @@ from app.contract.drafts import (
     sha256_of,
 )
 from app.contract.errors import FieldConflict
+from app.contract.judgement import OnFail
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import ModelChoice, ModelName, Models
 from app.contract.reviews import ReviewPlan
@@ -186,6 +187,11 @@ class RefinementRequest(Contract):
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         """Return every set of criteria that a critic is asked to judge on."""
         return (self.judged_on(), *self.strategy.rubrics())
+
+    def in_words(self) -> tuple[str, ...]:
+        """Return what the validators demand of the text; none of those that only warn."""
+        demanding = (it for it in self.validators if it.on_fail is not OnFail.WARN)
+        return tuple(words for it in demanding if (words := it.in_words()))
 
     def needs_a_writer(self) -> bool:
         """Return whether a text must be written that does not exist yet."""

@@ -106,7 +106,8 @@ def checks(task: Task) -> list[str]:
     """Return what the validators will check, for whoever writes; nothing where none runs."""
     if not (task.has_validators and task.checks):
         return []
-    return [fenced(task, "checks", "\n".join(f"- {it}" for it in task.checks))]
+    demands = "\n".join(f"- {it}" for it in task.checks)
+    return [fenced(task, "checks", f"The text\n{demands}")]
 
 
 def _system(task: Task) -> str:

@@ -50,7 +50,13 @@ class Solve(PromptRequest):
 
     def prompt(self) -> Prompt:
         words = SOLVE.format(grounded=grounded(self.task))
-        found = [fenced(self.task, "checks", f"- it matches the regular expression {self.pattern}")]
+        found = [
+            fenced(
+                self.task,
+                "checks",
+                f"The answer is found in the text by the regular expression (RE2) {self.pattern}",
+            )
+        ]
         return _written(self.task, "solve", SOLVE_VERSION, words, *(found if self.pattern else ()))
 
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from app.contract.drafts import sha256_of
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in, normalized
-from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as
+from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
 from workers.engine.drafting import propose
 from workers.engine.moves import Check, Draft, Scored, Stopped, play_parts, within
 from workers.engine.prompt_requests import Task
+from workers.engine.prompts.drafting import CLOSES, OPENS, Solve
 from workers.engine.prompts.verification import Vote
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
@@ -157,7 +160,28 @@ def review_policy(_plan: SelfConsistencyStrategy) -> ReviewPolicy:
 
 
 async def _sample(task: Task, search: Search, plan: SelfConsistencyStrategy) -> Sample:
-    return await sampled(task, await propose(task, search), plan.answer)
+    first = None if task.engine_version == 1 else partial(solved, plan.answer)
+    task = replace(task, is_sampled=True)
+    return await sampled(task, await propose(task, search, first), plan.answer)
+
+
+async def solved(pattern: str | None, task: Task) -> Draft:
+    """Let a model reason, and return the text that it marks as its answer.
+
+    Reasoning before an answer is what makes samples worth a vote (arXiv:2203.11171).
+    """
+    asked = question("draft", "generator", Solve(task, pattern))
+    text = await ask(asked, marked_in, "empty_draft")
+    return Draft(text, sha256_of(text), is_reply=False)
+
+
+def marked_in(reply: str) -> str:
+    """Return the text between the last marks in a reply. Raises `Unreadable` without one."""
+    before, closes, _ = reply.rpartition(CLOSES)
+    _, opens, text = before.rpartition(OPENS)
+    if not (opens and closes):
+        raise Unreadable(f"the answer does not stand between {OPENS} and {CLOSES}")
+    return text_in(text)
 
 
 def _verdicts(
