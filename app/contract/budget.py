@@ -33,9 +33,6 @@ PROMPT_TOKENS = PROMPT_BYTES // BYTES_PER_TOKEN
 FENCE_TOKENS = 67
 """Tokens of the tags around a text."""
 
-CRITERION_TOKENS = 17
-"""Tokens around a criterion, and around each of its examples."""
-
 CHECKLIST_TOKENS = MOST_LISTED * (4 * (LONGEST_NAME + LONGEST_QUESTION) + 200) // BYTES_PER_TOKEN
 """Tokens of the criteria that a critic lists, in any script, with the markup around them."""
 
@@ -201,24 +198,24 @@ def rewriting(
 
 def prompt_tokens(request: RefinementRequest) -> int:
     """Return the tokens of a prompt that holds everything but a draft."""
-    criteria = list(chain.from_iterable(request.rubrics()))
-    fences = FENCE_TOKENS * (8 + len(request.context) + len(request.tools))
-    fences += CRITERION_TOKENS * sum(1 + len(it.examples) for it in criteria)
+    examples = sum(1 + len(it.examples) for it in chain.from_iterable(request.rubrics()))
+    fences = 8 + len(request.context) + len(request.tools) + examples
     listed = CHECKLIST_TOKENS if request.criteria == AUTO else 0
-    return PROMPT_TOKENS + fences + listed + sum(map(tokens_in, _texts(request)))
+    return PROMPT_TOKENS + FENCE_TOKENS * fences + listed + sum(map(tokens_in, _texts(request)))
 
 
 def _texts(request: RefinementRequest) -> Iterable[str]:
     """Yield the texts of a request that prompts contain, without the draft."""
-    yield from (request.task or "", request.instructions.generator, request.instructions.critic)
-    yield from request.in_words()
+    yield request.task or ""
     for document in request.context:
         yield from (document.name, document.text)
     for criterion in request.judged_on():
         yield from (criterion.name, criterion.description)
     for criterion in chain.from_iterable(request.rubrics()):
-        for example in criterion.examples:
-            yield from (criterion.name, example.text, example.why)
-    yield from 2 * (request.strategy.model_dump_json(),)  # titles of parts are said once more
+        for it in criterion.examples:
+            yield from (criterion.name, it.text, it.why)
+    yield from (request.instructions.generator, request.instructions.critic)
+    yield from request.in_words()
+    yield from 2 * [request.strategy.model_dump_json()]  # titles of parts are said once more
     yield from (member.perspective for member in request.critics.panel)
     yield from (tool.model_dump_json() for tool in request.tools)
