@@ -40,13 +40,17 @@ NAMES_OF_JSON = (
 """Lower-case words in the errors of servers that do not support a way to request JSON."""
 
 
-def system_text(prompt: Prompt, *, in_words: bool) -> str:
-    """Return the instructions; with `in_words` they state the JSON Schema of the reply."""
+def user_text(prompt: Prompt, *, in_words: bool) -> str:
+    """Return the user message; with `in_words` the JSON Schema of the reply stands at its end.
+
+    There it leaves the start alone, which all calls share, and its names, which clients choose, are
+    not in the system message.
+    """
     if not in_words or prompt.schema is None:
-        return prompt.system
+        return prompt.user
     schema = json.dumps(prompt.schema, ensure_ascii=False)
     return (
-        f"{prompt.system}\n\nAnswer with one JSON object that satisfies this JSON Schema, "
+        f"{prompt.user}\n\nAnswer with one JSON object that satisfies this JSON Schema, "
         f"and with nothing else:\n{schema}"
     )
 
