@@ -39,6 +39,12 @@ class Draw(Contract):
     picked: str
 
 
+WaitReason = Literal[
+    "rate_limited", "overloaded", "unreachable", "unauthorized", "quota_exhausted", "error"
+]
+"""Why a model takes no call at the moment."""
+
+
 class EventType(StrEnum):
     """Every kind of journal entry."""
 

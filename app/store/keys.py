@@ -22,6 +22,11 @@ hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the 
 hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinements; kept for 24
                                 hours; DAY counts from 1970
 hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
+hone:1:limit:MODEL@F            hash: rate and breaker of a model; F: keyed hash of key and URL
+hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its credit
+hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->
+                                its last report's number and answer
+hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used
 hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:changes                  channel: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given
@@ -52,6 +57,8 @@ LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
 PROMPT_NONCE = f"{PREFIX}prompt_nonce:"
 ACHIEVED = f"{PREFIX}achieved:"
+LIMIT = f"{PREFIX}limit:"
+LIMITS = f"{PREFIX}limits"
 PROBE = f"{PREFIX}probe"
 CHANGES = f"{PREFIX}changes"
 COMMANDS = f"{PREFIX}commands"
@@ -77,6 +84,8 @@ LUA = {
     "LIST": LIST,
     "PROMPT_NONCE": PROMPT_NONCE,
     "ACHIEVED": ACHIEVED,
+    "LIMIT": LIMIT,
+    "LIMITS": LIMITS,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,

@@ -53,6 +53,7 @@ from app.store.codec import (
 )
 from app.store.connection import is_away
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
+from app.store.limits import StoredLimit, stored_limits
 from app.store.scripts import (
     CANCEL,
     CHANGE,
@@ -428,6 +429,11 @@ class Store:
         """
         await self._committer.execute("SET", keys.PROBE, 1, "PX", PROBE_MS)
         return int(await self._committer.submit(WORKERS))
+
+    @refusing
+    async def limits(self) -> tuple[StoredLimit, ...]:
+        """Return the models and providers that are limited or have an open breaker."""
+        return await stored_limits(self._committer)
 
     @refusing
     async def unplayable(self) -> tuple[str, ...]:

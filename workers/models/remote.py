@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -15,13 +15,16 @@ from app.contract.output_tokens import tokens_in
 from app.contract.providers import TokenCount, capacity_of, cost_usd
 from workers.engine.prompt_requests import Prompt
 from workers.models.port import (
+    ContentFiltered,
+    EmptyReply,
     ModelCall,
     ModelError,
     ModelRefused,
     ModelReply,
-    ModelUnavailable,
+    NotServed,
     UnreadableReply,
 )
+from workers.models.refusals import failure_of, reported_limits
 from workers.outbound.transport import (
     Request,
     RequestAttempts,
@@ -30,6 +33,7 @@ from workers.outbound.transport import (
     StatusRejected,
     Transport,
     TransportError,
+    UntrustedServer,
     UnusableResponse,
 )
 
@@ -99,10 +103,10 @@ def _count(number: object) -> int | None:
 def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | None:
     """Return why a reply must not be used, or None."""
     if is_withheld:
-        return ModelRefused("the model or its provider's content filter refused to answer")
+        return ContentFiltered("the model or its provider's content filter refused to answer")
     if is_cut_off:
         return UnreadableReply("the reply is truncated: `max_output_tokens` is too small for it")
-    return None if text.strip() else UnreadableReply("the reply is empty")
+    return None if text.strip() else EmptyReply("the reply is empty")
 
 
 MOST_TOKENS = 100_000_000
@@ -204,13 +208,8 @@ def adapter_of(wire: str) -> AdapterFactory:
 NAMES_A_PART = frozenset({400, 422})
 """Statuses with which servers reject a part of a request that they do not support."""
 
-MODEL_ERRORS: Mapping[type[TransportError], type[ModelError]] = {
-    RequestUnanswered: ModelUnavailable,
-    RequestRefused: ModelRefused,
-    StatusRejected: ModelRefused,
-    UnusableResponse: UnreadableReply,
-}
-"""The model error for each error of the transport."""
+MOST_UNREADABLE = 2
+"""How often a call is made again whose reply was no reply of this wire format, or empty."""
 
 
 class Remote:
@@ -244,12 +243,12 @@ class Remote:
             if said.flaw:
                 raise said.flaw
         except (ModelError, TransportError) as failure:
-            error = failure if isinstance(failure, ModelError) else _translated(failure)
+            error = _meaning(failure, call, is_read=said is not None)
             error.usage = self._usage(call, step, said, perf_counter() - started)
             raise error from None
         usage = self._usage(call, step, said, perf_counter() - started)
         answered = f"{self._provider}:{said.model or call.model}"
-        return ModelReply(said.text, answered, usage)
+        return ModelReply(said.text, answered, usage, reported_limits(step.fields))
 
     async def _ask(self, call: ModelCall, step: RequestAttempts) -> bytes:
         known = unwanted = self._unwanted.get(call.model, frozenset())
@@ -260,12 +259,13 @@ class Remote:
             try:
                 body = await step.post(request, variant + lowered)
             except StatusRejected as refusal:
-                if refusal.status not in NAMES_A_PART:
+                said = refusal.response.said
+                if refusal.response.status not in NAMES_A_PART:
                     raise
-                if most := allowed_output(refusal.said, call.max_output_tokens):
-                    call, lowered = self._lowered(call, most, refusal.said), f";output={most}"
+                if most := allowed_output(said, call.max_output_tokens):
+                    call, lowered = self._lowered(call, most, said), f";output={most}"
                     continue
-                part = self._dialect.refused(refusal.said, call, unwanted)
+                part = self._dialect.refused(said, call, unwanted)
                 if part is None:
                     raise
                 unwanted |= {part}
@@ -315,5 +315,25 @@ class Remote:
         return None if cost is None else round(cost, 9)
 
 
-def _translated(failure: TransportError) -> ModelError:
-    return MODEL_ERRORS[type(failure)](failure.detail)
+def _meaning(
+    failure: ModelError | TransportError, call: ModelCall, *, is_read: bool
+) -> ModelError | NotServed:
+    """Return the error of a call; `is_read`: the reply was one of this wire format."""
+    match failure:
+        case RequestUnanswered(response=None) | UntrustedServer():
+            return NotServed("unreachable", failure.detail)
+        case RequestUnanswered(response=response) | StatusRejected(response=response):
+            assert response is not None
+            return failure_of(response, failure.detail)
+        case RequestRefused():
+            return ModelRefused(failure.detail)
+        case UnusableResponse():
+            error: ModelError = UnreadableReply(failure.detail)
+        case ModelError():
+            error = failure
+        case _:
+            raise failure
+    may_help = isinstance(error, EmptyReply) or not is_read
+    if may_help and call.tries < MOST_UNREADABLE:
+        return NotServed("error", error.detail, is_outage=False)
+    return error

@@ -1,7 +1,7 @@
 """Performs steps: model calls, checks of a draft, and tool calls."""
 
 import json
-from asyncio import get_running_loop
+from asyncio import get_running_loop, sleep
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ from app.contract.validators.json import JsonSchemaValidator
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
 from workers.engine.step_hash import about
-from workers.models.port import ModelCall, ModelError, ModelReply
+from workers.models.port import ModelCall, ModelError, ModelReply, ModelUnavailable, ModelWaits
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
 from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
@@ -251,7 +251,7 @@ class StepExecutor:
             ),
             reasoning_effort=choice.reasoning_effort,
         )
-        served = await ask_in_turn(self.models.complete, choice.names(), call)
+        served = await ask_in_turn(self._complete, choice.names(), call)
         answer = served.reply
         return StepCompleted(
             key=move.path,
@@ -264,6 +264,21 @@ class StepExecutor:
             seconds=0,
             next=(),
         )
+
+    async def _complete(self, name: str, call: ModelCall) -> ModelReply:
+        """Make a call again until the model takes it, or leave it to the fallbacks."""
+        spent = NOTHING
+        while True:
+            try:
+                reply = await self.models.complete(name, call)
+            except ModelWaits as wait:
+                spent += wait.usage
+                if any(name != call.model or choice.fallbacks for choice in self.choices.values()):
+                    raise ModelUnavailable(wait.detail, spent) from None
+                await sleep(wait.wait_s)
+                call = replace(call, tries=call.tries + 1)
+            else:
+                return replace(reply, usage=spent + reply.usage)
 
 
 def _reference(prompt: Prompt) -> PromptRef:
