@@ -40,6 +40,7 @@ from workers.play.refinements import (
     heed_commands,
     keep_running,
     recover,
+    resume_parked,
 )
 from workers.rq.worker import CoroutineWorker, end
 from workers.validators import RunsAsRoot, ServerResources, open_server_resources
@@ -132,6 +133,7 @@ async def work(
     )
     more = (
         partial(recover, store, worker.is_idle),
+        partial(resume_parked, store, models, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
     )
     async with fork_server, quarantine, _beside(store, lease, refinements, *more):

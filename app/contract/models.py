@@ -48,7 +48,14 @@ class ModelChoice(Contract):
         (),
         max_length=5,
         description="Models called in this order, within the same step and with the same settings,"
-        " if the previous one was unreachable, rejected the call or sent an unreadable reply.",
+        " if the previous one rejected the call, sent an unreadable reply, or cannot be called"
+        " within `fallback_after_s`.",
+    )
+    fallback_after_s: float = Field(
+        10,
+        ge=0,
+        le=86_400,
+        description="Maximum seconds of a wait for a model before the next one is called instead.",
     )
 
     @model_validator(mode="after")

@@ -6,8 +6,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.contract import Contract
-from app.contract.events import WaitReason
 from app.contract.providers import Band
+from app.contract.waiting import WaitReason
 
 
 class Offer(Contract):

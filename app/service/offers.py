@@ -5,7 +5,6 @@ from inspect import cleandoc
 from typing import Any, get_args
 
 from app.contract import Contract
-from app.contract.events import WaitReason
 from app.contract.offers import (
     ModelLimit,
     ModelList,
@@ -19,6 +18,7 @@ from app.contract.providers import Provider, price_list
 from app.contract.requests import ModelChoice
 from app.contract.strategies import STRATEGIES
 from app.contract.validators import VALIDATORS
+from app.contract.waiting import WaitReason
 from app.service.model_roles import ModelRoles
 from app.store import LATER, StoredLimit
 

@@ -54,7 +54,7 @@ def continued(
         raise Conflict(f"{parent.id} has not ended: use PATCH to change its limits")
     if parent.result is None:
         raise Conflict(f"{parent.id} has no result to start from")
-    changes = {"draft": parent.result.draft, **continuation.changes()}
+    changes = {"draft": parent.result.draft, "deadline": None, **continuation.changes()}
     if continuation.strategy is None and not _can_start_from(parent.result.draft, request):
         changes["strategy"] = DEFAULT
     if not changes.get("strategy", request.strategy).uses_tools:

@@ -5,8 +5,13 @@ hone:1:journal:ID               stream: entry n has the id `n-0`
 hone:1:request:ID               hash: `request` and `models`, JSON; `prompt_nonce`
 hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command that took effect
 hone:1:erased:ID                for ten minutes after it was erased
-hone:1:due                      sorted set: id -> when to check it (review, retention, handed back)
+hone:1:due                      sorted set: id -> when to check it (review, retention, handed back;
+                                parked: when it has waited for the longest time allowed)
 hone:1:waiting                  sorted set: id -> when its RQ job may be considered lost
+hone:1:deadlines                sorted set: id -> its absolute deadline
+hone:1:parked                   set: models for which refinements are parked
+hone:1:parked:MODEL             sorted set: tenant -> its turn, of those with parked refinements
+hone:1:parked_of:TENANT:MODEL   sorted set: id -> minus its recorded steps
 hone:1:overtaken                the highest `waiting` score that was ever claimed
 hone:1:workers                  sorted set: name of a worker -> when its lease expires
 hone:1:held:NAME                set: the ids that a worker holds
@@ -46,6 +51,9 @@ GIVEN = f"{PREFIX}given:"
 ERASED = f"{PREFIX}erased:"
 DUE = f"{PREFIX}due"
 WAITING = f"{PREFIX}waiting"
+DEADLINES = f"{PREFIX}deadlines"
+PARKED = f"{PREFIX}parked"
+PARKED_OF = f"{PREFIX}parked_of:"
 OVERTAKEN = f"{PREFIX}overtaken"
 WORKERS = f"{PREFIX}workers"
 HELD = f"{PREFIX}held:"
@@ -74,6 +82,9 @@ LUA = {
     "ERASED": ERASED,
     "DUE": DUE,
     "WAITING": WAITING,
+    "DEADLINES": DEADLINES,
+    "PARKED": PARKED,
+    "PARKED_OF": PARKED_OF,
     "OVERTAKEN": OVERTAKEN,
     "WORKERS": WORKERS,
     "HELD": HELD,

@@ -9,8 +9,8 @@ from typing import Protocol, cast
 
 from redis.asyncio import Redis
 
-from app.contract.events import WaitReason
 from app.contract.offers import ModelLimit, OpenBreaker
+from app.contract.waiting import WaitReason
 from app.store import keys
 from app.store.scripts import PERMITS, Committer, run
 

@@ -16,9 +16,9 @@ ModelWaits            the same, with the time of the next try; this is what call
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from app.contract.events import WaitReason
 from app.contract.judgement import Usage
 from app.contract.models import ReasoningEffort
+from app.contract.waiting import WaitReason
 from workers.engine.prompt_requests import Prompt, PromptRequest
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from redis.exceptions import RedisError
 
-from app.contract.events import WaitReason
+from app.contract.waiting import WaitReason
 from app.store.limits import PermitExchange, PermitReport, Permits
 from workers.models.call_queue import CallQueue
 from workers.models.port import (

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, get_args
 
-from app.contract.events import WaitReason
+from app.contract.waiting import WaitReason
 from workers.models.port import (
     ContentFiltered,
     LimitOf,

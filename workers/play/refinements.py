@@ -76,7 +76,7 @@ class Refinements:
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
-        """Claim a refinement and play it until it ends, waits for a review or the worker stops.
+        """Claim a refinement and play it until it ends, waits or the worker stops.
 
         A job that is delivered twice, or whose refinement has ended or is erased, does nothing.
         """
@@ -197,7 +197,14 @@ class Refinements:
         tools = Tools(request.tools, self._resources.endpoints)
         recorded = read(loaded.events)
         executor = StepExecutor(
-            claimed.id, self._models, submitted.models, checks, tools, recorded.voided
+            claimed.id,
+            self._models,
+            submitted.models,
+            checks,
+            tools,
+            recorded.voided,
+            claimed.tenant,
+            {claimed.permit} if claimed.permit else set(),
         )
         journal = self._store.journal(claimed)
         return Driver(
@@ -206,8 +213,7 @@ class Refinements:
             recorded,
             executor,
             journal,
-            claimed.state,
-            claimed.elapsed_s,
+            claimed,
             leaves_after_step=self._clears,
             max_output_tokens=self._max_output_tokens,
         )
@@ -255,6 +261,27 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(RECOVER_EVERY_S)
+
+
+async def resume_parked(
+    store: WorkerStore,
+    models: ModelCaller,
+    free_slots: Callable[[], int],
+    every_s: float = RECOVER_EVERY_S,
+) -> None:
+    """Enqueue parked refinements as their models have permits for them, until cancelled.
+
+    It takes no more than this worker has free slots for.
+    """
+    while True:
+        try:
+            free = free_slots()
+            for model, parked in (await store.parked(free) if free > 0 else {}).items():
+                permits = await models.permits(model, min(parked, free)) if free else 0
+                free -= await store.resume_parked(model, permits) if permits else 0
+        except RedisError as error:
+            log.warning("Redis is unavailable: %s", error)
+        await asyncio.sleep(every_s)
 
 
 async def heed_commands(store: WorkerStore, refinements: Refinements) -> None:
