@@ -152,10 +152,10 @@ def test_a_reply_that_was_cut_off_gets_twice_the_room_up_to_what_the_model_gives
     ask = asking(revision("word " * 2_000))
     usual = limit_of(ask, CHOICE)
     assert usual
-    assert limit_of(ask.with_more_room(), CHOICE) == 2 * usual
-    assert limit_of(replace(ask, room=64), CHOICE) == 128_000
+    assert limit_of(replace(ask, room=1), CHOICE) == 2 * usual
+    assert limit_of(replace(ask, room=6), CHOICE) == 128_000
     chosen = ModelChoice(model=GPT, max_output_tokens=900)
-    assert limit_of(replace(ask, room=64), chosen) == 900
+    assert limit_of(replace(ask, room=6), chosen) == 900
 
 
 def test_a_model_that_is_unknown_gives_what_the_settings_say() -> None:

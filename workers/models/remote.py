@@ -144,7 +144,9 @@ LEVEL = re.compile(rf"""(?:['"`]|level |: )(?:{"|".join(EFFORTS)})\b""")
 
 NAMES_OF_LIMIT = re.compile(r"max_(?:completion_|output_)?tokens|maxoutputtokens|maximum tokens")
 CONTEXT = re.compile(r"(?:maximum context length is|exceed context limit: \d+ \+ \d+ >) (\d+)")
-INPUT = re.compile(r"(\d+) in the messages|has (\d+) input tokens|context limit: (\d+)")
+INPUT = re.compile(
+    r"(\d+) (?:in the messages|in your prompt|of text input)|has (\d+) input tokens|limit: (\d+) \+"
+)
 BOUND = re.compile(r"(?<![\w-])(?<!\d\.)(\d+)(?![\w-]|\.\d)(?: \((exclusive)\))?")
 
 
@@ -154,12 +156,12 @@ def allowed_output(said: str, asked: int) -> int | None:
     Either the model's maximum, or what a known input leaves of the context window.
     """
     said = said.lower()
-    if not NAMES_OF_LIMIT.search(said) and "in the completion" not in said:
-        return None
     window, given = CONTEXT.search(said), INPUT.search(said)
     if window:
         left = int(window[1]) - int(next(filter(None, given.groups()))) if given else 0
         return left if 0 < left < asked else None
+    if not NAMES_OF_LIMIT.search(said):
+        return None
     bounds = [int(it[1]) - bool(it[2]) for it in BOUND.finditer(said)]
     return max((it for it in bounds if FEWEST_OUTPUT <= it < asked), default=None)
 
