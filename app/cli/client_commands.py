@@ -243,6 +243,9 @@ def retry(
     threshold: ThresholdOption = None,
     max_iterations: MaxIterationsOption = None,
     max_seconds: Annotated[float | None, typer.Option(help="Seconds from now at most.")] = None,
+    max_wait_seconds: Annotated[
+        float | None, typer.Option(help="Seconds of waits for models from now at most.")
+    ] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Tokens of all calls at most.")] = None,
     max_cost_usd: Annotated[
         float | None, typer.Option(help="Dollars of all calls at most.")
@@ -258,6 +261,7 @@ def retry(
         "threshold": threshold,
         "max_iterations": max_iterations,
         "max_seconds": max_seconds,
+        "max_wait_seconds": max_wait_seconds,
         "max_tokens": max_tokens,
         "max_cost_usd": max_cost_usd,
     }

@@ -8,7 +8,7 @@ from benchmarks.model_server import ScriptedModelServer
 from tests.e2e.running_service import running_service
 
 CALLS = 8
-TRIES = 1
+MOST_IN_VAIN = 20
 
 
 def broken(asked: AskedPrompt) -> ModelServerReply:
@@ -26,10 +26,13 @@ async def test_a_broken_servers_calls_are_served_by_the_next_one(tmp_path: Path)
             )
             ended = await service.ended(refinement_id)
             assert (ended["status"], ended["result"]["draft"]) == ("succeeded", draft(4))
-            assert (service.models.counts.calls, second.counts.calls) == (CALLS // 2 * TRIES, CALLS)
-            assert ended["usage"]["calls"] == CALLS // 2 * TRIES + CALLS
-            steps = [it["data"] for it in await service.events(refinement_id)]
-            written = [it for it in steps if it.get("key", "").endswith(("/draft", "/revise"))]
+            in_vain = service.models.counts.calls  # until its breaker opened, and probes
+            assert second.counts.calls == CALLS
+            assert 1 <= in_vain < MOST_IN_VAIN
+            assert ended["usage"]["calls"] == in_vain + CALLS
+            events = await service.events(refinement_id)
+            steps = [it["data"] for it in events if it["type"] == "step.completed"]
+            written = [it for it in steps if it["key"].endswith(("/draft", "/revise"))]
             assert {it["model"] for it in written} == {"second:bench"}
-            assert {it["tried"][0]["code"] for it in written} == {"model_unavailable"}
+            assert {it["tried"][0]["code"] for it in written} == {"overloaded"}
             assert all(count == 1 for count in second.counts.keys.values())

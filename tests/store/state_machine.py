@@ -20,16 +20,20 @@ from tests.store.store_harness import (
     COMPLETED,
     FAILED,
     JUDGED,
+    MODEL,
     SUCCEEDED,
     TENANT,
     HeldClaim,
     ListQueue,
     asking,
+    be_up,
     doubt,
     expire_lease,
     expire_retention,
     expire_review,
+    expire_wait,
     iteration,
+    park,
     step,
     stopping,
     submit,
@@ -111,6 +115,14 @@ class StateMachine:
             if held.id == refinement_id:
                 await self.worker.hand_back(held.id, held.token)
 
+    async def park(self, refinement_id: str) -> None:
+        for held in [it for it in self.claims if it.id == refinement_id]:
+            with suppress(RedisConnectionError, *REFUSALS):
+                await park(held)
+
+    async def permit(self, refinement_id: str) -> None:
+        await self.worker.resume_parked(MODEL, 1)
+
     async def renew(self, refinement_id: str) -> None:
         await self.worker.renew(await self.worker.renew())
 
@@ -144,6 +156,8 @@ class StateMachine:
             await doubt(self.redis, refinement_id)
         elif await self.redis.hexists(keys.SUMMARY + refinement_id, "paused_at"):
             await expire_review(self.redis, refinement_id)
+        elif await self.redis.hexists(keys.SUMMARY + refinement_id, "parked"):
+            await expire_wait(self.redis, refinement_id)
         elif await self.redis.hexists(keys.SUMMARY + refinement_id, "ended_at"):
             await expire_retention(self.redis, refinement_id)
 
@@ -158,7 +172,9 @@ class StateMachine:
                 await expire_review(self.redis, refinement_id)
             if await self.redis.zscore(keys.WAITING, refinement_id):
                 await doubt(self.redis, refinement_id)
+        await be_up(self.redis)
         await self.recover()
+        await self.worker.resume_parked(MODEL, 9)
         self.claims.clear()
         while await self.redis.exists(ListQueue.key):
             await self.deliver()
@@ -185,4 +201,5 @@ ACTIONS = [
     *APPENDS,
     *["submit", "submit", "deliver", "deliver", "lose_job", "recover", "hand_back", "renew"],
     *["cancel", "finish", "review", "change", "retry", "erase", "go_silent", "grow_old"],
+    *["park", "park", "permit"],
 ]

@@ -84,7 +84,10 @@ def reaches(start: Status, end: Status) -> bool:
     return end in reached
 
 
-@pytest.mark.parametrize("beginning", [["submit"], ["submit", "deliver", "ask"]])
+@pytest.mark.parametrize(
+    "beginning",
+    [["submit"], ["submit", "deliver", "ask"], ["submit", "deliver", "judge", "park"]],
+)
 @examples(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -1,0 +1,48 @@
+"""A provider's bad hour: refinements wait without a worker, and go on by themselves."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+from redis import Redis
+
+from app.store import keys
+from tests.e2e.running_service import RunningService, running_service
+
+MANY = 30
+
+
+def parked(service: RunningService) -> int:
+    """Return how many refinements wait for the model without a worker."""
+    with Redis.from_url(service.redis.url) as client:
+        return int(client.zcard(f"{keys.PARKED_OF}default:openai:test"))  # type: ignore[arg-type]
+
+
+async def test_an_outage_fails_nothing_and_holds_no_slot(tmp_path: Path) -> None:
+    async with running_service(tmp_path, concurrency=10) as service:
+        service.models.fail(600)
+        ids = [await service.submit(max_iterations=2) for _ in range(MANY)]
+        await service.until(lambda: parked(service) == MANY)
+        waiting = (await service.get(ids[0]))["waiting"]
+        assert (waiting["model"], waiting["reason"]) == ("openai:test", "overloaded")
+        # Workers come and go meanwhile.
+        service.processes[-1].send_signal(signal.SIGKILL)
+        service.processes[-1].wait()
+        assert parked(service) == MANY
+        service.worker()
+        service.models.fail(0)
+        ended = await asyncio.gather(*(service.ended(it) for it in ids))
+        assert {it["status"] for it in ended} == {"succeeded"}
+        assert {it["waiting"] for it in ended} == {None}
+        assert parked(service) == 0
+
+
+async def test_a_deadline_ends_a_wait_during_an_outage(tmp_path: Path) -> None:
+    async with running_service(tmp_path) as service:
+        service.models.fail(600)
+        refinement_id = await service.submit(stop={"max_wait_seconds": 7})
+        ended = await service.ended(refinement_id)
+        assert (ended["status"], ended["error"]["code"]) == ("failed", "nothing_judged")
+        assert "openai:test, which was overloaded" in ended["error"]["detail"]
+        kinds = [it["type"] for it in await service.events(refinement_id)]
+        assert kinds.count("step.waiting") == 1
