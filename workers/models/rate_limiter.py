@@ -415,10 +415,10 @@ class RateLimiter:
         now = asyncio.get_running_loop().time()
         gate.refuse(under_way, error, now)
         wait_s = self._chance() * min(BACKOFF_S * 2.0 ** min(tries, 20), LONGEST_BACKOFF_S)
-        if error.reason in OF_KEY:
+        if gate.reason or error.reason == "rate_limited":
+            wait_s = max(wait_s, gate.expected_wait_s(now, len(gate.queue)))
+        elif error.reason in OF_KEY:
             wait_s += 1.0
-        elif error.reason == "rate_limited":
-            wait_s = gate.expected_wait_s(now, len(gate.queue))
         wait_s = max(wait_s, error.retry_after_s or 0.0)
         return ModelWaits(
             gate.name,
