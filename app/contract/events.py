@@ -138,6 +138,13 @@ class Tried(Contract):
     detail: str
 
 
+class DroppedItem(Contract):
+    """A part of a reply that could not be used; the rest of the reply counts."""
+
+    item: str = Field(description="What was dropped: a finding, a claim, a quotation, a score.")
+    reason: str
+
+
 About = Annotated[
     str | None,
     Field(
@@ -158,10 +165,17 @@ class StepCompleted(Contract):
     )
     tried: tuple[Tried, ...] = Field((), description="Models that failed before it, in order.")
     prompt: PromptRef | None = None
+    dropped: tuple[DroppedItem, ...] = Field(
+        (), description="Parts of the reply that could not be used, and why."
+    )
     usage: Usage
     seconds: float
     about: About = None
     next: tuple[str, ...]
+
+
+CUT_OFF = "reply_cut_off"
+"""The code of a step whose reply was cut off by the limit on its length."""
 
 
 class StepFailed(Contract):

@@ -9,6 +9,8 @@ from app.contract import Contract
 Role = Literal["generator", "critic"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
+MOST_OUTPUT_TOKENS = 200_000
+
 ModelName = Annotated[
     str,
     Field(
@@ -25,7 +27,7 @@ class ModelChoice(Contract):
 
     model: ModelName
     temperature: float | None = Field(None, ge=0, le=2)
-    max_output_tokens: int = Field(4_096, ge=1, le=200_000)
+    max_output_tokens: int = Field(4_096, ge=1, le=MOST_OUTPUT_TOKENS)
     fallbacks: tuple[ModelName, ...] = Field(
         (),
         max_length=5,
@@ -38,6 +40,14 @@ class ModelChoice(Contract):
         if len(set(self.names())) < len(self.names()):
             raise ValueError("fallbacks must be different from `model` and from each other")
         return self
+
+    def with_room(self, doublings: int) -> Self:
+        """Return the choice for a reply that may be twice as long, that many times.
+
+        No reply may be longer than `MOST_OUTPUT_TOKENS`.
+        """
+        most = min(self.max_output_tokens << doublings, MOST_OUTPUT_TOKENS)
+        return self.model_copy(update={"max_output_tokens": most}) if doublings else self
 
     def names(self) -> tuple[ModelName, ...]:
         """Return every model that may be called, in that order."""

@@ -3,12 +3,14 @@
 ModelError
   ModelUnavailable  model_unavailable  unreachable, overloaded, timeout, failing after retries
   ModelRefused      model_refused      the server rejects this call (key, name, size, content)
-  UnreadableReply   unreadable_reply   the reply is in no known format, too large, truncated, empty
+  UnreadableReply   unreadable_reply   the reply is in no known format, too large, empty
+    ReplyCutOff     reply_cut_off      the reply is cut off by the limit on its length
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from app.contract.events import CUT_OFF
 from app.contract.judgement import Usage
 from workers.engine.prompt_requests import Prompt, PromptRequest
 
@@ -35,9 +37,19 @@ class ModelRefused(ModelError):
 
 
 class UnreadableReply(ModelError):
-    """The server's reply is not in its own format, too large, truncated, or empty."""
+    """The server's reply is not in its own format, too large, or empty."""
 
     code = "unreadable_reply"
+
+
+class ReplyCutOff(UnreadableReply):
+    """The reply was cut off by the limit on its length; `text` is what there is of it."""
+
+    code = CUT_OFF
+
+    def __init__(self, detail: str, text: str) -> None:
+        super().__init__(detail)
+        self.text = text
 
 
 @dataclass(frozen=True, slots=True)

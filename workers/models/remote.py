@@ -18,6 +18,7 @@ from workers.models.port import (
     ModelRefused,
     ModelReply,
     ModelUnavailable,
+    ReplyCutOff,
     UnreadableReply,
 )
 from workers.outbound.transport import (
@@ -73,7 +74,7 @@ def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | N
     if is_withheld:
         return ModelRefused("the model or its provider's content filter refused to answer")
     if is_cut_off:
-        return UnreadableReply("the reply is truncated: `max_output_tokens` is too small for it")
+        return ReplyCutOff("the reply is cut off: `max_output_tokens` is too small for it", text)
     return None if text.strip() else UnreadableReply("the reply is empty")
 
 

@@ -134,7 +134,7 @@ class BudgetGuard:
 
     def _at_most(self, ask: Ask) -> Estimate:
         text = ask.prompt.system + ask.prompt.user
-        return estimate(self._models[ask.seat], len(text.encode()))
+        return estimate(self._models[ask.seat].with_room(ask.room), len(text.encode()))
 
 
 def _cost(spent: Usage, needed: list[Estimate]) -> float:

@@ -1,5 +1,9 @@
 """Prompt requests and their words; one that a single strategy uses may be in its module."""
 
+import re
+from collections.abc import Sequence
+
+from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
 from workers.engine.prompt_requests import Task
 
@@ -20,8 +24,19 @@ def described(task: Task) -> list[str]:
     """Return the parts every prompt has: task, context and criteria."""
     parts = [fenced("Task", task.instruction or "Make this text better. Keep what it says.")]
     parts += documents(task)
-    parts += [fenced("Criterion", _criterion(it.name, it.description)) for it in task.criteria]
+    keyed = zip(keys_of(task.criteria), task.criteria, strict=True)
+    parts += [fenced(f"Criterion {key}", _criterion(it.name, it.description)) for key, it in keyed]
     return parts
+
+
+def keys_of(criteria: Sequence[Criterion]) -> tuple[str, ...]:
+    """Return the key of each criterion in replies: `c1`, `c2` and so on, in their order.
+
+    Where a criterion is named like a key, the keys are longer, so that no name means two.
+    """
+    is_taken = any(re.fullmatch(r"c\d+", it.name.strip(), re.IGNORECASE) for it in criteria)
+    prefix = "criterion_" if is_taken else "c"
+    return tuple(f"{prefix}{number}" for number in range(1, len(criteria) + 1))
 
 
 def documents(task: Task) -> list[str]:
@@ -34,7 +49,6 @@ def _criterion(name: str, description: str) -> str:
 
 
 TEXT: dict[str, object] = {"type": "string"}
-NUMBER: dict[str, object] = {"type": "integer"}
 
 
 def closed(properties: dict[str, object]) -> dict[str, object]:
@@ -45,6 +59,19 @@ def closed(properties: dict[str, object]) -> dict[str, object]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def at_least(names: Sequence[str], items: dict[str, object]) -> dict[str, object]:
+    """Return an object with an item under each of these names, and others in `more`.
+
+    It stands for a list that must not be empty: OpenAI's strict schemas have no `minItems`.
+    """
+    return closed({**dict.fromkeys(names, items), "more": {"type": "array", "items": items}})
+
+
+def each(prefix: str, count: int, item: dict[str, object]) -> dict[str, object]:
+    """Return an object with one required member for each of `count` things, numbered from 1."""
+    return closed({f"{prefix}{number}": item for number in range(1, count + 1)})
 
 
 def listed(name: str, items: dict[str, object]) -> dict[str, object]:

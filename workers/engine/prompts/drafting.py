@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from app.contract.judgement import Critique, Finding
 from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest
-from workers.engine.prompts import DATA_RULE, TEXT, closed, described, documents, fenced, listed
+from workers.engine.prompts import DATA_RULE, TEXT, at_least, closed, described, documents, fenced
 
 WORDS = {IN_WORDS: True}
 
@@ -79,7 +79,7 @@ def review(prompt_request: Revise) -> str:
     )
 
 
-AMEND_VERSION = 1
+AMEND_VERSION = 2
 AMEND_SYSTEM = f"""\
 You revise a draft by edits. Mend what the review names, worst first, and meet every
 criterion. What earlier attempts did not mend needs another way than theirs; what they mended stays
@@ -89,7 +89,8 @@ Every edit replaces words of the draft. `search` is copied from the draft charac
 white space and punctuation included, and long enough to occur in it exactly once; `replace` stands
 there afterwards, and is empty to delete. All edits are applied to the draft as it is given; no two
 may overlap. Locked text stays as it is: no edit touches it.
-Answer with one JSON object and nothing else: {{"edits": [{{"search": "...", "replace": "..."}}]}}
+Answer with one JSON object and nothing else:
+{{"edits": {{"first": {{"search": "...", "replace": "..."}}, "more": [...]}}}}
 {DATA_RULE}"""
 
 
@@ -100,7 +101,8 @@ class Amend(PromptRequest):
     revision: Revise
 
     def prompt(self) -> Prompt:
-        schema = listed("edits", closed({"search": TEXT, "replace": TEXT}))
+        edit = closed({"search": TEXT, "replace": TEXT})
+        schema = closed({"edits": at_least(("first",), edit)})
         return Prompt("amend", AMEND_VERSION, AMEND_SYSTEM, material(self.revision), schema)
 
 
