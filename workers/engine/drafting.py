@@ -76,6 +76,12 @@ class _Edit(ReplyModel):
     replace: str
 
 
+def edits_in(reply: ReplyReader) -> list[SearchReplace]:
+    """Return the edits of a reply. Raises `Unreadable` with what is wrong with it."""
+    said = listed_in(reply, "edits", _Edit, "edit")
+    return [SearchReplace(it.search, it.replace) for it in said]
+
+
 def is_delta(edits: EditMode, draft: str, score: float | None) -> bool:
     """Return whether to revise a draft by edits."""
     if edits == "auto":
@@ -92,10 +98,8 @@ async def amended(
     """
 
     def read(reply: ReplyReader) -> Edited:
-        said = listed_in(reply, "edits", _Edit, "edit")
-        edits = [SearchReplace(it.search, it.replace) for it in said]
         try:
-            return applied(prompt_request.draft, edits, prompt_request.task.locked)
+            return applied(prompt_request.draft, edits_in(reply), prompt_request.task.locked)
         except CannotApply as error:
             raise Unreadable(str(error)) from None
 

@@ -17,7 +17,14 @@ from workers.engine.moves import Check, Draft, Scored, Together, part_replies
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts import keys_of
 from workers.engine.prompts.judging import Judge
-from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, items_in, score_of
+from workers.engine.replies import (
+    ReplyModel,
+    ReplyReader,
+    Unreadable,
+    items_in,
+    score_of,
+    with_plain_names,
+)
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; further lines are dropped."""
@@ -127,12 +134,12 @@ def _entries(said: dict[str, Any] | list[Any]) -> list[tuple[Any, Any]]:
     """Return the criterion and the score of each entry, whichever form they have."""
     if isinstance(said, dict):
         return list(said.items())
-    objects = [it if isinstance(it, dict) else {} for it in said]
+    objects = [with_plain_names(it) if isinstance(it, dict) else {} for it in said]
     return [(it.get("criterion", it.get("name", it.get("key", ""))), it) for it in objects]
 
 
 def _scored(names: Mapping[str, str], criterion: Any, said: Any) -> _Score:
-    given = said if isinstance(said, dict) else {"score": said}
+    given = with_plain_names(said) if isinstance(said, dict) else {"score": said}
     if "score" not in given:
         raise Unreadable(f"no score for {_named(names, criterion)}")
     reason = given.get("reason")

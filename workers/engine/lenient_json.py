@@ -71,16 +71,15 @@ class Unparsable(ValueError):
     """There is no JSON value here; the message says why."""
 
 
-class EndsEarly(Unparsable):
-    """The text ends within a JSON value."""
-
-
-class Ambiguous(Unparsable):
-    """A value that can be read in two ways."""
+class Unusable(Unparsable):
+    """A value that ends too early, can be read in two ways, or has a text that is not Unicode."""
 
 
 def values_in(text: str) -> Iterator[dict[str, Any] | list[Any] | Unparsable]:
-    """Yield the outermost objects and arrays of a text, in order, and why others cannot be read."""
+    """Yield the outermost objects and arrays of a text, in order, and why others cannot be read.
+
+    It ends at the first `Unusable` one: what is inside that, or after it, proves nothing.
+    """
     at = tried = 0
     while (start := _opening(text, at)) >= 0 and tried < MOST_STARTS:
         tried += 1
@@ -89,6 +88,8 @@ def values_in(text: str) -> Iterator[dict[str, Any] | list[Any] | Unparsable]:
             yield value
         except Unparsable as error:
             yield error
+            if isinstance(error, Unusable):
+                return
             at = start + 1
 
 
@@ -101,7 +102,7 @@ def _value(text: str, start: int) -> tuple[Any, int]:
     decoder = json.JSONDecoder(object_pairs_hook=_with_each_name_once)
     try:
         value, end = decoder.raw_decode(text, start)
-    except Ambiguous:
+    except Unusable:
         raise
     except (ValueError, RecursionError):
         reader = _Lenient(text, start)
@@ -109,7 +110,7 @@ def _value(text: str, start: int) -> tuple[Any, int]:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except (UnicodeEncodeError, RecursionError):
-        raise Unparsable("it contains half a surrogate pair, or nests too deeply") from None
+        raise Unusable("it contains half a surrogate pair, or nests too deeply") from None
     return value, end
 
 
@@ -118,7 +119,7 @@ def _with_each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for name, value in pairs:
         if name in found and found[name] != value:
             shown = name[:100]
-            raise Ambiguous(f"the name {shown!r} stands twice in one object, with different values")
+            raise Unusable(f"the name {shown!r} stands twice in one object, with different values")
         found[name] = value
     return found
 
@@ -167,7 +168,7 @@ class _Lenient:
         if blank := BLANK.match(self._text, self.at):
             self.at = blank.end()
         if self.at >= len(self._text):
-            raise EndsEarly("it ends within a JSON value: it is cut off")
+            raise Unusable("it ends within a JSON value: it is cut off")
         return self._text[self.at]
 
     def _skipping_commas(self) -> str:
@@ -188,7 +189,7 @@ class _Lenient:
         if not found:
             raise Unparsable(f"no value at {self._text[self.at : self.at + 20]!r}")
         if found.end() == len(self._text):
-            raise EndsEarly("it ends within a JSON value: it is cut off")
+            raise Unusable("it ends within a JSON value: it is cut off")
         self.at = found.end()
         word = unicodedata.normalize("NFKC", found[0])
         if word.casefold() in WORDS:
@@ -215,7 +216,7 @@ class _Lenient:
                 return "".join(said)
             said.append(char)
             at += 1
-        raise EndsEarly("it ends within a string: it is cut off")
+        raise Unusable("it ends within a string: it is cut off")
 
     def _closes(self, at: int, after: re.Pattern[str], *, in_object: bool) -> bool:
         """Return whether a quotation mark ends its string, by what comes after it."""
@@ -226,7 +227,7 @@ class _Lenient:
     def _fenced(self, fence: str) -> str:
         end = self._text.find(fence, self.at + 3)
         if end < 0:
-            raise EndsEarly("it ends within a string: it is cut off")
+            raise Unusable("it ends within a string: it is cut off")
         inside = self._text[self.at + 3 : end]
         self.at = end + 3
         first, line_end, rest = inside.partition("\n")

@@ -104,7 +104,7 @@ class _Preferred(ReplyModel):
     better: str
 
 
-def _preference_in(reply: ReplyReader) -> _Preference:
+def preference_in(reply: ReplyReader) -> _Preference:
     """Return a preference, also of "Text A" or "a"."""
     if reply.is_strict:
         return reply.read_as(_Preference)
@@ -169,7 +169,7 @@ def _noting(seen: list[Earlier]) -> Callable[[Move[Any]], Move[Any]]:
 async def _asked(task: Task, path: str, first: Side, a: str, b: str) -> Order:
     """Ask which of two texts is better; the critic does not see which one is the result."""
     asked = question(path, "critic", Compare(task, a, b))
-    said = await ask(asked, _preference_in, UNREADABLE)
+    said = await ask(asked, preference_in, UNREADABLE)
     second: Side = "result" if first == "earlier" else "earlier"
     sides: dict[str, Side | Literal["tie"]] = {"A": first, "B": second, "tie": "tie"}
     return Order(first=first, better=sides[said.better], reason=said.reason)

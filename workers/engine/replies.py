@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from app.contract.drafts import draft_of
 from app.contract.events import DroppedItem
-from workers.engine.lenient_json import Ambiguous, EndsEarly, Unparsable, values_in
+from workers.engine.lenient_json import Unparsable, Unusable, values_in
 from workers.engine.prompt_requests import PromptRequest, Task
 from workers.engine.text_replies import (
     NoText,
@@ -163,31 +163,46 @@ def _out_of_object(raw: str, task: Task) -> str:
 
 
 def _only(shape: type[Shape], text: str, asked: TextRequest) -> Shape:
+    """Return what the only object of a text is read as, or the only list if there is no object."""
+    values = list(values_in(text))
+    objects = [it for it in values if isinstance(it, dict)]
+    lists = [it for it in values if isinstance(it, list) and it and not any(map(_is_plain, it))]
+    errors = [it for it in values if isinstance(it, Unparsable)]
+    if any(isinstance(it, Unusable) for it in errors):
+        raise Unreadable(str(errors[-1]))
+    found, reasons = _read_as(shape, objects)
+    if not found and not errors:
+        found, more = _read_as(shape, lists)
+        reasons += more
+    if len(found) > 1:
+        raise Unreadable(f"it contains {len(found)} different JSON objects: give one")
+    if found:
+        return found[0]
+    if is_refusal(text.strip(), asked):
+        raise Refused("it refuses to answer")
+    missing = "it contains no JSON object"
+    reasons += [f"{missing} that can be read: {it}" for it in errors]
+    raise Unreadable(reasons[0] if reasons else missing)
+
+
+def _is_plain(it: Any) -> bool:
+    return not isinstance(it, dict | list)
+
+
+def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], list[str]]:
+    """Return the different readings of values, and why others are not of that shape."""
     found: list[Shape] = []
-    errors: list[str] = []
-    unparsable = ["it contains no JSON object"]
-    for value in values_in(text):
-        if isinstance(value, Unparsable):
-            errors += [str(value)] if isinstance(value, Ambiguous | EndsEarly) else []
-            unparsable.append(f"it contains no JSON object that can be read: {value}")
-            continue
-        if _is_example(value):
-            continue
-        for form in _forms(value, shape):
+    reasons: list[str] = []
+    for value in values:
+        for form in () if _is_example(value) else _forms(value, shape):
             try:
                 read = shape.model_validate(form)
             except ValidationError as error:
-                errors.append(_first_of(error))
+                reasons.append(_first_of(error))
             else:
                 found += [read] if read not in found else []
                 break
-    if len(found) > 1:
-        raise Unreadable(f"it contains {len(found)} different JSON objects: give one")
-    if not found:
-        if is_refusal(text_of(text, asked), asked):
-            raise Refused("it refuses to answer")
-        raise Unreadable(errors[0] if errors else unparsable[:2][-1])
-    return found[0]
+    return found, reasons
 
 
 def _is_example(value: Any) -> bool:
@@ -215,10 +230,10 @@ def _forms(value: Any, shape: type[ReplyModel]) -> Iterator[Any]:
         if len(needed) == 1:
             yield {needed[0]: value}
         return
-    named = {_name(name): it for name, it in value.items()}
+    named = with_plain_names(value)
     lists = {name for name, it in shape.model_fields.items() if get_origin(it.annotation) is list}
     as_lists = {name: flat(it) if name in lists else it for name, it in named.items()}
-    yield as_lists if len(named) == len(value) else value
+    yield as_lists
     arguments = value.get("arguments", value.get("parameters", value.get("input")))
     inner = next(iter(value.values())) if len(value) == 1 else arguments
     if isinstance(inner, str) and inner.lstrip().startswith("{"):
@@ -340,16 +355,19 @@ def items_in(reply: ReplyReader, said: Any, shape: type[Item], what: str) -> lis
     found: list[Item] = []
     items = flat(said)
     for it in items if isinstance(items, list) else [] if items is None else [items]:
-        named = {_name(str(name)): value for name, value in it.items()} if _is_object(it) else it
         try:
-            found.append(shape.model_validate(named))
+            found.append(shape.model_validate(with_plain_names(it)))
         except ValidationError as error:
             reply.drop(what, f"{what}: {_first_of(error)}")
     return found
 
 
-def _is_object(it: Any) -> bool:
-    return isinstance(it, Mapping) and len({_name(str(name)) for name in it}) == len(it)
+def with_plain_names(it: Any) -> Any:
+    """Return an object with the names of its members in lower case, if they stay different."""
+    if not isinstance(it, Mapping):
+        return it
+    named = {_name(str(name)): value for name, value in it.items()}
+    return named if len(named) == len(it) else it
 
 
 @cache

@@ -19,7 +19,7 @@ OPENED = re.compile(
 )
 CLOSED = re.compile(rf"</(?:{THOUGHT})\s*>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>", re.IGNORECASE)
 THOUGHT_BLOCK = re.compile(
-    rf"^[ \t]*<(?P<tag>{THOUGHT})\b[^>\n]*>.*?</(?P=tag)\s*>[ \t]*(?:\n|\Z)",
+    rf"^[ \t]*<(?P<tag>{THOUGHT})\b[^>\n]*>.*?</(?P=tag)\s*>[ \t]*(?:\n+|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 FINAL = re.compile(
@@ -63,14 +63,14 @@ HERE = (
     r"nedan|以下是|这是|下面是|以下(?:が|は)|こちらが|다음은|아래는|여기)"
 )
 LEAD_IN = re.compile(
-    rf"\A(?:(?P<pleased>{PLEASED})\s*[!,.:;、，。！—–-]*\s*)?"
+    rf"\A[*_¡]*(?:(?P<pleased>{PLEASED})\s*[!,.:;、，。！—–-]*\s*)?"
     rf"(?:(?P<here>{HERE})(?P<what>[^\n]{{0,160}}?)|(?:i(?:'ve|’ve| have) (?:{REVISED[3:-1]})\b"
     rf"(?P<did>[^\n]{{0,160}}?)))?[:：]?[*_]*[:：][*_]*[ \t]*\n+",
     re.IGNORECASE,
 )
 LABEL = re.compile(
     rf"\A(?:#{{1,4}} +)?[*_]*(?:the |der |die |le |la |el |il )?"
-    rf"(?:{REVISED}[ \t]*{NOUN}|{NOUN} {REVISED})[*_]*(?:[ \t]*[:：][*_]*[ \t]*\n+|(?<=\*)\n+)",
+    rf"(?:{REVISED}[ \t]*{NOUN}|{NOUN} {REVISED})[*_]*[ \t]*(?P<colon>[:：][*_]*)?[ \t]*\n+",
     re.IGNORECASE,
 )
 
@@ -95,17 +95,25 @@ WORK = re.compile(
     r"измен|правк|доработ|помо|修改|调整|润色|帮助|修正|変更|調整|수정|변경|조정|도움",
     re.IGNORECASE,
 )
-REMARK = re.compile(
-    r"(?:[*_#> ]*(?:note|notes|changes|changes made|key changes|what (?:i )?changed|"
-    r"summary of (?:the )?changes|explanation|rationale|anmerkung(?:en)?|hinweis|änderungen|"
-    r"remarques?|modifications|nota|notas|cambios(?: realizados)?|modifiche|opmerking|"
-    r"修改说明|说明|注|変更点|주요 변경 사항)[*_ ]*[:：]|"
+NOTE = re.compile(
+    r"[*_#> ]*(?:notes?|explanation|rationale|anmerkung(?:en)?|hinweis|remarques?|notas?|opmerking|"
+    r"说明|注|備考|참고)[*_ ]*[:：]",
+    re.IGNORECASE,
+)
+CHANGES = re.compile(
+    r"[*_#> ]*(?:changes(?: made)?|key changes|what (?:i )?changed|summary of (?:the )?changes|"
+    r"änderungen|modifications(?: apportées)?|cambios(?: realizados)?|modifiche|修改说明|変更点|"
+    r"주요 변경 사항)[*_ ]*[:：]",
+    re.IGNORECASE,
+)
+DID = re.compile(
     r"(?:i(?:'ve|’ve| have)?|ich habe|j'ai|he|ho|ik heb) "
     r"(?:revised|rewritten|rewrote|shortened|tightened|changed|kept|removed|added|fixed|corrected|"
     r"improved|simplified|clarified|made|replaced|split|cut|gekürzt|geändert|raccourci|modifié|"
-    r"corrigé|acortado|cambiado|corregido)\b)",
+    r"corrigé|acortado|cambiado|corregido)\b",
     re.IGNORECASE,
 )
+FIRST_PERSON = re.compile(r"\b(?:I|I'm|my|ich|je|yo|ik|io)\b")
 MESSAGE = re.compile(
     r"\b(?:e-?mails?|mails?|messages?|letters?|repl(?:y|ies)|respon[ds]\w*|answers?|dialog\w*|"
     r"conversation\w*|chats?|chatbots?|assistants?|scripts?|transcripts?|posts?|speech|prompts?|"
@@ -254,7 +262,10 @@ def _without_lead_in(text: str, asked: TextRequest) -> str:
         found = pattern.match(text)
         if found and found.end() < len(text) and not asked.starts_with(pattern):
             line = found[0].strip().rstrip(":：*")
-            is_certain = pattern is LABEL or _names_a_text(found, asked)
+            if pattern is LABEL:  # without a colon it could be the title of a first draft
+                is_certain = bool(found["colon"]) or asked.base is not None
+            else:
+                is_certain = _names_a_text(found, asked)
             if is_certain and not asked.contains(line):
                 return text[found.end() :].lstrip(BLANK)
     return text
@@ -279,7 +290,7 @@ def _without_remark_before_rule(text: str, asked: TextRequest) -> str:
     found = RULE.search(text)
     if found is None or found.start() > SHORT or asked.has(RULE):
         return text
-    is_remark = re.match(rf"(?:{PLEASED}|{HERE})\W|{REMARK.pattern}", text, re.IGNORECASE)
+    is_remark = re.match(rf"(?:{PLEASED}|{HERE})\W|{DID.pattern}", text, re.IGNORECASE)
     return text[found.end() :] if is_remark else text
 
 
@@ -342,9 +353,8 @@ def _without_closing(text: str, asked: TextRequest, *, is_framed: bool) -> str:
         is_ruled = split.re is RULE
         if not kept.strip(BLANK) or asked.contains(note.strip()):
             continue
-        is_note = _is_note(note.strip(BLANK))
-        is_certain = is_framed or is_ruled or (asked.base is not None and not asked.is_message)
-        if is_note and is_certain:
+        note = note.strip(BLANK)
+        if _is_note(note) if is_framed or is_ruled else _is_about_revising(note, asked):
             return kept.rstrip(BLANK)
     return text
 
@@ -357,11 +367,18 @@ def _last_paragraphs(text: str) -> list[re.Match[str]]:
 
 
 def _is_note(note: str) -> bool:
-    if len(note) > 1_200:
-        return False
+    """Return whether a paragraph after a framed text is about that text."""
     if OFFER.match(note):
-        return WORK.search(note) is not None and len(note) <= 400 and "\n\n" not in note
-    return REMARK.match(note) is not None
+        return WORK.search(note) is not None and len(note) <= SHORT and "\n\n" not in note
+    is_remark = any(it.match(note) for it in (NOTE, CHANGES, DID))
+    return is_remark and len(note) <= 3 * SHORT
+
+
+def _is_about_revising(note: str, asked: TextRequest) -> bool:
+    """Return whether a last paragraph can only be about the revision that it follows."""
+    if asked.base is None or asked.is_message or not _is_note(note) or NOTE.match(note):
+        return False
+    return not DID.match(note) or not FIRST_PERSON.search(asked.base)
 
 
 def _without_quotes(text: str, asked: TextRequest, *, is_framed: bool) -> str:
@@ -415,12 +432,13 @@ DECLINING = re.compile(
 )
 UNCHANGED = re.compile(
     r"\A(?:the (?:text|draft)|it|this (?:text|draft)|no (?:further )?"
-    r"(?:changes?|edits?|revisions?))[^\n]{0,80}\b(?:(?:are|is) (?:needed|necessary|required)|needs no (?:changes?|revision)|"
+    r"(?:changes?|edits?|revisions?))[^\n]{0,80}\b(?:(?:are|is) (?:needed|necessary|required)|"
+    r"needs no (?:changes?|revision)|"
     r"already (?:good|meets|satisfies|perfect|fine)|looks? good)",
     re.IGNORECASE,
 )
 ELIDED = re.compile(
-    r"(?im)^[ \t]*[\[(<*_]*(?:\.{3}|…)?[ \t]*(?:the )?(?:rest|remainder|remaining "
+    r"(?im)^[ \t\[(<*_.…]*(?:the )?(?:rest|remainder|remaining "
     r"(?:text|sections?|paragraphs?))\b[^\n]{0,60}\b(?:unchanged|the same|omitted|stays?|remains?|"
     r"as (?:before|is|above|it is))[^\n]{0,20}$"
 )
@@ -433,7 +451,7 @@ def is_refusal(text: str, asked: TextRequest) -> bool:
 
     A task that may ask for a refusal, and a reply with words of the draft, are content.
     """
-    if len(text) > SHORT or not REFUSALS.match(text) or asked.is_about(DECLINING):
+    if len(text) > SHORT or not REFUSALS.match(text.replace("’", "'")) or asked.is_about(DECLINING):
         return False
     return not asked.is_message and not _shares_words(text, asked.base)
 

@@ -88,7 +88,7 @@ async def contradictions(task: Task, draft: str, most: int) -> tuple[Finding, ..
     questions or contradictions stay unreadable, or when every answer fails.
     """
     asked = question("questions", "critic", Question(task, draft, most))
-    questions = await ask(asked, _questions_about(draft, most), UNREADABLE)
+    questions = await ask(asked, questions_in(draft, most), UNREADABLE)
     if not questions:
         return ()
     unseeing = replace(task, draft=None, criteria=())
@@ -99,7 +99,7 @@ async def contradictions(task: Task, draft: str, most: int) -> tuple[Finding, ..
     if not known:
         return ()
     asked = question("contradictions", "critic", Contradict(task, draft, tuple(known)))
-    return await ask(asked, _contradictions_in(draft, known), UNREADABLE)
+    return await ask(asked, contradictions_in(draft, known), UNREADABLE)
 
 
 async def _answered(task: Task, number: int, asked: str) -> Answered:
@@ -111,7 +111,7 @@ def _is_known(answer: str) -> bool:
     return answer.strip(" \n.\"'`*").casefold() != UNKNOWN
 
 
-def _questions_about(draft: str, most: int) -> Callable[[ReplyReader], tuple[str, ...]]:
+def questions_in(draft: str, most: int) -> Callable[[ReplyReader], tuple[str, ...]]:
     def read(reply: ReplyReader) -> tuple[str, ...]:
         said = listed_in(reply, "questions", _Question, "question")[:most]
         source = Source(draft)
@@ -140,7 +140,7 @@ def _require_open(said: _Question) -> None:
         raise Unreadable(f'"{said.question}" states the claim: ask an open question instead')
 
 
-def _contradictions_in(
+def contradictions_in(
     draft: str, answered: Sequence[Answered]
 ) -> Callable[[ReplyReader], tuple[Finding, ...]]:
     def read(reply: ReplyReader) -> tuple[Finding, ...]:

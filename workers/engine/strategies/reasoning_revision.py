@@ -71,7 +71,7 @@ async def faults(task: Task, text: str) -> tuple[Finding, ...]:
     except NotAChain as error:
         return (_fault("steps", str(error), "number the steps 1, 2, 3 ... at the start of lines"),)
     asked = question("verify", "critic", CheckSteps(task, text, len(chain.starts)))
-    faulty = await ask(asked, _first_faulty(len(chain.starts)), UNREADABLE)
+    faulty = await ask(asked, first_faulty_in(len(chain.starts)), UNREADABLE)
     if faulty is None:
         return ()
     span = Span(start=chain.starts[faulty.step - 1], end=chain.ends(faulty.step))
@@ -134,7 +134,7 @@ def _steps_from(first: int) -> Callable[[ReplyReader], str]:
     return read
 
 
-def _first_faulty(count: int) -> Callable[[ReplyReader], _Step | None]:
+def first_faulty_in(count: int) -> Callable[[ReplyReader], _Step | None]:
     """Return a function that reads a verdict on every step up to the first faulty one."""
 
     def read(reply: ReplyReader) -> _Step | None:

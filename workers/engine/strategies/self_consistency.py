@@ -82,7 +82,7 @@ async def voted(task: Task, samples: Sequence[Sample], *, asks_critic: bool) -> 
     if asks_critic and len(votes) > 1:
         asked = question("vote", "critic", Vote(task, tuple(answers)))
         try:
-            groups = await ask(asked, _grouped(len(votes)), "unreadable_vote")
+            groups = await ask(asked, groups_in(len(votes)), "unreadable_vote")
         except Stopped:
             groups = same(answers)
     else:
@@ -132,7 +132,7 @@ def _is_vetoed(findings: Sequence[Finding]) -> bool:
     return any(finding.on_fail is OnFail.VETO for finding in findings)
 
 
-def _grouped(count: int) -> Callable[[ReplyReader], tuple[Group, ...]]:
+def groups_in(count: int) -> Callable[[ReplyReader], tuple[Group, ...]]:
     def read(reply: ReplyReader) -> tuple[Group, ...]:
         groups = _groups(reply)
         numbers = sorted(number for group in groups for number in group)
