@@ -174,10 +174,6 @@ class StepCompleted(Contract):
     next: tuple[str, ...]
 
 
-CUT_OFF = "reply_cut_off"
-"""The code of a step whose reply was cut off by the limit on its length."""
-
-
 class StepFailed(Contract):
     """A step failed; the failure is stored and the step is not retried."""
 

@@ -24,7 +24,13 @@ from benchmarks.model_replies import (
 )
 from tests.models.calls import REPLY_BYTES, RETRY_POLICY, call, in_turn, serving
 from tests.waiting import TIMEOUT_S
-from workers.models.port import ModelError, ModelRefused, ModelUnavailable, UnreadableReply
+from workers.models.port import (
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+    ReplyCutOff,
+    UnreadableReply,
+)
 from workers.outbound.transport import RetryPolicy
 
 HASTY = replace(RETRY_POLICY, total_s=1.0)
@@ -77,7 +83,8 @@ async def test_a_reply_that_cannot_be_read_is_not_asked_again(reply: ModelServer
 async def test_a_reply_cut_off_by_the_output_limit_is_not_taken_for_a_text() -> None:
     choice = {"finish_reason": "length", "message": {"content": "Dear cust"}}
     error, _ = await failure(chat("", choices=[choice]))
-    assert type(error) is UnreadableReply
+    assert isinstance(error, ReplyCutOff)
+    assert (error.code, error.text) == ("reply_cut_off", "Dear cust")
     assert (error.usage.input_tokens, error.usage.output_tokens) == (700, 300)
 
 

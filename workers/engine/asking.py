@@ -6,11 +6,10 @@ from typing import TypeVar
 
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
-from app.contract.events import CUT_OFF
 from workers.engine.moves import Ask, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import fenced
-from workers.engine.replies import STRICT, Refused, ReplyReader, Unreadable
+from workers.engine.replies import CUT_OFF, STRICT, Refused, ReplyReader, Unreadable
 
 Read = TypeVar("Read")
 REFUSED = "model_refused"

@@ -31,6 +31,9 @@ from workers.engine.text_replies import (
 STRICT = 1
 """The engine version whose refinements read only what is in the requested form."""
 
+CUT_OFF = "reply_cut_off"
+"""The code of a step whose reply was cut off by the limit on its length."""
+
 MOST_DROPPED = 50
 """Dropped items that a step's record names."""
 

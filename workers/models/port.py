@@ -10,9 +10,9 @@ ModelError
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from app.contract.events import CUT_OFF
 from app.contract.judgement import Usage
 from workers.engine.prompt_requests import Prompt, PromptRequest
+from workers.engine.replies import CUT_OFF
 
 
 class ModelError(Exception):
@@ -47,8 +47,8 @@ class ReplyCutOff(UnreadableReply):
 
     code = CUT_OFF
 
-    def __init__(self, detail: str, text: str) -> None:
-        super().__init__(detail)
+    def __init__(self, detail: str, text: str, usage: Usage | None = None) -> None:
+        super().__init__(detail, usage)
         self.text = text
 
 
