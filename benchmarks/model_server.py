@@ -70,6 +70,8 @@ class RecordedCall:
     began_at: float
     ended_at: float | None = None
     is_answered: bool = False
+    is_refused: bool = False
+    """Whether the answer was an error, or none at all: nothing was done that costs money."""
 
     @property
     def refinement_id(self) -> str:
@@ -208,6 +210,8 @@ class _Connection(asyncio.Protocol):
         if self._server.record is not None:
             self._begin_record(key[1].decode() if key else "", body)
         reply = self._server.behaviour(AskedPrompt(counts.calls, path, head, body))
+        if self._recorded:
+            self._recorded.is_refused = reply.status >= 300 or reply.ending is ReplyEnding.RESET
         delay_s = self._server.latency_s if reply.delay_s is None else reply.delay_s
         if reply.ending is ReplyEnding.NEVER:
             return

@@ -130,9 +130,9 @@ AGREED = ScriptedExample(
         "threshold": 0.6,
     },
     says={
-        "iterations/1/draft": "One weighs 0.75 kg, seven 5.25 kg. Answer: 5.25",
-        "iterations/2/draft": "7 of 12 is about a half. Answer: 4.5",
-        "iterations/3/draft": "9 / 12 x 7. Answer: 5.25",
+        "iterations/1/draft": "One weighs 0.75 kg, seven 5.25 kg. <answer>Answer: 5.25</answer>",
+        "iterations/2/draft": "7 of 12 is about a half. <answer>Answer: 4.5</answer>",
+        "iterations/3/draft": "9 / 12 x 7 = 5.25 <answer>Answer: 5.25</answer>",
     },
 )
 

@@ -43,7 +43,7 @@ REPLIES: dict[str, Replies] = {
         "1": "Within 14 days.",
         "contradictions": contradictions(),
     },
-    "vote-on-the-answer.json": {"draft": "8.4 / 12 x 7 is 4.9.\nAnswer: 4.9 kg"},
+    "vote-on-the-answer.json": {"draft": "8.4 / 12 x 7 is 4.9. <answer>Answer: 4.9 kg</answer>"},
     "revise-the-faulty-step.json": {
         "iterations/0/verify": steps(True, False),
         "revise": "2. The VAT on the books is 4.20 euros.\n3. In all it pays 349.80 euros.",

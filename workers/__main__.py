@@ -3,14 +3,16 @@
 import asyncio
 import faulthandler
 import gc
+import json
 import logging
 import os
 import secrets
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import uvloop
@@ -19,11 +21,13 @@ from redis.exceptions import ConnectionError as RedisUnreachable
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimedOut
 
+from app.contract.requests import RefinementRequest
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
 from app.store.connection import place_of
-from workers.engine.pipeline import load_strategies
+from app.store.state import new_prompt_nonce
+from workers.engine.pipeline import load_strategies, sample_prompts
 from workers.model_registry import open_models
 from workers.play.executor import ModelCaller
 from workers.play.fork_server import ForkServer
@@ -206,5 +210,40 @@ async def _start(
         await asyncio.sleep(RETRY_EVERY_S)
 
 
+USAGE = "usage: python -m workers [prompts FILE]"
+
+
+def run(args: Sequence[str]) -> int:
+    """Run a worker, or show what a model would be told; return the exit status."""
+    match args:
+        case []:
+            return main()
+        case ["prompts", path]:
+            return show_prompts(Path(path), sys.stdout)
+        case _:
+            sys.stderr.write(f"{USAGE}\n")
+            return 2
+
+
+def show_prompts(path: Path, out: IO[str]) -> int:
+    """Write the prompts of the request in a file, without running it; return the exit status.
+
+    These are the first one of its strategy, and those by which a draft is judged and revised.
+    """
+    try:
+        request = RefinementRequest.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        sys.stderr.write(f"{path}: {error}\n")
+        return 1
+    for it in sample_prompts(request, new_prompt_nonce()):
+        kind = "the model's" if it.temperature is None else f"{it.temperature:g}"
+        out.write(f"=== {it.name}, version {it.version}, temperature: {kind}\n")
+        out.write(f"--- system\n{it.system}\n--- user\n{it.user}\n")
+        if it.schema is not None:
+            out.write(f"--- JSON Schema of the reply\n{json.dumps(it.schema, indent=1)}\n")
+        out.write("\n")
+    return 0
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(sys.argv[1:]))

@@ -6,6 +6,7 @@ role's `max_output_tokens`. `offline:editor` consumes nothing.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from app.contract.criteria import AUTO, LONGEST_NAME, LONGEST_QUESTION, MOST_LISTED
 from app.contract.providers import cost_usd
@@ -124,14 +125,16 @@ def least_tokens(request: RefinementRequest, models: Mapping[str, ModelChoice]) 
 
 def prompt_bytes(request: RefinementRequest) -> int:
     """Return the bytes of a prompt that holds everything but a draft."""
-    texts = [request.task or ""]
+    texts = [request.task or "", request.instructions.generator, request.instructions.critic]
+    texts += request.in_words()
     texts += [part for document in request.context for part in (document.name, document.text)]
     texts += [part for it in request.judged_on() for part in (it.name, it.description)]
-    texts.append(request.strategy.model_dump_json())
+    for it in chain.from_iterable(request.rubrics()):
+        texts += [part for example in it.examples for part in (it.name, example.text, example.why)]
+    texts += 2 * [request.strategy.model_dump_json()]  # titles of parts are said once more
     texts += [member.perspective for member in request.critics.panel]
     texts += [tool.model_dump_json() for tool in request.tools]
-    fences = 200 * (
-        2 + len(request.context) + len(request.tools) + sum(map(len, request.rubrics()))
-    )
+    fences = 200 * (8 + len(request.context) + len(request.tools))
+    fences += 50 * sum(1 + len(it.examples) for it in chain.from_iterable(request.rubrics()))
     listed = CHECKLIST_BYTES if request.criteria == AUTO else 0
     return PROMPT_BYTES + fences + listed + sum(len(text.encode()) for text in texts)

@@ -11,6 +11,14 @@ from app.contract.models import ModelSpec
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
+class ScoredExample(Contract):
+    """A text with the score that it deserves on one criterion: it anchors the critic's scale."""
+
+    text: str = Field(min_length=1, max_length=2_000)
+    score: float = Field(ge=0, le=1)
+    why: str = Field("", max_length=500)
+
+
 class Criterion(Contract):
     """One thing a draft is judged on."""
 
@@ -19,6 +27,9 @@ class Criterion(Contract):
     weight: float = Field(1.0, gt=0, le=1_000)
     floor: float | None = Field(
         None, ge=0, le=1, description="Minimum score; a draft below it does not pass."
+    )
+    examples: tuple[ScoredExample, ...] = Field(
+        (), max_length=5, description="Texts with their scores, shown to critics."
     )
 
 

@@ -1,7 +1,7 @@
 """The request for a refinement, and the request that continues one."""
 
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,7 @@ from app.contract.drafts import (
     sha256_of,
 )
 from app.contract.errors import FieldConflict
+from app.contract.judgement import OnFail
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import ModelChoice, ModelName, Models
 from app.contract.reviews import ReviewPlan
@@ -62,6 +63,21 @@ class ContextDocument(Contract):
         return sha256_of(self.text)
 
 
+Grounding = Literal["context", "open"]
+
+
+class RoleInstructions(Contract):
+    """A house style for each role, in addition to the task."""
+
+    generator: Instructions = Field("", description="How texts are to be written.")
+    critic: Instructions = Field("", description="How drafts are to be judged.")
+
+
+def _grounding(given: dict[str, Any]) -> Grounding:
+    """Return the default of `grounding`: facts of the context only, where context is given."""
+    return "context" if given.get("context") else "open"
+
+
 def _enough_iterations(given: dict[str, Any]) -> int:
     """Return the default of `max_iterations`: 3, or more if the strategy writes more drafts."""
     return max(3, given["strategy"].drawn_at_least() if "strategy" in given else 0)
@@ -73,6 +89,12 @@ class RefinementRequest(Contract):
     task: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
     draft: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
     context: tuple[ContextDocument, ...] = Field((), max_length=32)
+    grounding: Grounding = Field(
+        default_factory=_grounding,
+        description="`context`: drafts state only facts from task, draft and context; `open`: also"
+        " what the model knows. The default is `context` if there is context, else `open`.",
+    )
+    instructions: RoleInstructions = RoleInstructions()
     criteria: Criteria = ()
     critics: Critics = Critics()
     strategy: AnyStrategy = DEFAULT
@@ -165,6 +187,11 @@ class RefinementRequest(Contract):
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         """Return every set of criteria that a critic is asked to judge on."""
         return (self.judged_on(), *self.strategy.rubrics())
+
+    def in_words(self) -> tuple[str, ...]:
+        """Return what the validators demand of the text; none of those that only warn."""
+        demanding = (it for it in self.validators if it.on_fail is not OnFail.WARN)
+        return tuple(words for it in demanding if (words := it.in_words()))
 
     def needs_a_writer(self) -> bool:
         """Return whether a text must be written that does not exist yet."""

@@ -10,6 +10,7 @@ from app.contract.criteria import AUTO, CRITIC, PanelMember
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.json_schemas import MAX_VALUES, Error, errors_in
+from app.contract.models import ROLES
 from app.contract.providers import cost_usd
 from app.contract.regexes import PatternError, compile_pattern
 from app.contract.requests import ModelChoice, ModelName, RefinementRequest
@@ -234,6 +235,13 @@ def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError
             detail=f"{EDITOR} cannot write outputs: omit them, or name a language model in"
             " models.generator, such as openai:gpt-5-mini",
         )
+    for role in ROLES:
+        if getattr(request.instructions, role) and models.get(role) == EDITOR:
+            yield FieldError(
+                pointer=f"/instructions/{role}",
+                detail=f"{EDITOR} cannot follow instructions: omit them, or name a language model"
+                f" in models.{role}, such as openai:gpt-5-mini",
+            )
     yield from unfit_judges(request, models)
 
 

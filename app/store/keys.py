@@ -2,7 +2,7 @@
 
 hone:1:refinement:ID            hash: the summary of the journal
 hone:1:journal:ID               stream: entry n has the id `n-0`
-hone:1:request:ID               hash: `request` and `models`, JSON
+hone:1:request:ID               hash: `request` and `models`, JSON; `prompt_nonce`
 hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command that took effect
 hone:1:erased:ID                for ten minutes after it was erased
 hone:1:due                      sorted set: id -> when to check it (review, retention, handed back)
@@ -19,6 +19,8 @@ hone:1:list:TENANT              sorted set, all scores 0: every id, in the order
 hone:1:list:TENANT:status:S     the same, one per status
 hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
 hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the client's key
+hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinements; kept for 24
+                                hours; DAY counts from 1970
 hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
 hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:changes                  channel: ids whose journal grew
@@ -48,6 +50,7 @@ PLAYABLE = f"{PREFIX}playable"
 UNPLAYABLE = f"{PREFIX}unplayable"
 LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
+PROMPT_NONCE = f"{PREFIX}prompt_nonce:"
 ACHIEVED = f"{PREFIX}achieved:"
 PROBE = f"{PREFIX}probe"
 CHANGES = f"{PREFIX}changes"
@@ -72,6 +75,7 @@ LUA = {
     "PLAYABLE": PLAYABLE,
     "UNPLAYABLE": UNPLAYABLE,
     "LIST": LIST,
+    "PROMPT_NONCE": PROMPT_NONCE,
     "ACHIEVED": ACHIEVED,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,

@@ -24,6 +24,7 @@ DIRECTORY = Path(__file__).parent / "lua"
 
 NEWS_MS = 3_600_000  # how long a command waits for a worker that does not come back
 ERASED_MS = 600_000  # longer than a submission can be under way
+DAY_MS = 86_400_000
 UNLIMITED = 2**53
 """The `lease` of a refinement whose worker has its own lease: release 0.1.0 leaves it alone."""
 
@@ -56,6 +57,7 @@ def _tables() -> Iterable[str]:
     yield f"local TERMINAL = {_lua(dict.fromkeys(sorted(TERMINAL), True))}"
     yield f"local END = {_lua(END)}"
     yield f"local NEWS_MS, ERASED_MS, UNLIMITED = {NEWS_MS}, {ERASED_MS}, '{UNLIMITED}'"
+    yield f"local DAY_MS = {DAY_MS}"
     yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
 
 

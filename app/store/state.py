@@ -6,8 +6,9 @@ UnreadableRecord  a later release wrote it: another worker must play it
 StaleLimits       an append relied on limits that a PATCH has replaced; nothing was written
 """
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.contract import Contract
 from app.contract.events import Event, EventType, Queued
@@ -101,6 +102,7 @@ class Submitted:
     request: RefinementRequest
     models: Mapping[str, ModelChoice]
     engine_version: int = ENGINE_VERSION  # that it was made for
+    prompt_nonce: str | None = None  # in the tags around texts in prompts, and shown nowhere else
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,11 @@ class Loaded:
     submitted: Submitted
     events: tuple[Event, ...]
     last_event: int
+
+
+def new_prompt_nonce() -> str:
+    """Return six random digits: a language model reads them as two tokens."""
+    return f"{secrets.randbelow(1_000_000):06}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +131,9 @@ class NewRefinement:
     queued: Queued
     parent: str | None = None  # the refinement whose result it starts from
     engine_version: int = ENGINE_VERSION
+    prompt_nonce: str = field(
+        default_factory=new_prompt_nonce
+    )  # used if the tenant has none for this day
 
 
 @dataclass(frozen=True, slots=True)

@@ -583,6 +583,7 @@ class Creation:
             *encode_submitted(Submitted(new.request, new.models)),
             encode_queued(new.queued),
             encode_metadata(new.request.metadata),
+            new.prompt_nonce,
             len(fields),
             *fields,
             *script_words(self._queue.commands(refinement_id, f"{refinement_id}-1")),

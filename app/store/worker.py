@@ -292,11 +292,16 @@ class WorkerStore:
         if reply is None:
             raise RefinementNotFound(refinement_id)
         assert isinstance(reply, list)
-        request, models, version, stored = reply
+        request, models, prompt_nonce, version, stored = reply
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
         if entries and ends(entries[-1][1]):
             raise Fenced(f"{refinement_id} has ended")
-        submitted = Submitted(decode_request(request), decode_models(models), int(version))
+        submitted = Submitted(
+            decode_request(request),
+            decode_models(models),
+            int(version),
+            None if prompt_nonce is None else prompt_nonce.decode(),
+        )
         events = (decoded_event(*it, b"") for it in entries if not ends(it[1]))
         return Loaded(
             submitted, tuple(it for it in events if it is not None), number_of(entries[-1][0])

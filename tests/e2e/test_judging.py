@@ -19,7 +19,7 @@ PANEL = [
     {"name": "reader"},
     {
         "name": "lawyer",
-        "model": {"model": "openai:strict", "temperature": 1},
+        "model": {"model": "openai:strict", "temperature": 0.3},
         "perspective": "A consumer lawyer.",
         "adversarial": True,
     },
@@ -56,7 +56,7 @@ async def test_a_panel_with_samples_judges_every_draft(service: RunningService) 
         said = "\n".join(message["content"] for message in body["messages"])
         assert ("A consumer lawyer." in said) is is_lawyer
         assert (body["model"] == "strict") is is_lawyer
-        assert body.get("temperature") == (1 if is_lawyer else None)
+        assert body.get("temperature") == (0.3 if is_lawyer else 1)
 
 
 async def test_criteria_are_listed_without_any_key(service: RunningService) -> None:

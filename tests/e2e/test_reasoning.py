@@ -48,8 +48,11 @@ async def test_a_contradicted_draft_is_mended(service: RunningService) -> None:
 
 
 async def test_the_answer_that_most_samples_give_is_returned(service: RunningService) -> None:
-    drawn = {"iterations/1/draft": "So: 41", "iterations/2/draft": "So: 42.0"}
-    drawn["iterations/3/draft"] = "Because I say so: 42"
+    drawn = {
+        "iterations/1/draft": "So: 42? No. <answer>So: 41</answer>",
+        "iterations/2/draft": "6 times 7 is 42.\n<answer>\nSo: 42.0\n</answer>\n",
+        "iterations/3/draft": "<answer>Because I say so: 42</answer>",
+    }
     service.models.behaviour = replying(drawn)
     strategy = {"kind": "self_consistency", "n": 3, "answer": r"(?i)so: ([\d.]+)"}
     ended = await service.ended(await service.submit(strategy=strategy, threshold=0.6))

@@ -12,10 +12,10 @@ from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
 from app.contract.strategies.reasoning import chain_of
 from tests.engine.engine_driver import EngineDriver, Refusal, verdict
-from tests.engine.scripted_replies import checklist, questions, revised, said, steps
+from tests.engine.scripted_replies import checklist, in_marks, questions, revised, said, steps
 from workers.engine.moves import Ask
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts.drafting import Reason, Redo
+from workers.engine.prompts.drafting import Reason, Redo, Solve
 from workers.engine.prompts.judging import Judge, ListCriteria
 from workers.engine.prompts.verification import CheckSteps, Question, Vote
 from workers.engine.strategies.plan_execute import Replan
@@ -107,6 +107,8 @@ class CostlyDriver(EngineDriver):
                 reply = steps(*[True] * len(chain_of(draft).starts))
             case Vote(answers=answers):
                 reply = json.dumps({"groups": [[1], list(range(2, len(answers) + 1))]})
+            case Solve():
+                reply = in_marks(reply, prompt_request)
             case Reason():
                 reply = CHAIN
             case Redo(first=first):

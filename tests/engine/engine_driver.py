@@ -8,7 +8,7 @@ from typing import Any
 from app.contract.judgement import Finding
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
-from tests.engine.scripted_replies import said
+from tests.engine.scripted_replies import in_marks, said
 from workers.engine.moves import (
     Ask,
     Call,
@@ -99,7 +99,8 @@ class EngineDriver:
             return next(self.critic)
         if isinstance(move.prompt_request, Plan | Replan):
             return said(move.prompt_request) if self.planner is None else next(self.planner)
-        return next(self.writer)
+        text = next(self.writer)
+        return in_marks(text, move.prompt_request) if isinstance(text, str) else text
 
     def _together(self, parts: tuple[MoveCoroutine[Any], ...], limits: Limits) -> Any:
         done = [self._part(part, limits) for part in parts]

@@ -3,7 +3,7 @@
 import json
 
 from workers.engine.prompt_requests import PromptRequest, Task
-from workers.engine.prompts.drafting import Write
+from workers.engine.prompts.drafting import CLOSES, OPENS, Solve, Write
 from workers.engine.prompts.judging import Compare
 from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
 from workers.engine.replies import ReplyReader
@@ -68,6 +68,13 @@ def steps(*correct: bool) -> str:
         for number, it in enumerate(correct, 1)
     ]
     return json.dumps({"steps": said})
+
+
+def in_marks(text: str, prompt_request: PromptRequest) -> str:
+    """Return a text as a model gives it: after some reasoning, where it is asked to reason."""
+    if not isinstance(prompt_request, Solve) or OPENS in text:
+        return text
+    return f"Let us see. It follows.\n{OPENS}{text}{CLOSES}"
 
 
 def said(prompt_request: PromptRequest, *, finds_fault: bool = False) -> str | None:

@@ -120,10 +120,12 @@ def test_the_parts_of_a_panel_are_told_and_nothing_else_differs() -> None:
     model, _ = judged_by(replies, panel=panel)
     plain, lawyer, devil = (ask.prompt for ask in model.asked("critic"))
     assert "A consumer lawyer." in lawyer.user
-    assert lawyer.system.startswith(plain.system)
-    assert "look for what is wrong" in devil.system
-    assert (devil.user, devil.schema) == (plain.user, plain.schema)
-    assert "look for what is wrong" not in plain.system + lawyer.system
+    assert lawyer.user.startswith(plain.user)
+    assert "look for what is wrong" in devil.user
+    assert devil.user.startswith(plain.user)
+    assert lawyer.system == devil.system == plain.system
+    assert lawyer.schema == devil.schema == plain.schema
+    assert "look for what is wrong" not in lawyer.user
 
 
 def test_the_reviser_is_told_what_every_critic_found() -> None:

@@ -117,7 +117,7 @@ def test_every_criterion_has_a_member_that_names_it_and_whose_evidence_comes_fir
         f"criterion {n}: Is it so?" for n in range(1, 4)
     ]
     assert all(list(it["properties"]) == ["evidence", "reason", "score"] for it in scores.values())
-    assert all(f"Criterion c{n}" in ASKED["critique"].prompt().user for n in range(1, 4))
+    assert all(f"c{n}. criterion {n}:" in ASKED["critique"].prompt().user for n in range(1, 4))
 
 
 def test_a_criterion_that_is_named_like_a_key_is_never_taken_for_another() -> None:

@@ -10,7 +10,13 @@ from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, request
+from tests.engine.scripted_replies import replied
+from workers.engine.asking import question
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
+from workers.engine.pipeline import strategy_for, task_of
+from workers.engine.prompts.drafting import Solve
+from workers.engine.replies import Unreadable
+from workers.engine.strategies.self_consistency import marked_in
 
 GONE = StepError("model_unavailable", "gone")
 ANSWER = r"(?i)answer: (.+)"
@@ -188,3 +194,42 @@ def test_a_changed_threshold_is_the_one_that_counts() -> None:
 def test_what_cannot_be_sampled_is_refused(fields: dict[str, object], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         consistent(5, **fields)
+
+
+MARKED = [
+    ("Six times seven. <answer>42</answer>", "42"),
+    ("<answer>41</answer>? No.\n<answer>\n42\n</answer>\n", "42"),
+    ("I write <answer> at the end. <answer>One.\n\nTwo.</answer> Done.", "One.\n\nTwo."),
+]
+
+
+@pytest.mark.parametrize(("reply", "text"), MARKED)
+def test_the_text_is_what_stands_between_the_last_marks(reply: str, text: str) -> None:
+    outcome = drawing(reply, reply).play(consistent(2))
+    draft = outcome.best.scored.draft
+    assert draft.text == text
+    assert not draft.is_reply, "the journal has the text beside the reply"
+
+
+@pytest.mark.parametrize("reply", ["42", "<answer>42", "42</answer>", "<answer> \n</answer>"])
+def test_a_reply_without_a_marked_answer_is_asked_for_again(reply: str) -> None:
+    asked = question("draft", "generator", Solve(task_of(consistent(2))))
+    assert asked.prompt.user.count("<answer>") == 1
+    with pytest.raises(Unreadable):
+        marked_in(replied(reply))
+
+
+def test_a_sample_may_reason_and_is_told_how_its_answer_is_found() -> None:
+    model = drawing("Answer: 1", "Answer: 2")
+    model.play(consistent(2, answer=ANSWER))
+    user = model.asked("generator")[0].prompt.user
+    assert "First reason, step by step" in user
+    assert ANSWER in user
+
+
+def test_a_refinement_begun_before_is_asked_for_the_text_alone() -> None:
+    body = consistent(2)
+    model = drawing("a", "a")
+    outcome = model.run(strategy_for(body, None, 1), body.limits())
+    assert {it.prompt.name for it in model.asked("generator")} == {"write"}
+    assert outcome.best.scored.draft.is_reply

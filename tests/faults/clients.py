@@ -17,12 +17,19 @@ SILENCE_S = 40.0  # the API sends a comment every 15 s
 CUT = 0.05  # probability, after each event, that a watcher is cut off
 SUBMITTED_AGAIN = 0.1  # probability that a client submits again what was accepted
 
+OTHER_PROVIDER = "other"
+OTHER_PATH = "/other"
+
 BODIES: Mapping[str, Mapping[str, Any]] = {
     "iterative": {"max_iterations": 4},
     "best_of_n": {"strategy": {"kind": "best_of_n", "n": 3}, "max_iterations": 3},
     "panel": {
         "max_iterations": 2,
         "critics": {"panel": [{"name": "customer"}, {"name": "lawyer"}]},
+    },
+    "other": {
+        "max_iterations": 4,
+        "models": {"generator": f"{OTHER_PROVIDER}:test", "critic": f"{OTHER_PROVIDER}:test"},
     },
 }
 """What is submitted, by the name of its shape; the threshold is never met."""
@@ -61,14 +68,13 @@ class Clients:
         """Every id that a client was told."""
         return [refinement_id for it in self.submissions for refinement_id in it.ids]
 
-    async def submit(self, number: int, chance: Random, *, is_poison: bool = False) -> str:
+    async def submit(self, number: int, chance: Random, shape: str) -> str:
         """Submit until it is accepted, always with the same key; return the id."""
-        shape = POISON if is_poison else SHAPES[number % len(SHAPES)]
         submission = Submission(number, shape)
         self.submissions.append(submission)
         wanted = 1 + (chance.random() < SUBMITTED_AGAIN)
         body = {
-            "task": f"Explain {'poison-dies' if is_poison else 'refund'} {number}.",
+            "task": f"Explain {'poison-dies' if shape == POISON else 'refund'} {number}.",
             "threshold": 1.0,
             **BODIES[shape.replace(POISON, "iterative")],
         }

@@ -23,11 +23,12 @@ from app.cli.processes import environment_of, free_port, url_of
 from app.local.embedded import EmbeddedRedis, RedisHome, find_redis
 from app.settings import Settings
 from app.store import keys
-from benchmarks.model_server import RecordedCall, ScriptedModelServer
+from benchmarks.model_server import RecordedCall
 from tests.faults.checker import SEEN_LATE_S, journal_violations
+from tests.faults.clients import OTHER_PATH, OTHER_PROVIDER
 from tests.faults.clock import MovableClock
 from tests.faults.history import Loss, stored
-from tests.faults.processes import KeptProcess, model_server
+from tests.faults.processes import KeptProcess, ModelServerThread, model_server
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
 from tests.waiting import TIMEOUT_S
 
@@ -48,7 +49,7 @@ class Cluster:
         settings: Settings,
         redis: EmbeddedRedis | None,
         redis_url: str,
-        models: ScriptedModelServer,
+        models: ModelServerThread,
         chance: Random,
         directory: Path,
     ) -> None:
@@ -285,7 +286,7 @@ class ReplicatedCluster(Cluster):
         self,
         group: Any,
         settings: Settings,
-        models: ScriptedModelServer,
+        models: ModelServerThread,
         chance: Random,
         directory: Path,
     ) -> None:
@@ -344,7 +345,12 @@ async def running_cluster(
     """Run Redis with its AOF, an API, workers and a model; leave nothing running."""
     with ExitStack() as stack:
         models = stack.enter_context(model_server(*setup.latency_s))
-        special: dict[str, Any] = {"openai_base_url": models.url, **setup.settings}
+        other = {"base_url": f"http://127.0.0.1:{models.port}{OTHER_PATH}/v1"}
+        special: dict[str, Any] = {
+            "openai_base_url": models.url,
+            "providers": {OTHER_PROVIDER: other},
+            **setup.settings,
+        }
         settings = Settings(
             port=free_port("127.0.0.1"),
             data_dir=directory / "data",
@@ -377,7 +383,7 @@ def _with_redis(
     setup: ClusterSetup,
     stack: ExitStack,
     settings: Settings,
-    models: ScriptedModelServer,
+    models: ModelServerThread,
     chance: Random,
 ) -> Cluster:
     binary, clock = find_redis(), None
@@ -400,7 +406,7 @@ def _with_replicas(
     directory: Path,
     stack: ExitStack,
     settings: Settings,
-    models: ScriptedModelServer,
+    models: ModelServerThread,
     chance: Random,
 ) -> Cluster:
     sentinel = import_module("tests.faults.sentinel")

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from statistics import mean
 
 from tests.faults.history import CLAIMS, History, Loss
 
@@ -53,12 +54,18 @@ class Figures:
     canceling: Seconds = NONE
     pickup: Seconds = NONE
     leaving: Seconds = NONE
+    refused: int = 0
+    pace: float | None = None
+    """The time that all calls took, in multiples of what the provider's limit allows."""
+    slowdown: float | None = None
+    """How much longer refinements of the other provider took once this one was limited."""
     watchers: int = 0
     cuts: int = 0
     unavailable: Seconds = NONE
     took_s: float = 0.0
     broken: tuple[str, ...] = ()
     goals: Mapping[str, float] = field(default_factory=dict)
+    ratios: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def missed(self) -> Iterator[str]:
@@ -67,6 +74,16 @@ class Figures:
             seconds: Seconds = getattr(self, name)
             if seconds and seconds.percentile(99) > goal_s:
                 yield f"{name} p99 {seconds.percentile(99):.1f} s, promised {goal_s:g} s"
+        for name, most in self.ratios.items():
+            ratio: float | None = getattr(self, name)
+            if ratio is None or ratio > most:
+                yield f"{name} {ratio}, promised {most:g}"
+
+    @property
+    def measured_ratios(self) -> tuple[tuple[str, float], ...]:
+        """The ratios that this row measures."""
+        found = (("pace", self.pace), ("slowdown", self.slowdown))
+        return tuple((name, ratio) for name, ratio in found if ratio is not None)
 
     @property
     def is_kept(self) -> bool:
@@ -91,6 +108,9 @@ class Figures:
             )
             if seconds
         ]
+        if self.refused:
+            parts.append(f"{self.refused} calls refused")
+        parts += [f"{name} {ratio:.2f}" for name, ratio in self.measured_ratios]
         if self.watchers:
             parts.append(f"{self.watchers} watchers, {self.cuts} cuts")
         if self.unavailable:
@@ -167,3 +187,28 @@ def pickup(history: History, lost: Mapping[str, float]) -> Seconds:
             for after in _claimed_after(history, refinement_id, at)
         ]
     )
+
+
+def pace(history: History, limit_per_s: float) -> float:
+    """Return how long all calls took, in multiples of what the provider's limit allows."""
+    ended = [call.ended_at for call in history.calls if call.ended_at is not None]
+    took_s = max(ended) - min(call.began_at for call in (*history.calls, *history.refused))
+    return took_s * limit_per_s / len(history.calls)
+
+
+def slowdown(history: History) -> float | None:
+    """Return how much longer the other provider's refinements took beside those of the first one.
+
+    None unless some of them ran alone before.
+    """
+    shapes = {it.ids[0]: it.shape for it in history.submissions if it.ids}
+    began = {it.id: it.entries[0].at for it in history.refinements.values()}
+    first_at = min((at for it, at in began.items() if shapes[it] != "other"), default=0.0)
+    alone: list[float] = []
+    beside: list[float] = []
+    for it in history.refinements.values():
+        if shapes[it.id] == "other":
+            (alone if it.entries[-1].at < first_at else beside).append(
+                it.entries[-1].at - it.entries[0].at
+            )
+    return mean(beside) / mean(alone) if alone and beside else None

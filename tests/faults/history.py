@@ -110,6 +110,8 @@ class History:
     listed: Sequence[str]
     submissions: Sequence[Submission]
     calls: Sequence[RecordedCall]
+    """Those that the provider did not refuse: they cost money."""
+    refused: Sequence[RecordedCall] = ()
     watched: Sequence[Watched] = ()
     losses: Sequence[Loss] = ()
     answers: Answers = field(default_factory=Answers)

@@ -27,18 +27,42 @@ def slow_model(fastest_s: float, slowest_s: float) -> Behaviour:
     return reply
 
 
+class ModelServerThread(ScriptedModelServer):
+    """A model server in a thread of its own, so that it answers whatever the event loop does."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def open(self) -> None:
+        """Listen; after the first time on the same port."""
+        asyncio.run_coroutine_threadsafe(self.__aenter__(), self.loop).result()
+
+    def close(self) -> None:
+        """Listen no more, and reset every connection."""
+        asyncio.run_coroutine_threadsafe(self.__aexit__(), self.loop).result()
+
+    @contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """Refuse connections until the end of the block."""
+        self.close()
+        try:
+            yield
+        finally:
+            self.open()
+
+
 @contextmanager
-def model_server(fastest_s: float, slowest_s: float) -> Iterator[ScriptedModelServer]:
-    """Run one in a thread of its own, so that it answers whatever the event loop does."""
+def model_server(fastest_s: float, slowest_s: float) -> Iterator[ModelServerThread]:
+    """Run a model server."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    server = ScriptedModelServer(slow_model(fastest_s, slowest_s), record=[])
-    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+    server = ModelServerThread(slow_model(fastest_s, slowest_s), record=[])
+    server.loop = loop
+    server.open()
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result()
+        server.close()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

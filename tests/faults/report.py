@@ -13,7 +13,7 @@ BEGIN, END = "<!-- written by make faults: begin -->", "<!-- written by make fau
 
 HEAD = (
     "| row | what is done | ended | done to it | calls repeated / in hand "
-    "| seconds, p50 / p99 / max | answers 503, slowest | promises |\n"
+    "| seconds, p50 / p99 / max; ratios | answers 503, slowest | promises |\n"
     "|---|---|---|---|--:|---|--:|---|"
 )
 DURATIONS = {
@@ -50,13 +50,18 @@ def _line(row: FaultRow, runs: Sequence[Figures]) -> str:
         repeated = f"{sum(it.repeated for it in runs)} / {sum(it.in_hand for it in runs)}"
         cells = [
             _added(Counter(dict(it.statuses)) for it in runs),
-            _added(Counter(dict(it.faults)) for it in runs) or "-",
+            _added(_done_to(it) for it in runs) or "-",
             repeated,
             "<br>".join(_durations(runs)) or "-",
             _unavailable(runs),
             "kept" if all(it.is_kept for it in runs) else "<br>".join(_not_kept(runs)),
         ]
     return f"| `{row.name}` | {row.what} | {' | '.join(cells)} |"
+
+
+def _done_to(it: Figures) -> Counter[str]:
+    refused = {"calls refused": it.refused} if it.refused else {}
+    return Counter({**it.faults, **refused})
 
 
 def _added(counts: Iterator[Counter[str]]) -> str:
@@ -69,6 +74,10 @@ def _durations(runs: Sequence[Figures]) -> Iterator[str]:
         pooled = Seconds.of([second for it in runs for second in getattr(it, name).values])
         if pooled:
             yield f"{shown} {pooled}"
+    for name in ("pace", "slowdown"):
+        ratios = [ratio for it in runs for found, ratio in it.measured_ratios if found == name]
+        if ratios:
+            yield f"{name} {max(ratios):.2f}"
 
 
 def _unavailable(runs: Sequence[Figures]) -> str:

@@ -5,24 +5,45 @@ import importlib.util
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 from redis import Redis
 
-from tests.faults import clock, figures, nemeses
+from tests.faults import clock, figures, nemeses, providers
 from tests.faults.checker import Expected, final_record, release_of, violations
 from tests.faults.clients import BODIES, SHAPES, Clients
 from tests.faults.cluster import Cluster, ClusterSetup, running_cluster
 from tests.faults.figures import CANCEL_GOAL_S, LOST_ENTRY_GOAL_S, RECOVERY_GOAL_S, Figures
-from tests.faults.history import History, listed, stored
+from tests.faults.history import POISON, History, listed, stored
 from tests.faults.nemeses import Nemesis
 
 SETTLE_S = 60.0
+PACE_GOAL = 1.3
+SLOWDOWN_GOAL = 1.1
 WATCHED = 0.25
 POLL_S = 0.2
+
+
+def usual_shape(number: int) -> str:
+    """Return what a client submits unless the row says otherwise."""
+    return SHAPES[number % len(SHAPES)]
+
+
+def iterative_only(_number: int) -> str:
+    """Return the shape with the fewest calls at once."""
+    return "iterative"
+
+
+ALONE = 80
+"""How many refinements of the other provider run before those of the limited one join in."""
+
+
+def other_first(number: int) -> str:
+    """Return the other provider's shape for the first ones, then each in turn."""
+    return "iterative" if number >= ALONE and number % 2 else "other"
 
 
 @dataclass(frozen=True)
@@ -30,8 +51,10 @@ class FaultRow:
     """One fault and the load under it; `seconds` is how long clients go on submitting.
 
     `canceled` is the share of refinements that are canceled; `poisons` are the numbers of those
-    that kill whatever plays them. `goals` are figures (fields of Figures) and the seconds that
-    their p99 must not exceed. `needs` is a module of this repository without which it cannot run.
+    that kill whatever plays them. `shape_of` says what is submitted under each number. `goals` are
+    figures (fields of Figures) and the seconds that their p99 must not exceed; `ratios` are figures
+    that must not exceed a ratio. With `limit_per_s` the provider answers that many calls a second.
+    `needs` is a module of this repository without which it cannot run.
     """
 
     name: str
@@ -41,9 +64,12 @@ class FaultRow:
     seconds: float = 15.0
     canceled: float = 0.0
     poisons: tuple[int, ...] = ()
+    shape_of: Callable[[int], str] = usual_shape
+    limit_per_s: int = 0
     mixes_releases: bool = False
     setup: ClusterSetup = field(default_factory=ClusterSetup)
     goals: Mapping[str, float] = field(default_factory=dict)
+    ratios: Mapping[str, float] = field(default_factory=dict)
     needs: str = ""
 
     @property
@@ -235,6 +261,65 @@ ROWS = {
             setup=ClusterSetup(worker_module="tests.faults.poison"),
             needs="tests.faults.poison",
         ),
+        FaultRow(
+            "rate-limit",
+            "the provider answers 20 calls a second and refuses the others",
+            providers.limits(20),
+            100,
+            0,
+            shape_of=iterative_only,
+            limit_per_s=20,
+            ratios={"pace": PACE_GOAL},
+        ),
+        FaultRow(
+            "outage-5s", "the provider resets every call for 5 s", providers.outage(5), 100, 10
+        ),
+        FaultRow(
+            "outage-60s",
+            "the provider answers 503 for 60 s",
+            providers.outage(60, providers.OVERLOADED),
+            100,
+            20,
+        ),
+        FaultRow(
+            "outage-150s",
+            "the provider cannot be reached for 150 s",
+            providers.outage(150, None),
+            100,
+            20,
+        ),
+        FaultRow(
+            "outage-kills",
+            "the provider answers 503 for 50 s while hundreds wait, and 10 workers are killed",
+            providers.outage(50, providers.OVERLOADED, kills=10, after_s=1),
+            300,
+            8,
+            goals=RECOVERS,
+        ),
+        FaultRow(
+            "wrong-key",
+            "the provider refuses the key for 40 s",
+            providers.outage(40, providers.WRONG_KEY),
+            100,
+            20,
+        ),
+        FaultRow(
+            "no-credit",
+            "the credit is exhausted for 40 s",
+            providers.outage(40, providers.NO_CREDIT),
+            100,
+            20,
+        ),
+        FaultRow(
+            "two-providers",
+            "one of two providers answers 10 calls a second",
+            providers.limits(10),
+            160,
+            40,
+            shape_of=other_first,
+            setup=ClusterSetup(settings={"concurrency": 30}),
+            ratios={"slowdown": SLOWDOWN_GOAL},
+        ),
     )
 }
 
@@ -270,13 +355,14 @@ def _copy_logs(directory: Path, to: Path) -> None:
 async def undisturbed(*, is_later: bool = False) -> Expected:
     """Return the final record of each shape from a run without faults, or of the later release."""
     setup = ClusterSetup(latency_s=(0, 0), is_later=is_later)
-    row = FaultRow("reference", "", seconds=0, setup=setup)
+    shapes = (*SHAPES, *BODIES.keys() - set(SHAPES))
+    row = FaultRow("reference", "", seconds=0, setup=setup, shape_of=lambda it: shapes[it])
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
             running_cluster(Path(directory), 0, row.setup) as cluster,
             Clients(cluster.url) as clients,
         ):
-            await _play(row, 0, len(SHAPES), cluster, clients)
+            await _play(row, 0, len(shapes), cluster, clients)
             history = _history(cluster, clients)
     ended = {it.shape: history.refinements[it.ids[0]] for it in history.submissions}
     found = {release_of(shape, it): final_record(it) for shape, it in ended.items()}
@@ -303,7 +389,8 @@ async def _client(row: FaultRow, seed: int, number: int, count: int, clients: Cl
     """Submit one refinement in its turn; watch or cancel it as the seed says."""
     chance = Random(f"{seed}-{number}")
     await asyncio.sleep(row.seconds * number / count)
-    refinement_id = await clients.submit(number, chance, is_poison=number in row.poisons)
+    shape = POISON if number in row.poisons else row.shape_of(number)
+    refinement_id = await clients.submit(number, chance, shape)
     async with asyncio.TaskGroup() as group:
         if chance.random() < WATCHED:
             group.create_task(clients.watch(refinement_id, chance))
@@ -328,7 +415,8 @@ def _history(cluster: Cluster, clients: Clients) -> History:
             refinements=stored(client, sorted(set(clients.ids))),
             listed=listed(client),
             submissions=clients.submissions,
-            calls=[*cluster.calls],
+            calls=[it for it in cluster.calls if not it.is_refused],
+            refused=[it for it in cluster.calls if it.is_refused],
             watched=clients.watched,
             losses=cluster.losses,
             answers=clients.answers,
@@ -349,10 +437,14 @@ def _figures(
         canceling=figures.canceling(history),
         pickup=figures.pickup(history, cluster.lost_entries),
         leaving=figures.Seconds.of(cluster.left_in_s),
+        refused=len(history.refused),
+        pace=figures.pace(history, row.limit_per_s) if row.limit_per_s else None,
+        slowdown=figures.slowdown(history),
         watchers=len(history.watched),
         cuts=sum(it.cuts for it in history.watched),
         unavailable=figures.Seconds.of(history.answers.unavailable_s),
         took_s=took_s,
         broken=(*cluster.broken, *violations(history, expected)),
         goals=row.goals,
+        ratios=row.ratios,
     )

@@ -519,6 +519,7 @@ def new_refinement(
             limits=limits,
             request_sha256="0" * 64,
         ),
+        prompt_nonce="482913",
     )
 
 

@@ -185,7 +185,8 @@ async def test_what_has_expired_is_swept_with_everything_derived_from_it(
     await worker.recover(include_queued=False)
     with pytest.raises(RefinementNotFound):
         await store.snapshot(TENANT, held.id)
-    await redis.delete(ListQueue.key, keys.OVERTAKEN, keys.WORKERS)
+    of_tenant = await redis.keys(f"{keys.PROMPT_NONCE}*")
+    await redis.delete(ListQueue.key, keys.OVERTAKEN, keys.WORKERS, *of_tenant)
     assert await everything(redis) == before
 
 

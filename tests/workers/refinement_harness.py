@@ -27,6 +27,7 @@ from app.store import (
     open_worker_store,
 )
 from app.store.enqueue import Word
+from tests.engine.scripted_replies import in_marks
 from workers.engine.pipeline import POLICIES, Policy
 from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall, ModelReply
@@ -68,7 +69,7 @@ class ScriptedAnswers:
         except asyncio.CancelledError:
             self.aborted.append(key)
             raise
-        return ModelReply(text, name, self.usage)
+        return ModelReply(in_marks(text, call.prompt_request), name, self.usage)
 
 
 def verdict(score: float, call: ModelCall) -> str:

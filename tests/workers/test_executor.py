@@ -1,13 +1,24 @@
 """A validator that cannot be run fails its step; the draft is not judged by silence."""
 
+import pytest
+
 from app.contract.events import FindingsReply, StepCompleted, StepFailed
+from app.contract.models import ModelChoice
+from app.contract.requests import QUALITY
 from app.contract.validators import AnyValidator
 from app.contract.validators.http import HttpValidator
 from app.contract.validators.text import ContainsValidator
+from workers.engine.asking import question
 from workers.engine.moves import Check
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.judging import Judge
 from workers.model_registry import ModelRegistry
+from workers.models.port import ModelCall, ModelReply
+from workers.models.scripted import Scripted
 from workers.play.executor import StepExecutor
 from workers.validators import compile_validators
+
+TASK = Task("Explain refunds.", None, (QUALITY,))
 
 
 async def performed(*validators: AnyValidator) -> StepCompleted | StepFailed:
@@ -27,3 +38,19 @@ async def test_what_validators_find_is_the_reply_of_the_step() -> None:
     assert isinstance(entry, StepCompleted)
     assert isinstance(entry.reply, FindingsReply)
     assert len(entry.reply.findings) == 1
+
+
+@pytest.mark.parametrize(("chosen", "sent"), [(None, 0.0), (0.0, 0.0), (0.7, 0.7)])
+async def test_the_temperature_of_a_call_is_the_clients_else_that_of_its_kind(
+    chosen: float | None, sent: float
+) -> None:
+    model = Scripted(lambda _: "{}")
+
+    class Calls:
+        async def complete(self, name: str, call: ModelCall) -> ModelReply:
+            return await model.complete(call)
+
+    choices = {"critic": ModelChoice(model="scripted:test", temperature=chosen)}
+    executor = StepExecutor("ref_1", Calls(), choices, compile_validators(()))
+    await executor.perform(question("critique", "critic", Judge(TASK, "A draft.")))
+    assert [it.temperature for it in model.calls] == [sent]

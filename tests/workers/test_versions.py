@@ -24,13 +24,13 @@ from workers.models.port import ModelCall
 def changed(**fields: Any) -> Policy:
     """Return a policy that plays a request as if it had these fields."""
 
-    def policy(request: RefinementRequest) -> MoveCoroutine[Outcome]:
-        return strategy_for(request.model_copy(update=fields))
+    def policy(request: RefinementRequest, nonce: str | None) -> MoveCoroutine[Outcome]:
+        return strategy_for(request.model_copy(update=fields), nonce)
 
     return policy
 
 
-def in_other_words(request: RefinementRequest) -> MoveCoroutine[Outcome]:
+def in_other_words(request: RefinementRequest, nonce: str | None) -> MoveCoroutine[Outcome]:
     """Play as ever, with other words in every prompt."""
 
     def outward(move: Move[Any]) -> Move[Any]:
@@ -39,7 +39,7 @@ def in_other_words(request: RefinementRequest) -> MoveCoroutine[Outcome]:
             return replace(move, prompt=prompt)
         return move
 
-    return relayed(strategy_for(request), outward)
+    return relayed(strategy_for(request, nonce), outward)
 
 
 LISTS_CRITERIA_FIRST = changed(criteria="auto")

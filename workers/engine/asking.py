@@ -92,7 +92,7 @@ def with_more_room(asked: Ask, question: Ask, attempt: int) -> Ask:
 def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
     """Return the question with the last reply and what is wrong with it."""
     correction = (
-        f"{fenced('Your last answer', reply[:20_000])}\n\n"
+        f"{fenced(question.prompt_request.task, 'your last answer', reply[:20_000])}\n\n"
         f"It cannot be used: {error}\nAnswer again, whole and in the form asked for."
     )
     prompt = replace(question.prompt, user=f"{question.prompt.user}\n\n{correction}")

@@ -1,6 +1,7 @@
 """Writes drafts and revises the best one: whole, by edits, or in parts side by side."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.contract.calls import AGAIN, AMENDED_AGAIN
@@ -10,7 +11,8 @@ from workers.engine.asking import CutOff, WrittenText, ask, question, written_in
 from workers.engine.edits import CannotApply, Edited, SearchReplace, applied, restored
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor
-from workers.engine.moves import Draft, MoveCoroutine, Scored, StepError
+from workers.engine.matching import repeats
+from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Amend, Revise, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
@@ -35,7 +37,9 @@ def failures(
     weak |= {criterion.name for criterion in below}
     for given in scored.scores:
         if given.criterion in weak:
-            said = ": ".join(part for part in (given.criterion, given.reason) if part)
+            is_told = any(repeats(given.reason, it.message) for it in scored.critique.findings)
+            reason = "" if is_told else given.reason
+            said = ": ".join(part for part in (given.criterion, reason) if part)
             lines.append(f"{said} (not met yet)")
     lines += [_line(it) + _history(known.get(it)) for it in scored.critique.findings]
     return tuple(lines)
@@ -60,6 +64,64 @@ def _history(issue: Tracked | None) -> str:
     if issue.state is IssueState.CARRIED:
         return f" (carried since {since}: earlier attempts did not mend it)"
     return f" (came back: found first in {since}, mended, and undone again)"
+
+
+MOST_TRIED = 3
+"""Earlier revisions of one draft that a prompt tells of; the latest go last."""
+
+MOST_SHOWN = 3
+"""Passages of an earlier revision, and reasons against it, that a prompt shows."""
+
+PASSAGE = 160
+"""Characters of a passage or a reason that are shown."""
+
+SENTENCE = re.compile(r"[^.!?\n\u3002\uff01\uff1f]*[.!?\u3002\uff01\uff1f]*")
+
+
+def tried_on(base: Scored, revisions: Sequence[Judgement]) -> tuple[str, ...]:
+    """Return earlier revisions of a draft in words: what each changed, and why it was no better.
+
+    After Reflexion (arXiv:2303.11366): without such a memory the same prompt is sent again.
+    """
+    numbered = list(enumerate(revisions, 1))[-MOST_TRIED:]
+    return tuple(
+        f"Attempt {number} {_changed(base.draft.text, it.scored.draft.text)}."
+        f" {_why_no_better(base, it.scored)}"
+        for number, it in numbered
+    )
+
+
+def _changed(before: str, after: str) -> str:
+    """Return the passages that a revision put in, else that it only left something out."""
+    known = set(_sentences(before))
+    new = [it for it in dict.fromkeys(_sentences(after)) if it not in known]
+    if not new:
+        return "only left passages out or moved them"
+    shown = ", ".join(f'"{_cut(it)}"' for it in new[:MOST_SHOWN])
+    more = f" and {len(new) - MOST_SHOWN} more" if len(new) > MOST_SHOWN else ""
+    return f"wrote {shown}{more}"
+
+
+def _why_no_better(base: Scored, scored: Scored) -> str:
+    """Return what a revision made worse, else what it did not mend."""
+    before = {it.criterion: it.score for it in base.scores if it.score is not None}
+    worse = [
+        f"{it.criterion} got worse: {it.reason}"
+        for it in scored.scores
+        if it.score is not None and it.score < before.get(it.criterion, 0.0)
+    ]
+    known = {it.message for it in base.findings}
+    worse += [_line(it) for it in scored.findings if it.message not in known]
+    found = worse or [_line(it) for it in (*scored.findings, *scored.critique.findings)]
+    return "; ".join(map(_cut, found[:MOST_SHOWN])) or "It mended nothing that counts."
+
+
+def _sentences(text: str) -> list[str]:
+    return [it for found in SENTENCE.findall(text) if (it := found.strip())]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= PASSAGE else f"{text[:PASSAGE]}..."
 
 
 LONG = 1_500
@@ -117,7 +179,7 @@ async def amended(
 
 
 First = Callable[[Task], MoveCoroutine[Draft]]
-Revised = Callable[[Task, Scored, str, float, IssueTracker], MoveCoroutine[Draft]]
+Revised = Callable[[Task, Scored, str, float, IssueTracker, tuple[str, ...]], MoveCoroutine[Draft]]
 
 
 async def propose(
@@ -129,10 +191,13 @@ async def propose(
     else a first one. `first` and `revised` replace how a strategy writes and revises.
     """
     if search.wish is not None:
-        return await _wished(task, search.wish, search.limits.threshold, revised or revise)
+        return await _wished(task, search, search.wish, revised or revise)
     if search.base is not None:
         base, threshold = search.base, search.limits.threshold
-        return await (revised or revise)(task, base.scored, base.path, threshold, base.issues)
+        tried = tried_on(base.scored, search.revisions_of(base.path))
+        return await (revised or revise)(
+            task, base.scored, base.path, threshold, base.issues, tried
+        )
     if task.draft is not None:
         return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
     return await first(task) if first else _draft(await write(task))
@@ -144,12 +209,20 @@ async def write(task: Task) -> WrittenText:
 
 
 async def revise(
-    task: Task, scored: Scored, parent: str, threshold: float, issues: IssueTracker = NO_ISSUES
+    task: Task,
+    scored: Scored,
+    parent: str,
+    threshold: float,
+    issues: IssueTracker = NO_ISSUES,
+    tried: tuple[str, ...] = (),
 ) -> Draft:
-    """Return a revision that is asked to fix what failed and to keep what was fixed before."""
+    """Return a revision that is asked to fix what failed and to keep what was fixed before.
+
+    `tried` are earlier revisions of the same draft that were no better.
+    """
     failing = failures(task, scored, threshold, issues)
     draft, mended = scored.draft.text, mended_in(issues)
-    prompt_request = Revise(task, draft, failing, scored.critique, scored.findings, mended)
+    prompt_request = Revise(task, draft, failing, scored.critique, scored.findings, mended, tried)
     path = "revise"
     if is_delta(task.edits, draft, scored.score):
         if edited := await amended(prompt_request):
@@ -190,7 +263,7 @@ def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
     return replace(draft, text=text, sha256=sha256_of(text), is_reply=False)
 
 
-async def _wished(task: Task, wish: RequestedRevision, threshold: float, revised: Revised) -> Draft:
+async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: Revised) -> Draft:
     """Return a reviewer's own text, or a revision of the draft they saw, their feedback first."""
     scored, word = wish.of.scored, wish.word
     if word.draft is not None:
@@ -198,7 +271,9 @@ async def _wished(task: Task, wish: RequestedRevision, threshold: float, revised
     if word.feedback is not None:
         said = Finding(source="reviewer", kind="review", message=word.feedback)
         scored = replace(scored, findings=(said, *scored.findings))
-    return await revised(task, scored, wish.of.path, threshold, wish.of.issues)
+    tried = tried_on(scored, search.revisions_of(wish.of.path))
+    threshold = search.limits.threshold
+    return await revised(task, scored, wish.of.path, threshold, wish.of.issues, tried)
 
 
 def _draft(it: WrittenText, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:

@@ -29,6 +29,32 @@ def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
     return shared / held if held else 1.0
 
 
+SAME_WORDS = 0.7
+"""Share of a line's 3-grams of characters from which it says nothing new. The 3-grams of unrelated
+English lines of 300 characters overlap by a third."""
+
+
+def repeats(line: str, told: str) -> bool:
+    """Return whether a line says only what was told, in much the same words.
+
+    In any language: only letters and digits count, and spaces need not separate words. A short line
+    must occur in what was told as it is.
+    """
+    given, known = _plain(line), _plain(told)
+    if len(given) < 12:
+        return given in known
+    said = _trigrams(given)
+    return len(said & _trigrams(known)) >= SAME_WORDS * len(said)
+
+
+def _plain(text: str) -> str:
+    return "".join(it for it in text.casefold() if it.isalnum())
+
+
+def _trigrams(plain: str) -> frozenset[str]:
+    return frozenset(plain[at : at + 3] for at in range(len(plain) - 2))
+
+
 def _shingles(text: str) -> frozenset[tuple[str, str, str]]:
     words = text.split()
     return frozenset(zip(words, words[1:], words[2:], strict=False))

@@ -17,26 +17,40 @@ from app.contract.criteria import (
     MOST_LISTED,
     Criterion,
 )
-from app.contract.drafts import in_order
-from app.contract.judgement import Comparison, OnFail, Order, Side, Verdict
+from app.contract.drafts import in_order, sha256_of
+from app.contract.judgement import (
+    Comparison,
+    CriterionScore,
+    Critique,
+    Finding,
+    OnFail,
+    Order,
+    Side,
+    Verdict,
+)
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
 from app.contract.strategies import STRATEGIES, Strategy
 from app.contract.versions import ENGINE_VERSION, PLAYABLE
 from workers.engine import strategies
 from workers.engine.asking import ask, question, text_in
+from workers.engine.drafting import failures
 from workers.engine.moves import (
+    Ask,
+    Draft,
     Judged,
     Move,
     MoveCoroutine,
+    Scored,
     StepError,
     Stopped,
+    Together,
     part_replies,
     relayed,
 )
-from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import Derive
-from workers.engine.prompts.judging import Compare, ListCriteria
+from workers.engine.prompt_requests import Prompt, Task
+from workers.engine.prompts.drafting import Derive, Revise
+from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.reviewing import ReviewPolicy, reviewed
 from workers.engine.search import Outcome
@@ -275,11 +289,11 @@ def _module(kind: str) -> ModuleType:
     return import_module(f"{strategies.__name__}.{kind}")
 
 
-def strategy_for(
-    request: RefinementRequest, engine_version: int = ENGINE_VERSION
-) -> MoveCoroutine[Outcome]:
-    """Return a fresh coroutine that plays a request under its own limits, as that version did."""
-    task = Task(
+def task_of(
+    request: RefinementRequest, nonce: str | None = None, engine_version: int = ENGINE_VERSION
+) -> Task:
+    """Return what a request asks for; `nonce` is the number in the tags around texts."""
+    return Task(
         engine_version=engine_version,
         instruction=request.task,
         draft=request.draft,
@@ -292,13 +306,67 @@ def strategy_for(
         has_validators=bool(request.validators),
         demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
         schemas=tuple(schema for it in request.validators for schema in it.json_schemas().values()),
+        nonce=nonce,
+        grounding=request.grounding,
+        instructions=request.instructions,
+        checks=request.in_words(),
     )
+
+
+def strategy_for(
+    request: RefinementRequest, nonce: str | None = None, engine_version: int = ENGINE_VERSION
+) -> MoveCoroutine[Outcome]:
+    """Return a fresh coroutine that plays a request under its own limits, as that version did."""
+    task = task_of(request, nonce, engine_version)
     function, policy = function_of(request.strategy.kind), review_policy_of(request.strategy)
     return whole(request, task, request.limits(), function, policy)
 
 
-Policy = Callable[[RefinementRequest], MoveCoroutine[Outcome]]
-"""Returns a fresh coroutine that plays a request."""
+SAMPLE = "This is the draft."
+"""Stands for a draft where only the words of prompts are shown."""
+
+
+def sample_prompts(request: RefinementRequest, nonce: str) -> tuple[Prompt, ...]:
+    """Return the first prompt of a request, and how its drafts are judged and revised.
+
+    Nothing is asked. The critique and, unless the client gives one, the draft are samples.
+    """
+    task = task_of(request, nonce)
+    text = request.draft or SAMPLE
+    critique = Critique(
+        scores=tuple(
+            CriterionScore(criterion=it.name, score=0.5, reason="It meets about half.")
+            for it in task.criteria
+        ),
+        findings=(
+            Finding(
+                source="critic", kind=task.criteria[0].name, message="Too vague.", quote=text[:20]
+            ),
+        ),
+    )
+    scored = Scored(Draft(text, sha256_of(text)), 0.5, critique.scores, True, True, critique)
+    failing = failures(task, scored, request.threshold)
+    judged = [Judge(task, text).prompt()] if request.strategy.judges_criteria else []
+    revised = Revise(task, text, failing, critique, ()).prompt()
+    first = _first_prompt(strategy_for(request, nonce))
+    prompts = (*([] if first is None else [first]), *judged, revised)
+    return tuple({it.name: it for it in reversed(prompts)}.values())[::-1]
+
+
+def _first_prompt(strategy: MoveCoroutine[Any]) -> Prompt | None:
+    """Return the prompt of the first move; None if it asks no model."""
+    try:
+        move = strategy.send(None)
+        if isinstance(move, Together):
+            prompts = [_first_prompt(it) for it in move.parts]
+            return prompts[0]
+        return move.prompt if isinstance(move, Ask) else None
+    finally:
+        strategy.close()
+
+
+Policy = Callable[[RefinementRequest, str | None], MoveCoroutine[Outcome]]
+"""Returns a fresh coroutine that plays a request with the nonce of its record."""
 
 POLICIES: Mapping[int, Policy] = {
     version: partial(strategy_for, engine_version=version) for version in sorted(PLAYABLE)

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.contract.criteria import Critics
 from app.contract.drafts import EditMode
-from app.contract.requests import ContextDocument, Criterion
+from app.contract.requests import ContextDocument, Criterion, Grounding, RoleInstructions
 from app.contract.tools import Tool
 from app.contract.versions import ENGINE_VERSION
 
@@ -64,6 +64,16 @@ def canonical(arguments: Mapping[str, Any] | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a part stands in a larger text: its number, from 1, and the titles of all parts."""
+
+    number: int
+    titles: tuple[str, ...]
+    before: str = ""
+    """The end of the text that stands before it, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """What the text must achieve, what it is judged on and what may be used."""
 
@@ -90,6 +100,20 @@ class Task:
     """Whether a reviewer sees every draft of the outermost search."""
     engine_version: int = ENGINE_VERSION
     """The version of the engine that plays it; code that two versions do differently reads it."""
+    nonce: str | None = None
+    """The number in the tags around texts; None for refinements that were submitted without one."""
+    grounding: Grounding = "context"
+    """Which facts may be used."""
+    instructions: RoleInstructions = RoleInstructions()  # noqa: RUF009 - frozen
+    """The house style of each role."""
+    checks: tuple[str, ...] = ()
+    """What the validators check, in words."""
+    part: tuple[str, ...] = ()
+    """What this part of the work is about, the whole first; empty for the whole text."""
+    place: Place | None = None
+    """Where the text stands, if it is a part of a larger one."""
+    is_sampled: bool = False
+    """Whether the same is asked for several times, so that the texts should differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +125,11 @@ class Prompt:
     system: str
     user: str
     schema: dict[str, object] | None = None
+    shared: int = 0
+    """Characters at the start of `user` that, after the same `system`, are the same in every call
+    about the same task, context and criteria: worth caching."""
+    temperature: float | None = None
+    """The temperature of this kind of call, unless the client names one; None is the model's."""
 
 
 @dataclass(frozen=True, slots=True)

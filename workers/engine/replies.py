@@ -139,6 +139,7 @@ def _texts_given(asked: PromptRequest) -> TextRequest:
         task=task.instruction or "",
         base=draft if isinstance(draft, str) else None,
         documents=(task.draft or "", *texts, *(it.text for it in task.context)),
+        nonce=task.nonce,
     )
 
 

@@ -94,6 +94,10 @@ class Ranking:
         """Return the issues of the draft judged at `path`; none when there was none."""
         return next((it.issues for it in self._judged if it.path == path), NO_ISSUES)
 
+    def revisions_of(self, path: str) -> tuple[Judgement, ...]:
+        """Return the revisions of the draft judged at `path`, in the order of judging."""
+        return tuple(it for it in self._judged if it.scored.draft.parent == path)
+
     def is_stable(self, max_similarity: float) -> bool:
         """Return whether the last draft is as similar to its parent as `max_similarity`."""
         last = self._judged[-1]
@@ -198,6 +202,10 @@ class Search:
     def base(self) -> Judgement | None:
         """The draft that is revised next."""
         return self._ranking.base
+
+    def revisions_of(self, path: str) -> tuple[Judgement, ...]:
+        """Return the judged revisions of the draft at `path`; none has become the next base."""
+        return self._ranking.revisions_of(path)
 
     def iterations(self) -> Iterator[str]:
         """Yield the path of each iteration until a stop rule holds."""

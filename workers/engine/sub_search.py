@@ -1,5 +1,6 @@
 """Searches inside a strategy, each with its own rubric, limits and path."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -134,7 +135,18 @@ def informed(task: Task, observed: tuple[ContextDocument, ...]) -> Task:
     return replace(task, context=(*task.context, *observed))
 
 
+TITLE = 60
+"""Characters of a part's title."""
+
+
+def titles_of(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return a title for each text: its first line, without the marks of headings and lists."""
+    return tuple(text.strip().partition("\n")[0].strip("#*- ")[:TITLE] for text in texts)
+
+
 def with_instruction(task: Task, heading: str, instruction: str) -> Task:
     """Return the task with the instruction of this part of the work added."""
+    if task.engine_version > 1:  # what all parts share stays the same
+        return replace(task, part=(*task.part, f"{heading}: {instruction}"))
     parts = (task.instruction, f"{heading}: {instruction}")
     return replace(task, instruction="\n\n".join(part for part in parts if part))

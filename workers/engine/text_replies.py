@@ -152,6 +152,8 @@ class TextRequest:
     task: str = ""
     base: str | None = None
     documents: Sequence[str] = ()
+    nonce: str | None = None
+    """What stands in the tags around the texts of the prompt."""
 
     @property
     def is_message(self) -> bool:
@@ -296,6 +298,9 @@ def _without_remark_before_rule(text: str, asked: TextRequest) -> str:
 
 def _without_tags(text: str, asked: TextRequest) -> str:
     """Remove tags around the whole text, those of the prompt's fence included."""
+    if asked.nonce is not None:
+        tag = re.escape(asked.nonce)
+        text = re.sub(rf"\A<[a-z0-9 ]{{1,40}} {tag}>\n?|\n?</[a-z0-9 ]{{1,40}} {tag}>\Z", "", text)
     text = FENCE_LABEL.sub("", text)
     found = WRAPPED.match(text)
     if not found or f"</{found['tag']}" in found["body"]:

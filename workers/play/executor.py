@@ -244,7 +244,9 @@ class StepExecutor:
             prompt=move.prompt,
             prompt_request=move.prompt_request,
             key=self._key(move),
-            temperature=choice.temperature,
+            temperature=move.prompt.temperature
+            if choice.temperature is None
+            else choice.temperature,
             max_output_tokens=choice.max_output_tokens,
         )
         served = await ask_in_turn(self.models.complete, choice.names(), call)

@@ -197,7 +197,7 @@ class Refinements:
         )
         journal = self._store.journal(claimed)
         return Driver(
-            partial(self._policies[submitted.engine_version], request),
+            partial(self._policies[submitted.engine_version], request, submitted.prompt_nonce),
             submitted,
             recorded,
             executor,

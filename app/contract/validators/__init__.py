@@ -6,9 +6,10 @@ has a module of the same name that runs them.
 """
 
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from importlib import import_module
+from json import dumps
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args
 
@@ -28,6 +29,11 @@ class Regex(NamedTuple):
     case_sensitive: bool
 
 
+def listed(texts: Iterable[str]) -> str:
+    """Return texts in quotation marks, in one line."""
+    return ", ".join(dumps(it, ensure_ascii=False) for it in texts)
+
+
 class Validator(Contract):
     """A check of the draft that needs no model."""
 
@@ -43,6 +49,13 @@ class Validator(Contract):
 
     needs: ClassVar[Resource | None] = None
     """The optional resource of a server that the check requires, if any."""
+
+    def in_words(self) -> str | None:
+        """Return what it demands of the text, for the model that writes it.
+
+        It completes "The text ...". None if there is nothing that a writer could heed.
+        """
+        return None
 
     @classmethod
     def family(cls) -> str:

@@ -19,6 +19,15 @@ class CitationsValidator(Validator):
 
     reads_documents = True
 
+    def in_words(self) -> str:
+        """Return how to cite and to quote."""
+        must = "cites at least one document" if self.required else "may cite documents"
+        return (
+            f"{must}, by name in square brackets, such as [policy.md]; a quotation of"
+            f" {self.min_quote_words} words or more in double quotation marks is copied word for"
+            " word from the document that is cited after it"
+        )
+
     kind: Literal["citations"]
     min_quote_words: int = Field(
         4, ge=1, le=1_000, description="Quotations with fewer words are not checked."

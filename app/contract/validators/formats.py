@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.contract.validators import Validator
+from app.contract.validators import Validator, listed
 
 
 class YamlValidator(Validator):
@@ -15,17 +15,29 @@ class YamlValidator(Validator):
 
     kind: Literal["yaml"]
 
+    def in_words(self) -> str:
+        """Return the format."""
+        return "as a whole is YAML 1.1: mappings or sequences without duplicate keys and own tags"
+
 
 class TomlValidator(Validator):
     """The draft is one TOML document (1.0)."""
 
     kind: Literal["toml"]
 
+    def in_words(self) -> str:
+        """Return the format."""
+        return "as a whole is one TOML document"
+
 
 class XmlValidator(Validator):
     """The draft is one well-formed XML document, namespaces included, without a DTD."""
 
     kind: Literal["xml"]
+
+    def in_words(self) -> str:
+        """Return the format."""
+        return "as a whole is one well-formed XML document without a DTD"
 
 
 class MarkdownValidator(Validator):
@@ -44,3 +56,11 @@ class MarkdownValidator(Validator):
             " ignored.",
         )
     )
+
+    def in_words(self) -> str:
+        """Return the format, and the headings."""
+        words = (
+            "is Markdown: code blocks are closed, headings go down one level at a time, every row"
+            " of a table has as many cells as its header"
+        )
+        return f"{words}; it has the headings {listed(self.headings)}" if self.headings else words

@@ -1,5 +1,6 @@
 """Validators of JSON documents."""
 
+import json
 from collections.abc import Mapping
 from typing import Literal
 
@@ -16,12 +17,21 @@ class JsonValidator(Validator):
 
     kind: Literal["json"]
 
+    def in_words(self) -> str:
+        """Return the format."""
+        return "as a whole is one JSON document without duplicate names in an object"
+
 
 class JsonSchemaValidator(Validator):
     """The draft is one JSON document that satisfies a JSON Schema (2020-12, or its `$schema`)."""
 
     kind: Literal["json_schema"]
     schema_: Schema = Field(alias="schema")
+
+    def in_words(self) -> str:
+        """Return the schema."""
+        schema = json.dumps(self.schema_, ensure_ascii=False)
+        return f"as a whole is one JSON document that satisfies this JSON Schema: {schema}"
 
     def json_schemas(self) -> Mapping[str, Schema]:
         """Return the schema."""

@@ -19,6 +19,11 @@ class PythonValidator(Validator):
         (), max_length=50, description="Ruff rules or prefixes of rules, such as `F` and `B006`."
     )
 
+    def in_words(self) -> str:
+        """Return the version and the rules."""
+        words = f"as a whole is Python that compiles on {self.version}"
+        return f"{words} and obeys the rules {', '.join(self.ruff)} of Ruff" if self.ruff else words
+
 
 class PythonTestsValidator(Validator):
     """The draft is Python, fenced or not, and passes these tests in a sandbox.
@@ -35,3 +40,11 @@ class PythonTestsValidator(Validator):
     timeout_s: int = Field(
         10, ge=1, le=60, description="Timeout in seconds of CPU time; twice that in real time."
     )
+    visible: bool = Field(True, description="Whether the model that writes is shown the tests.")
+
+    def in_words(self) -> str:
+        """Return the tests, if they are visible."""
+        words = (
+            "as a whole is Python; imported as `draft` it passes tests, with the standard library"
+        )
+        return f"{words} only. The tests:\n{self.tests}" if self.visible else f"{words} only"

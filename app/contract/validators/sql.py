@@ -29,3 +29,14 @@ class SqlValidator(Validator):
         description="Columns by table; an empty list allows any column. Without `tables`, names are"
         " not checked.",
     )
+
+    def in_words(self) -> str:
+        """Return the dialect, and the tables."""
+        words = f"as a whole is SQL for {self.dialect}"
+        if self.tables is None:
+            return words
+        tables = "; ".join(
+            f"{name} ({', '.join(columns) or 'any column'})"
+            for name, columns in self.tables.items()
+        )
+        return f"{words} and names only these tables and columns: {tables or 'none'}"

@@ -1,12 +1,12 @@
 """Validators of texts: their length, what they contain, readability and spelling."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from app.contract.regexes import compile_pattern
-from app.contract.validators import Regex, Validator
+from app.contract.validators import Regex, Validator, listed
 
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Unit = Literal["characters", "words", "sentences"]
@@ -17,6 +17,27 @@ Ease = Annotated[float, Field(ge=-500, le=130)]
 Grade = Annotated[float, Field(ge=-5, le=100)]
 MeanWords = Annotated[float, Field(gt=0, le=1_000)]
 Texts = tuple[Annotated[str, Field(min_length=1, max_length=2_000)], ...]
+
+
+MEASURED: Mapping[ReadabilityMeasure, str] = {
+    "reading_ease": "as Flesch reading ease",
+    "grade": "as Flesch-Kincaid grade",
+    "sentence_words": "words to a sentence on average",
+}
+
+
+def _set(validator: "LengthValidator | ReadabilityValidator", names: tuple[Any, ...]) -> list[Any]:
+    """Return the units or measures that have a bound."""
+    return [name for name in names if validator.bounds(name) != (None, None)]
+
+
+def _bounded(least: float | None, most: float | None, what: str) -> str:
+    """Return bounds in words."""
+    given = (
+        f"at least {least}" if least is not None else "",
+        f"at most {most}" if most is not None else "",
+    )
+    return f"{' and '.join(it for it in given if it)} {what}"
 
 
 class LengthValidator(Validator):
@@ -50,6 +71,10 @@ class LengthValidator(Validator):
         """Return the minimum and the maximum of a unit; `None` means no bound."""
         return getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
 
+    def in_words(self) -> str:
+        """Return the bounds."""
+        return f"has {', '.join(_bounded(*self.bounds(unit), unit) for unit in _set(self, UNITS))}"
+
     def is_quick(self, draft: str) -> bool:
         """Return whether counting takes a few milliseconds: 300 ns per character (measured)."""
         return len(draft) <= 10_000
@@ -61,6 +86,11 @@ class ContainsValidator(Validator):
     kind: Literal["contains"]
     texts: Texts = Field(min_length=1, max_length=100)
     case_sensitive: bool = True
+
+    def in_words(self) -> str:
+        """Return the texts."""
+        case = "" if self.case_sensitive else " in any letter case"
+        return f"contains{case} {listed(self.texts)}"
 
     def is_quick(self, draft: str) -> bool:
         """Return whether the search is quick: 1 ns per text and character (measured)."""
@@ -77,6 +107,12 @@ class ExcludesValidator(Validator):
         False, description="Match whole words only, so that `just` is not found in `adjust`."
     )
 
+    def in_words(self) -> str:
+        """Return the texts."""
+        whole = " as whole words" if self.whole_words else ""
+        case = "" if self.case_sensitive else ", in any letter case"
+        return f"contains nowhere{whole}{case} {listed(self.texts)}"
+
     def is_quick(self, draft: str) -> bool:
         """Return whether the search is quick: 300 ns per character (measured)."""
         return len(draft) * (len(self.texts) + 1) <= 50_000
@@ -89,6 +125,12 @@ class RegexValidator(Validator):
     pattern: str = Field(min_length=1, max_length=1_000)
     expect: Literal["match", "no_match"] = "match"
     case_sensitive: bool = True
+
+    def in_words(self) -> str:
+        """Return the pattern."""
+        verb = "matches" if self.expect == "match" else "matches nowhere"
+        case = "" if self.case_sensitive else ", without regard to case"
+        return f"{verb} the regular expression (RE2{case}) {self.pattern}"
 
     def regexes(self) -> Mapping[str, Regex]:
         """Return the pattern."""
@@ -129,6 +171,11 @@ class ReadabilityValidator(Validator):
         """Return the minimum and the maximum of a measure; `None` means no bound."""
         return getattr(self, f"min_{measure}"), getattr(self, f"max_{measure}")
 
+    def in_words(self) -> str:
+        """Return the bounds."""
+        bounds = (_bounded(*self.bounds(it), MEASURED[it]) for it in _set(self, MEASURES))
+        return f"has {', '.join(bounds)}"
+
 
 class SpellingValidator(Validator):
     """No word of an English draft is a known misspelling, or repeated.
@@ -141,3 +188,8 @@ class SpellingValidator(Validator):
     allow: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
         (), max_length=1_000, description="Words to accept, in any letter case."
     )
+
+    def in_words(self) -> str:
+        """Return that spelling counts, and the words to accept."""
+        words = "has no misspelt and no repeated word"
+        return f"{words}; accepted are {', '.join(self.allow)}" if self.allow else words

@@ -1,10 +1,10 @@
 -- Stores and queues a new refinement: id, tenant, lease in ms, key of the queue, its maximum length,
 -- whether memory is nearly full (0 or 1), record of the idempotency key or '', its TTL in seconds,
--- hash of the body, request, models, data of refinement.queued, metadata, number of summary
--- arguments, those (name, value), RQ's commands.
+-- hash of the body, request, models, data of refinement.queued, metadata, nonce for prompts if the
+-- tenant has none for this day, number of summary arguments, those (name, value), RQ's commands.
 -- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL or MEMORY.
 local id, tenant, lease_ms, queue, queue_max, memory, record, record_s, body, request, models,
-  queued, metadata, fields = unpack(ARGV, 1, 14)
+  queued, metadata, prompt_nonce, fields = unpack(ARGV, 1, 15)
 local key = SUMMARY .. id
 
 local function answer(created, replayed)
@@ -21,12 +21,15 @@ end
 if redis.call('LLEN', queue) >= tonumber(queue_max) then return 'FULL' end
 if memory == '1' then return 'MEMORY' end
 
-perform(15 + fields)  -- first: a job without a record is harmless
+perform(16 + fields)  -- first: a job without a record is harmless
 local at = clock()
 redis.call('HSET', key, 'tenant', tenant, 'metadata', metadata, 'status', 'queued', 'created_at', at,
   'last_event', 1, 'limits_seq', 1, 'token', 0, 'attempt', 0, 'steps', 0, 'jobs', 1,
-  unpack(ARGV, 15, 14 + fields))
-redis.call('HSET', REQUEST .. id, 'request', request, 'models', models)
+  unpack(ARGV, 16, 15 + fields))
+local of_day = PROMPT_NONCE .. tenant .. ':' .. math.floor(at / DAY_MS)
+redis.call('SET', of_day, prompt_nonce, 'NX', 'PX', DAY_MS)
+prompt_nonce = redis.call('GET', of_day)
+redis.call('HSET', REQUEST .. id, 'request', request, 'models', models, 'prompt_nonce', prompt_nonce)
 write(id, 1, at, 'refinement.queued', queued)
 redis.call('ZADD', LIST .. tenant, 0, id)
 redis.call('ZADD', LIST .. tenant .. BY_STATUS .. 'queued', 0, id)

@@ -20,6 +20,7 @@ from workers.engine.strategies.reasoning_revision import first_faulty_in
 from workers.engine.strategies.self_consistency import groups_in
 from workers.engine.verification import contradictions_in, questions_in
 
+NONCE = "4f0c2e"
 TASK = "Explain our refund policy to customers."
 DRAFT = "Refunds take 14 days. Send the goods back soon, unopened."
 CRITERIA = (Criterion(name="clarity", description="Is it clear?"), Criterion(name="tone"))
@@ -64,7 +65,7 @@ class Case:
     @property
     def asked(self) -> PromptRequest:
         """The request that the reply answers."""
-        task = Task(self.task, None, CRITERIA)
+        task = Task(self.task, None, CRITERIA, nonce=NONCE)
         if self.kind == "text" and self.base is None:
             return Write(task)
         if self.kind == "text":

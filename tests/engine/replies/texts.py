@@ -73,6 +73,8 @@ FIRST = [
     first("an object with the text", '{"text": "We refund you within 14 days."}', LINE),
     first("in the prompt's fence", f"<data-3fa9c1>\n{TEXT}\n</data-3fa9c1>"),
     first("in the prompt's fence with its label", f"Text:\n<data-3fa9c1>\n{TEXT}\n</data-3fa9c1>"),
+    first("in the prompt's tags", f"<draft 4f0c2e>\n{TEXT}\n</draft 4f0c2e>"),
+    first("with the closing tag of the prompt", f"{TEXT}\n</finished text 4f0c2e>"),
     first("in answer tags", f"<answer>\n{TEXT}\n</answer>"),
     first("thinking", f"<think>\nThe user wants a policy.\n</think>\n\n{TEXT}"),
     first("thinking in another tag", f"<reasoning>Hm.</reasoning>\n{TEXT}"),

@@ -10,16 +10,15 @@ from workers.engine.drafting import propose
 from workers.engine.judging import judge
 from workers.engine.moves import within
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
-from workers.engine.prompts import DATA_RULE, described
+from workers.engine.prompts import assembled, grounded
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import informed, passes_as_it_is
 
 IDEAS_VERSION = 1
-IDEAS_SYSTEM = f"""\
+IDEAS = """\
 You list ideas for the text that the task asks for: what it could say, and in which order.
-Give one line to each idea. Use only facts from the task and the context documents.
-Answer with the list alone: no preamble, no comment.
-{DATA_RULE}"""
+Give one line to each idea. {grounded}
+Answer with the list alone: no preamble, no comment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +28,8 @@ class ListIdeas(PromptRequest):
     count: int
 
     def prompt(self) -> Prompt:
-        user = "\n\n".join([*described(self.task), f"List {self.count} ideas."])
-        return Prompt("ideas", IDEAS_VERSION, IDEAS_SYSTEM, user)
+        words = IDEAS.format(grounded=grounded(self.task))
+        return assembled(self.task, "ideas", IDEAS_VERSION, words, f"List {self.count} ideas.")
 
 
 async def brainstorm(task: Task, limits: Limits, plan: BrainstormStrategy) -> Outcome:

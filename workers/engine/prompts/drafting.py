@@ -3,17 +3,25 @@
 from dataclasses import dataclass, field
 
 from app.contract.judgement import Critique, Finding
-from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest
-from workers.engine.prompts import DATA_RULE, TEXT, at_least, closed, described, documents, fenced
+from workers.engine.matching import repeats
+from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest, Task
+from workers.engine.prompts import (
+    DIVERSE,
+    TEXT,
+    assembled,
+    at_least,
+    checks,
+    closed,
+    fenced,
+    grounded,
+)
 
 WORDS = {IN_WORDS: True}
 
-WRITE_VERSION = 1
-WRITE_SYSTEM = f"""\
-You write one text that does what the task asks and meets every criterion.
-Use only facts from the task and the context documents; where a fact is missing, do without it.
-Answer with the text alone: no preamble, no comment, no code fence around it.
-{DATA_RULE}"""
+WRITE_VERSION = 2
+WRITE = """\
+Write one text that does what the task asks and meets every criterion. {grounded}
+Answer with the text alone: no preamble, no comment, no code fence around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +29,44 @@ class Write(PromptRequest):
     """Write a first draft."""
 
     def prompt(self) -> Prompt:
-        return Prompt("write", WRITE_VERSION, WRITE_SYSTEM, "\n\n".join(described(self.task)))
+        words = WRITE.format(grounded=grounded(self.task))
+        return _written(self.task, "write", WRITE_VERSION, words)
 
 
-REVISE_VERSION = 3
-REVISE_SYSTEM = f"""\
-You revise a draft. Mend what the review names, worst first, and meet every criterion.
+SOLVE_VERSION = 1
+OPENS, CLOSES = "<answer>", "</answer>"
+SOLVE = f"""\
+Do what the task asks. {{grounded}}
+First reason, step by step and as long as you need. Then write the text that the task asks for, in
+the form it asks for, between {OPENS} and {CLOSES}. Only what stands there is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solve(PromptRequest):
+    """Reason, and write a text as the answer."""
+
+    pattern: str | None = field(default=None, metadata=WORDS)
+    """The pattern in RE2 syntax that finds the answer in the text."""
+
+    def prompt(self) -> Prompt:
+        words = SOLVE.format(grounded=grounded(self.task))
+        found = [
+            fenced(
+                self.task,
+                "checks",
+                f"The answer is found in the text by the regular expression (RE2) {self.pattern}",
+            )
+        ]
+        return _written(self.task, "solve", SOLVE_VERSION, words, *(found if self.pattern else ()))
+
+
+REVISE_VERSION = 4
+REVISE = """\
+Revise the draft. Mend what the review names, worst first, and meet every criterion.
 What earlier attempts did not mend needs another way than theirs; what they mended stays mended.
-Keep what is good, and keep facts, numbers, names, quotations and links as they are unless the
-review says they are wrong; locked text stays as it is. Use only facts from the draft, the task and
-the context documents.
-Answer with the whole revised text alone: no preamble, no comment, no code fence around it.
-{DATA_RULE}"""
+Keep what is good, and keep facts, numbers, names, quotations and links as they are unless
+the review says they are wrong; locked text stays as it is. {grounded}
+Answer with the whole revised text alone: no preamble, no comment, no code fence around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +79,34 @@ class Revise(PromptRequest):
     findings: tuple[Finding, ...]
     mended: tuple[str, ...] = field(default=(), metadata=WORDS)
     """Issues that earlier revisions resolved, and that this one must not bring back."""
+    tried: tuple[str, ...] = field(default=(), metadata=WORDS)
+    """Earlier revisions of this draft that were no better: what they changed, and why."""
 
     def prompt(self) -> Prompt:
-        return Prompt("revise", REVISE_VERSION, REVISE_SYSTEM, material(self))
+        words = REVISE.format(grounded=grounded(self.task, "the draft"))
+        return _written(self.task, "revise", REVISE_VERSION, words, *material(self))
 
 
-def material(prompt_request: Revise) -> str:
-    """Return what a reviser works on: task, draft, its locked texts, and the review."""
-    locked = [it for it in prompt_request.task.locked if it in prompt_request.draft]
-    parts = [
-        *described(prompt_request.task),
-        fenced("Draft", prompt_request.draft),
-        *[fenced("Locked text, to be kept character for character", it) for it in locked],
-        fenced("Review", review(prompt_request)),
+def material(prompt_request: Revise) -> list[str]:
+    """Return what a reviser works on: the draft, its locked texts, and the review."""
+    task = prompt_request.task
+    locked = [it for it in task.locked if it in prompt_request.draft]
+    return [
+        fenced(task, "draft", prompt_request.draft),
+        *[fenced(task, "locked text", it) for it in locked],
+        fenced(task, "review", review(prompt_request)),
     ]
-    return "\n\n".join(parts)
 
 
 def review(prompt_request: Revise) -> str:
-    """Return the feedback as text: what failed first, then what to keep."""
-    critique = prompt_request.critique
+    """Return the feedback as text: what failed first, then what to keep; each flaw once."""
+    critique, told = prompt_request.critique, list(prompt_request.failing)
+    weaknesses = _news(critique.weaknesses, told)
     sections = [
         ("Must be mended", prompt_request.failing),
-        ("Weaknesses", critique.weaknesses),
-        ("Suggestions", critique.suggestions),
+        ("Weaknesses", weaknesses),
+        ("Suggestions", _news(critique.suggestions, [*told, *weaknesses])),
+        ("Tried before on this draft, and judged no better", prompt_request.tried),
         ("Mended by earlier revisions, and not to be undone", prompt_request.mended),
         ("Keep", critique.strengths),
     ]
@@ -79,19 +117,29 @@ def review(prompt_request: Revise) -> str:
     )
 
 
+def _news(lines: tuple[str, ...], told: list[str]) -> tuple[str, ...]:
+    """Return the lines that say something else than what was told."""
+    return tuple(it for it in lines if not any(repeats(it, line) for line in told))
+
+
+def _written(task: Task, name: str, version: int, words: str, *material: str) -> Prompt:
+    """Return a prompt that asks for a draft: it says what will be checked."""
+    temperature = DIVERSE if task.is_sampled else None
+    return assembled(task, name, version, words, *checks(task), *material, temperature=temperature)
+
+
 AMEND_VERSION = 2
-AMEND_SYSTEM = f"""\
-You revise a draft by edits. Mend what the review names, worst first, and meet every
-criterion. What earlier attempts did not mend needs another way than theirs; what they mended stays
-mended. Leave everything else as it is, and keep facts, numbers, names, quotations and links unless
-the review says they are wrong. Use only facts from the draft, the task and the context documents.
+AMEND = """\
+Revise the draft by edits. Mend what the review names, worst first, and meet every criterion.
+What earlier attempts did not mend needs another way than theirs; what they mended stays mended.
+Leave everything else as it is, and keep facts, numbers, names, quotations and links unless
+the review says they are wrong. {grounded}
 Every edit replaces words of the draft. `search` is copied from the draft character for character,
 white space and punctuation included, and long enough to occur in it exactly once; `replace` stands
 there afterwards, and is empty to delete. All edits are applied to the draft as it is given; no two
 may overlap. Locked text stays as it is: no edit touches it.
 Answer with one JSON object and nothing else:
-{{"edits": {{"first": {{"search": "...", "replace": "..."}}, "more": [...]}}}}
-{DATA_RULE}"""
+{{"edits": {{"first": {{"search": "...", "replace": "..."}}, "more": [...]}}}}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +149,18 @@ class Amend(PromptRequest):
     revision: Revise
 
     def prompt(self) -> Prompt:
-        edit = closed({"search": TEXT, "replace": TEXT})
-        schema = closed({"edits": at_least(("first",), edit)})
-        return Prompt("amend", AMEND_VERSION, AMEND_SYSTEM, material(self.revision), schema)
+        schema = closed({"edits": at_least(("first",), closed({"search": TEXT, "replace": TEXT}))})
+        words = AMEND.format(grounded=grounded(self.task, "the draft"))
+        given = (*checks(self.task), *material(self.revision))
+        return assembled(self.task, "amend", AMEND_VERSION, words, *given, schema=schema)
 
 
-DERIVE_VERSION = 1
-DERIVE_SYSTEM = f"""\
-You write one further text from a finished one, such as its subject line or a summary.
-The order says what the further text must be; the task says what the finished text was written for.
-Use only facts from the finished text, the task and the context documents, and contradict none of
-them. The finished text stays as it is.
-Answer with the further text alone: no preamble, no comment, no code fence around it.
-{DATA_RULE}
-The order too says what is to be achieved."""
+DERIVE_VERSION = 2
+DERIVE = """\
+Write one further text from a finished one, such as its subject line or a summary. The order says
+what the further text must be; the task says what the finished text was written for. {grounded}
+Contradict nothing in the finished text, which stays as it is.
+Answer with the further text alone: no preamble, no comment, no code fence around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +171,26 @@ class Derive(PromptRequest):
     order: str
 
     def prompt(self) -> Prompt:
-        task = self.task
-        given = [fenced("Task", task.instruction)] if task.instruction else []
-        texts = [fenced("Finished text", self.draft), fenced("Order", self.order)]
-        return Prompt(
-            "derive", DERIVE_VERSION, DERIVE_SYSTEM, "\n\n".join([*given, *documents(task), *texts])
+        return assembled(
+            self.task,
+            "derive",
+            DERIVE_VERSION,
+            DERIVE.format(grounded=grounded(self.task, "the finished text")),
+            fenced(self.task, "finished text", self.draft),
+            fenced(self.task, "order", self.order),
+            with_aim=False,
         )
 
 
-REASON_VERSION = 1
+REASON_VERSION = 2
 FORM = """Every step begins on a line of its own with its number, a full stop and a space: "1. ",
 "2. ", "3. " and so on without a gap. No other line begins with a number and a full stop. A step
 says one thing, and how it follows from those before it. The last step gives the answer."""
-REASON_SYSTEM = f"""\
-You do what the task asks in numbered steps, and meet every criterion.
+REASON = f"""\
+Do what the task asks in numbered steps, and meet every criterion.
 {FORM}
-Use only facts from the task and the context documents; where a fact is missing, say so in a step.
-Answer with the steps alone: no comment, no code fence around them.
-{DATA_RULE}"""
+{{grounded}}
+Answer with the steps alone: no comment, no code fence around them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +198,19 @@ class Reason(PromptRequest):
     """Write a first draft in numbered steps."""
 
     def prompt(self) -> Prompt:
-        return Prompt("reason", REASON_VERSION, REASON_SYSTEM, "\n\n".join(described(self.task)))
+        words = REASON.format(grounded=grounded(self.task))
+        return _written(self.task, "reason", REASON_VERSION, words)
 
 
-REDO_VERSION = 1
-REDO_SYSTEM = f"""\
-You go on with an argument in numbered steps. The steps that stay are right: build on
-them and do not repeat them. Do the steps that follow anew. Mend what the review names; keep of the
-old steps what is right.
+REDO_VERSION = 2
+REDO = f"""\
+Go on with an argument in numbered steps. The steps that stay are right: build on them and do not
+repeat them. Do the steps that follow anew. Mend what the review names; keep of the old steps what
+is right.
 {FORM}
-Begin with the number you are told, and count on from there.
-Use only facts from the task, the context documents and the steps that stay.
+{{grounded}}
 Answer with the new steps alone: no comment, no code fence around them.
-{DATA_RULE}"""
+Begin with step {{first}}."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +222,15 @@ class Redo(PromptRequest):
     first: int
     failing: tuple[str, ...] = field(metadata=WORDS)
     critique: Critique
+    tried: tuple[str, ...] = field(default=(), metadata=WORDS)
+    """Earlier revisions of this text that were no better: what they changed, and why."""
 
     def prompt(self) -> Prompt:
-        critique = self.critique
-        review = [*self.failing, *critique.weaknesses, *critique.suggestions]
-        stays = [fenced("Steps that stay", self.kept)] if self.kept.strip() else []
-        parts = [
-            *described(self.task),
-            *stays,
-            fenced("Steps to do anew", self.rest),
-            fenced("Review", "\n".join(f"- {line}" for line in review)),
-            f"Begin with step {self.first}.",
-        ]
-        return Prompt("redo", REDO_VERSION, REDO_SYSTEM, "\n\n".join(parts))
+        task = self.task
+        said = Revise(task, self.kept, self.failing, self.critique, (), tried=self.tried)
+        stays = [fenced(task, "steps that stay", self.kept)] if self.kept.strip() else []
+        words = REDO.format(grounded=grounded(task, "the steps that stay"), first=self.first)
+        given = (*stays, fenced(task, "steps to do anew", self.rest))
+        return _written(
+            task, "redo", REDO_VERSION, words, *given, fenced(task, "review", review(said))
+        )

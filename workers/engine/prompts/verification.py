@@ -3,19 +3,10 @@
 from dataclasses import dataclass, field
 
 from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest
-from workers.engine.prompts import (
-    DATA_RULE,
-    TEXT,
-    closed,
-    described,
-    documents,
-    each,
-    fenced,
-    listed,
-)
+from workers.engine.prompts import TEXT, VERDICT, assembled, closed, each, fenced, listed
 
-QUESTIONS_VERSION = 1
-QUESTIONS_SYSTEM = f"""\
+QUESTIONS_VERSION = 2
+QUESTIONS = """\
 You ask the questions by which the statements of fact in a draft are verified. You did
 not write it. Take the statements that matter most and are likeliest to be wrong: numbers, dates,
 names, causes, conditions, what is promised. For each of them copy the claim, word for word as it
@@ -25,8 +16,7 @@ what the question is about, never speak of a draft or a text, and ask openly: "H
 customers have?", not "Do customers have 30 days?".
 Opinions, advice and wording need no question. A draft that states no facts gets an empty list.
 Answer with one JSON object and nothing else:
-{{"questions": [{{"claim": "<words of the draft>", "question": "<open question>"}}]}}
-{DATA_RULE}"""
+{"questions": [{"claim": "<words of the draft>", "question": "<open question>"}]}"""
 
 QUESTIONS_SCHEMA = listed("questions", closed({"claim": TEXT, "question": TEXT}))
 
@@ -39,22 +29,24 @@ class Question(PromptRequest):
     most: int
 
     def prompt(self) -> Prompt:
-        parts = [
-            *described(self.task),
-            fenced("Draft", self.draft),
+        return assembled(
+            self.task,
+            "questions",
+            QUESTIONS_VERSION,
+            QUESTIONS,
+            fenced(self.task, "draft", self.draft),
             f"Ask at most {self.most}, the most important first.",
-        ]
-        return Prompt(
-            "questions", QUESTIONS_VERSION, QUESTIONS_SYSTEM, "\n\n".join(parts), QUESTIONS_SCHEMA
+            role="critic",
+            schema=QUESTIONS_SCHEMA,
+            temperature=VERDICT,
         )
 
 
-ANSWER_VERSION = 1
-ANSWER_SYSTEM = f"""\
-You answer one question of fact. Answer from the task and the context documents where
+ANSWER_VERSION = 2
+ANSWER = """\
+You answer one question of fact. Answer from the task and the documents where
 they say it, else from what you know for certain. Answer in one to three sentences with the fact
-itself. If you do not know for certain, answer with the one word: unknown
-{DATA_RULE}"""
+itself. If you do not know for certain, answer with this one English word: unknown"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +56,29 @@ class Answer(PromptRequest):
     question: str
 
     def prompt(self) -> Prompt:
-        task = self.task
-        given = [fenced("Task", task.instruction)] if task.instruction else []
-        parts = [*given, *documents(task), fenced("Question", self.question)]
-        return Prompt("answer", ANSWER_VERSION, ANSWER_SYSTEM, "\n\n".join(parts))
+        return assembled(
+            self.task,
+            "answer",
+            ANSWER_VERSION,
+            ANSWER,
+            fenced(self.task, "question", self.question),
+            role="critic",
+            temperature=VERDICT,
+            with_aim=False,
+        )
 
 
 CONTRADICTIONS_VERSION = 2
-CONTRADICTIONS_SYSTEM = f"""\
+CONTRADICTIONS = """\
 You compare a draft with answers given by somebody who has not seen it. Report every
 statement of the draft that an answer contradicts: both cannot be true. An answer that says less, or
-more, or the same in other words contradicts nothing; nor does one that is unsure. Where a context
+more, or the same in other words contradicts nothing; nor does one that is unsure. Where a
 document settles the matter, it is right, whatever draft and answer say.
 For each contradiction copy the claim word for word as it stands in the draft, say what
 contradicts what, and how the draft is to be mended. Every answer has a list, a1 for answer 1, which
 is empty when the answer contradicts nothing. Answer with one JSON object and nothing else:
-{{"answers": {{"a1": [{{"claim": "<words of the draft>",
-  "contradiction": "<what contradicts what>", "fix": "<what to write instead>"}}], "a2": []}}}}
-{DATA_RULE}"""
+{"answers": {"a1": [{"claim": "<words of the draft>",
+  "contradiction": "<what contradicts what>", "fix": "<what to write instead>"}], "a2": []}}"""
 
 _CONTRADICTIONS: dict[str, object] = {
     "type": "array",
@@ -98,31 +95,33 @@ class Contradict(PromptRequest):
 
     def prompt(self) -> Prompt:
         answers = [
-            fenced(f"Question and answer {number}", f"{asked}\n\n{answer}")
+            fenced(self.task, f"answer {number}", f"{asked}\n\n{answer}")
             for number, (asked, answer) in enumerate(self.answered, 1)
         ]
-        parts = [*described(self.task), fenced("Draft", self.draft), *answers]
-        return Prompt(
+        return assembled(
+            self.task,
             "contradictions",
             CONTRADICTIONS_VERSION,
-            CONTRADICTIONS_SYSTEM,
-            "\n\n".join(parts),
-            closed({"answers": each("a", len(self.answered), _CONTRADICTIONS)}),
+            CONTRADICTIONS,
+            fenced(self.task, "draft", self.draft),
+            *answers,
+            role="critic",
+            schema=closed({"answers": each("a", len(self.answered), _CONTRADICTIONS)}),
+            temperature=VERDICT,
         )
 
 
 STEPS_VERSION = 2
-STEPS_SYSTEM = f"""\
+STEPS = """\
 You check an argument in numbered steps that you did not write. Go through it step by
-step, from the first. Work each one out for yourself from the task, the context documents and the
+step, from the first. Work each one out for yourself from the task, the documents and the
 steps before it, then compare. A step is faulty when it states something false, calculates wrongly,
 does not follow from what stands before it, or leaves the task behind. Wording, length and an
 unusual way are no faults.
 Say of each step in a sentence why it holds or what is wrong with it, and whether it is correct.
 What follows from a faulty step is not correct either: one word why is enough then.
 Answer with one JSON object and nothing else, with a verdict on every step, s1 for step 1:
-{{"steps": {{"s1": {{"why": "<why it holds, or what is wrong>", "correct": true}}}}}}
-{DATA_RULE}"""
+{"steps": {"s1": {"why": "<why it holds, or what is wrong>", "correct": true}}}"""
 
 _CHECKED = closed({"why": TEXT, "correct": {"type": "boolean"}})
 
@@ -136,23 +135,28 @@ class CheckSteps(PromptRequest):
     """The number of its steps."""
 
     def prompt(self) -> Prompt:
-        task = self.task
-        given = [fenced("Task", task.instruction)] if task.instruction else []
-        parts = [*given, *documents(task), fenced("Steps", self.draft)]
-        schema = closed({"steps": each("s", self.count, _CHECKED)})
-        return Prompt("steps", STEPS_VERSION, STEPS_SYSTEM, "\n\n".join(parts), schema)
+        return assembled(
+            self.task,
+            "steps",
+            STEPS_VERSION,
+            STEPS,
+            fenced(self.task, "steps", self.draft),
+            role="critic",
+            schema=closed({"steps": each("s", self.count, _CHECKED)}),
+            temperature=VERDICT,
+            with_aim=False,
+        )
 
 
 VOTE_VERSION = 2
-VOTE_SYSTEM = f"""\
+VOTE = """\
 You are given several answers to one task, written independently of each other. Put
 those into one group that give the same answer: whoever acts on one would act the same on the other.
 How it is worded, how long it is and how it was reasoned makes no difference; another result,
 another decision or a contradicting fact does. Do not judge which answer is right.
 Give every answer the number of its group, a1 for answer 1: answers that are the same have the same
 number, and an answer that no other shares has a number of its own.
-Answer with one JSON object and nothing else: {{"groups": {{"a1": 1, "a2": 2, "a3": 1}}}}
-{DATA_RULE}"""
+Answer with one JSON object and nothing else: {"groups": {"a1": 1, "a2": 2, "a3": 1}}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +166,20 @@ class Vote(PromptRequest):
     answers: tuple[str, ...]
 
     def prompt(self) -> Prompt:
-        task = self.task
-        given = [fenced("Task", task.instruction)] if task.instruction else []
-        answers = [fenced(f"Answer {number}", text) for number, text in enumerate(self.answers, 1)]
-        parts = [*given, *documents(task), *answers]
         count = len(self.answers)
         group: dict[str, object] = {"type": "integer", "enum": list(range(1, count + 1))}
-        schema = closed({"groups": each("a", count, group)})
-        return Prompt("vote", VOTE_VERSION, VOTE_SYSTEM, "\n\n".join(parts), schema)
+        answers = (
+            fenced(self.task, f"answer {number}", text)
+            for number, text in enumerate(self.answers, 1)
+        )
+        return assembled(
+            self.task,
+            "vote",
+            VOTE_VERSION,
+            VOTE,
+            *answers,
+            role="critic",
+            schema=closed({"groups": each("a", count, group)}),
+            temperature=VERDICT,
+            with_aim=False,
+        )

@@ -1,5 +1,7 @@
 """Breadth first: several drafts at once, and the best of them."""
 
+from dataclasses import replace
+
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.loops import BestOfNStrategy
@@ -24,7 +26,8 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
             await heeded(task, search)
         if search.reason is None:
             paths = search.side_by_side(plan.n)
-            parts = [within(at, _scored(task, search)) for at in paths]
+            sampled = replace(task, is_sampled=True)
+            parts = [within(at, _scored(sampled, search)) for at in paths]
             drawn = await play_parts("samples", parts)
             await search.sampled(drawn.replies)
             if not plan.refine:

@@ -45,11 +45,10 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     refused: dict[str, Refusal] = {}
     is_cut = False
     for each in plan.passes:
-        own_task = _task(task, each, met, is_last=each is plan.passes[-1])
+        begun = task if last is None else starting_from(task, last.best.scored.draft.text)
+        own_task = _task(begun, each, met, is_last=each is plan.passes[-1])
         threshold = limits.threshold if each.threshold is None else each.threshold
         own = LimitOverrides(threshold=threshold, max_iterations=each.max_iterations)
-        if last is not None:
-            own_task = starting_from(own_task, last.best.scored.draft.text)
         path = f"passes/{each.focus}"
         try:
             last = await refined(path, own_task, limits, own)
@@ -72,6 +71,8 @@ def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) 
         task, criteria=(*met, *each.judged_on()), has_validators=task.has_validators and is_last
     )
     focus = f"attend to {each.focus} and leave everything else as it is. {each.instructions}"
+    if task.draft is None and task.engine_version > 1:
+        focus = f"write the whole text, and attend to {each.focus} above all. {each.instructions}"
     return with_instruction(task, "In this pass", focus.strip())
 
 

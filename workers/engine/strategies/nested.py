@@ -9,7 +9,7 @@ from app.contract.status import StopReason
 from app.contract.strategies.parts import NestedStrategy
 from workers.engine.moves import Check, Draft, PartResults, Scored, Stopped, play_parts
 from workers.engine.pipeline import function_of
-from workers.engine.prompt_requests import Task
+from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
     below,
@@ -18,8 +18,12 @@ from workers.engine.sub_search import (
     passes_as_it_is,
     ruled,
     starting_from,
+    titles_of,
     with_instruction,
 )
+
+BEFORE = 200
+"""Characters of the section before, as it was, that a part is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +56,37 @@ def _pieces(task: Task, limits: Limits, plan: NestedStrategy) -> tuple[Piece, ..
     """Return the parts that the plan names, or the sections of the client's draft."""
     task = replace(task, has_validators=False, is_reviewed=False)
     if task.draft is not None:
+        texts = sections_of(task.draft)
+        titles, before = titles_of(texts), ("", *(it[-BEFORE:] for it in texts))
         return tuple(
-            Piece(f"section-{number}", _part(starting_from(task, text), ""), limits.threshold, text)
-            for number, text in enumerate(sections_of(task.draft), 1)
+            Piece(
+                f"section-{number}",
+                _part(starting_from(task, text), "", Place(number, titles, before[number - 1])),
+                limits.threshold,
+                text,
+            )
+            for number, text in enumerate(texts, 1)
         )
+    titles = titles_of([f"{part.name}: {part.instructions}" for part in plan.parts])
     return tuple(
         Piece(
             part.name,
-            _part(replace(task, criteria=part.criteria or task.criteria), part.instructions),
+            _part(
+                replace(task, criteria=part.criteria or task.criteria),
+                part.instructions,
+                Place(number, titles),
+            ),
             limits.threshold if part.threshold is None else part.threshold,
         )
-        for part in plan.parts
+        for number, part in enumerate(plan.parts, 1)
     )
 
 
-def _part(task: Task, instructions: str) -> Task:
+def _part(task: Task, instructions: str, place: Place) -> Task:
     what = instructions or "improve the draft and nothing around it"
-    return with_instruction(task, "This is about one part of the whole text", what)
+    return with_instruction(
+        replace(task, place=place), "This is about one part of the whole text", what
+    )
 
 
 async def _refined(piece: Piece, limits: Limits, plan: NestedStrategy) -> Outcome:

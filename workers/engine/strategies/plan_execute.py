@@ -26,7 +26,7 @@ from workers.engine.prompt_requests import (
     Task,
     canonical,
 )
-from workers.engine.prompts import DATA_RULE, at_least, closed, described, fenced
+from workers.engine.prompts import assembled, at_least, closed, fenced, grounded
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
@@ -38,12 +38,11 @@ documents and everything observed before. Plan a step only for what the text nee
 yet; the text itself is written after the plan and is not a step of it. Arguments hold what is known
 now: a call that needs what is yet to be observed is planned afterwards, when the plan is revised.
 Write `arguments` as the text of a JSON object, null without a tool."""
-PLAN_SYSTEM = f"""\
+PLAN = f"""\
 You plan how to reach the goal that the task states. {STEPS_RULE}
 Answer with one JSON object and nothing else:
 {{"steps": {{"first": {{"name": "<short name>", "instruction": "<what to do, and what for>",
- "tool": null, "arguments": null}}, "more": [...]}}}}
-{DATA_RULE}"""
+ "tool": null, "arguments": null}}, "more": [...]}}}}"""
 
 STEP = closed(
     {
@@ -62,17 +61,17 @@ class Plan(PromptRequest):
     most: int
 
     def prompt(self) -> Prompt:
-        parts = [*material(self.task), f"At most {self.most} steps are carried out."]
+        most = f"At most {self.most} steps are carried out."
         schema = closed({"steps": at_least(("first",), STEP)})
-        return Prompt("plan", PLAN_VERSION, PLAN_SYSTEM, "\n\n".join(parts), schema)
+        return assembled(
+            self.task, "plan", PLAN_VERSION, PLAN, *material(self.task), most, schema=schema
+        )
 
 
 def material(task: Task) -> list[str]:
-    """Return what a plan is made from: the task, the draft if there is one, and the tools."""
-    parts = described(task)
-    if task.draft is not None:
-        parts.append(fenced("Draft to be improved", task.draft))
-    return parts + [_described(tool) for tool in task.tools]
+    """Return what a plan is made from besides the task: the tools, and the draft if any."""
+    tools = [_described(task, tool) for tool in task.tools]
+    return tools if task.draft is None else [*tools, fenced(task, "draft", task.draft)]
 
 
 def written(step: PlannedStep) -> str:
@@ -83,13 +82,13 @@ def written(step: PlannedStep) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _described(tool: Tool) -> str:
+def _described(task: Task, tool: Tool) -> str:
     text = f"{tool.name}: {tool.description}\nparameters: {canonical(tool.parameters)}"
-    return fenced("Tool", text)
+    return fenced(task, "tool", text)
 
 
 REPLAN_VERSION = 2
-REPLAN_SYSTEM = f"""\
+REPLAN = f"""\
 You revise a plan after a step of it. {STEPS_RULE}
 First say whether the goal is met: whether what was observed is all the text needs. If it is, prove
 it with evidence: the number of a step and words quoted from what was observed there, character for
@@ -99,8 +98,7 @@ failed is not made again with the same arguments.
 Answer with one JSON object and nothing else:
 {{"goal_met": {{"met": false, "evidence": [{{"step": 1, "quote": "<words>"}}]}},
  "steps": [{{"name": "<short name>", "instruction": "<what to do, and what for>",
- "tool": null, "arguments": null}}]}}
-{DATA_RULE}"""
+ "tool": null, "arguments": null}}]}}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +111,25 @@ class Replan(PromptRequest):
 
     def prompt(self) -> Prompt:
         remaining = [written(step) for step in self.remaining] or ["no step"]
-        parts = [
+        return assembled(
+            self.task,
+            "replan",
+            REPLAN_VERSION,
+            REPLAN,
             *material(self.task),
-            *map(observed, self.observations),
-            fenced("Remaining plan so far", "\n\n".join(remaining)),
+            *(observed(self.task, it) for it in self.observations),
+            fenced(self.task, "remaining plan", "\n\n".join(remaining)),
             _what_happened(self.observations[-1]),
             f"At most {self.most} more steps are carried out.",
-        ]
-        return Prompt("replan", REPLAN_VERSION, REPLAN_SYSTEM, "\n\n".join(parts), _schema())
+            schema=_schema(),
+        )
 
 
-def observed(it: Observation) -> str:
+def observed(task: Task, it: Observation) -> str:
     """Return a step and its result, in words."""
-    outcome = "was observed" if it.ok else "FAILED"
-    step = fenced(f"Step {it.number}", written(it.step))
-    return f"{step}\n{fenced(f'Step {it.number} {outcome}', it.text)}"
+    outcome = "observed" if it.ok else "FAILED"
+    step = fenced(task, f"step {it.number}", written(it.step))
+    return f"{step}\n{fenced(task, f'step {it.number} {outcome}', it.text)}"
 
 
 def _what_happened(last: Observation) -> str:
@@ -145,13 +147,11 @@ def _schema() -> dict[str, object]:
     return closed({"goal_met": closed(verdict), "steps": {"type": "array", "items": STEP}})
 
 
-DO_VERSION = 1
-DO_SYSTEM = f"""\
+DO_VERSION = 2
+DO = """\
 You carry out one step of a plan. The goal that the task states is reached by others:
-do only what the step says. Use only facts from the task, the context documents and what was
-observed; where a fact is missing, say that it is missing.
-Answer with the result of the step alone: no preamble, no comment.
-{DATA_RULE}"""
+do only what the step says. {grounded}
+Answer with the result of the step alone: no preamble, no comment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +162,16 @@ class Do(PromptRequest):
     observations: tuple[Observation, ...]
 
     def prompt(self) -> Prompt:
-        parts = described(self.task)
-        if self.task.draft is not None:
-            parts.append(fenced("Draft to be improved", self.task.draft))
-        parts += map(observed, self.observations)
-        parts.append(fenced("The step to carry out", written(self.step)))
-        return Prompt("do", DO_VERSION, DO_SYSTEM, "\n\n".join(parts))
+        task = self.task
+        return assembled(
+            task,
+            "do",
+            DO_VERSION,
+            DO.format(grounded=grounded(task, "what was observed")),
+            *([] if task.draft is None else [fenced(task, "draft", task.draft)]),
+            *(observed(task, it) for it in self.observations),
+            fenced(task, "step to carry out", written(self.step)),
+        )
 
 
 MOST_STEPS = 30

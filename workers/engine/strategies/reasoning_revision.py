@@ -79,7 +79,12 @@ async def faults(task: Task, text: str) -> tuple[Finding, ...]:
 
 
 async def redone(
-    task: Task, scored: Scored, parent: str, threshold: float, issues: IssueTracker
+    task: Task,
+    scored: Scored,
+    parent: str,
+    threshold: float,
+    issues: IssueTracker,
+    tried: tuple[str, ...] = (),
 ) -> Draft:
     """Return the chain with its first faulty step and all later steps redone.
 
@@ -88,7 +93,7 @@ async def redone(
     text = scored.draft.text
     failing = failures(task, scored, threshold, issues)
     first, kept = _kept(scored)
-    prompt_request = Redo(task, kept, text[len(kept) :], first, failing, scored.critique)
+    prompt_request = Redo(task, kept, text[len(kept) :], first, failing, scored.critique, tried)
     asked = question("revise", "generator", prompt_request)
     new = kept + await ask(asked, _steps_from(first), UNREADABLE_STEPS)
     draft = Draft(new, sha256_of(new), parent, failing, is_reply=False)

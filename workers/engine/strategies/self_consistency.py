@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from app.contract.drafts import sha256_of
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
@@ -14,6 +16,7 @@ from workers.engine.asking import ask, question
 from workers.engine.drafting import propose
 from workers.engine.moves import Check, Draft, Scored, Stopped, play_parts, within
 from workers.engine.prompt_requests import Task
+from workers.engine.prompts.drafting import CLOSES, OPENS, Solve
 from workers.engine.prompts.verification import Vote
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.reviewing import ReviewPolicy
@@ -188,7 +191,29 @@ def review_policy(_plan: SelfConsistencyStrategy) -> ReviewPolicy:
 
 
 async def _sample(task: Task, search: Search, plan: SelfConsistencyStrategy) -> Sample:
-    return await sampled(task, await propose(task, search), plan.answer)
+    first = None if task.engine_version == 1 else partial(solved, plan.answer)
+    task = replace(task, is_sampled=True)
+    return await sampled(task, await propose(task, search, first), plan.answer)
+
+
+async def solved(pattern: str | None, task: Task) -> Draft:
+    """Let a model reason, and return the text that it marks as its answer.
+
+    Reasoning before an answer is what makes samples worth a vote (arXiv:2203.11171).
+    """
+    asked = question("draft", "generator", Solve(task, pattern))
+    text = await ask(asked, marked_in, "empty_draft")
+    return Draft(text, sha256_of(text), is_reply=False)
+
+
+def marked_in(reply: ReplyReader) -> str:
+    """Return the text between the last marks in a reply. Raises `Unreadable` without one."""
+    before, closes, _ = reply.raw.rpartition(CLOSES)
+    _, opens, text = before.rpartition(OPENS)
+    if not (opens and closes):
+        reply.text()  # a refusal is said to be one
+        raise Unreadable(f"the answer does not stand between {OPENS} and {CLOSES}")
+    return ReplyReader(text, reply.asked).text()
 
 
 def _verdicts(

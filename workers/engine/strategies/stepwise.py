@@ -10,7 +10,7 @@ from app.contract.strategies.parts import Stage, StepwiseStrategy
 from workers.engine.asking import WrittenText
 from workers.engine.drafting import write
 from workers.engine.moves import StepError, Stopped, Together, within
-from workers.engine.prompt_requests import Task
+from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
     closing_with,
@@ -18,6 +18,7 @@ from workers.engine.sub_search import (
     passes_as_it_is,
     refined,
     starting_from,
+    titles_of,
     with_instruction,
 )
 
@@ -80,9 +81,14 @@ async def _played(
 
 async def _together(path: str, task: Task, text: str) -> str:
     """Write every section of a text separately, all at once, and join them in order."""
+    sections = sections_of(text)
+    titles = titles_of(sections)
     parts = tuple(
-        within(f"{path}/sections/{number}", write(_section(task, section)))
-        for number, section in enumerate(sections_of(text), 1)
+        within(
+            f"{path}/sections/{number}",
+            write(_section(replace(task, place=Place(number, titles)), section)),
+        )
+        for number, section in enumerate(sections, 1)
     )
     written: tuple[WrittenText, ...] = await Together(path, parts)
     return "\n\n".join(it.text for it in written)

@@ -13,6 +13,10 @@ class WeekdaysValidator(Validator):
     kind: Literal["weekdays"]
     required: bool = Field(False, description="The draft must contain at least one such date.")
 
+    def in_words(self) -> str:
+        """Return how dates are written, for the model that writes the text."""
+        return "writes dates as in `Monday, 2026-11-23`, each with the correct weekday"
+
     def is_quick(self, draft: str) -> bool:
         """Tell whether the check is fast: the pattern is simple, and a date is short."""
         return len(draft) <= 50_000
