@@ -27,9 +27,12 @@ class RefinementQueue:
         """The list in Redis that holds the waiting jobs."""
         return str(self._queue.key)
 
-    def commands(self, refinement_id: str, job_id: str) -> Sequence[Command]:
+    def commands(
+        self, refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Command]:
         """Return the commands by which RQ enqueues one job, to be executed in one transaction.
 
+        It becomes the last of the queue, or with `is_first` the first.
         `job_id` must be new for every job and consist of letters, digits, `_` and `-`, else
         ValueError.
         """
@@ -42,6 +45,7 @@ class RefinementQueue:
             failure_ttl=FAILURE_TTL_S,
             description=f"refine {refinement_id}",
             job_id=job_id,
+            at_front=is_first,
             pipeline=self._recorder,
         )
         return [command for command, _ in self._recorder.command_stack]

@@ -1,5 +1,8 @@
 """Settings: environment variables with the prefix HONE_, read once."""
 
+import hashlib
+import hmac
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,10 +22,12 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
 
+from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.providers import PROVIDERS, Provider
 
 PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)
@@ -58,6 +63,54 @@ SecretKey = Annotated[SecretStr, AfterValidator(_is_long_enough)]
 
 def _unset_if_empty(value: Any) -> Any:
     return None if value == "" else value
+
+
+LIMITED = ("requests", "tokens", "input_tokens", "output_tokens", "in_flight")
+"""What `HONE_LIMITS` can cap: calls, or tokens, a minute; and calls in flight."""
+
+Caps = dict[str, dict[str, float]]
+
+
+def _read_limits(value: Any) -> Any:
+    """Return the caps in `openai:gpt-5-mini=requests:500,in_flight:50 anthropic:*=requests:50`.
+
+    JSON, `{"anthropic:*": {"requests": 50}}`, is the form in which processes pass settings on.
+    """
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("{"):
+        return json.loads(value)
+    caps: Caps = {}
+    for entry in value.replace(";", " ").split():
+        model, _, wanted = entry.partition("=")
+        if not wanted:
+            raise ValueError(f"{entry!r} is not of the form PROVIDER:MODEL=LIMIT:NUMBER,...")
+        if model in caps:
+            raise ValueError(f"{model} is limited twice")
+        caps[model] = dict(map(_read_limit, wanted.split(",")))
+    return caps
+
+
+def _read_limit(text: str) -> tuple[str, float]:
+    name, _, number = text.partition(":")
+    if not re.fullmatch(r"\d{1,12}", number):
+        raise ValueError(f"{text!r} is not of the form LIMIT:NUMBER")
+    return name, float(number)
+
+
+def _are_known(caps: Caps) -> Caps:
+    for model, limits in caps.items():
+        if not re.fullmatch(r"[a-z0-9_]+:.+", model):
+            raise ValueError(f"{model!r} is no model: expected PROVIDER:MODEL or PROVIDER:*")
+        for name, number in limits.items():
+            if name not in LIMITED:
+                raise ValueError(f"{name!r} is not a limit: the limits are {', '.join(LIMITED)}")
+            if number < 1:
+                raise ValueError(f"{name} of {model} must be at least 1")
+    return caps
+
+
+Limits = Annotated[Caps, NoDecode, BeforeValidator(_read_limits), AfterValidator(_are_known)]
 
 
 class _ServerSettings(BaseSettings):
@@ -159,8 +212,20 @@ class Settings(_WithProviders):
         "variables: HONE_PROVIDER_NAME_BASE_URL and HONE_PROVIDER_NAME_API_KEY.",
     )
     model_timeout_s: float = Field(120, gt=0, description="Timeout of one model call in seconds.")
+    max_output_tokens: int = Field(
+        DEFAULT_MAX_OUTPUT_TOKENS,
+        ge=1,
+        description="Maximum output tokens of a call to a model whose own maximum is unknown.",
+    )
     max_reply_bytes: int = Field(
         4 * 1024 * 1024, ge=1024, description="Maximum size of one model reply in bytes."
+    )
+    limits: Limits = Field(
+        {},
+        description="Caps on the calls that all workers together make, such as"
+        " `openai:gpt-5-mini=requests:500,in_flight:50 anthropic:*=input_tokens:80000`:"
+        " requests, tokens, input_tokens and output_tokens a minute, and calls in_flight. `*`:"
+        " every model of the provider by itself. What a provider enforces is learnt anyway.",
     )
     concurrency: int = Field(
         200, ge=1, le=10_000, description="Maximum number of refinements in progress per worker."
@@ -215,6 +280,16 @@ class Settings(_WithProviders):
             base_url = getattr(self, provider.base_url_setting)
             key = getattr(self, provider.api_key_setting)
         return base_url, key.get_secret_value() if key else ""
+
+    def caps_of(self, model: str) -> dict[str, float] | None:
+        """Return the caps of a model, `provider:name`: its own, or those of the provider's `*`."""
+        return self.limits.get(model) or self.limits.get(f"{model.partition(':')[0]}:*")
+
+    def fingerprint_of(self, provider: Provider) -> str:
+        """Return a keyed hash of address and key, which tells accounts apart."""
+        secret = self.secret_key.get_secret_value() if self.secret_key else "hone"
+        told = "\n".join(self.server_of(provider))
+        return hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()[:16]
 
     def lacks_key(self, provider: Provider) -> bool:
         """Return whether the provider's own server requires a key and none is set."""

@@ -6,6 +6,17 @@
 sets all to zero. Every other POST is a call, answered by a behaviour: by default the one in
 `benchmarks.model_replies`, which makes a refinement of exactly eight calls. It uses
 `asyncio.Protocol`, since it takes CPU from the processes under test.
+
+Rate limits: `--limit 20 --window-s 1` allows 20 calls a second and refuses the others at once with
+429. `--limit-kind` says how calls are counted: `sliding` (in any window), `bucket` (refilled all
+the time), or `fixed` (windows from the start of the server). `--limit-fields openai` or `anthropic`
+reports the limit with every reply, and `--retry-after` says with a 429 how many whole seconds to
+wait. `refused` counts the calls that a limit refused.
+
+Outages: `--outage-at-s 5 --outage-s 60` fails every call from 5 s after the start for 60 s, and so
+does `POST /outage?s=60` from then on (`s=0` ends it). `--outage-as` or `&as=` says how: `503`
+(default) or any other status, `reset` (of the connection), `hang` (no answer). `during_outage`
+counts the calls that an outage met.
 """
 
 import argparse
@@ -16,18 +27,25 @@ import json
 import re
 import time
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Self, cast
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Self, cast, get_args
+from urllib.parse import parse_qs, urlsplit
 
 import uvloop
 
 from benchmarks.model_replies import (
+    HANG,
+    RESET,
     AskedPrompt,
     Behaviour,
     ModelServerReply,
     ReplyEnding,
     improving,
+    refusal,
 )
+from benchmarks.rate_limits import KINDS, Allowance, Fields, reported
 
 LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 KEY = re.compile(rb"(?i)\r\nidempotency-key: *([^\r]+)")
@@ -45,6 +63,8 @@ class CallCounts:
     most_in_flight: int = 0
     connections: int = 0
     bytes_sent: int = 0
+    refused: int = 0
+    during_outage: int = 0
     keys: Counter[str] = field(default_factory=Counter)
 
     def summary(self) -> dict[str, float]:
@@ -79,10 +99,49 @@ class RecordedCall:
         return self.key.partition("/")[0]
 
 
+@dataclass(frozen=True)
+class RateLimit:
+    """What the server allows, and how it says so."""
+
+    allowance: Allowance
+    fields: Fields = "none"
+    has_retry_after: bool = False
+
+    def reply(self, now: float, normal: Callable[[], ModelServerReply]) -> ModelServerReply:
+        """Return the normal reply to a call at this time, in seconds, or a refusal with 429."""
+        verdict = self.allowance.admit(now)
+        fields = tuple(reported(verdict, self.fields).items())
+        if not verdict.is_allowed:
+            if self.has_retry_after:
+                fields += (("Retry-After", str(ceil(verdict.retry_s))),)
+            return replace(
+                refusal(429, "Rate limit reached", *fields, code="rate_limit_exceeded"), delay_s=0
+            )
+        reply = normal()
+        return replace(reply, headers=reply.headers + fields) if fields else reply
+
+
+@dataclass
+class Outage:
+    """A time, in seconds of the event loop, in which every call fails."""
+
+    begins: float
+    ends: float
+    how: str = "503"
+
+    def reply(self, now: float) -> ModelServerReply | None:
+        """Return how a call at this time fails; None if it does not."""
+        if not self.begins <= now < self.ends:
+            return None
+        if self.how == "reset":
+            return replace(RESET, delay_s=0)
+        return HANG if self.how == "hang" else replace(refusal(int(self.how), "down"), delay_s=0)
+
+
 class ScriptedModelServer:
     """Listens on 127.0.0.1 while its context is open; `port` 0 takes a free one.
 
-    With a `record`, every call is appended to it.
+    With a `record`, every call is appended to it. `limit` and `outage` may be replaced at any time.
     """
 
     def __init__(
@@ -91,8 +150,11 @@ class ScriptedModelServer:
         latency_s: float = 0.0,
         port: int = 0,
         record: list[RecordedCall] | None = None,
+        limit: RateLimit | None = None,
     ) -> None:
         self.behaviour = behaviour
+        self.limit = limit
+        self.outage: Outage | None = None
         self.latency_s = latency_s
         self.port = port
         self.counts = CallCounts()
@@ -123,6 +185,25 @@ class ScriptedModelServer:
         self.counts = CallCounts(
             in_flight=self.counts.in_flight, connections=len(self._connections)
         )
+
+    def fail(self, seconds: float, how: str = "503", after_s: float = 0.0) -> None:
+        """Begin an outage; `how` is a status, `reset` or `hang`."""
+        begins = asyncio.get_running_loop().time() + after_s
+        self.outage = Outage(begins, begins + seconds, how)
+
+    def reply(self, asked: AskedPrompt) -> ModelServerReply:
+        """Return the reply to a call: of the outage, of the limit, or of the behaviour."""
+        if self.outage is None and self.limit is None:
+            return self.behaviour(asked)
+        now = asyncio.get_running_loop().time()
+        if self.outage and (failure := self.outage.reply(now)):
+            self.counts.during_outage += 1
+            return failure
+        if self.limit is None:
+            return self.behaviour(asked)
+        reply = self.limit.reply(now, lambda: self.behaviour(asked))
+        self.counts.refused += reply.status == 429
+        return reply
 
     def opened(self, connection: "_Connection") -> None:
         """Count a connection."""
@@ -186,7 +267,7 @@ class _Connection(asyncio.Protocol):
             return
         body, self._unread = self._unread[head_end + 4 : end], self._unread[end:]
         method, path, _ = head.split(b" ", 2)
-        if method == b"GET" or path == b"/reset":
+        if method == b"GET" or path == b"/reset" or path.startswith(b"/outage"):
             self._administer(path)
         else:
             self._called(path.decode(), head, body)
@@ -194,6 +275,9 @@ class _Connection(asyncio.Protocol):
     def _administer(self, path: bytes) -> None:
         if path == b"/reset":
             self._server.reset()
+        elif path.startswith(b"/outage"):
+            wanted = parse_qs(urlsplit(path.decode()).query)
+            self._server.fail(float(wanted["s"][0]), wanted.get("as", ["503"])[0])
         counts = self._server.counts
         answer = counts.keys if path == b"/keys" else counts.summary()
         self.transport.write(ModelServerReply(body=json.dumps(answer).encode()).wire)
@@ -209,7 +293,7 @@ class _Connection(asyncio.Protocol):
             counts.keys[key[1].decode()] += 1
         if self._server.record is not None:
             self._begin_record(key[1].decode() if key else "", body)
-        reply = self._server.behaviour(AskedPrompt(counts.calls, path, head, body))
+        reply = self._server.reply(AskedPrompt(counts.calls, path, head, body))
         if self._recorded:
             self._recorded.is_refused = reply.status >= 300 or reply.ending is ReplyEnding.RESET
         delay_s = self._server.latency_s if reply.delay_s is None else reply.delay_s
@@ -266,8 +350,14 @@ class _Connection(asyncio.Protocol):
             self._recorded.is_answered = how == "answered"
 
 
-async def _serve(port: int, latency_s: float) -> None:
-    async with ScriptedModelServer(latency_s=latency_s, port=port) as server:
+async def _serve(arguments: argparse.Namespace) -> None:
+    async with ScriptedModelServer(
+        latency_s=arguments.latency_ms / 1000, port=arguments.port
+    ) as server:
+        if arguments.limit:
+            allowance = KINDS[arguments.limit_kind](arguments.limit, arguments.window_s)
+            server.limit = RateLimit(allowance, arguments.limit_fields, arguments.retry_after)
+        server.fail(arguments.outage_s, arguments.outage_as, arguments.outage_at_s)
         print(server.port, flush=True)
         await asyncio.Event().wait()
 
@@ -277,9 +367,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency-ms", type=float, default=0.0)
-    arguments = parser.parse_args()
+    parser.add_argument("--limit", type=int, help="calls in a window")
+    parser.add_argument("--window-s", type=float, default=1.0)
+    parser.add_argument("--limit-kind", choices=KINDS, default="sliding")
+    parser.add_argument("--limit-fields", choices=get_args(Fields), default="none")
+    parser.add_argument("--retry-after", action="store_true")
+    parser.add_argument("--outage-at-s", type=float, default=0.0)
+    parser.add_argument("--outage-s", type=float, default=0.0)
+    parser.add_argument("--outage-as", default="503", help="a status, reset or hang")
     with contextlib.suppress(KeyboardInterrupt):
-        uvloop.run(_serve(arguments.port, arguments.latency_ms / 1000))
+        uvloop.run(_serve(parser.parse_args()))
 
 
 if __name__ == "__main__":

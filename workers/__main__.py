@@ -40,6 +40,7 @@ from workers.play.refinements import (
     heed_commands,
     keep_running,
     recover,
+    resume_parked,
 )
 from workers.rq.worker import CoroutineWorker, end
 from workers.validators import RunsAsRoot, ServerResources, open_server_resources
@@ -117,7 +118,8 @@ async def work(
         lease_s=settings.lease_s,
         stall_s=settings.stall_s,
     )
-    refinements = Refinements(store, models, name, resources, quarantine)
+    most = settings.max_output_tokens
+    refinements = Refinements(store, models, name, resources, quarantine, max_output_tokens=most)
     lease = _lease(settings, name, refinements)
     worker = CoroutineWorker(
         settings.queue,
@@ -131,6 +133,7 @@ async def work(
     )
     more = (
         partial(recover, store, worker.is_idle),
+        partial(resume_parked, store, models, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
     )
     async with fork_server, quarantine, _beside(store, lease, refinements, *more):
@@ -148,7 +151,8 @@ async def play_suspects(
     parent: Parent,
 ) -> None:
     """Play the refinements that the parent process names until it closes the pipe."""
-    refinements = Refinements(store, models, name, resources, clears=True)
+    most = settings.max_output_tokens
+    refinements = Refinements(store, models, name, resources, clears=True, max_output_tokens=most)
     async with _beside(store, _lease(settings, name, refinements), refinements):
         await parent.serve(refinements.refine, refinements.leave)
 

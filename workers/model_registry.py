@@ -1,18 +1,28 @@
 """The models by name, and the settings that say which server each one is on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from app.contract.editor import EDITOR
 from app.contract.judgement import Usage
-from app.contract.providers import BY_NAME, PROVIDERS, Provider, added
+from app.contract.providers import BY_NAME, PROVIDERS, Provider, added, provider_of
 from app.settings import Settings
+from app.store import open_permit_exchange
 from workers.editor import EditorCannot, answer
-from workers.models.port import Model, ModelCall, ModelRefused, ModelReply
+from workers.models.port import (
+    Model,
+    ModelCall,
+    ModelError,
+    ModelRefused,
+    ModelReply,
+    NotServed,
+    UnknownModel,
+)
+from workers.models.rate_limiter import ModelGate, RateLimiter
 from workers.models.remote import Remote, adapter_of
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
@@ -36,51 +46,123 @@ class Editor:
 
 
 class MissingKey:
-    """Refuses every call to a provider whose own server needs an API key that is not set."""
+    """Serves no call, because the provider's own server needs an API key that is not set."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
 
     async def complete(self, _call: ModelCall) -> ModelReply:
-        """Raise `ModelRefused` with the settings that are missing."""
-        raise ModelRefused(
+        """Raise `NotServed` with the settings that are missing."""
+        raise NotServed(
+            "unauthorized",
             f"{self._provider.name} needs an API key: set {self._provider.key_variable}, or set "
-            f"HONE_{self._provider.base_url_setting.upper()} to a server that needs none"
+            f"HONE_{self._provider.base_url_setting.upper()} to a server that needs none",
         )
 
 
-class ModelRegistry:
-    """Models by provider; the name of a model is `provider:name`."""
+Describe = Callable[[str], tuple[str, dict[str, float] | None] | None]
+"""Returns the fingerprint and the caps of a model on a server; None for one of this process."""
 
-    def __init__(self, models: Mapping[str, Model]) -> None:
+
+class ModelRegistry:
+    """Models by provider; the name of a model is `provider:name`.
+
+    Calls of models on a server go through the limiter.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        limiter: RateLimiter | None = None,
+        describe: Describe = lambda _name: None,
+    ) -> None:
         self._models = dict(models)
+        self._limiter = limiter or RateLimiter()
+        self._describe = describe
+        self._gates: dict[str, ModelGate | None] = {}
 
     def get(self, name: str) -> tuple[Model, str]:
-        """Return a provider's model and the name there. Raises `ModelRefused` if it is unknown."""
+        """Return a provider's model and the name there. Raises `UnknownModel`."""
         provider, _, rest = name.partition(":")
         model, table = self._models.get(provider), BY_NAME.get(provider)
         if model and (table is None or table.serves(rest)):
             return model, rest
-        raise ModelRefused(
+        raise UnknownModel(
             f"unknown model {name!r}: the providers are {', '.join(sorted(self._models))}; "
             f"set {NAMED.format(provider.upper())} to add one"
         )
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
-        """Return the reply of the model of that name. Raises `ModelError`."""
+        """Return the reply of the model of that name.
+
+        It waits a few seconds for a permit if one is needed and expected by then. Raises
+        `ModelWaits` if it is not, or if the call was not served now, and `ModelError`.
+        """
         model, rest = self.get(name)
-        return await model.complete(replace(call, model=rest))
+        gate = self._gate(name)
+        named = replace(call, model=rest)
+        if gate is None:
+            return await model.complete(named)
+        under_way = await self._limiter.enter(gate, call)
+        try:
+            reply = await model.complete(named)
+        except NotServed as error:
+            raise self._limiter.refused(gate, under_way, error, call.tries) from None
+        except ModelError:
+            gate.answered(under_way)
+            raise
+        except BaseException:
+            gate.end(under_way)
+            raise
+        gate.answered(under_way, reply)
+        return reply
+
+    async def permits(self, name: str, most: int) -> int:
+        """Take up to `most` permits for refinements that wait for this model.
+
+        0 while none is free or the breaker is open; a probe counts as one.
+        """
+        try:
+            self.get(name)
+        except UnknownModel:
+            return most  # they fail as soon as they are played
+        gate = self._gate(name)
+        return most if gate is None else await self._limiter.permits(gate, most)
+
+    def _gate(self, name: str) -> ModelGate | None:
+        if name not in self._gates:
+            described = self._describe(name)
+            self._gates[name] = self._limiter.gate(name, *described) if described else None
+        return self._gates[name]
 
 
 @asynccontextmanager
 async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelRegistry]:
     """Open every model that the settings name, on one shared transport.
 
-    `more` adds or replaces models by provider: `scripted=Scripted(...)`.
+    `more` adds or replaces models by provider: `scripted=Scripted(...)`. A call is one request:
+    what may help is made again by whoever waits for it.
     """
-    retry_policy = RetryPolicy(total_s=settings.model_timeout_s)
-    async with open_transport(retry_policy, settings.max_reply_bytes) as transport:
-        yield ModelRegistry({"offline": Editor(), **_remote(settings, transport), **more})
+    retry_policy = RetryPolicy(total_s=settings.model_timeout_s, tries=1)
+    async with (
+        open_transport(retry_policy, settings.max_reply_bytes) as transport,
+        open_permit_exchange(settings) as exchange,
+    ):
+        limiter = RateLimiter(exchange)
+        models = {"offline": Editor(), **_remote(settings, transport), **more}
+        try:
+            yield ModelRegistry(models, limiter, partial(_described, settings, frozenset(more)))
+        finally:
+            await limiter.aclose()
+
+
+def _described(
+    settings: Settings, local: Collection[str], name: str
+) -> tuple[str, dict[str, float] | None] | None:
+    provider = provider_of(name, settings.providers)
+    if provider is None or provider.wire is None or provider.name in local:
+        return None
+    return settings.fingerprint_of(provider), settings.caps_of(name)
 
 
 def _remote(settings: Settings, transport: Transport) -> dict[str, Model]:

@@ -433,10 +433,12 @@ async def validators() -> OfferList:
     return offers.validators()
 
 
-@server.get("/v1/models", tags=["offers"], operation_id="listModels")
-async def models(model_roles: TheModelRoles) -> ModelList:
-    """Return the model providers, each with the JSON Schema of a model choice."""
-    return offers.models(model_roles)
+@server.get(
+    "/v1/models", tags=["offers"], operation_id="listModels", responses=problems(Overloaded)
+)
+async def models(model_roles: TheModelRoles, store: TheStore) -> ModelList:
+    """Return the model providers, each with its limits and the JSON Schema of a model choice."""
+    return offers.models(model_roles, await store.limits())
 
 
 @server.get("/healthz", tags=["health"], operation_id="getHealth")
@@ -446,9 +448,11 @@ async def health() -> Health:
 
 
 @server.get("/readyz", tags=["health"], operation_id="getReadiness", responses=problems(Overloaded))
-async def readiness(store: TheStore) -> Readiness:
+async def readiness(store: TheStore, model_roles: TheModelRoles) -> Readiness:
     """Return 200 if Redis responds and accepts writes.
 
-    No running worker is a warning, and so is work that no running worker can play: it waits.
+    No running worker is a warning, and so are work that no running worker can play, which waits,
+    and a model or provider that takes no calls.
     """
-    return offers.readiness(await store.workers(), await store.unplayable())
+    workers, unplayable = await store.workers(), await store.unplayable()
+    return offers.readiness(workers, unplayable, model_roles, await store.limits())

@@ -31,6 +31,7 @@ from app.contract.judgement import CriterionScore, Usage
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Result, Snapshot
 from app.contract.status import Status
+from app.contract.waiting import Waiting
 
 BAR_CELLS = 24
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -61,7 +62,8 @@ def usage_text(usage: Usage) -> str:
     cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
     tokens = usage.input_tokens + usage.output_tokens
     calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
-    return f"{calls}, {tokens:,} tokens, {cost}, {usage.seconds:.1f} s"
+    cached = f" ({usage.cached_share:.0%} of the input cached)" if usage.cached_tokens else ""
+    return f"{calls}, {tokens:,} tokens{cached}, {cost}, {usage.seconds:.1f} s"
 
 
 def bar(score: float | None, threshold: float, passed: bool) -> Text:
@@ -120,6 +122,7 @@ class Progress:
     stopping: str = ""
     asked: Paused | None = None
     asked_until: datetime | None = None
+    waits: Mapping[str, Waiting] = field(default_factory=dict)
     rows: Mapping[int, Row] = field(default_factory=dict)
     usage: Usage = NOTHING
     final: Snapshot | None = None
@@ -130,7 +133,7 @@ class Progress:
         data = event.data
         now = replace(self, status=STATUS_AFTER.get(event.type, self.status))
         if isinstance(data, Snapshot):
-            return replace(now, final=data, phase=(), usage=data.usage, asked=None)
+            return replace(now, final=data, phase=(), usage=data.usage, asked=None, waits={})
         if isinstance(data, Paused):
             until = event.at + timedelta(seconds=data.timeout_s)
             now = replace(now, asked=data, asked_until=until, phase=())
@@ -145,11 +148,15 @@ class Progress:
             now = replace(now, threshold=limits.threshold, max_iterations=limits.max_iterations)
         if isinstance(data, StepStarted | StepCompleted | StepFailed):
             now = replace(now, phase=data.next).with_rows(*data.next)
+        if isinstance(data, Waiting):
+            now = replace(now, waits={**now.waits, data.key: data})
         if isinstance(data, StepCompleted | StepFailed):
-            now = now.having_used(data.key, data.usage)
+            waits = {key: it for key, it in now.waits.items() if key != data.key}
+            now = replace(now, waits=waits).having_used(data.key, data.usage)
         if isinstance(data, Stopping):
             status = Status.QUEUED if now.status is Status.PAUSED else now.status
-            now = replace(now, stopping=data.reason, status=status)
+            limit = f" ({data.limit})" if data.limit else ""
+            now = replace(now, stopping=f"{data.reason}{limit}", status=status, waits={})
         if isinstance(data, Reviewed | Stopping):
             now = replace(now, asked=None)
         return now.judged(data) if isinstance(data, IterationCompleted) else now
@@ -362,7 +369,8 @@ def table_of(progress: Progress, refinement_id: str) -> tuple[Table | Text, ...]
             _score(progress, row),
             _usage(row),
         )
-    return table, plain(_summary(progress)), *map(plain, _asked(progress, refinement_id))
+    below = (*_waits(progress), *_asked(progress, refinement_id))
+    return table, plain(_summary(progress)), *map(plain, below)
 
 
 def lines_of(progress: Progress, refinement_id: str) -> list[str]:
@@ -376,6 +384,7 @@ def lines_of(progress: Progress, refinement_id: str) -> list[str]:
             lines.append(f"iteration {number}: {scores}")
     lines += progress.retries
     lines += [f"step: {key}" for key in progress.phase]
+    lines += _waits(progress)
     lines += _asked(progress, refinement_id)
     if progress.stopping:
         lines.append(f"stopping: {progress.stopping}")
@@ -395,6 +404,15 @@ def _asked(progress: Progress, refinement_id: str) -> list[str]:
         f"  until {until:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}",
         f"  hone review {refinement_id}    shows the draft",
         f"  hone review {refinement_id} approve    or: {others}",
+    ]
+
+
+def _waits(progress: Progress) -> list[str]:
+    """Return one line for each step that waits for a model."""
+    return [
+        f"{it.key} waits for {it.model} until {it.until:%H:%M:%S} UTC:"
+        f" {it.reason.replace('_', ' ')}"
+        for it in progress.waits.values()
     ]
 
 

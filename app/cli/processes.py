@@ -1,6 +1,7 @@
 """The processes of a service: their settings as environment variables, start and shutdown."""
 
 import contextlib
+import json
 import os
 import socket
 import sys
@@ -22,11 +23,13 @@ SERVER = "HONE_PROVIDER_{}_{}"
 
 def environment_of(settings: Settings) -> Mapping[str, str]:
     """Return the variables from which another process reads the same settings, with secrets."""
-    return {
-        name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-        for name, value in variables_of(settings)
-        if value is not None
-    }
+    return {name: _written(value) for name, value in variables_of(settings) if value is not None}
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def variables_of(settings: Settings) -> Iterator[tuple[str, Any]]:

@@ -1,32 +1,45 @@
-"""Upper bounds on what a model call consumes, known before the call.
+"""What model calls are expected to consume, known before the calls.
 
-Input is estimated as UTF-8 bytes / 3 (more than any common tokenizer makes of prose), output as the
-role's `max_output_tokens`. `offline:editor` consumes nothing.
+Input is estimated as rarely too low, output as what a reply of its kind takes, thinking included.
+`offline:editor` consumes nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 from app.contract.criteria import AUTO, LONGEST_NAME, LONGEST_QUESTION, MOST_LISTED
-from app.contract.providers import cost_usd
+from app.contract.output_tokens import (
+    BYTES_PER_TOKEN,
+    CHECKLIST,
+    DEFAULT_MAX_OUTPUT_TOKENS,
+    FEWEST_BYTES_PER_TOKEN,
+    ORDINARY,
+    critique_size,
+    draft_size,
+    most_output,
+    output_bounds,
+    tokens_in,
+)
+from app.contract.providers import cost_usd, provider_of
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.tools import MAX_RESULT
 
 PROMPT_BYTES = 3_000
 """Bytes of instructions around a client's texts; a test keeps every prompt below it."""
 
-CHECKLIST_BYTES = MOST_LISTED * (4 * (LONGEST_NAME + LONGEST_QUESTION) + 200)
-"""Bytes of the criteria that a critic lists, in any script, with the markup around them."""
+PROMPT_TOKENS = PROMPT_BYTES // BYTES_PER_TOKEN
 
-BYTES_PER_TOKEN = 3
-OUTPUT_BYTES_PER_TOKEN = 5
-"""Bytes per token of a written draft, when it becomes part of a later prompt."""
+FENCE_TOKENS = 67
+"""Tokens of the tags around a text."""
+
+CHECKLIST_TOKENS = MOST_LISTED * (4 * (LONGEST_NAME + LONGEST_QUESTION) + 200) // BYTES_PER_TOKEN
+"""Tokens of the criteria that a critic lists, in any script, with the markup around them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The most that one call consumes."""
+    """What one call is expected to consume."""
 
     model: str
     input_tokens: int
@@ -37,104 +50,172 @@ class Estimate:
         """Input and output together."""
         return self.input_tokens + self.output_tokens
 
+    @property
+    def cost_usd(self) -> float:
+        """US dollars; infinity if the price is unknown."""
+        cost = cost_usd(self.model, self.input_tokens, self.output_tokens)
+        return float("inf") if cost is None else cost
 
-def estimate(choice: ModelChoice, prompt_bytes: int) -> Estimate:
-    """Return the most that a call with a prompt of that many UTF-8 bytes consumes.
+
+Models = Mapping[str, ModelChoice]
+
+
+def estimate(choice: ModelChoice, input_tokens: int, output_tokens: int) -> Estimate:
+    """Return what a call with that input and output consumes.
 
     The estimate is for the most expensive of the model and its fallbacks; a model with an unknown
     price counts as the most expensive.
     """
-    return max((_of(name, choice, prompt_bytes) for name in choice.names()), key=_expense)
+    each = (_of(name, input_tokens, output_tokens) for name in choice.names())
+    return max(each, key=lambda it: (it.cost_usd, it.tokens))
 
 
-def _of(model: str, choice: ModelChoice, prompt_bytes: int) -> Estimate:
+def _of(model: str, input_tokens: int, output_tokens: int) -> Estimate:
     if model.startswith("offline:"):
         return Estimate(model, 0, 0)
-    return Estimate(model, -(-prompt_bytes // BYTES_PER_TOKEN), choice.max_output_tokens)
+    return Estimate(model, input_tokens, output_tokens)
 
 
-def _expense(it: Estimate) -> tuple[float, int]:
-    cost = cost_usd(it.model, it.input_tokens, it.output_tokens)
-    return (float("inf") if cost is None else cost, it.tokens)
+def read_again(output_tokens: int) -> int:
+    """Return the estimated tokens of a text written in that many, when a later prompt has it."""
+    return -(-output_tokens * FEWEST_BYTES_PER_TOKEN // BYTES_PER_TOKEN)
 
 
 def to_judge(
-    request: RefinementRequest, models: Mapping[str, ModelChoice], draft_bytes: int | None = None
+    request: RefinementRequest,
+    models: Models,
+    draft_tokens: int | None = None,
+    thought: int | None = None,
 ) -> tuple[Estimate, ...]:
-    """Return the most that judging a draft consumes; one not yet written counts at full length.
+    """Return what judging a draft consumes; one not yet written counts as long as expected.
 
-    There is one call for every sample of every critic; validators consume nothing.
+    There is one call for every sample of every critic; validators consume nothing. `thought` is how
+    many tokens of thinking calls took so far.
     """
     if "critic" not in request.strategy.roles():
         return ()
-    if draft_bytes is None:
-        draft_bytes = models["generator"].max_output_tokens * OUTPUT_BYTES_PER_TOKEN
-    asked, critics = prompt_bytes(request) + draft_bytes, request.critics
-    return tuple(estimate(models[key], asked) for key in critics.seats() * critics.samples)
+    if draft_tokens is None:
+        draft_tokens = read_again(_first_draft(request, models))
+    asked, critics = prompt_tokens(request) + draft_tokens, request.critics
+    most = MOST_LISTED if request.criteria == AUTO else max(map(len, request.rubrics()))
+    size = critique_size(most)
+    return tuple(
+        estimate(models[key], asked, output_bounds(models[key], size, thought=thought).expected)
+        for key in critics.seats() * critics.samples
+    )
 
 
-def first_judgement(
-    request: RefinementRequest, models: Mapping[str, ModelChoice]
-) -> tuple[Estimate, ...]:
+def _first_draft(request: RefinementRequest, models: Models) -> int:
+    """Return the expected output tokens of a first draft."""
+    return output_bounds(models["generator"], draft_size(request)).expected
+
+
+def first_judgement(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
     """Return the calls up to the first judged draft; a budget below their sum is rejected."""
-    listing = _to_list(request, models)
+    return (*_to_list(request, models), *first_draft(request, models))
+
+
+def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
+    """Return the calls up to the first judged draft, without those that list the criteria."""
     if request.draft is not None:
-        return (*listing, *to_judge(request, models, len(request.draft.encode())))
+        return to_judge(request, models, tokens_in(request.draft))
     if request.strategy.prepares:
-        return (*listing, *_first_prepared(request, models))
-    write = estimate(models["generator"], prompt_bytes(request))
-    return (*listing, write, *to_judge(request, models))
+        return _first_prepared(request, models)
+    generator, written = models["generator"], _first_draft(request, models)
+    return (estimate(generator, prompt_tokens(request), written), *to_judge(request, models))
 
 
-def _to_list(request: RefinementRequest, models: Mapping[str, ModelChoice]) -> tuple[Estimate, ...]:
-    """Return the most that listing the criteria consumes, if the request asks for it."""
+def _to_list(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
+    """Return what listing the criteria consumes, if the request asks for it."""
     if request.criteria != AUTO:
         return ()
     draft = (request.draft or "") if request.task is None else ""
-    return (estimate(models["critic"], prompt_bytes(request) + len(draft.encode())),)
+    critic, asked = models["critic"], prompt_tokens(request) + tokens_in(draft)
+    return (estimate(critic, asked, output_bounds(critic, CHECKLIST).expected),)
 
 
 def to_write(
-    request: RefinementRequest, models: Mapping[str, ModelChoice], asked_bytes: int
+    request: RefinementRequest, models: Models, asked_tokens: int, replied_tokens: int
 ) -> tuple[Estimate, ...]:
-    """Return the most that a first draft consumes. It is written and judged from the content of a
-    prompt of that many bytes, the reply to it and, if there are tools, one result."""
-    generator = models["generator"]
-    written = generator.max_output_tokens * OUTPUT_BYTES_PER_TOKEN
-    observed = written + (MAX_RESULT if request.tools else 0)
-    material = PROMPT_BYTES + asked_bytes + observed  # its instructions may be shorter
-    added = max(0, material - prompt_bytes(request))
-    return (estimate(generator, material), *to_judge(request, models, added + written))
+    """Return what a first draft consumes. It is written and judged from the content of a prompt of
+    that many tokens, the reply to it and, if there are tools, one result."""
+    observed = read_again(replied_tokens) + (MAX_RESULT // BYTES_PER_TOKEN if request.tools else 0)
+    material = PROMPT_TOKENS + asked_tokens + observed  # its instructions may be shorter
+    added = max(0, material - prompt_tokens(request))
+    written = _first_draft(request, models)
+    judged = to_judge(request, models, added + read_again(written))
+    return (estimate(models["generator"], material, written), *judged)
 
 
-def _first_prepared(
-    request: RefinementRequest, models: Mapping[str, ModelChoice]
-) -> tuple[Estimate, ...]:
+def _first_prepared(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
     """Return the fewest calls of a prepared draft: those before it, each of which reads the reply
     to the previous one, and the calls that write and judge the text."""
-    generator, asked = models["generator"], prompt_bytes(request)
-    written = generator.max_output_tokens * OUTPUT_BYTES_PER_TOKEN
-    sizes = [asked + number * written for number in range(request.strategy.prepares)]
-    return (*(estimate(generator, it) for it in sizes), *to_write(request, models, sizes[-1]))
+    generator, asked = models["generator"], prompt_tokens(request)
+    replied = output_bounds(generator, ORDINARY).expected
+    sizes = [asked + number * read_again(replied) for number in range(request.strategy.prepares)]
+    before = (estimate(generator, it, replied) for it in sizes)
+    return (*before, *to_write(request, models, sizes[-1], replied))
 
 
-def least_tokens(request: RefinementRequest, models: Mapping[str, ModelChoice]) -> int:
+def least_tokens(request: RefinementRequest, models: Models) -> int:
     """Return the tokens of the calls up to the first judged draft."""
     return sum(call.tokens for call in first_judgement(request, models))
 
 
-def prompt_bytes(request: RefinementRequest) -> int:
-    """Return the bytes of a prompt that holds everything but a draft."""
-    texts = [request.task or "", request.instructions.generator, request.instructions.critic]
-    texts += request.in_words()
-    texts += [part for document in request.context for part in (document.name, document.text)]
-    texts += [part for it in request.judged_on() for part in (it.name, it.description)]
-    for it in chain.from_iterable(request.rubrics()):
-        texts += [part for example in it.examples for part in (it.name, example.text, example.why)]
-    texts += 2 * [request.strategy.model_dump_json()]  # titles of parts are said once more
-    texts += [member.perspective for member in request.critics.panel]
-    texts += [tool.model_dump_json() for tool in request.tools]
-    fences = 200 * (8 + len(request.context) + len(request.tools))
-    fences += 50 * sum(1 + len(it.examples) for it in chain.from_iterable(request.rubrics()))
-    listed = CHECKLIST_BYTES if request.criteria == AUTO else 0
-    return PROMPT_BYTES + fences + listed + sum(len(text.encode()) for text in texts)
+REWRITTEN_BYTES_PER_TOKEN = 4
+"""UTF-8 bytes per token that prose has about, for a draft that is rewritten whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """The output tokens of rewriting a draft, and the most that a model writes after its input."""
+
+    needed: int
+    most: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether the model can rewrite it."""
+        return self.needed <= self.most
+
+
+def rewriting(
+    request: RefinementRequest, choice: ModelChoice, unknown: int = DEFAULT_MAX_OUTPUT_TOKENS
+) -> Rewriting | None:
+    """Return whether a model, without its fallbacks, can rewrite the client's draft in one reply.
+
+    None if no call does that, or if the model runs in the worker itself.
+    """
+    provider = provider_of(choice.model)
+    is_local = provider is not None and provider.wire is None
+    if request.draft is None or not request.strategy.rewrites or is_local:
+        return None
+    needed = len(request.draft.encode()) // REWRITTEN_BYTES_PER_TOKEN
+    asked = sum(len(it.encode()) for it in _texts(request)) // REWRITTEN_BYTES_PER_TOKEN
+    most = choice.max_output_tokens or most_output(choice.model, asked + needed, unknown)
+    return Rewriting(needed, most)
+
+
+def prompt_tokens(request: RefinementRequest) -> int:
+    """Return the tokens of a prompt that holds everything but a draft."""
+    examples = sum(1 + len(it.examples) for it in chain.from_iterable(request.rubrics()))
+    fences = 8 + len(request.context) + len(request.tools) + examples
+    listed = CHECKLIST_TOKENS if request.criteria == AUTO else 0
+    return PROMPT_TOKENS + FENCE_TOKENS * fences + listed + sum(map(tokens_in, _texts(request)))
+
+
+def _texts(request: RefinementRequest) -> Iterable[str]:
+    """Yield the texts of a request that prompts contain, without the draft."""
+    yield request.task or ""
+    for document in request.context:
+        yield from (document.name, document.text)
+    for criterion in request.judged_on():
+        yield from (criterion.name, criterion.description)
+    for criterion in chain.from_iterable(request.rubrics()):
+        for it in criterion.examples:
+            yield from (criterion.name, it.text, it.why)
+    yield from (request.instructions.generator, request.instructions.critic)
+    yield from request.in_words()
+    yield from 2 * [request.strategy.model_dump_json()]  # titles of parts are said once more
+    yield from (member.perspective for member in request.critics.panel)
+    yield from (tool.model_dump_json() for tool in request.tools)

@@ -10,10 +10,11 @@ from pydantic import Field
 from app.contract import Contract
 from app.contract.drafts import EditsMade
 from app.contract.judgement import CriterionScore, Finding, IssueNote, Score, ScoreFrom, Usage
-from app.contract.limits import Limits
+from app.contract.limits import Limits, TimeLimit
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Best, Failure, Snapshot
 from app.contract.status import StopReason
+from app.contract.waiting import Waiting
 
 
 class Drawn(Contract):
@@ -48,6 +49,7 @@ class EventType(StrEnum):
     STEP_STARTED = "step.started"
     STEP_COMPLETED = "step.completed"
     STEP_FAILED = "step.failed"
+    STEP_WAITING = "step.waiting"
     ITERATION_COMPLETED = "iteration.completed"
     CHANGED = "refinement.changed"
     STOPPING = "refinement.stopping"
@@ -224,6 +226,9 @@ class Stopping(Contract):
     """The refinement stops: no further model call, tool call or review starts."""
 
     reason: Literal[StopReason.BUDGET_EXHAUSTED, StopReason.DEADLINE, StopReason.FINISHED_EARLY]
+    limit: TimeLimit | None = Field(
+        None, description="Which limit of time was reached, if the reason is `deadline`."
+    )
 
 
 class Canceling(Contract):
@@ -250,6 +255,7 @@ EventData = (
     | StepStarted
     | StepCompleted
     | StepFailed
+    | Waiting
     | IterationCompleted
     | Changed
     | Stopping
@@ -267,6 +273,7 @@ DATA_OF: dict[EventType, type[Contract]] = {
     EventType.STEP_STARTED: StepStarted,
     EventType.STEP_COMPLETED: StepCompleted,
     EventType.STEP_FAILED: StepFailed,
+    EventType.STEP_WAITING: Waiting,
     EventType.ITERATION_COMPLETED: IterationCompleted,
     EventType.CHANGED: Changed,
     EventType.STOPPING: Stopping,

@@ -88,8 +88,19 @@ class Usage(Contract):
     calls: int = Field(0, ge=0)
     input_tokens: int = Field(0, ge=0)
     output_tokens: int = Field(0, ge=0)
+    cached_tokens: int = Field(
+        0, ge=0, description="Input tokens that a provider read from its cache."
+    )
+    thinking_tokens: int = Field(
+        0, ge=0, description="Output tokens of thinking, as far as providers count them."
+    )
     cost_usd: float | None = Field(0.0, ge=0)
     seconds: float = Field(0.0, ge=0, description="Seconds spent waiting for steps, added up.")
+
+    @property
+    def cached_share(self) -> float:
+        """The share of the input tokens that providers read from their caches, from 0 to 1."""
+        return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
 
     def __add__(self, other: "Usage") -> "Usage":
         """Add two usages; a sum with an unknown cost is unknown."""
@@ -98,6 +109,8 @@ class Usage(Contract):
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            thinking_tokens=self.thinking_tokens + other.thinking_tokens,
             cost_usd=round((self.cost_usd or 0) + (other.cost_usd or 0), 9) if known else None,
             seconds=round(self.seconds + other.seconds, 6),
         )

@@ -1,6 +1,6 @@
 """The rules that stop a refinement: as requested, and as now in force."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -17,9 +17,21 @@ MaxSeconds = Annotated[
     Field(
         gt=0,
         le=86_400,
-        description="Maximum seconds from `started_at`, pauses excluded; a retry starts them anew.",
+        description="Maximum seconds from `started_at`, without pauses and waits for models; a"
+        " retry starts them anew.",
     ),
 ]
+MaxWaitSeconds = Annotated[
+    float,
+    Field(
+        gt=0,
+        le=2_592_000,
+        description="Maximum seconds of all waits for models during which nothing else went on; a"
+        " retry starts them anew.",
+    ),
+]
+TimeLimit = Literal["max_seconds", "max_wait_seconds", "deadline"]
+"""What the stop reason `deadline` stands for."""
 MaxTokens = Annotated[
     int, Field(ge=1, le=10**9, description="Maximum input and output tokens of all model calls.")
 ]
@@ -52,6 +64,7 @@ class Stop(Contract):
         " the best draft: for critics with noisy scores.",
     )
     max_seconds: MaxSeconds = 600
+    max_wait_seconds: MaxWaitSeconds = 86_400
     max_tokens: MaxTokens | None = None
     max_cost_usd: MaxCost | None = None
 
@@ -69,6 +82,7 @@ class LimitsChange(Contract):
     threshold: Threshold | None = None
     max_iterations: MaxIterations | None = None
     max_seconds: MaxSeconds | None = None
+    max_wait_seconds: MaxWaitSeconds | None = None
     max_tokens: MaxTokens | None = None
     max_cost_usd: MaxCost | None = None
 

@@ -9,8 +9,6 @@ from app.contract import Contract
 Role = Literal["generator", "critic"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-MOST_OUTPUT_TOKENS = 200_000
-
 ModelName = Annotated[
     str,
     Field(
@@ -22,17 +20,42 @@ ModelName = Annotated[
 ]
 
 
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[ReasoningEffort, ...] = get_args(ReasoningEffort)
+"""From no thinking at all to as much as the model can."""
+
+
 class ModelChoice(Contract):
     """A model for one role, the settings of its calls, and its fallbacks."""
 
     model: ModelName
     temperature: float | None = Field(None, ge=0, le=2)
-    max_output_tokens: int = Field(4_096, ge=1, le=MOST_OUTPUT_TOKENS)
+    max_output_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum output tokens of one call, thinking included. By default it follows"
+        " the text: what a reply of the expected length takes, with room for thinking, up to what"
+        " the model can give.",
+    )
+    reasoning_effort: ReasoningEffort | None = Field(
+        None,
+        description="How much the model thinks before it answers, in its provider's terms; by"
+        " default the provider's. A model that does not know a level gets the next higher one, a"
+        " model that does not think none.",
+    )
     fallbacks: tuple[ModelName, ...] = Field(
         (),
         max_length=5,
         description="Models called in this order, within the same step and with the same settings,"
-        " if the previous one was unreachable, rejected the call or sent an unreadable reply.",
+        " if the previous one rejected the call, sent an unreadable reply, or cannot be called"
+        " within `fallback_after_s`.",
+    )
+    fallback_after_s: float = Field(
+        10,
+        ge=0,
+        le=86_400,
+        description="Maximum seconds of a wait for a model before the next one is called instead.",
     )
 
     @model_validator(mode="after")
@@ -40,14 +63,6 @@ class ModelChoice(Contract):
         if len(set(self.names())) < len(self.names()):
             raise ValueError("fallbacks must be different from `model` and from each other")
         return self
-
-    def with_room(self, doublings: int) -> Self:
-        """Return the choice for a reply that may be twice as long, that many times.
-
-        No reply may be longer than `MOST_OUTPUT_TOKENS`.
-        """
-        most = min(self.max_output_tokens << doublings, MOST_OUTPUT_TOKENS)
-        return self.model_copy(update={"max_output_tokens": most}) if doublings else self
 
     def names(self) -> tuple[ModelName, ...]:
         """Return every model that may be called, in that order."""

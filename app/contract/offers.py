@@ -1,11 +1,13 @@
 """What a server offers: strategies, validators and models, each with its JSON Schema."""
 
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
 
 from app.contract import Contract
 from app.contract.providers import Band
+from app.contract.waiting import WaitReason
 
 
 class Offer(Contract):
@@ -30,6 +32,30 @@ class PricedModel(Contract):
     bands: tuple[Band, ...] = Field(description="US dollars per million tokens.")
 
 
+class OpenBreaker(Contract):
+    """Why calls are not made now; single calls probe whether they work again."""
+
+    reason: WaitReason
+    detail: str
+    since: datetime
+    next_probe_at: datetime
+    probes: int = Field(ge=0, description="Calls that tried since then.")
+
+
+class ModelLimit(Contract):
+    """What workers have learnt of a model, or of all models of a provider, in the last hour."""
+
+    name: str = Field(description="`provider:name`, or `provider` for all its models.")
+    calls_per_s: float | None = Field(
+        None, description="Calls a second that all workers together make at most, while limited."
+    )
+    in_flight: int = Field(0, ge=0, description="Calls in progress at the last report of workers.")
+    paused_until: datetime | None = Field(
+        None, description="When the next call is made after one that was refused by a limit."
+    )
+    breaker: OpenBreaker | None = None
+
+
 class ModelOffer(Contract):
     """Models of one provider, named `provider:name`."""
 
@@ -39,6 +65,9 @@ class ModelOffer(Contract):
     writes: bool = Field(description="Whether it can write a text from a task alone.")
     names: tuple[str, ...] = Field(description="All its model names; empty if any name is valid.")
     priced: tuple[PricedModel, ...]
+    limits: tuple[ModelLimit, ...] = Field(
+        (), description="Models with a limit or an open breaker; empty while all calls are made."
+    )
     defaults: dict[str, Any]
     schema_: dict[str, Any] = Field(alias="schema", description="JSON Schema of a model choice.")
 

@@ -1,9 +1,10 @@
 """The request for a refinement, and the request that continues one."""
 
+from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from app.contract import Contract
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Critics, Name
@@ -33,6 +34,23 @@ class Output(Contract):
     instructions: Annotated[Instructions, Field(min_length=1)]
 
 
+def _written_out(given: object) -> object:
+    if isinstance(given, datetime | None):
+        return given
+    try:
+        return datetime.fromisoformat(given if isinstance(given, str) else "")
+    except ValueError:
+        raise ValueError("a time must be a string such as 2026-01-31T09:00:00Z") from None
+
+
+Deadline = Annotated[
+    AwareDatetime,
+    BeforeValidator(_written_out),
+    Field(
+        description="Time with an offset (RFC 3339) at which it ends with its best draft, whatever"
+        " it waits for; at most 30 days from now."
+    ),
+]
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 MetadataValue = Annotated[str, Field(max_length=256)]
 
@@ -103,6 +121,7 @@ class RefinementRequest(Contract):
         default_factory=_enough_iterations, json_schema_extra={"default": 3}
     )
     stop: Stop = Stop()
+    deadline: Deadline | None = None
     validators: tuple[AnyValidator, ...] = Field((), max_length=20)
     tools: tuple[Tool, ...] = Field(
         (), max_length=16, description="Endpoints that the steps of a plan may call."
@@ -212,6 +231,9 @@ class Continuation(Contract):
     threshold: Threshold | None = None
     max_iterations: MaxIterations | None = None
     stop: Stop | None = None
+    deadline: Deadline | None = Field(
+        None, description="Time at which it ends; that of the continued one does not count."
+    )
     metadata: dict[MetadataKey, MetadataValue] | None = Field(
         None, max_length=16, json_schema_extra={"additionalProperties": False}
     )

@@ -18,6 +18,7 @@ from app.contract.judgement import (
 )
 from app.contract.reviews import PendingReview
 from app.contract.status import StoredReason, StoredStatus
+from app.contract.waiting import Waiting
 
 
 class IterationScore(Contract):
@@ -95,6 +96,9 @@ class Snapshot(Contract):
     result: Result | None
     error: Failure | None
     review: PendingReview | None = Field(None, description="Review it waits for while `paused`.")
+    waiting: Waiting | None = Field(
+        None, description="The model that a step waits for; the status stays `running`."
+    )
     parent: str | None
     created_at: datetime
     started_at: datetime | None

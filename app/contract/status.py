@@ -28,7 +28,7 @@ class Status(StrEnum):
 
 
 MOVES: dict[Status, frozenset[Status]] = {
-    Status.QUEUED: frozenset({Status.RUNNING, Status.CANCELED}),
+    Status.QUEUED: frozenset({Status.RUNNING, Status.FAILED, Status.CANCELED}),
     Status.RUNNING: frozenset(
         {Status.PAUSED, Status.SUCCEEDED, Status.FAILED, Status.CANCELING},
     ),

@@ -4,14 +4,15 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from math import inf
 
-from app.contract.budget import first_judgement, least_tokens
+from app.contract.budget import Rewriting, first_judgement, least_tokens, rewriting
 from app.contract.criteria import AUTO, CRITIC, PanelMember
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.json_schemas import MAX_VALUES, Error, errors_in
 from app.contract.models import ROLES
-from app.contract.providers import cost_usd
+from app.contract.providers import capacity_of, cost_usd
 from app.contract.regexes import PatternError, compile_pattern
 from app.contract.requests import ModelChoice, ModelName, RefinementRequest
 from app.contract.resources import ENDPOINTS, RESOURCES, Resource
@@ -186,6 +187,32 @@ class Admission:
             yield from _unable_to_stand_in(request, used)
             yield from unfit_for_a_checklist(request, used)
             yield from _over_budget(request, used)
+            yield from self._too_long_to_rewrite(request, used)
+
+    def settled(self, request: RefinementRequest, choices: Choices) -> RefinementRequest:
+        """Return the request with `delta` for edits of its own choice, if the generator or one of
+        its fallbacks cannot rewrite the whole draft in one reply."""
+        if request.edits == "auto" and any(self._unfit_to_rewrite(request, choices)):
+            return request.model_copy(update={"edits": "delta"})
+        return request
+
+    def _too_long_to_rewrite(
+        self, request: RefinementRequest, used: Choices
+    ) -> Iterator[FieldError]:
+        """Yield an error for each model that cannot rewrite the draft, if it would be asked to."""
+        if request.edits == "full" and "generator" in used:
+            yield from self._unfit_to_rewrite(request, used)
+
+    def _unfit_to_rewrite(
+        self, request: RefinementRequest, choices: Choices
+    ) -> Iterator[FieldError]:
+        generator = choices["generator"]
+        for model in generator.names():
+            choice = generator.model_copy(update={"model": model, "fallbacks": ()})
+            found = rewriting(request, choice, self._model_roles.max_output_tokens)
+            if found and not found.fits:
+                is_chosen = generator.max_output_tokens is not None
+                yield FieldError(pointer="/edits", detail=_too_long(model, found, is_chosen))
 
     def _uncallable(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
         for role, choice in _named(request, choices).items():
@@ -280,28 +307,43 @@ def _unpriced(model: str) -> str:
     )
 
 
+def _too_long(model: str, found: Rewriting, is_chosen: bool) -> str:
+    limit = f"`max_output_tokens` allows {model}" if is_chosen else f"{model} has room for"
+    raised = ""
+    if is_chosen:
+        raised = ", omit `max_output_tokens`"
+    elif capacity_of(model) is None:
+        raised = ", raise HONE_MAX_OUTPUT_TOKENS on the server if the model can write more"
+    return (
+        f"rewriting this draft takes about {found.needed} output tokens, and {limit}"
+        f" {max(found.most, 0)}: set `edits` to `delta`, use the strategy nested, which refines it"
+        f" part by part{raised}, or name a model that can write more in models.generator"
+    )
+
+
 def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
     """Yield an error for each budget that is too small to judge a first draft."""
     max_tokens, max_cost_usd = request.stop.max_tokens, request.stop.max_cost_usd
     least = least_tokens(request, choices)
     if max_tokens is not None and max_tokens < least:
-        detail = f"judging one draft may take {least} tokens; max_tokens must be at least that"
+        detail = (
+            f"writing and judging one draft is expected to take {least} tokens; max_tokens must be"
+            " at least that"
+        )
         yield FieldError(pointer="/stop/max_tokens", detail=detail)
     if max_cost_usd is None:
         return
-    calls = first_judgement(request, choices)
-    costs = [cost_usd(call.model, call.input_tokens, call.output_tokens) for call in calls]
+    cost = sum(call.cost_usd for call in first_judgement(request, choices))
     for model in sorted({choice.model for choice in choices.values()}):
         if cost_usd(model, 0, 0) is None:
             yield FieldError(pointer="/stop/max_cost_usd", detail=_unpriced(model))
     for pointer, _, stand_in in _stand_ins(request, choices):
         if cost_usd(stand_in.model, 0, 0) is None:
             yield FieldError(pointer=pointer, detail=_unpriced(stand_in.model))
-    known = [cost for cost in costs if cost is not None]
-    if len(known) == len(costs) and sum(known) > max_cost_usd:
+    if max_cost_usd < cost < inf:
         detail = (
-            f"judging one draft may cost {sum(known):.6f} dollars; max_cost_usd must be at least"
-            " that"
+            f"writing and judging one draft is expected to cost {cost:.6f} dollars; max_cost_usd"
+            " must be at least that"
         )
         yield FieldError(pointer="/stop/max_cost_usd", detail=detail)
 

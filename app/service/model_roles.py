@@ -6,10 +6,11 @@ from random import Random
 from app.contract.criteria import AUTO
 from app.contract.events import Draw, Drawn
 from app.contract.models import ROLES, Role
+from app.contract.offers import ModelLimit
 from app.contract.providers import PROVIDERS, Provider, added, cost_usd, provider_of
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.settings import Settings
-from app.store import Achieved, Store
+from app.store import Achieved, Store, StoredLimit
 
 Choices = Mapping[str, ModelChoice]
 
@@ -22,6 +23,11 @@ class ModelRoles:
         self.default = ModelChoice(model=settings.model)
         if reason := self.why_not(settings.model):
             raise ValueError(f"HONE_MODEL is {settings.model}, but {reason}")
+
+    @property
+    def max_output_tokens(self) -> int:
+        """The most output tokens of a model whose own maximum is unknown."""
+        return self._settings.max_output_tokens
 
     def choices(self, request: RefinementRequest) -> Choices:
         """Return the model of every role, whether the strategy uses it or not, and of every critic
@@ -52,6 +58,17 @@ class ModelRoles:
         if not self._settings.lacks_key(provider):
             return None
         return f"{provider.name} needs a key: set {provider.key_variable} on the server"
+
+    def limits_of(
+        self, provider: Provider, stored: Sequence[StoredLimit]
+    ) -> tuple[ModelLimit, ...]:
+        """Return the limits of a provider's models that concern the key that is set now."""
+        if provider.wire is None:
+            return ()
+        fingerprint = self._settings.fingerprint_of(provider)
+        mine = (it.limit for it in stored if it.fingerprint == fingerprint)
+        found = (it for it in mine if it.name.partition(":")[0] == provider.name)
+        return tuple(sorted(found, key=lambda it: it.name))
 
     def _choice(self, request: RefinementRequest, role: Role) -> ModelChoice:
         return _choice_of(getattr(request.models, role) or self.default)

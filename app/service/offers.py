@@ -1,18 +1,35 @@
 """The offers of this server, described by the models that validate requests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import cleandoc
 from typing import Any, get_args
 
 from app.contract import Contract
-from app.contract.offers import ModelList, ModelOffer, Offer, OfferList, PricedModel, Readiness
+from app.contract.offers import (
+    ModelLimit,
+    ModelList,
+    ModelOffer,
+    Offer,
+    OfferList,
+    PricedModel,
+    Readiness,
+)
 from app.contract.providers import Provider, price_list
 from app.contract.requests import ModelChoice
 from app.contract.strategies import STRATEGIES
 from app.contract.validators import VALIDATORS
+from app.contract.waiting import WaitReason
 from app.service.model_roles import ModelRoles
-from app.store import LATER
+from app.store import LATER, StoredLimit
 
+FACTS: Mapping[WaitReason, str] = {
+    "unauthorized": "the key is refused",
+    "quota_exhausted": "the credit is exhausted",
+    "unreachable": "the server is not reached",
+    "overloaded": "the server is overloaded",
+    "rate_limited": "calls are refused because of a limit",
+    "error": "calls fail",
+}
 UNREADABLE = "refinements of a later release wait: workers that were asked could not read them"
 NO_WORKER = "no worker is running: submitted refinements wait for one"
 
@@ -27,27 +44,44 @@ def validators() -> OfferList:
     return OfferList(data=tuple(map(_offer, VALIDATORS.values())))
 
 
-def models(model_roles: ModelRoles) -> ModelList:
-    """Return every provider, the setting it lacks, and the models whose price is known."""
-    offers = tuple(_models_of(provider, model_roles) for provider in model_roles.providers())
+def models(model_roles: ModelRoles, limits: Sequence[StoredLimit]) -> ModelList:
+    """Return every provider: the setting it lacks, known prices, and limits that are in force."""
+    offers = tuple(_models_of(it, model_roles, limits) for it in model_roles.providers())
     return ModelList(default=model_roles.default.model, data=offers)
 
 
-def readiness(workers: int, unplayable: Sequence[str] = ()) -> Readiness:
+def readiness(
+    workers: int,
+    unplayable: Sequence[str],
+    model_roles: ModelRoles,
+    limits: Sequence[StoredLimit],
+) -> Readiness:
     """Return the readiness of this server with that many running workers.
 
-    `unplayable` are the versions that refinements wait for and no worker plays.
+    `unplayable` are the versions that refinements wait for and no worker plays; an open breaker of
+    `limits` is a warning.
     """
     warnings = [] if workers else [NO_WORKER]
     warnings += [UNREADABLE if it == LATER else _unplayed(it) for it in unplayable]
+    for provider in model_roles.providers():
+        warnings += filter(None, map(_broken, model_roles.limits_of(provider, limits)))
     return Readiness(workers=workers, warnings=tuple(warnings))
+
+
+def _broken(limit: ModelLimit) -> str | None:
+    if limit.breaker is None:
+        return None
+    since = limit.breaker.since.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{limit.name}: {FACTS[limit.breaker.reason]} since {since}: {limit.breaker.detail}"
 
 
 def _unplayed(version: str) -> str:
     return f"refinements of engine version {version} wait: no running worker plays this version"
 
 
-def _models_of(provider: Provider, model_roles: ModelRoles) -> ModelOffer:
+def _models_of(
+    provider: Provider, model_roles: ModelRoles, limits: Sequence[StoredLimit]
+) -> ModelOffer:
     missing = model_roles.missing(provider)
     priced = (
         PricedModel(model=model, bands=price.bands)
@@ -61,6 +95,7 @@ def _models_of(provider: Provider, model_roles: ModelRoles) -> ModelOffer:
         writes=provider.writes,
         names=tuple(f"{provider.name}:{name}" for name in provider.models),
         priced=tuple(priced),
+        limits=model_roles.limits_of(provider, limits),
         defaults=_defaults(ModelChoice),
         schema=ModelChoice.model_json_schema(),
     )

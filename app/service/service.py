@@ -54,7 +54,7 @@ def continued(
         raise Conflict(f"{parent.id} has not ended: use PATCH to change its limits")
     if parent.result is None:
         raise Conflict(f"{parent.id} has no result to start from")
-    changes = {"draft": parent.result.draft, **continuation.changes()}
+    changes = {"draft": parent.result.draft, "deadline": None, **continuation.changes()}
     if continuation.strategy is None and not _can_start_from(parent.result.draft, request):
         changes["strategy"] = DEFAULT
     if not changes.get("strategy", request.strategy).uses_tools:
@@ -122,6 +122,7 @@ class Service:
         Raises InvalidRequest, IdempotencyMismatch and Overloaded.
         """
         admitted = await self._admission.admit(request)
+        request = self._admission.settled(request, admitted)
         models, draw = await self._selection.pick(tenant, request, admitted)
         playing_models = {seat: models[seat] for seat in playing(request)}
         limits = request.limits()

@@ -1,5 +1,6 @@
 """Refinements and their journals in Redis: the only package that spells a Redis key."""
 
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from app.store.connection import (
     worker_client,
 )
 from app.store.enqueue import Enqueuer, Queue
+from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.scripts import Committer
 from app.store.state import (
     Claimed,
@@ -25,6 +27,7 @@ from app.store.state import (
     Job,
     Loaded,
     NewRefinement,
+    Parking,
     StaleLimits,
     State,
     StoredEvent,
@@ -35,6 +38,8 @@ from app.store.state import (
 from app.store.store import Achieved, Clock, Creation, Store, refusals
 from app.store.wakeups import ChangeSignal, Wakeups
 from app.store.worker import LATER, Journal, WorkerStore, renew
+
+EXCHANGE_TIMEOUT_S = 1.0
 
 __all__ = [
     "LATER",
@@ -48,16 +53,19 @@ __all__ = [
     "Journal",
     "Loaded",
     "NewRefinement",
+    "Parking",
     "StaleLimits",
     "State",
     "Store",
     "StoredEvent",
+    "StoredLimit",
     "Submitted",
     "Suspected",
     "UnreadableRecord",
     "UnusableRedis",
     "Wakeups",
     "WorkerStore",
+    "open_permit_exchange",
     "open_renewal",
     "open_store",
     "open_wakeups",
@@ -122,6 +130,19 @@ async def open_renewal(
     lease_ms = _milliseconds(settings.lease_s)
     async with renewal_client(settings.redis_url, settings.lease_s / 2) as client:
         yield partial(renew, client, name, lease_ms)
+
+
+@asynccontextmanager
+async def open_permit_exchange(settings: Settings) -> AsyncIterator[PermitExchange | None]:
+    """Connect what shares the limits of models among workers; None without a Redis.
+
+    It gives up after a second, so that calls do not wait for a Redis that is away.
+    """
+    if not settings.redis_url:
+        yield None
+        return
+    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
+        yield SharedLimits(client, secrets.token_hex(8))
 
 
 @asynccontextmanager

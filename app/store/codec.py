@@ -16,7 +16,16 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
 from app.contract.status import TERMINAL, Status, StopReason
-from app.store.state import Entry, Fields, State, StoredEvent, Submitted, UnreadableRecord
+from app.contract.waiting import Waiting
+from app.store.state import (
+    Entry,
+    Fields,
+    Parking,
+    State,
+    StoredEvent,
+    Submitted,
+    UnreadableRecord,
+)
 
 _DATA: dict[EventType, TypeAdapter[Any]] = {
     kind: TypeAdapter(model) for kind, model in DATA_OF.items()
@@ -28,6 +37,7 @@ _FIELDS: dict[str, TypeAdapter[Any]] = {
     "best_passed": TypeAdapter(bool),
     "scores": TypeAdapter(tuple[IterationScore, ...]),
     "usage": TypeAdapter(Usage),
+    "waiting": TypeAdapter(tuple[Waiting, ...]),
     "result": TypeAdapter(Result),
     "error": TypeAdapter(Failure),
 }
@@ -66,21 +76,27 @@ def encode_entries(entries: Sequence[Entry]) -> list[str | bytes]:
 
 
 def encode_append(
-    entries: Sequence[Entry], fields: Fields, to: Status | None
+    entries: Sequence[Entry],
+    fields: Fields,
+    to: Status | None,
+    parking: Parking | None = None,
+    waited_s: float = 0.0,
 ) -> tuple[str | bytes | int, ...]:
     """Return the arguments of an append that define what is written.
 
-    Raises ValueError unless there are entries, with a terminal one exactly if `to` is terminal, and
-    one `refinement.paused` exactly if `to` is paused.
+    Raises ValueError unless there are entries or it parks, with a terminal one exactly if `to` is
+    terminal, and one `refinement.paused` exactly if `to` is paused.
     """
     ends = any(entry.type.is_terminal for entry in entries)
-    if not entries or ends != (to is not None and to.is_terminal):
+    if not (entries or parking) or ends != (to is not None and to.is_terminal):
         raise ValueError("an append must have entries, and a terminal one exactly if it ends")
     asks = [entry.type for entry in entries].count(EventType.PAUSED)
     if asks != (to is Status.PAUSED):
         raise ValueError("an append must have one refinement.paused exactly if it pauses")
     encoded = encode_fields(fields)
-    return (to or "", len(encoded), *encoded, *encode_entries(entries))
+    models = b"" if parking is None else to_json(parking.models)
+    waited_ms = round(waited_s * 1000)
+    return (to or "", models, waited_ms, len(encoded), *encoded, *encode_entries(entries))
 
 
 def encode_decision(review: ReviewDecision) -> bytes:
@@ -220,6 +236,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"result": summary.get(b"result", b"null") if has_ended else b"null",
         b"error": stored(b"error"),
         b"review": _review(summary),
+        b"waiting": b"null" if has_ended else _waiting(summary),
         b"parent": quoted(b"parent"),
         b"created_at": json_moment(summary[b"created_at"]),
         b"started_at": json_moment(summary.get(b"started_at")),
@@ -284,6 +301,12 @@ def _review(summary: Summary) -> bytes:
         deadline=moment(int(summary[b"review_until"])),
     )
     return pending.model_dump_json().encode()
+
+
+def _waiting(summary: Summary) -> bytes:
+    """Return the wait that began last; it lasts until its step has a reply."""
+    waits = from_json(summary.get(b"waiting", b"[]"))
+    return to_json(waits[-1]) if waits else b"null"
 
 
 def paired(fields: Sequence[bytes]) -> Summary:

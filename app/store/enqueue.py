@@ -17,7 +17,9 @@ class Queue(Protocol):
     def key(self) -> str:
         """The list in Redis that holds the waiting jobs."""
 
-    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+    def commands(
+        self, refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
         """Return the commands that enqueue one job, to be executed in one transaction."""
 
 
@@ -36,7 +38,8 @@ class Enqueuer:
 
     def submit(self, job: Job) -> asyncio.Future[Any]:
         """Send a job to Redis before all later requests; enqueuing one twice is harmless."""
-        words = script_words(self._queue.commands(job.refinement_id, job.job_id))
+        commands = self._queue.commands(job.refinement_id, job.job_id, is_first=job.is_first)
+        words = script_words(commands)
         return self._committer.submit(ENQUEUE, job.refinement_id, self._lease_ms, *words)
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:

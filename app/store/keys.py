@@ -5,8 +5,13 @@ hone:1:journal:ID               stream: entry n has the id `n-0`
 hone:1:request:ID               hash: `request` and `models`, JSON; `prompt_nonce`
 hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command that took effect
 hone:1:erased:ID                for ten minutes after it was erased
-hone:1:due                      sorted set: id -> when to check it (review, retention, handed back)
+hone:1:due                      sorted set: id -> when to check it (review, retention, handed back;
+                                parked: when it has waited for the longest time allowed)
 hone:1:waiting                  sorted set: id -> when its RQ job may be considered lost
+hone:1:deadlines                sorted set: id -> its absolute deadline
+hone:1:parked                   set: models for which refinements are parked
+hone:1:parked:MODEL             sorted set: tenant -> its turn, of those with parked refinements
+hone:1:parked_of:TENANT:MODEL   sorted set: id -> minus its recorded steps
 hone:1:overtaken                the highest `waiting` score that was ever claimed
 hone:1:workers                  sorted set: name of a worker -> when its lease expires
 hone:1:held:NAME                set: the ids that a worker holds
@@ -22,6 +27,11 @@ hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the 
 hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinements; kept for 24
                                 hours; DAY counts from 1970
 hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
+hone:1:limit:MODEL@F            hash: rate and breaker of a model; F: keyed hash of key and URL
+hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its credit
+hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->
+                                its last report's number and answer
+hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used
 hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:changes                  channel: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given
@@ -41,6 +51,9 @@ GIVEN = f"{PREFIX}given:"
 ERASED = f"{PREFIX}erased:"
 DUE = f"{PREFIX}due"
 WAITING = f"{PREFIX}waiting"
+DEADLINES = f"{PREFIX}deadlines"
+PARKED = f"{PREFIX}parked"
+PARKED_OF = f"{PREFIX}parked_of:"
 OVERTAKEN = f"{PREFIX}overtaken"
 WORKERS = f"{PREFIX}workers"
 HELD = f"{PREFIX}held:"
@@ -52,6 +65,8 @@ LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
 PROMPT_NONCE = f"{PREFIX}prompt_nonce:"
 ACHIEVED = f"{PREFIX}achieved:"
+LIMIT = f"{PREFIX}limit:"
+LIMITS = f"{PREFIX}limits"
 PROBE = f"{PREFIX}probe"
 CHANGES = f"{PREFIX}changes"
 COMMANDS = f"{PREFIX}commands"
@@ -67,6 +82,9 @@ LUA = {
     "ERASED": ERASED,
     "DUE": DUE,
     "WAITING": WAITING,
+    "DEADLINES": DEADLINES,
+    "PARKED": PARKED,
+    "PARKED_OF": PARKED_OF,
     "OVERTAKEN": OVERTAKEN,
     "WORKERS": WORKERS,
     "HELD": HELD,
@@ -77,6 +95,8 @@ LUA = {
     "LIST": LIST,
     "PROMPT_NONCE": PROMPT_NONCE,
     "ACHIEVED": ACHIEVED,
+    "LIMIT": LIMIT,
+    "LIMITS": LIMITS,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,

@@ -16,6 +16,7 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import NoScriptError, ResponseError
 
 from app.contract.events import EventType
+from app.contract.limits import Stop
 from app.contract.status import MOVES, TERMINAL, Status
 from app.store import keys
 from app.store.connection import answered_within
@@ -25,6 +26,8 @@ DIRECTORY = Path(__file__).parent / "lua"
 NEWS_MS = 3_600_000  # how long a command waits for a worker that does not come back
 ERASED_MS = 600_000  # longer than a submission can be under way
 DAY_MS = 86_400_000
+DEADLINE_MS = 30 * 24 * 3_600_000  # how far a deadline may be away
+MAX_WAIT_S = Stop().max_wait_seconds  # of limits that were stored before there was such a limit
 UNLIMITED = 2**53
 """The `lease` of a refinement whose worker has its own lease: release 0.1.0 leaves it alone."""
 
@@ -58,6 +61,7 @@ def _tables() -> Iterable[str]:
     yield f"local END = {_lua(END)}"
     yield f"local NEWS_MS, ERASED_MS, UNLIMITED = {NEWS_MS}, {ERASED_MS}, '{UNLIMITED}'"
     yield f"local DAY_MS = {DAY_MS}"
+    yield f"local MAX_WAIT_S, DEADLINE_MS = {MAX_WAIT_S:g}, {DEADLINE_MS}"
     yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
 
 
@@ -91,12 +95,15 @@ HAND_BACK = SCRIPTS["hand_back"]
 LEAVE = SCRIPTS["leave"]
 LOAD = SCRIPTS["load"]
 LOOK = SCRIPTS["look"]
+PERMITS = SCRIPTS["permits"]
+PARKED = SCRIPTS["parked"]
 PUT_BACK = SCRIPTS["put_back"]
 RENEW = SCRIPTS["renew"]
 RETRY = SCRIPTS["retry"]
 REVIEW = SCRIPTS["review"]
 SNAPSHOT = SCRIPTS["snapshot"]
 TAKE_DUE = SCRIPTS["take_due"]
+TAKE_PARKED = SCRIPTS["take_parked"]
 UNPLAYABLE = SCRIPTS["unplayable"]
 WORKERS = SCRIPTS["workers"]
 

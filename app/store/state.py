@@ -9,6 +9,8 @@ StaleLimits       an append relied on limits that a PATCH has replaced; nothing 
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
 
 from app.contract import Contract
 from app.contract.events import Event, EventType, Queued
@@ -18,6 +20,7 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
+from app.contract.waiting import Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class State:
     limits_seq: int  # grows with every PATCH
     stopping: StopReason | None  # set once `refinement.stopping` is journaled
     finish_requested: bool  # a finish came before anything was judged
+    is_parked: bool = False  # the claim was given up, until there is a permit for a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,17 @@ class Fields:
     best_passed: bool | None = None
     scores: tuple[IterationScore, ...] | None = None
     usage: Usage | None = None
+    waiting: tuple[Waiting, ...] | None = None
     result: Result | None = None
     stop_reason: StopReason | None = None
     error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parking:
+    """What a refinement waits for without a worker: a permit for one of `models`."""
+
+    models: tuple[str, ...]
 
 
 class Fenced(Exception):
@@ -80,8 +92,11 @@ class StaleLimits(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A claim; `elapsed_s` counts from `started_at` by Redis time.
+    """A claim made `at` a time of Redis.
 
+    `elapsed_s` counts from `started_at`, without pauses and waits for models; `waited_s` is the
+    time of those waits, and `left_s` that until the deadline, if there is one. `permit` is the
+    model for which the claim has a permit: one call of it needs no other.
     Two claims have one `token` if Redis has lost the first, but never one `nonce`.
     """
 
@@ -93,6 +108,10 @@ class Claimed:
     attempt: int  # from 1: claims, this one included, since which no step was journaled
     state: State
     elapsed_s: float
+    at: datetime
+    waited_s: float
+    left_s: float | None
+    permit: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +184,13 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A refinement that needs a worker, and the id of its RQ job."""
+    """A refinement that needs a worker, and the id of its RQ job; `is_first` in the queue."""
 
     refinement_id: str
     job_id: str
+    is_first: bool = False
+
+    @classmethod
+    def numbered(cls, refinement_id: str, number: int) -> Self:
+        """Return a job by its number; a negative one stands for the front of the queue."""
+        return cls(refinement_id, f"{refinement_id}-{abs(number)}", number < 0)

@@ -19,8 +19,10 @@ from ulid import LaxMonotonicPolicy, ULIDGenerator
 
 from app.contract.errors import (
     Conflict,
+    FieldError,
     HoneError,
     IdempotencyMismatch,
+    InvalidRequest,
     MalformedHeader,
     Overloaded,
     RefinementNotFound,
@@ -53,6 +55,7 @@ from app.store.codec import (
 )
 from app.store.connection import is_away
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
+from app.store.limits import StoredLimit, stored_limits
 from app.store.scripts import (
     CANCEL,
     CHANGE,
@@ -156,6 +159,10 @@ REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 RETRY_AFTER_S = 5
 MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
+DEADLINE_ERRORS = {
+    b"PAST": "the deadline is not in the future",
+    b"FAR": "the deadline is more than 30 days away",
+}
 TURN_S = 60.0  # maximum time in this process, waits for a turn included
 
 NO_METADATA: Mapping[str, str] = {}
@@ -430,6 +437,11 @@ class Store:
         return int(await self._committer.submit(WORKERS))
 
     @refusing
+    async def limits(self) -> tuple[StoredLimit, ...]:
+        """Return the models and providers that are limited or have an open breaker."""
+        return await stored_limits(self._committer)
+
+    @refusing
     async def unplayable(self) -> tuple[str, ...]:
         """Return the versions that refinements need and no running worker plays.
 
@@ -480,7 +492,7 @@ class Store:
         """Send a command; return False if another command has changed the limits first."""
         answer = await self._committer.submit(script, refinement_id, tenant, *args)
         if isinstance(answer, int):
-            self._enqueue(Job(refinement_id, f"{refinement_id}-{answer}"))
+            self._enqueue(Job.numbered(refinement_id, answer))
             return True
         code, _, detail = answer.decode().partition(" ")
         if error := _refusal(code, refinement_id, detail):
@@ -544,7 +556,8 @@ class Creation:
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
         """Return the new refinement, or the one that the same key and body created.
 
-        Raises redis errors, IdempotencyMismatch and Overloaded.
+        Raises redis errors, IdempotencyMismatch, Overloaded, and InvalidRequest for a deadline that
+        has passed or is more than 30 days away.
         """
         await self._server.measure()
         reply = await self._committer.submit(CREATE, *self._args(new, idempotency_key))
@@ -561,6 +574,9 @@ class Creation:
             return IdempotencyMismatch(
                 "this Idempotency-Key was used with another body within 24 hours"
             )
+        if code in DEADLINE_ERRORS:
+            detail = DEADLINE_ERRORS[code]
+            return InvalidRequest(detail, errors=(FieldError(pointer="/deadline", detail=detail),))
         if code == b"FULL":
             detail = f"{self._queue_max} refinements are waiting; try again later"
         else:
@@ -569,7 +585,7 @@ class Creation:
 
     def _args(self, new: NewRefinement, idempotency_key: str | None) -> list[Word]:
         refinement_id = f"ref_{self._ids.generate()}"
-        fields = self._fields(new)
+        fields, deadline = self._fields(new), new.request.deadline
         return [
             refinement_id,
             new.tenant,
@@ -577,6 +593,7 @@ class Creation:
             self._queue.key,
             self._queue_max,
             int(self._server.used_share >= FULL),
+            "" if deadline is None else round(deadline.timestamp() * 1000),
             "" if idempotency_key is None else keys.idempotency(new.tenant, idempotency_key),
             REMEMBERED_S,
             new.body_sha256,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 from uuid import uuid4
 
 from redis.asyncio import Redis
@@ -23,6 +23,7 @@ from app.store.codec import (
     decoded_event,
     encode_append,
     ends,
+    moment,
     number_of,
     paired,
 )
@@ -38,9 +39,11 @@ from app.store.scripts import (
     LEAVE,
     LOAD,
     LOOK,
+    PARKED,
     PUT_BACK,
     RENEW,
     TAKE_DUE,
+    TAKE_PARKED,
     Committer,
     run,
 )
@@ -51,6 +54,7 @@ from app.store.state import (
     Fields,
     Job,
     Loaded,
+    Parking,
     StaleLimits,
     State,
     Submitted,
@@ -106,6 +110,8 @@ class Journal:
         *,
         to: Status | None = None,
         limits_seq: int | None = None,
+        parking: Parking | None = None,
+        waited_s: float = 0.0,
     ) -> State:
         """Append all of `entries` with the summary fields that belong to them, or nothing.
 
@@ -115,11 +121,16 @@ class Journal:
         `stopping` or was asked to finish, that entry is left out and it continues: check the status
         of the returned state.
 
+        With `parking` it gives up the claim, and the attempt does not count; if the refinement is
+        `canceling` or `stopping` it keeps the claim: see `is_parked` of the returned state.
+        `waited_s` is the time in total that it has waited for models.
+
         Raises Fenced, StaleLimits and redis errors. After a redis error or a cancellation the same
         call may be repeated, and takes effect once; if another call is made instead, the first one
         takes effect before it.
         """
-        payload = ("" if limits_seq is None else limits_seq, *encode_append(entries, fields, to))
+        what = encode_append(entries, fields, to, parking, waited_s)
+        payload = ("" if limits_seq is None else limits_seq, *what)
         async with self._turn:
             if self._unanswered is not None and self._unanswered != payload:
                 await self._settle_unanswered()
@@ -183,7 +194,7 @@ class Journal:
         self._state = replace(self._state, last_event=int(last_event))
         for number in lost:
             known, answer = await self._run(number, self._kept[number][1])
-            if not answer.startswith(b"OK"):
+            if not answer.startswith((b"OK", b"PARKED")):
                 raise Fenced(f"{self.id}: what Redis has lost cannot be written again")
             self._learn(answer, known)
 
@@ -201,6 +212,8 @@ class Journal:
             state = decode_state(rest, known)
         except UnreadableRecord as error:
             raise Fenced(f"{self.id}: a later release has taken over: {error}") from None
+        if code == b"PARKED":
+            return replace(state, is_parked=True)
         # Callers of looks and appends may run in another order than that of the answers.
         if state.last_event >= self._state.last_event:
             self._state = state
@@ -264,7 +277,7 @@ class WorkerStore:
         if reply == b"SUSPECT":
             raise Suspected(refinement_id)
         assert isinstance(reply, list)
-        token, attempt, resumed, elapsed_ms, tenant, state = reply
+        token, attempt, resumed, elapsed_ms, tenant, state, at, waited_ms, left_ms, permit = reply
         return Claimed(
             id=refinement_id,
             tenant=tenant.decode(),
@@ -274,6 +287,10 @@ class WorkerStore:
             attempt=int(attempt),
             state=decode_state(state.partition(b" ")[2], None),
             elapsed_s=int(elapsed_ms) / 1000,
+            at=moment(int(at)),
+            waited_s=int(waited_ms) / 1000,
+            left_s=int(left_ms) / 1000 if left_ms != b"" else None,
+            permit=permit.decode() or None,
         )
 
     def journal(self, claimed: Claimed) -> Journal:
@@ -332,7 +349,7 @@ class WorkerStore:
             refinement_id,
         )
         if isinstance(number, int) and not failed:
-            await self.enqueuer.enqueue([_job(refinement_id, number)])
+            await self.enqueuer.enqueue([Job.numbered(refinement_id, number)])
 
     async def held(self) -> set[str]:
         """Return the ids that this worker holds according to Redis."""
@@ -384,11 +401,26 @@ class WorkerStore:
         looked_at, *taken = await run(
             self._client, TAKE_DUE, limit, int(include_queued), self._lease_ms
         )
-        jobs = tuple(
-            _job(refinement_id.decode(), number)
-            for refinement_id, number in zip(taken[::2], taken[1::2], strict=True)
-        )
-        return looked_at, jobs
+        return looked_at, _jobs(taken)
+
+    async def parked(self, most: int) -> dict[str, int]:
+        """Return for how many refinements, up to `most`, each model is waited for without a worker.
+
+        Raises redis errors.
+        """
+        found = await run(self._client, PARKED, most)
+        return {it.decode(): int(n) for it, n in zip(found[::2], found[1::2], strict=True)}
+
+    async def resume_parked(self, model: str, permits: int) -> int:
+        """Enqueue a parked refinement for each permit, before all others; return how many.
+
+        Tenants take turns; within a tenant those with more recorded steps go first, then the older
+        ones. Those not enqueued because of an error are due again after a lease, without a permit.
+        """
+        jobs = _jobs(await run(self._client, TAKE_PARKED, model, permits, self._lease_ms))
+        # Each job goes in front of those before it.
+        await self.enqueuer.enqueue(jobs[::-1])
+        return len(jobs)
 
     async def recover(self, include_queued: bool) -> int:
         """End, delete or enqueue everything that is due; return the number of enqueued ones.
@@ -410,5 +442,6 @@ class WorkerStore:
                 yield refinement_id
 
 
-def _job(refinement_id: str, number: int) -> Job:
-    return Job(refinement_id, f"{refinement_id}-{number}")
+def _jobs(taken: Sequence[Any]) -> tuple[Job, ...]:
+    pairs = zip(taken[::2], taken[1::2], strict=True)
+    return tuple(Job.numbered(refinement_id.decode(), number) for refinement_id, number in pairs)

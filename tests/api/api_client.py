@@ -169,9 +169,9 @@ async def submitted(api: httpx.AsyncClient, **fields: Any) -> str:
     return str(response.json()["id"])
 
 
-async def ended(api: httpx.AsyncClient, worker: WorkerStore, drafts: int = 2) -> str:
+async def ended(api: httpx.AsyncClient, worker: WorkerStore, drafts: int = 2, **fields: Any) -> str:
     """Submit and let a worker judge that many drafts and succeed; return the id."""
-    refinement_id = await submitted(api)
+    refinement_id = await submitted(api, **fields)
     manual = await ManualWorker.claim(worker, refinement_id)
     for number in range(drafts):
         await manual.judge(number, DRAFT if number == 0 else f"Draft {number}.", number / 10)

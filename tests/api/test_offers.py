@@ -8,12 +8,13 @@ from typing import Any
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
-from pydantic import TypeAdapter
+from pydantic import SecretStr, TypeAdapter
+from redis.asyncio import Redis
 
 from app.api import examples
 from app.contract.events import Event, EventPage
 from app.contract.limits import LimitsChange
-from app.contract.providers import PROVIDERS
+from app.contract.providers import BY_NAME, PROVIDERS
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
@@ -22,6 +23,7 @@ from app.contract.validators import VALIDATORS
 from app.main import create_app
 from app.settings import Settings
 from app.store import WorkerStore
+from app.store.limits import PermitReport, SharedLimits
 from tests.validators.validator_page import sections
 
 OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"
@@ -138,3 +140,39 @@ def test_every_example_is_what_its_contract_reads() -> None:
     Snapshot.model_validate(examples.SNAPSHOT)
     Event.model_validate(examples.EVENT)
     EventPage.model_validate(examples.EVENT_PAGE)
+
+
+async def report(redis_url: str, settings: Settings, report: PermitReport) -> None:
+    """Report as a worker that calls `openai:x` with the key of these settings."""
+    fingerprint = settings.fingerprint_of(BY_NAME["openai"])
+    async with Redis.from_url(redis_url, protocol=2) as client:
+        exchange = SharedLimits(client, "worker-1")
+        await exchange.exchange(f"openai:x@{fingerprint}", f"openai@{fingerprint}", report)
+
+
+async def test_limits_in_force_and_open_breakers_are_shown(
+    api: httpx.AsyncClient, redis_url: str, settings: Settings
+) -> None:
+    refused = PermitReport(number=1, in_flight=3, refused=1, recent=20, was_free=True)
+    await report(redis_url, settings, refused)
+    wrong_key = PermitReport(number=2, in_flight=2, key_reason="unauthorized", detail="wrong key")
+    await report(redis_url, settings, wrong_key)
+    offers = (await api.get("/v1/models")).json()["data"]
+    limits = {it["name"]: it for offer in offers for it in offer["limits"]}
+    assert limits["openai:x"]["calls_per_s"] == pytest.approx(17, abs=0.1)
+    assert limits["openai:x"]["in_flight"] == 2
+    assert limits["openai"]["breaker"]["reason"] == "unauthorized"
+    (warning,) = (
+        it for it in (await api.get("/readyz")).json()["warnings"] if it.startswith("openai")
+    )
+    assert re.fullmatch(r"openai: the key is refused since \S+Z: wrong key", warning)
+
+
+async def test_the_breaker_of_another_key_is_not_shown(
+    api: httpx.AsyncClient, redis_url: str, settings: Settings
+) -> None:
+    other = settings.model_copy(update={"openai_api_key": SecretStr("another")})
+    wrong_key = PermitReport(number=1, key_reason="unauthorized", detail="wrong key")
+    await report(redis_url, other, wrong_key)
+    offers = (await api.get("/v1/models")).json()["data"]
+    assert not any(offer["limits"] for offer in offers)

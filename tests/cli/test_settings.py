@@ -25,6 +25,7 @@ EVERYTHING = Settings(
     model="openai:x",
     providers={"vllm": ModelServer(base_url="http://x:1/v1", api_key=SecretStr(SECRET))},
     grace_s=0.5,
+    limits={"openai:gpt-5-mini": {"requests": 500.0, "in_flight": 50.0}},
 ).model_copy(update={"openai_api_key": SecretStr(SECRET)})
 
 

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workers.engine
-from app.contract.budget import PROMPT_BYTES, prompt_bytes
+from app.contract.budget import PROMPT_BYTES, prompt_tokens
 from app.contract.criteria import PanelMember
 from app.contract.judgement import CriterionScore, Critique, Finding
+from app.contract.output_tokens import tokens_in
 from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.asking import again, question
@@ -317,7 +318,7 @@ def test_the_budget_reckons_with_everything_that_a_client_puts_into_a_prompt(tex
     for nonce in (NONCE, None):
         for asked in (Write, Judge):
             prompt = prompt_of(asked, task_of(body, nonce))
-            assert len((prompt.system + prompt.user).encode()) <= prompt_bytes(body)
+            assert tokens_in(prompt.system + prompt.user) <= prompt_tokens(body)
 
 
 def test_no_new_field_of_a_task_changes_what_a_step_is_about() -> None:

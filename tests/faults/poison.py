@@ -70,6 +70,9 @@ class PoisonedModels:
                 harm()
         return reply
 
+    async def permits(self, name: str, most: int) -> int:
+        return await self._models.permits(name, most)
+
 
 @asynccontextmanager
 async def open_poisoned_models(settings: Settings) -> AsyncIterator[PoisonedModels]:

@@ -17,7 +17,7 @@ from workers.models.remote import Remote, WireFormat
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
 TASK = Task("Explain the refund policy.", None, (QUALITY,))
-RETRY_POLICY = RetryPolicy(total_s=120.0, backoff_s=0.01)
+RETRY_POLICY = RetryPolicy(total_s=120.0, backoff_s=0.01, tries=1)
 REPLY_BYTES = 256 * 1024
 
 

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.model_replies import AskedPrompt, ModelServerReply
 from tests.models.calls import RecordingBehaviour, call, critique, in_turn, serving
 from workers.models.anthropic import Anthropic
-from workers.models.port import ModelRefused, UnreadableReply
+from workers.models.port import ModelRefused, NotServed, UnreadableReply
 
 
 def message(text: str, **changes: object) -> ModelServerReply:
@@ -89,7 +89,7 @@ async def test_a_temperature_that_a_model_refuses_is_left_out() -> None:
 
 async def test_a_refusal_that_names_no_part_stays_a_refusal() -> None:
     async with serving(in_turn(refusal("credit balance is too low")), speaking=speaking) as (it, _):
-        with pytest.raises(ModelRefused, match="credit balance is too low"):
+        with pytest.raises(NotServed, match="credit balance is too low"):
             await it.complete(critique())
 
 
@@ -107,4 +107,4 @@ async def test_a_reply_that_must_not_be_used_is_an_error(
 ) -> None:
     async with serving(in_turn(reply), speaking=speaking) as (model, _):
         with pytest.raises(error):
-            await model.complete(call())
+            await model.complete(call(tries=2))

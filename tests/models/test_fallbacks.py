@@ -37,7 +37,7 @@ class ModelsByName:
 
 async def test_a_model_that_answers_is_the_only_one_asked() -> None:
     models = ModelsByName({"a:1": "said"})
-    served = await ask_in_turn(models.complete, ("a:1", "b:1"), call())
+    served = await ask_in_turn(models.complete, ("a:1", "b:1"), call(model="a:1"))
     assert (served.reply.text, served.reply.model, served.tried) == ("said", "a:1", ())
     assert [it.key for it in models.asked] == [call().key]
 

@@ -25,59 +25,69 @@ from benchmarks.model_replies import (
 from tests.models.calls import REPLY_BYTES, RETRY_POLICY, call, in_turn, serving
 from tests.waiting import TIMEOUT_S
 from workers.models.port import (
+    ContentFiltered,
     ModelError,
     ModelRefused,
-    ModelUnavailable,
+    NotServed,
     ReplyCutOff,
     UnreadableReply,
 )
 from workers.outbound.transport import RetryPolicy
 
 HASTY = replace(RETRY_POLICY, total_s=1.0)
+RETRYING = replace(RETRY_POLICY, tries=3)
 BUSY = refusal(429, "slow down", ("Retry-After", "0"))
 
 
 async def failure(
-    reply: ModelServerReply, retry_policy: RetryPolicy = RETRY_POLICY
-) -> tuple[ModelError, int]:
+    reply: ModelServerReply, retry_policy: RetryPolicy = RETRY_POLICY, tries: int = 0
+) -> tuple[ModelError | NotServed, int]:
     """How a call fails that always gets this reply, and how many requests the server saw."""
     async with serving(in_turn(reply), retry_policy=retry_policy) as (model, server):
-        with pytest.raises(ModelError) as caught:
-            await model.complete(call())
+        with pytest.raises((ModelError, NotServed)) as caught:
+            await model.complete(call(tries=tries))
+        assert isinstance(caught.value, ModelError | NotServed)
         assert caught.value.usage.calls == server.counts.calls
         return caught.value, server.counts.calls
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
-async def test_a_refusal_that_may_pass_is_asked_again_at_most_three_times(status: int) -> None:
+async def test_a_refusal_that_may_pass_is_left_to_who_waits_for_the_model(status: int) -> None:
     error, calls = await failure(refusal(status, "not now"))
-    assert type(error) is ModelUnavailable
-    assert calls == 3
+    assert type(error) is NotServed
+    assert calls == 1
     assert f"answered {status}: not now" in error.detail
     assert error.usage.cost_usd == 0.0
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-async def test_a_refusal_that_stays_is_not_asked_again(status: int) -> None:
-    error, calls = await failure(refusal(status, "no such model"))
+@pytest.mark.parametrize("status", [400, 404, 422])
+async def test_a_refusal_that_stays_is_final(status: int) -> None:
+    error, calls = await failure(refusal(status, "that will not do"))
     assert isinstance(error, ModelRefused)
     assert error.code == "model_refused"
     assert calls == 1
-    assert "no such model" in error.detail
+    assert "that will not do" in error.detail
 
 
 async def test_a_server_that_says_a_retry_is_useless_is_believed() -> None:
-    error, calls = await failure(refusal(429, "quota used up", ("x-should-retry", "false")))
-    assert isinstance(error, ModelRefused)
+    error, calls = await failure(refusal(429, "used up", ("x-should-retry", "false")))
+    assert isinstance(error, NotServed)
+    assert error.reason == "quota_exhausted"
     assert calls == 1
 
 
 @pytest.mark.parametrize("reply", [NOT_JSON, WRONG_SCHEMA, EMPTY, chat(""), chat("  \n")])
-async def test_a_reply_that_cannot_be_read_is_not_asked_again(reply: ModelServerReply) -> None:
-    error, calls = await failure(reply)
-    assert type(error) is UnreadableReply
-    assert calls == 1
-    assert error.usage.cost_usd is None
+async def test_a_reply_that_cannot_be_read_is_asked_for_again_twice(
+    reply: ModelServerReply,
+) -> None:
+    for tries in range(2):
+        error, calls = await failure(reply, tries=tries)
+        assert isinstance(error, NotServed)
+        assert (error.reason, error.is_outage, calls) == ("error", False, 1)
+        assert error.usage.cost_usd is None
+    last, _ = await failure(reply, tries=2)
+    assert isinstance(last, UnreadableReply)
+    assert last.usage.cost_usd is None
 
 
 async def test_a_reply_cut_off_by_the_output_limit_is_not_taken_for_a_text() -> None:
@@ -91,35 +101,35 @@ async def test_a_reply_cut_off_by_the_output_limit_is_not_taken_for_a_text() -> 
 async def test_a_reply_withheld_by_a_filter_is_a_refusal() -> None:
     choice = {"finish_reason": "content_filter", "message": {"content": "Dear"}}
     error, _ = await failure(chat("", choices=[choice]))
-    assert type(error) is ModelRefused
+    assert type(error) is ContentFiltered
 
 
-async def test_a_reset_connection_is_tried_three_times() -> None:
+async def test_a_reset_connection_may_have_cost_something() -> None:
     error, calls = await failure(RESET)
-    assert type(error) is ModelUnavailable
-    assert calls == 3
+    assert isinstance(error, NotServed)
+    assert (error.reason, calls) == ("unreachable", 1)
     assert error.usage.cost_usd is None
 
 
-async def test_a_server_that_is_not_there_is_tried_three_times() -> None:
+async def test_a_server_that_is_not_there_costs_nothing() -> None:
     async with serving(in_turn(EMPTY)) as (model, server):
         await server.__aexit__()
-        with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:\d+ is unreachable") as caught:
+        with pytest.raises(NotServed, match=r"127\.0\.0\.1:\d+ is unreachable") as caught:
             await model.complete(call())
-    assert caught.value.usage.calls == 3
+    assert caught.value.usage.calls == 1
     assert caught.value.usage.cost_usd == 0.0
 
 
 @pytest.mark.parametrize("reply", [HANG, drip("never whole", every_s=0.05)])
 async def test_a_server_too_slow_for_the_whole_time_is_given_up(reply: ModelServerReply) -> None:
     error, calls = await failure(reply, HASTY)
-    assert type(error) is ModelUnavailable
+    assert type(error) is NotServed
     assert "did not respond before the timeout" in error.detail
     assert calls == 1
 
 
 async def test_a_first_byte_that_does_not_come_leaves_time_to_try_again() -> None:
-    retry_policy = replace(RETRY_POLICY, first_byte_s=1.0)
+    retry_policy = replace(RETRYING, first_byte_s=1.0)
     async with serving(in_turn(HANG, chat("done")), retry_policy=retry_policy) as (model, _):
         reply = await model.complete(call())
     assert reply.text == "done"
@@ -129,7 +139,7 @@ async def test_a_first_byte_that_does_not_come_leaves_time_to_try_again() -> Non
 async def test_a_reply_of_50_megabytes_is_dropped_soon_after_the_limit() -> None:
     async with serving(in_turn(huge())) as (model, server):
         with pytest.raises(UnreadableReply, match=f"more than {REPLY_BYTES} bytes"):
-            await model.complete(call())
+            await model.complete(call(tries=2))
         assert server.counts.calls == 1
         assert server.counts.bytes_sent < 8 * 1024 * 1024
 
@@ -139,7 +149,7 @@ async def test_a_reply_that_grows_when_decompressed_is_held_to_the_same_limit() 
         body=gzip.compress(b"x" * 50_000_000), headers=(("Content-Encoding", "gzip"),)
     )
     tracemalloc.start()
-    error, calls = await failure(bomb)
+    error, calls = await failure(bomb, tries=2)
     _, most_memory = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert type(error) is UnreadableReply
@@ -162,7 +172,7 @@ async def test_a_compressed_reply_is_read_though_none_was_asked_for() -> None:
 async def test_a_reply_in_no_known_or_a_broken_encoding_cannot_be_read(
     headers: tuple[tuple[str, str], ...],
 ) -> None:
-    error, _ = await failure(ModelServerReply(body=b"not packed", headers=headers))
+    error, _ = await failure(ModelServerReply(body=b"not packed", headers=headers), tries=2)
     assert type(error) is UnreadableReply
 
 
@@ -177,7 +187,8 @@ async def test_a_redirect_is_not_followed() -> None:
 
 @pytest.mark.parametrize("trouble", [BUSY, refusal(500, "oops"), RESET])
 async def test_trouble_that_passes_is_not_noticed_but_counted(trouble: ModelServerReply) -> None:
-    async with serving(in_turn(trouble, trouble, chat("done"))) as (model, _):
+    script = in_turn(trouble, trouble, chat("done"))
+    async with serving(script, retry_policy=RETRYING) as (model, _):
         reply = await model.complete(call())
     assert reply.text == "done"
     assert reply.usage.calls == 3
@@ -185,9 +196,10 @@ async def test_trouble_that_passes_is_not_noticed_but_counted(trouble: ModelServ
 
 async def test_a_wait_longer_than_the_time_left_is_not_begun() -> None:
     error, calls = await failure(
-        refusal(429, "slow down", ("Retry-After", "60")), replace(RETRY_POLICY, total_s=30.0)
+        refusal(429, "slow down", ("Retry-After", "60")), replace(RETRYING, total_s=30.0)
     )
-    assert type(error) is ModelUnavailable
+    assert isinstance(error, NotServed)
+    assert error.retry_after_s == 60
     assert "no time is left" in error.detail
     assert calls == 1
 

@@ -6,9 +6,13 @@ import sys
 from typing import Any
 from urllib.request import Request, urlopen
 
+import pytest
+from aiohttp import ClientError, ClientSession
+
 from app.contract.judgement import Critique
 from benchmarks.model_replies import draft, improving
-from benchmarks.model_server import ScriptedModelServer
+from benchmarks.model_server import RateLimit, ScriptedModelServer
+from benchmarks.rate_limits import KINDS, FixedWindow, Kind, RefillingBucket, SlidingWindow
 from tests.models.calls import TASK, call, serving
 from workers.engine.matching import similarity
 from workers.engine.prompts.drafting import Revise
@@ -89,3 +93,43 @@ async def test_two_servers_do_not_share_their_counters() -> None:
     async with ScriptedModelServer() as one, ScriptedModelServer() as other:
         assert one.port != other.port
         assert one.counts is not other.counts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_calls_above_the_limit_are_refused_and_counted(kind: Kind) -> None:
+    limit = RateLimit(KINDS[kind](2, 3600.0), "openai", has_retry_after=True)
+    async with ScriptedModelServer(limit=limit) as server, ClientSession() as client:
+        replies = [await client.post(server.url, data=b"{}") for _ in range(3)]
+        assert [reply.status for reply in replies] == [200, 200, 429]
+        remaining = [reply.headers["x-ratelimit-remaining-requests"] for reply in replies]
+        assert remaining == ["1", "0", "0"]
+        assert int(replies[2].headers["Retry-After"]) > 0
+        assert (server.counts.calls, server.counts.refused) == (3, 1)
+
+
+async def test_an_outage_fails_every_call_until_it_is_ended() -> None:
+    async with ScriptedModelServer() as server, ClientSession() as client:
+        origin = server.url.removesuffix("/v1")
+        await client.post(f"{origin}/outage?s=3600&as=529")
+        statuses = [(await client.post(server.url, data=b"{}")).status for _ in range(2)]
+        await client.post(f"{origin}/outage?s=0")
+        statuses.append((await client.post(server.url, data=b"{}")).status)
+        assert statuses == [529, 529, 200]
+        assert server.counts.during_outage == 2
+        server.fail(3600, "reset")
+        with pytest.raises(ClientError):
+            await client.post(server.url, data=b"{}")
+
+
+def test_what_a_window_allows() -> None:
+    sliding, bucket, fixed = SlidingWindow(2, 1.0), RefillingBucket(2, 1.0), FixedWindow(2, 1.0)
+    times = (0.0, 0.4, 0.9, 1.1, 1.2, 1.5)
+    allowed = {
+        type(it).__name__: [it.admit(at).is_allowed for at in times]
+        for it in (sliding, bucket, fixed)
+    }
+    assert allowed == {
+        "SlidingWindow": [True, True, False, True, False, True],
+        "RefillingBucket": [True, True, True, True, False, True],
+        "FixedWindow": [True, True, False, True, True, False],
+    }

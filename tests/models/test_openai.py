@@ -3,7 +3,7 @@ import pytest
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
 from tests.models.calls import RecordingBehaviour, call, critique, in_turn, serving
 from workers.models.openai import OpenAI
-from workers.models.port import ModelRefused
+from workers.models.port import ModelRefused, NotServed
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -97,7 +97,7 @@ async def test_only_a_refusal_of_the_request_itself_is_asked_again_without_a_par
     status: int,
 ) -> None:
     async with serving(in_turn(refusal(status, "no json_schema for you"))) as (model, server):
-        with pytest.raises(ModelRefused):
+        with pytest.raises((ModelRefused, NotServed)):
             await model.complete(critique())
         assert server.counts.calls == 1
 

@@ -14,7 +14,8 @@ def test_every_price_has_a_source_and_belongs_to_a_provider_whose_calls_cost(mod
 
 
 def test_every_source_is_used() -> None:
-    assert {price.source for price in PRICES.models.values()} == PRICES.sources.keys()
+    named = {name for it in PRICES.models.values() for name in (it.source, it.cache_source) if name}
+    assert named == PRICES.sources.keys()
 
 
 def test_an_unknown_price_is_none_and_never_zero() -> None:

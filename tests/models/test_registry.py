@@ -10,7 +10,7 @@ from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusa
 from benchmarks.model_server import ScriptedModelServer as Server
 from tests.models.calls import RecordingBehaviour, call, in_turn
 from workers.model_registry import open_models
-from workers.models.port import ModelError, ModelRefused
+from workers.models.port import ModelRefused, ModelWaits
 from workers.models.scripted import Scripted
 from workers.models.scripted import in_turn as lines
 
@@ -67,8 +67,9 @@ async def test_a_provider_without_its_key_says_which_setting_is_missing(
     provider: Provider, key: str | None
 ) -> None:
     async with open_models(settings(**{provider.api_key_setting: key})) as models:
-        with pytest.raises(ModelRefused, match=f"set {provider.name.upper()}_API_KEY"):
+        with pytest.raises(ModelWaits, match=f"set {provider.name.upper()}_API_KEY") as caught:
             await models.complete(f"{provider.name}:x", call())
+    assert (caught.value.reason, caught.value.is_open) == ("unauthorized", True)
 
 
 async def test_a_model_may_be_passed_in() -> None:
@@ -86,7 +87,7 @@ async def test_a_key_is_in_no_error_and_in_no_log(caplog: pytest.LogCaptureFixtu
     async with Server(parrot) as server:
         address = settings(openai_base_url=server.url, openai_api_key=SECRET)
         async with open_models(address) as models:
-            with pytest.raises(ModelError, match=r"Bearer \*\*\*") as caught:
+            with pytest.raises(ModelWaits, match=r"Bearer \*\*\*") as caught:
                 await models.complete("openai:x", call())
     shown = [repr(caught.value), str(vars(caught.value)), repr(address), caplog.text]
     assert not [text for text in shown if SECRET in text]

@@ -30,7 +30,7 @@ from tests.workers.test_kills import record
 
 T = TypeVar("T")
 
-LIVING = {"busy", "down", "duplicates", "lost_jobs", "refuse"}
+LIVING = {"away", "busy", "down", "duplicates", "lost_jobs", "refuse"}
 """Faults during which every worker keeps what it holds: nothing is taken over, nothing repeated."""
 
 
@@ -111,6 +111,9 @@ def broken_promises(world: SimulatedWorld, expected: dict[str, dict[str, Any]]) 
             continue
         for what in _broken(world, submission, stored, expected):
             yield f"{submission.id} ({submission.kind}): {what}"
+    _, parked = world.server.redis.ask(b"KEYS", f"{keys.PARKED}*".encode())
+    if parked and not world.broken:
+        yield f"everything has ended, but {parked} is left"
     if world.faults <= LIVING:
         repeated = [key for key, count in _claims_of(world).items() if len(count) > 1]
         if repeated:
@@ -128,7 +131,7 @@ def _missing(world: SimulatedWorld, submission: SimulatedSubmission) -> Iterator
     if submission.command == "erase":
         _, left = world.server.redis.ask(b"KEYS", f"*{submission.id}*".encode())
         left = [key for key in left if not key.startswith(keys.ERASED.encode())]
-        for index in (keys.DUE, keys.WAITING, keys.listed(TENANT)):
+        for index in (keys.DUE, keys.WAITING, keys.DEADLINES, keys.listed(TENANT)):
             _, score = world.server.redis.ask(b"ZSCORE", index.encode(), submission.id.encode())
             left += [] if score is None else [index]
         if left:
@@ -220,8 +223,10 @@ def _lists(world: SimulatedWorld, stored: Stored, snapshot: Snapshot) -> Iterato
         _, score = world.server.redis.ask(b"ZSCORE", index.encode(), stored.id.encode())
         if (score is not None) != (status is snapshot.status):
             yield f"it is {snapshot.status}, and on the list of {status}: {score is not None}"
-    if snapshot.status.is_terminal and any(it in stored.summary for it in (b"lease", b"review")):
-        yield "it has ended, but has a lease or a review"
+    if snapshot.status.is_terminal and any(
+        it in stored.summary for it in (b"lease", b"review", b"parked")
+    ):
+        yield "it has ended, but has a lease, a review or is parked"
 
 
 def _limits(stored: Stored) -> Iterator[str]:

@@ -35,7 +35,11 @@ class DoublingWriter(JournalWriter):
     async def _send(self, append: Any) -> State:
         self.state = await until_answered(
             lambda: self._journal.append(
-                append.entries, append.fields, to=append.to, limits_seq=append.limits_seq
+                append.entries,
+                append.fields,
+                to=append.to,
+                limits_seq=append.limits_seq,
+                parking=append.parking,
             ),
             self._journal.id,
         )
@@ -130,7 +134,8 @@ MUTANTS: dict[str, Mutant] = {
         without("if held ~= nonce then return 'FENCED' end"), faults=ZOMBIES
     ),
     "append: the operation number is not compared": Mutant(
-        without("if tonumber(op) <= tonumber(done) then return answer('OK') end"), TWICE
+        without("if tonumber(op) <= tonumber(done) then return repeated() end"),
+        TWICE,
     ),
     "append: an ended refinement takes entries": Mutant(
         without("if not holder or TERMINAL[status] then return 'FENCED' end"),

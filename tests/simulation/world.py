@@ -37,9 +37,15 @@ from tests.simulation.network import (
 from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import TENANT, TEST_MODEL, ScriptedAnswers
 from tests.workers.replay_cases import ReplayCase
-from workers.models.port import ModelCall, ModelReply
+from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.lease import RENEWALS_PER_LEASE, TURN_EVERY_S, Lease
-from workers.play.refinements import Refinements, drop_strays, heed_commands, keep_running
+from workers.play.refinements import (
+    Refinements,
+    drop_strays,
+    heed_commands,
+    keep_running,
+    resume_parked,
+)
 
 URL = "redis://simulated"
 QUEUE = "simulated:queue"
@@ -66,9 +72,11 @@ class JobList:
 
     key = QUEUE
 
-    def commands(self, _refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+    def commands(
+        self, _refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
         """Return the command that enqueues a job."""
-        return [("RPUSH", QUEUE, job_id)]
+        return [("LPUSH" if is_first else "RPUSH", QUEUE, job_id)]
 
 
 @dataclass(frozen=True)
@@ -151,6 +159,10 @@ class SimulatedWorker:
         self.is_leaving = False
         self.is_idle = False
 
+    def free_slots(self) -> int:
+        """Return how many more refinements it can take."""
+        return 0 if self.is_leaving else 9
+
 
 @dataclass
 class Announcing:
@@ -183,12 +195,18 @@ class WatchedModels:
         """Return the scripted answer."""
         refinement_id, _, key = call.key.partition("/")
         submission = self.world.submissions[refinement_id]
+        if (wait_s := self.world.models_are_away_s()) > 0:
+            raise ModelWaits(name, "unreachable", wait_s, "the server is away", is_open=True)
         self.world.call_starts(self.worker, submission, key.partition(";")[0], call)
         try:
             await asyncio.sleep(self.world.duration())
             return await submission.answers.complete(name, call)
         finally:
             self.world.call_ends(submission)
+
+    async def permits(self, _name: str, most: int) -> int:
+        """Return as many as are asked for, unless the models are away."""
+        return 0 if self.world.models_are_away_s() > 0 else most
 
 
 UNDISTURBING = {"duplicates", "lost_jobs"}
@@ -216,6 +234,7 @@ class SimulatedWorld:
         self.calls: list[CallStart] = []
         self.broken: list[str] = []
         self.kills = 0
+        self.away_until = 0.0
         self.disturbances = 0
         self._redis = redis
         self._parts = parts
@@ -257,7 +276,9 @@ class SimulatedWorld:
         worker.refinements = self._parts.refinements(store, models, worker.name)
         lease = Lease(_not_opened, LEASE_S, STALL_S, worker.refinements.look, _not_ended)
         self.loop.start(worker.thread, self._watched(self._keep(worker, lease)))
+        resume = partial(resume_parked, store, models, worker.free_slots, RECOVERS_EVERY_S)
         await asyncio.gather(
+            *([keep_running(resume)] if "away" in self.faults else ()),
             self._turn(worker),
             keep_running(partial(recover, store, lambda: worker.is_idle)),
             keep_running(partial(drop_strays, store, worker.refinements.refining)),
@@ -390,6 +411,10 @@ class SimulatedWorld:
     def duration(self) -> float:
         """Return how long a model takes, in seconds."""
         return self.chance.uniform(4, 8) if self.chance.random() < 0.05 else self.chance.random()
+
+    def models_are_away_s(self) -> float:
+        """Return for how many seconds the models will take no calls."""
+        return self.away_until - self.loop.time()
 
     def call_starts(
         self, worker: SimulatedWorker, submission: SimulatedSubmission, key: str, call: ModelCall
@@ -690,6 +715,16 @@ async def refuse(world: SimulatedWorld, until: float) -> None:
     world.trace.add("redis", "(takes writes)")
 
 
+async def away(world: SimulatedWorld, until: float) -> None:
+    """Let the models take no calls for a while, a few times."""
+
+    def happen() -> None:
+        world.away_until = world.loop.time() + world.chance.uniform(0.5, 15.0)
+        world.trace.add("models", "(take no calls)")
+
+    await _now_and_then(world, until, happen)
+
+
 async def clock(world: SimulatedWorld, until: float) -> None:
     """Let the clock of Redis jump."""
 
@@ -739,6 +774,7 @@ async def amnesia(world: SimulatedWorld, until: float) -> None:
 Fault = Callable[[SimulatedWorld, float], Awaitable[None]]
 FAULTS: dict[str, Fault] = {
     "amnesia": amnesia,
+    "away": away,
     "busy": busy,
     "clock": clock,
     "down": down,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -23,12 +24,14 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import OnTimeout, Paused
 from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason
+from app.contract.waiting import Waiting
 from app.store import (
     Claimed,
     Entry,
     Fields,
     Journal,
     NewRefinement,
+    Parking,
     State,
     Store,
     WorkerStore,
@@ -46,14 +49,18 @@ class ListQueue:
 
     key = "test:queue"
 
-    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
-        return [("RPUSH", self.key, job_id)]
+    def commands(
+        self, refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
+        return [("LPUSH" if is_first else "RPUSH", self.key, job_id)]
 
 
 class RefusedQueue(ListQueue):
     """A queue whose commands Redis refuses."""
 
-    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+    def commands(
+        self, refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
         return [("RPUSH", self.key)]
 
 
@@ -197,6 +204,21 @@ async def paused(
     return held
 
 
+MODEL = "openai:gpt-5-mini"
+
+
+def waiting(key: str = "iterations/1/draft", model: str = MODEL) -> Waiting:
+    until = datetime(2026, 1, 31, 9, tzinfo=UTC)
+    return Waiting(key=key, reason="rate_limited", model=model, until=until)
+
+
+async def park(held: HeldClaim, *entries: Entry, models: tuple[str, ...] = (MODEL,)) -> State:
+    """Give up the claim until there is a permit for one of the models."""
+    waits = (*entries, Entry(EventType.STEP_WAITING, waiting()))
+    fields = Fields(phase=(waiting().key,), waiting=(waiting(),))
+    return await held.journal.append(waits, fields, parking=Parking(models))
+
+
 async def recorded(worker: WorkerStore, refinement_id: str) -> tuple[Event, ...]:
     """Return the journal as a worker that claims it reads it."""
     return (await worker.load(refinement_id)).events
@@ -216,6 +238,13 @@ async def expire_lease(redis: Redis, refinement_id: str) -> None:
     await redis.hset(keys.SUMMARY + refinement_id, "holder", name)
     await redis.smove(keys.HELD + holder.decode(), keys.HELD + name, refinement_id)
     await redis.zadd(keys.WORKERS, {name: 1})
+    await be_up(redis)
+
+
+async def expire_wait(redis: Redis, refinement_id: str) -> None:
+    """Let a parked refinement have waited for as long as its limits allow."""
+    await redis.hset(keys.SUMMARY + refinement_id, "waited_ms", 86_400_000)
+    await redis.zadd(keys.DUE, {refinement_id: 1})
     await be_up(redis)
 
 

@@ -138,12 +138,14 @@ class CuttingQueue(ListQueue):
         self._url = url
         self._faults = 1
 
-    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+    def commands(
+        self, refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
         if self._faults:
             self._faults -= 1
             with BlockingRedis.from_url(self._url) as client:
                 client.client_kill_filter(_type="normal", skipme=True)
-        return super().commands(refinement_id, job_id)
+        return super().commands(refinement_id, job_id, is_first=is_first)
 
 
 @pytest.mark.parametrize("key", ["key", None])

@@ -11,6 +11,7 @@ from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
 from app.store import Store, WorkerStore, keys
 from app.store.codec import Summary, encode_decision, encode_entries, encode_limits, encode_retry
+from app.store.limits import PermitReport, permit_words
 from app.store.scripts import SCRIPTS, run
 from tests.store.store_harness import (
     BROKEN,
@@ -257,6 +258,11 @@ async def _workers(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ()
 
 
+async def _permits(_s: Store, _w: WorkerStore, _r: Redis) -> ScriptArgs:
+    report = PermitReport(number=3, wanted=2, refused=1, recent=9, bad=1, detail="down")
+    return permit_words("p:m@f", "p@f", "worker-1", report)
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -293,6 +299,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("retry", _retry),
     ("erase", _erase),
     ("workers", _workers),
+    ("permits", _permits),
 ]
 
 # These answer differently the second time, and their callers can bear it: what was taken once is

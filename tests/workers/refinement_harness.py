@@ -15,6 +15,7 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
 from app.contract.versions import ENGINE_VERSION
+from app.contract.waiting import WaitReason
 from app.settings import Settings
 from app.store import (
     Claimed,
@@ -30,7 +31,7 @@ from app.store.enqueue import Word
 from tests.engine.scripted_replies import in_marks
 from workers.engine.pipeline import POLICIES, Policy
 from workers.engine.prompts.judging import Judge
-from workers.models.port import ModelCall, ModelReply
+from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.refinements import Refinements
 from workers.validators import NO_RESOURCES, ServerResources
 
@@ -47,7 +48,9 @@ class NoQueue:
 
     key = "test:queue"
 
-    def commands(self, refinement_id: str, job_id: str) -> Sequence[Sequence[Word]]:
+    def commands(
+        self, refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
         return ()
 
 
@@ -70,6 +73,9 @@ class ScriptedAnswers:
             self.aborted.append(key)
             raise
         return ModelReply(in_marks(text, call.prompt_request), name, self.usage)
+
+    async def permits(self, name: str, most: int) -> int:
+        return most
 
 
 def verdict(score: float, call: ModelCall) -> str:
@@ -107,6 +113,48 @@ def pausing_at(
         return await models.answer(asked, call)
 
     return ScriptedAnswers(answer), begun, go_on
+
+
+def refusing(models: ScriptedAnswers, *refusals: ModelWaits, at: str = "") -> ScriptedAnswers:
+    """Return the same models, which refuse their first calls, or the first ones of one step.
+
+    Each refusal names the model that it is by.
+    """
+    left = list(refusals)
+
+    async def answer(asked: str, call: ModelCall) -> str:
+        if at in ("", asked):
+            for refusal in left:
+                if refusal.model == call.model:
+                    left.remove(refusal)
+                    raise refusal
+        return await models.answer(asked, call)
+
+    return ScriptedAnswers(answer, usage=models.usage, outside=models.outside)
+
+
+def refusing_once(models: ScriptedAnswers, wait_s: float) -> ScriptedAnswers:
+    """Return the same models, which refuse the first call of every step for so long."""
+    refused: set[str] = set()
+
+    async def answer(asked: str, call: ModelCall) -> str:
+        if asked not in refused:
+            refused.add(asked)
+            raise away(wait_s, call.model)
+        return await models.answer(asked, call)
+
+    return ScriptedAnswers(answer, usage=models.usage, outside=models.outside)
+
+
+def away(
+    wait_s: float = 60,
+    model: str = TEST_MODEL.model,
+    reason: WaitReason = "unreachable",
+    *,
+    is_open: bool = True,
+) -> ModelWaits:
+    """Return the refusal of a model that is away for so long."""
+    return ModelWaits(model, reason, wait_s, f"{model} is away", is_open=is_open)
 
 
 @dataclass
@@ -183,10 +231,16 @@ class RefinementHarness:
     async def play_on(
         self, worker: Refinements, refinement_id: str, words: ReviewScript = NOBODY
     ) -> None:
-        """Deliver jobs to a worker, and say the reviewer's word at every pause, until it ends."""
+        """Deliver jobs to a worker until it ends.
+
+        At every pause the reviewer's word is said, and in every wait a permit is given.
+        """
         await self.deliver(worker, refinement_id)
-        while review := (await self.snapshot(refinement_id)).review:
-            await self.say(refinement_id, **words[review.key])
+        while (now := await self.snapshot(refinement_id)).review or now.waiting:
+            if now.review:
+                await self.say(refinement_id, **words[now.review.key])
+            else:
+                await self.resume()
             await self.deliver(worker, refinement_id)
 
     async def pass_deadline(self, refinement_id: str) -> None:
@@ -210,6 +264,11 @@ class RefinementHarness:
         """Deliver a new job for the refinement."""
         self._jobs[refinement_id] += 1
         await worker.refine(f"{refinement_id}-{self._jobs[refinement_id]}", refinement_id)
+
+    async def resume(self, *models: str) -> int:
+        """Give a permit for each of these models; return how many refinements were taken."""
+        names = models or (TEST_MODEL.model,)
+        return sum([await self.worker_store.resume_parked(name, 1) for name in names])
 
     async def snapshot(self, refinement_id: str) -> Snapshot:
         return await self.store.snapshot(TENANT, refinement_id)

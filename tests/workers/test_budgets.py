@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from app.contract.budget import estimate, least_tokens
+from app.contract.budget import least_tokens
 from app.contract.events import Event, StepCompleted, StepStarted
 from app.contract.judgement import Usage
-from app.contract.requests import RefinementRequest
+from app.contract.output_tokens import tokens_in
+from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.status import StopReason
 from tests.workers.honest_endings import require_an_honest_end
@@ -21,6 +22,7 @@ from tests.workers.test_kills import record, submitted
 from workers.models.port import ModelCall, ModelReply
 
 BUDGETS = 6
+UNLIMITED = ModelChoice(model="scripted:test")
 ASKED_AGAIN = {"reasoning_revision", "edits"}
 """Cases in which a text cannot be used, and no budget may be left to ask for it again."""
 
@@ -30,8 +32,8 @@ class CostlyAnswers(ScriptedAnswers):
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
         reply = await super().complete(name, call)
-        most = estimate(TEST_MODEL, len((call.prompt.system + call.prompt.user).encode()))
-        usage = Usage(calls=1, input_tokens=most.input_tokens, output_tokens=most.output_tokens)
+        asked = tokens_in(call.prompt.system) + tokens_in(call.prompt.user)
+        usage = Usage(calls=1, input_tokens=asked, output_tokens=call.max_output_tokens)
         return replace(reply, usage=usage)
 
 
@@ -66,10 +68,10 @@ def spent(snapshot: Snapshot) -> int:
     return snapshot.usage.input_tokens + snapshot.usage.output_tokens
 
 
-def least_for(request: RefinementRequest) -> int:
+def least_for(request: RefinementRequest, choice: ModelChoice = TEST_MODEL) -> int:
     """Return the least budget that is admitted."""
     seats = ("generator", "critic", *request.critics.seats())
-    return least_tokens(request, dict.fromkeys(seats, TEST_MODEL))
+    return least_tokens(request, dict.fromkeys(seats, choice))
 
 
 def budgets(least: int, most: int) -> Iterator[int]:
@@ -102,6 +104,24 @@ async def test_a_budget_is_kept_and_what_it_bought_is_told(
             assert kind in ASKED_AGAIN or written(journal) <= {it.path for it in ended.scores}
         if not is_side_by_side(events):
             assert await record(harness, again) == await record(harness, refinement_id)
+
+
+@pytest.mark.parametrize("extra", [0, 3_000, 20_000, 60_000])
+@pytest.mark.parametrize("kind", EVERY)
+async def test_a_budget_is_kept_while_limits_follow_the_text(
+    harness: RefinementHarness, kind: str, extra: int
+) -> None:
+    given = EVERY[kind].request.get("strategy", {})
+    fields = {**EVERY[kind].request, "strategy": {"kind": kind, **given}}
+    asked = RefinementRequest.model_validate({"task": "Explain refunds.", **fields})
+    budget = least_for(asked, UNLIMITED) + extra
+    case = costly(EVERY[kind], budget)
+    refinement_id = await harness.submit(UNLIMITED, **{**fields, "stop": case.request["stop"]})
+    await harness.play_on(harness.worker(case.models()), refinement_id, case.words)
+    ended, journal = await harness.snapshot(refinement_id), await harness.events(refinement_id)
+    assert spent(ended) <= budget
+    assert ended.result is not None
+    assert written(journal) <= {it.path for it in ended.scores}
 
 
 def written(events: Sequence[Event]) -> set[str]:

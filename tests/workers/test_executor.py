@@ -50,6 +50,9 @@ async def test_the_temperature_of_a_call_is_the_clients_else_that_of_its_kind(
         async def complete(self, name: str, call: ModelCall) -> ModelReply:
             return await model.complete(call)
 
+        async def permits(self, _name: str, most: int) -> int:
+            return most
+
     choices = {"critic": ModelChoice(model="scripted:test", temperature=chosen)}
     executor = StepExecutor("ref_1", Calls(), choices, compile_validators(()))
     await executor.perform(question("critique", "critic", Judge(TASK, "A draft.")))

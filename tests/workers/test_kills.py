@@ -9,9 +9,10 @@ from app.contract.events import IterationCompleted, StepCompleted, StepFailed, S
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.strategies import STRATEGIES
+from app.contract.waiting import Waiting
 from app.service.iterations import iterations_of
 from tests.workers.judging_cases import EVERY
-from tests.workers.refinement_harness import TENANT, RefinementHarness
+from tests.workers.refinement_harness import TENANT, RefinementHarness, refusing_once
 from tests.workers.replay_cases import CASES, ReplayCase
 
 OF_THE_RUN = {
@@ -81,6 +82,46 @@ async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
         repeated = models.calls - calls
         assert not repeated or max(repeated.values()) == 1
     assert dies_at > 2
+
+
+@pytest.mark.parametrize("kind", EVERY)
+async def test_parked_at_every_call_it_ends_as_if_it_had_not_been(
+    harness: RefinementHarness, kind: str
+) -> None:
+    case = EVERY[kind]
+    expected, calls = await undisturbed(harness, kind, case)
+    models = refusing_once(case.models(), wait_s=60)
+    refinement_id = await submitted(harness, kind, case)
+    await harness.play_on(harness.worker(models), refinement_id, case.words)
+    assert await record(harness, refinement_id) == expected
+    assert models.calls == calls + Counter(dict.fromkeys(calls, 1))
+    events = await harness.events(refinement_id)
+    waits = [it.data.key for it in events if isinstance(it.data, Waiting)]
+    assert Counter(waits) == Counter(dict.fromkeys(calls, 1))
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("wait_s", [0.001, 60], ids=["waiting", "parked"])
+@pytest.mark.parametrize("kind", ["iterative", "best_of_n", "nested", "plan_execute"])
+async def test_killed_around_any_wait_it_ends_as_if_it_had_not_been(
+    harness: RefinementHarness, kind: str, wait_s: float, after: bool
+) -> None:
+    case = EVERY[kind]
+    expected, calls = await undisturbed(harness, kind, case)
+    dies_at = 0
+    is_killed = True
+    while is_killed:
+        dies_at += 1
+        models = refusing_once(case.models(), wait_s)
+        refinement_id = await submitted(harness, kind, case)
+        is_killed = await harness.play_and_die(
+            refinement_id, models, dies_at, case.words, after=after
+        )
+        await harness.play_on(harness.worker(models, "second"), refinement_id, case.words)
+        assert await record(harness, refinement_id) == expected, f"killed at append {dies_at}"
+        repeated = models.calls - calls - Counter(dict.fromkeys(calls, 1))
+        assert not repeated or max(repeated.values()) == 1
+    assert dies_at > 4
 
 
 async def undisturbed(

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.contract.budget import estimate, least_tokens
+from app.contract.budget import least_tokens
 from app.contract.judgement import Usage
+from app.contract.output_tokens import tokens_in
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT
 from tests.engine.engine_driver import EngineDriver, request, verdict
@@ -16,17 +17,17 @@ from tests.engine.scripted_replies import plan, revised, step
 from tests.workers.scripted_models import LOOK_UP
 from workers.engine.moves import Ask, Call, Stopped, ToolResult
 from workers.engine.strategies.plan_execute import Plan, Replan
-from workers.play.driver import BudgetGuard
+from workers.play.budget import BudgetGuard
 
-MODEL = ModelChoice(model="openai:gpt-5-mini", max_output_tokens=200)
-MODELS = {"generator": MODEL, "critic": MODEL}
-FULL = "word " * 200
-"""What 200 tokens may come back as: 1,000 bytes."""
+CHOICES = [
+    ModelChoice(model="openai:gpt-5-mini", max_output_tokens=200),
+    ModelChoice(model="openai:gpt-5-mini"),
+]
 
 
-def full(text: str) -> str:
+def full(text: str, tokens: int) -> str:
     """Return an answer of as many bytes as its tokens may have."""
-    return text + " " * (len(FULL) - len(text))
+    return text + " " * (5 * tokens - len(text))
 
 
 WORDY = {**LOOK_UP, "parameters": {"description": "word " * 3_000}}
@@ -43,20 +44,20 @@ class BudgetedDriver(EngineDriver):
 
     def _asked(self, move: Ask) -> Any:
         limits = request(stop={"max_tokens": self.max_tokens}).limits()
-        if not self.budget_guard.reserve(move, self.spent, limits):
+        granted = self.budget_guard.reserve(move, self.spent, limits)
+        if granted is None:
             return Stopped()
         self.budget_guard.settle(move.path)
-        asked = estimate(MODEL, len((move.prompt.system + move.prompt.user).encode()))
-        self.spent += Usage(
-            calls=1, input_tokens=asked.input_tokens, output_tokens=asked.output_tokens
-        )
+        asked = tokens_in(move.prompt.system) + tokens_in(move.prompt.user)
+        tokens = granted.max_output_tokens or 0
+        self.spent += Usage(calls=1, input_tokens=asked, output_tokens=tokens)
         steps = [step("Look.", "look_up", id=len(self.moves)) if it else "Think."
                  for it in self.calls_tool[:2]]  # fmt: skip
         if isinstance(move.prompt_request, Plan):
-            return full(plan(*steps))
+            return full(plan(*steps), tokens)
         if isinstance(move.prompt_request, Replan):
-            return full(revised(*steps))
-        return full(verdict(0.5)) if move.role == "critic" else FULL
+            return full(revised(*steps), tokens)
+        return full(verdict(0.5), tokens) if move.role == "critic" else "word " * tokens
 
 
 def long_result(_: Call) -> ToolResult:
@@ -66,18 +67,20 @@ def long_result(_: Call) -> ToolResult:
 @pytest.mark.parametrize(
     "tools", [[], [LOOK_UP], [WORDY]], ids=["without tools", "a tool", "a wordy tool"]
 )
+@pytest.mark.parametrize("choice", CHOICES, ids=["a limit of its own", "as the text needs"])
 @given(extra=st.integers(0, 40_000), calls_tool=st.lists(st.booleans(), min_size=1, max_size=2))
 @settings(deadline=None)
 def test_a_judged_text_comes_of_it(
-    tools: list[dict[str, Any]], extra: int, calls_tool: list[bool]
+    choice: ModelChoice, tools: list[dict[str, Any]], extra: int, calls_tool: list[bool]
 ) -> None:
+    models = {"generator": choice, "critic": choice}
     asked = request(strategy={"kind": "plan_execute"}, tools=tools, max_iterations=1)
     model = BudgetedDriver(
         iter(()),
         iter(()),
         tool=long_result,
-        budget_guard=BudgetGuard(asked, MODELS),
-        max_tokens=least_tokens(asked, MODELS) + extra,
+        budget_guard=BudgetGuard(asked, models),
+        max_tokens=least_tokens(asked, models) + extra,
         calls_tool=[it and bool(tools) for it in calls_tool],
     )
     outcome = model.play(asked)

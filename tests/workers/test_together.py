@@ -39,9 +39,7 @@ async def drive(
     submitted, events = loaded.submitted, loaded.events
     performer = StepExecutor(refinement_id, models, submitted.models, compile_validators(()))
     play = halves
-    driver = Driver(
-        play, submitted, read(events), performer, store.journal(claimed), claimed.state, 0
-    )
+    driver = Driver(play, submitted, read(events), performer, store.journal(claimed), claimed)
     try:
         await driver.play()
     except asyncio.CancelledError:

@@ -175,10 +175,16 @@ class Ask(Move[str]):
     prepares: bool = False
     member: str | None = None
     """The critic of the panel that is asked, if it is one of them."""
-    room: int = 0
-    """How often the room for the reply was doubled, after replies that were cut off."""
+    room: int = 1
+    """How many times the usual room the reply gets."""
+    max_output_tokens: int | None = None
+    """The limit that is sent; set by the driver, from the text and the budget."""
     read: Callable[[ReplyReader], Any] | None = field(default=None, compare=False, repr=False)
     """How the reply is read; what it drops is recorded with the reply."""
+
+    def with_more_room(self) -> Self:
+        """Return the question with twice the room, for a reply that was cut off."""
+        return replace(self, room=2 * self.room)
 
     @property
     def seat(self) -> str:

@@ -1,26 +1,50 @@
 """Anthropic messages: https://platform.claude.com/docs/en/api/messages.
 
 JSON is requested as structured output (`output_config.format`), else in the prompt alone: older
-models do not support structured output, and newer ones reject a forced tool call.
+models do not support structured output, and newer ones reject a forced tool call. Thinking is
+adaptive with an effort (`output_config.effort`), with older models extended with a budget
+(https://platform.claude.com/docs/en/build-with-claude/thinking). The beginning that calls share is
+marked for the cache, if it is long enough (https://platform.claude.com/docs/en/build-with-claude/
+prompt-caching).
 """
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
+from app.contract.models import ReasoningEffort
+from app.contract.output_tokens import tokens_in
+from app.contract.providers import TokenCount, capacity_of
 from workers.models.port import ModelCall, UnreadableReply
 from workers.models.remote import (
+    EFFORT,
     NAMES_OF_JSON,
     AdapterFactory,
     ChatReply,
     Unwanted,
     counted,
+    effort_of,
     flaw_of,
+    refused_effort,
     system_text,
 )
 from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"
 STRUCTURED = "output_config"
+"""The part of a request with the format of the reply; the effort stands there too."""
+ADAPTIVE = "adaptive thinking"
+THINKING = "thinking"
+THINKING_BUDGET: dict[ReasoningEffort, int] = {
+    "minimal": 1_024,
+    "low": 2_048,
+    "medium": 8_192,
+    "high": 16_384,
+    "xhigh": 32_768,
+    "max": 65_536,
+}
+"""Tokens of extended thinking, by effort; 1,024 is the least that the API accepts."""
+CACHEABLE_FROM = 1_024
+"""Tokens of the shortest prefix that is cached with a model that is not in the list."""
 INPUT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
 
@@ -52,12 +76,19 @@ class Anthropic:
             "model": call.model,
             "max_tokens": call.max_output_tokens,
             "system": system_text(call.prompt, in_words=not is_structured),
-            "messages": [{"role": "user", "content": call.prompt.user}],
+            "messages": [{"role": "user", "content": _content(call)}],
         }
-        if call.temperature is not None and "temperature" not in unwanted:
+        thinking, effort = _thinking(call, unwanted)
+        if thinking:
+            body[THINKING] = thinking
+        thinks = thinking is not None and thinking["type"] != "disabled"
+        if call.temperature is not None and "temperature" not in unwanted and not thinks:
             body["temperature"] = call.temperature
+        config: dict[str, object] = {"effort": effort} if effort else {}
         if is_structured:
-            body[STRUCTURED] = {"format": {"type": "json_schema", "schema": call.prompt.schema}}
+            config["format"] = {"type": "json_schema", "schema": call.prompt.schema}
+        if config:
+            body[STRUCTURED] = config
         return Request(self._url, self._headers, to_json(body), self._key)
 
     def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
@@ -65,6 +96,8 @@ class Anthropic:
         if call.temperature is not None and "temperature" in said and "temperature" not in unwanted:
             return "temperature"
         is_structured = call.prompt.schema is not None and STRUCTURED not in unwanted
+        if part := _refused_thinking(said.lower(), call, unwanted):
+            return part
         is_named = any(name in said.lower() for name in NAMES_OF_JSON)
         return STRUCTURED if is_structured and is_named else None
 
@@ -80,9 +113,60 @@ class Anthropic:
             is_cut_off=message.stop_reason in CUT_OFF,
             is_withheld=message.stop_reason == "refusal",
         )
-        return ChatReply(
-            text, message.model, counted(message.usage, INPUT_TOKENS, "output_tokens"), flaw
-        )
+        return ChatReply(text, message.model, _counted(message.usage), flaw)
 
 
 ADAPTER: AdapterFactory = Anthropic
+
+
+def _counted(usage: object) -> TokenCount | None:
+    return counted(
+        usage,
+        INPUT_TOKENS,
+        "output_tokens",
+        cached=["cache_read_input_tokens"],
+        cache_written=["cache_creation_input_tokens"],
+        thinking=["output_tokens_details.thinking_tokens"],
+    )
+
+
+def _content(call: ModelCall) -> str | list[dict[str, object]]:
+    """Return the user's message; what calls share is a block of its own, marked for the cache.
+
+    A prefix that is too short is not marked: it would not be cached.
+    """
+    user, shared = call.prompt.user, call.prompt.user[: call.prompt.shared]
+    capacity = capacity_of(f"anthropic:{call.model}")
+    least = (capacity and capacity.cacheable_from) or CACHEABLE_FROM
+    if not shared or tokens_in(call.prompt.system) + tokens_in(shared) < least:
+        return user
+    marked: dict[str, object] = {"cache_control": {"type": "ephemeral"}}
+    blocks: list[dict[str, object]] = [{"type": "text", "text": shared, **marked}]
+    rest = user[call.prompt.shared :]
+    return [*blocks, {"type": "text", "text": rest}] if rest else blocks
+
+
+def _thinking(call: ModelCall, unwanted: Unwanted) -> tuple[dict[str, object] | None, str | None]:
+    """Return how the model is to think, and its effort; None for what is not sent."""
+    effort = effort_of(call, unwanted)
+    if effort is None or THINKING in unwanted:
+        return None, None
+    if effort == "none":
+        return {"type": "disabled"}, None
+    if ADAPTIVE not in unwanted:
+        return {"type": "adaptive"}, "low" if effort == "minimal" else effort
+    budget = min(THINKING_BUDGET[effort], call.max_output_tokens // 2)
+    if budget < THINKING_BUDGET["minimal"]:
+        return None, None
+    return {"type": "enabled", "budget_tokens": budget}, None
+
+
+def _refused_thinking(said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
+    """Return what an error (lower case) rejects of how the model is to think."""
+    thinking, effort = _thinking(call, unwanted)
+    if thinking is None or not ("thinking" in said or "effort" in said):
+        return None
+    if effort and "adaptive" not in said and "thinking" not in said:
+        level = refused_effort(said, call, unwanted)
+        return ADAPTIVE if level == EFFORT else level
+    return ADAPTIVE if thinking["type"] == "adaptive" else THINKING

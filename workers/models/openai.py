@@ -5,29 +5,47 @@ Azure's older form: the query stays, and the key goes into `api-key`. JSON is re
 `json_schema`, else as `json_object`, else in the prompt alone.
 """
 
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
+from app.contract.providers import TokenCount
 from workers.models.port import ModelCall, UnreadableReply
 from workers.models.remote import (
+    EFFORT,
     NAMES_OF_JSON,
     AdapterFactory,
     ChatReply,
     Unwanted,
     counted,
+    effort_of,
     flaw_of,
+    refused_effort,
     system_text,
 )
 from workers.outbound.transport import Request
 
+TEXT_PARTS = frozenset({"text", "output_text"})
+"""Types of the parts of a content that are its text; others are thinking."""
 JSON_FORMATS = ("json_schema", "json_object")
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
-OPENAI_HOSTS = ("api.openai.com", ".openai.azure.com")
+OPENAI_HOSTS = ("api.openai.com", ".openai.azure.com", ".services.ai.azure.com")
+CACHE_KEY_HOSTS = ("api.openai.com",)
+CACHE_KEY = "prompt_cache_key"
+"""Calls with the same key are sent to the machine that has their common prefix in its cache."""
+
+CACHED = ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens")
+CACHE_WRITTEN = (
+    "prompt_tokens_details.cache_write_tokens",
+    "prompt_tokens_details.cache_creation_tokens",
+)
+THINKING = ("completion_tokens_details.reasoning_tokens",)
 
 
 class _Part(BaseModel):
+    type: str = "text"
     text: str = ""
 
 
@@ -37,7 +55,7 @@ class _Message(BaseModel):
 
     def text(self) -> str:
         if isinstance(self.content, list):
-            return "".join(part.text for part in self.content)
+            return "".join(part.text for part in self.content if part.type in TEXT_PARTS)
         return self.content or ""
 
 
@@ -61,7 +79,9 @@ class OpenAI:
         self._key = api_key
         self._headers = _key_field(api_key, "api-version" in parse_qs(url.query))
         # OpenAI's newer models reject the old name; other servers often ignore the new one.
-        is_openai = (url.hostname or "").endswith(OPENAI_HOSTS)
+        host = url.hostname or ""
+        is_openai = host.endswith(OPENAI_HOSTS)
+        self._has_cache_keys = host.endswith(CACHE_KEY_HOSTS)
         self._limits = TOKEN_LIMITS[::-1] if is_openai else TOKEN_LIMITS
 
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
@@ -79,6 +99,10 @@ class OpenAI:
             body[limit] = call.max_output_tokens
         if call.temperature is not None and "temperature" not in unwanted:
             body["temperature"] = call.temperature
+        if effort := effort_of(call, unwanted):
+            body[EFFORT] = effort
+        if self._has_cache_keys and CACHE_KEY not in unwanted:
+            body[CACHE_KEY] = call.key.partition("/")[0]
         if json_format == "json_schema":
             schema = {"name": call.prompt.name, "schema": call.prompt.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -93,8 +117,12 @@ class OpenAI:
             return limit
         if call.temperature is not None and "temperature" in said and "temperature" not in unwanted:
             return "temperature"
+        if self._has_cache_keys and CACHE_KEY in said and CACHE_KEY not in unwanted:
+            return CACHE_KEY
         json_format = _json_format(call, unwanted)
-        return json_format if any(name in said.lower() for name in NAMES_OF_JSON) else None
+        if json_format and any(name in said.lower() for name in NAMES_OF_JSON):
+            return json_format
+        return refused_effort(said, call, unwanted)
 
     def read(self, body: bytes) -> ChatReply:
         """Return the text of a completion; one that is truncated or withheld has a flaw."""
@@ -104,13 +132,27 @@ class OpenAI:
             raise UnreadableReply("the response is not a valid chat completion") from None
         choice = completion.choices[0]
         text = choice.message.text()
-        tokens = counted(completion.usage, ["prompt_tokens"], "completion_tokens")
+        tokens = _counted(completion.usage)
         is_withheld = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
         flaw = flaw_of(text, is_cut_off=choice.finish_reason == "length", is_withheld=is_withheld)
         return ChatReply(text, completion.model, tokens, flaw)
 
 
 ADAPTER: AdapterFactory = OpenAI
+
+
+def _counted(usage: object) -> TokenCount | None:
+    """Return the tokens of a call. What the total has beyond input and output is thinking, which
+    Gemini and others leave out of `completion_tokens`."""
+    parts = {"cached": CACHED, "cache_written": CACHE_WRITTEN, "thinking": THINKING}
+    tokens = counted(usage, ["prompt_tokens"], "completion_tokens", **parts)
+    if tokens is None or not isinstance(usage, dict):
+        return tokens
+    total = counted(usage, ["total_tokens"], "completion_tokens")
+    beyond = total.input - tokens.input - tokens.output if total else 0
+    if beyond <= 0:
+        return tokens
+    return replace(tokens, output=tokens.output + beyond, thinking=beyond)
 
 
 def _key_field(api_key: str, is_azure: bool) -> dict[str, str]:

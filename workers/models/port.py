@@ -1,22 +1,31 @@
 """The port that every model implements, and the ways a call can fail.
 
-ModelError
-  ModelUnavailable  model_unavailable  unreachable, overloaded, timeout, failing after retries
-  ModelRefused      model_refused      the server rejects this call (key, name, size, content)
-  UnreadableReply   unreadable_reply   the reply is in no known format, too large, empty
-    ReplyCutOff     reply_cut_off      the reply is cut off by the limit on its length
+ModelError            final: this call can never work
+  ModelRefused        model_refused      the server rejects this call for any other reason
+    UnknownModel      unknown_model      the server has no model of that name, or not for this key
+    PromptTooLong     prompt_too_long    more text than the model or the server accepts
+    ContentFiltered   content_filtered   the provider's content filter withholds the reply
+  UnreadableReply     unreadable_reply   in no known format, or too large
+    ReplyCutOff       reply_cut_off      cut off by the limit on its length
+    EmptyReply        unreadable_reply   without a text
+  ModelUnavailable    model_unavailable  recorded by release 0.1.0, which did not wait for a model
+
+NotServed             what one model found: this call was not served now, but may be later
+ModelWaits            the same, with the time of the next try; this is what callers see
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from app.contract.judgement import Usage
+from app.contract.models import ReasoningEffort
+from app.contract.waiting import WaitReason
 from workers.engine.prompt_requests import Prompt, PromptRequest
 from workers.engine.replies import CUT_OFF
 
 
 class ModelError(Exception):
-    """A model call failed, retries included; `usage` is what it consumed nevertheless."""
+    """A model call failed for good; `usage` is what it consumed nevertheless."""
 
     code: ClassVar[str] = "model_unavailable"
 
@@ -27,13 +36,31 @@ class ModelError(Exception):
 
 
 class ModelUnavailable(ModelError):
-    """The server is unreachable or overloaded, times out, or still fails after every retry."""
+    """The model is not available. No model raises it any more: it waits (`ModelWaits`)."""
 
 
 class ModelRefused(ModelError):
     """The server rejects this call; a retry would not help."""
 
     code = "model_refused"
+
+
+class UnknownModel(ModelRefused):
+    """The server has no model of that name, or not for this key."""
+
+    code = "unknown_model"
+
+
+class PromptTooLong(ModelRefused):
+    """The prompt, or the prompt with the reply, has more tokens or bytes than are accepted."""
+
+    code = "prompt_too_long"
+
+
+class ContentFiltered(ModelRefused):
+    """A content filter of the provider, or the model, refuses prompt or reply."""
+
+    code = "content_filtered"
 
 
 class UnreadableReply(ModelError):
@@ -52,9 +79,81 @@ class ReplyCutOff(UnreadableReply):
         self.text = text
 
 
+class EmptyReply(UnreadableReply):
+    """The reply has no text."""
+
+
+LimitOf = Literal["requests", "tokens", "input_tokens", "output_tokens"]
+"""What a provider limits: calls, or tokens: those of prompts, of replies, or of both together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedLimit:
+    """What a server says of one of its limits; `reset_s`: until all of it is there again."""
+
+    of: LimitOf
+    limit: float
+    remaining: float
+    reset_s: float
+
+
+class NotServed(Exception):
+    """A model did not serve a call now. `retry_after_s` is what the server asked to wait."""
+
+    def __init__(
+        self,
+        reason: WaitReason,
+        detail: str,
+        *,
+        retry_after_s: float | None = None,
+        usage: Usage | None = None,
+        limits: tuple[ReportedLimit, ...] = (),
+        is_outage: bool = True,
+    ) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.retry_after_s = retry_after_s
+        self.usage = usage or Usage()
+        self.limits = limits
+        self.is_outage = is_outage
+        """Whether it says something about the server, and not only about this reply."""
+
+
+class ModelWaits(Exception):
+    """The model takes no call now: nothing is wrong with the call, which is to be made again later.
+
+    `wait_s` is when a permit is expected. `is_open` is whether the breaker is open. `usage` is what
+    requests already made have consumed.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        reason: WaitReason,
+        wait_s: float,
+        detail: str,
+        *,
+        is_open: bool = False,
+        usage: Usage | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.model = model
+        self.reason = reason
+        self.wait_s = wait_s
+        self.detail = detail
+        self.is_open = is_open
+        self.usage = usage or Usage()
+
+
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call to one model. `key` is the same whenever the same step is repeated."""
+    """One call to one model. `key` is the same whenever the same step is repeated.
+
+    `tries`: how often it has failed already. `progress`: the steps that its refinement has
+    recorded; within a tenant those furthest along go first, and tenants take turns. `has_permit`:
+    the refinement was claimed with a permit for this model.
+    """
 
     model: str
     prompt: Prompt
@@ -62,21 +161,31 @@ class ModelCall:
     key: str
     temperature: float | None = None
     max_output_tokens: int = 4_096
+    reasoning_effort: ReasoningEffort | None = None
+    tenant: str = "default"
+    progress: int = 0
+    has_permit: bool = False
+    tries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """The reply of a model; `usage.calls` includes retries.
+    """The reply of a model; `usage.calls` counts the requests made for it.
 
-    `model` is `provider:name` with the name that the server returned.
+    `model` is `provider:name` with the name that the server returned; `limits` are what the server
+    reports of its limits.
     """
 
     text: str
     model: str
     usage: Usage
+    limits: tuple[ReportedLimit, ...] = ()
 
 
 class Model(Protocol):
-    """Answers calls. Raises `ModelError`; a cancelled call closes its connection at once."""
+    """Answers calls. Raises `ModelError` and `NotServed`.
+
+    A cancelled call closes its connection at once.
+    """
 
     async def complete(self, call: ModelCall) -> ModelReply: ...

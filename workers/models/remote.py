@@ -1,26 +1,31 @@
 """A model behind a wire format: sends requests without what the server rejects, counts usage."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from time import perf_counter
 from typing import Protocol
 
-from app.contract.budget import BYTES_PER_TOKEN
 from app.contract.judgement import Usage
-from app.contract.providers import cost_usd
+from app.contract.models import EFFORTS, ReasoningEffort
+from app.contract.output_tokens import tokens_in
+from app.contract.providers import TokenCount, capacity_of, cost_usd
 from workers.engine.prompt_requests import Prompt
 from workers.models.port import (
+    ContentFiltered,
+    EmptyReply,
     ModelCall,
     ModelError,
     ModelRefused,
     ModelReply,
-    ModelUnavailable,
+    NotServed,
     ReplyCutOff,
     UnreadableReply,
 )
+from workers.models.refusals import failure_of, reported_limits
 from workers.outbound.transport import (
     Request,
     RequestAttempts,
@@ -29,6 +34,7 @@ from workers.outbound.transport import (
     StatusRejected,
     Transport,
     TransportError,
+    UntrustedServer,
     UnusableResponse,
 )
 
@@ -50,17 +56,39 @@ def system_text(prompt: Prompt, *, in_words: bool) -> str:
     )
 
 
-def counted(usage: object, inputs: Sequence[str], output: str) -> tuple[int, int] | None:
-    """Return input and output tokens; None if the first of `inputs` or `output` is missing.
+def counted(
+    usage: object,
+    inputs: Sequence[str],
+    output: str,
+    *,
+    cached: Sequence[str] = (),
+    cache_written: Sequence[str] = (),
+    thinking: Sequence[str] = (),
+) -> TokenCount | None:
+    """Return the tokens of a call; None if the first of `inputs` or `output` is missing.
 
-    The other names of `inputs` are parts that a server counts separately; each may be missing.
+    The other names of `inputs` are parts that a server counts separately; each may be missing. Of
+    the names of other parts the first that is there counts; dots separate levels.
     """
     if not isinstance(usage, dict):
         return None
     first, *parts, said = [_count(usage.get(name)) for name in (*inputs, output)]
     if first is None or said is None:
         return None
-    return first + sum(part or 0 for part in parts), said
+    asked = first + sum(part or 0 for part in parts)
+    read = min(_part(usage, cached), asked)
+    written = min(_part(usage, cache_written), asked - read)
+    return TokenCount(asked, said, read, written, min(_part(usage, thinking), said))
+
+
+def _part(usage: dict[str, object], names: Sequence[str]) -> int:
+    for name in names:
+        found: object = usage
+        for level in name.split("."):
+            found = found.get(level) if isinstance(found, dict) else None
+        if number := _count(found):
+            return number
+    return 0
 
 
 def _count(number: object) -> int | None:
@@ -72,10 +100,10 @@ def _count(number: object) -> int | None:
 def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | None:
     """Return why a reply must not be used, or None."""
     if is_withheld:
-        return ModelRefused("the model or its provider's content filter refused to answer")
+        return ContentFiltered("the model or its provider's content filter refused to answer")
     if is_cut_off:
         return ReplyCutOff("the reply is cut off: `max_output_tokens` is too small for it", text)
-    return None if text.strip() else UnreadableReply("the reply is empty")
+    return None if text.strip() else EmptyReply("the reply is empty")
 
 
 MOST_TOKENS = 100_000_000
@@ -85,16 +113,68 @@ Unwanted = frozenset[str]
 """What a server has rejected for a model: names that only its wire format defines."""
 
 
+NAMES_OF_EFFORT = ("reasoning_effort", "reasoning effort", "effort", "thinking", "reasoning")
+"""Lower-case words in the errors of servers that do not support a way to make a model think."""
+
+
+def effort_of(call: ModelCall, unwanted: Unwanted) -> ReasoningEffort | None:
+    """Return the level that a call asks for, or the nearest that was not rejected, higher first."""
+    asked = call.reasoning_effort
+    if asked is None or EFFORT in unwanted:
+        return None
+    at = EFFORTS.index(asked)
+    nearest = (*EFFORTS[at:], *reversed(EFFORTS[:at]))
+    return next((it for it in nearest if f"{EFFORT}={it}" not in unwanted), None)
+
+
+def refused_effort(said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
+    """Return what an error rejects: the level that was sent, or levels altogether."""
+    effort = effort_of(call, unwanted)
+    if effort is None or not any(name in said.lower() for name in NAMES_OF_EFFORT):
+        return None
+    return f"{EFFORT}={effort}" if LEVEL.search(said.lower()) else EFFORT
+
+
+EFFORT = "reasoning_effort"
+LEVEL = re.compile(rf"""(?:['"`]|level |: )(?:{"|".join(EFFORTS)})\b""")
+"""A level in an error: then not all of them are rejected."""
+
+NAMES_OF_LIMIT = re.compile(r"max_(?:completion_|output_)?tokens|maxoutputtokens|maximum tokens")
+CONTEXT = re.compile(r"(?:maximum context length is|exceed context limit: \d+ \+ \d+ >) (\d+)")
+INPUT = re.compile(r"(\d+) in the messages|has (\d+) input tokens|context limit: (\d+)")
+BOUND = re.compile(r"(?<![\w-])(?<!\d\.)(\d+)(?![\w-]|\.\d)(?: \((exclusive)\))?")
+
+
+def allowed_output(said: str, asked: int) -> int | None:
+    """Return the most output tokens that a server allows, from its error; None if it says none.
+
+    Either the model's maximum, or what a known input leaves of the context window.
+    """
+    said = said.lower()
+    if not NAMES_OF_LIMIT.search(said) and "in the completion" not in said:
+        return None
+    window, given = CONTEXT.search(said), INPUT.search(said)
+    if window:
+        left = int(window[1]) - int(next(filter(None, given.groups()))) if given else 0
+        return left if 0 < left < asked else None
+    bounds = [int(it[1]) - bool(it[2]) for it in BOUND.finditer(said)]
+    return max((it for it in bounds if FEWEST_OUTPUT <= it < asked), default=None)
+
+
+FEWEST_OUTPUT = 512
+"""Smaller numbers in an error, such as its status, are no maximum of output tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """The reply of a model; `tokens` (input, output) is None when the server did not count them.
+    """The reply of a model; `tokens` is None when the server did not count them.
 
     A reply with a `flaw` must not be used, although it was paid for.
     """
 
     text: str
     model: str | None
-    tokens: tuple[int, int] | None
+    tokens: TokenCount | None
     flaw: ModelError | None = None
 
 
@@ -125,21 +205,17 @@ def adapter_of(wire: str) -> AdapterFactory:
 NAMES_A_PART = frozenset({400, 422})
 """Statuses with which servers reject a part of a request that they do not support."""
 
-MODEL_ERRORS: Mapping[type[TransportError], type[ModelError]] = {
-    RequestUnanswered: ModelUnavailable,
-    RequestRefused: ModelRefused,
-    StatusRejected: ModelRefused,
-    UnusableResponse: UnreadableReply,
-}
-"""The model error for each error of the transport."""
+MOST_UNREADABLE = 2
+"""How often a call is made again whose reply was no reply of this wire format, or empty."""
 
 
 class Remote:
     """Every model of one provider.
 
     What a server rejects (a format, a parameter) is left out of the next request and, once that
-    has worked, of every later request for the same model. If the server does not count a reply's
-    tokens they are estimated, and the cost is unknown.
+    has worked, of every later request for the same model; likewise a limit of the output that it
+    calls too high is lowered to what it allows. If the server does not count a reply's tokens they
+    are estimated, and the cost is unknown.
     """
 
     def __init__(
@@ -152,6 +228,7 @@ class Remote:
         self._dialect = dialect
         self._transport = transport
         self._unwanted: dict[str, Unwanted] = {}
+        self._most_output: dict[str, int] = {}
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer a call; the `usage` of the reply or error counts every request made for it."""
@@ -163,23 +240,30 @@ class Remote:
             if said.flaw:
                 raise said.flaw
         except (ModelError, TransportError) as failure:
-            error = failure if isinstance(failure, ModelError) else _translated(failure)
+            error = _meaning(failure, call, is_read=said is not None)
             error.usage = self._usage(call, step, said, perf_counter() - started)
             raise error from None
         usage = self._usage(call, step, said, perf_counter() - started)
         answered = f"{self._provider}:{said.model or call.model}"
-        return ModelReply(said.text, answered, usage)
+        return ModelReply(said.text, answered, usage, reported_limits(step.fields))
 
     async def _ask(self, call: ModelCall, step: RequestAttempts) -> bytes:
         known = unwanted = self._unwanted.get(call.model, frozenset())
+        call, lowered = self._within_capacity(call), ""
         while True:
             request = self._dialect.request(call, unwanted)
             variant = f";without={'+'.join(sorted(unwanted))}" if unwanted else ""
             try:
-                body = await step.post(request, variant)
+                body = await step.post(request, variant + lowered)
             except StatusRejected as refusal:
-                part = self._dialect.refused(refusal.said, call, unwanted)
-                if refusal.status not in NAMES_A_PART or part is None:
+                said = refusal.response.said
+                if refusal.response.status not in NAMES_A_PART:
+                    raise
+                if most := allowed_output(said, call.max_output_tokens):
+                    call, lowered = self._lowered(call, most, said), f";output={most}"
+                    continue
+                part = self._dialect.refused(said, call, unwanted)
+                if part is None:
                     raise
                 unwanted |= {part}
                 continue
@@ -187,33 +271,66 @@ class Remote:
                 self._unwanted[call.model] = self._unwanted.get(call.model, known) | unwanted
             return body
 
+    def _within_capacity(self, call: ModelCall) -> ModelCall:
+        """Return the call with the limit that its model can keep, as far as that is known."""
+        most = self._most_output.get(call.model, call.max_output_tokens)
+        if capacity := capacity_of(f"{self._provider}:{call.model}"):
+            asked = tokens_in(call.prompt.system) + tokens_in(call.prompt.user)
+            left = capacity.context_tokens - asked
+            most = min(most, capacity.max_output_tokens, left if left > 0 else most)
+        return replace(call, max_output_tokens=min(call.max_output_tokens, most))
+
+    def _lowered(self, call: ModelCall, most: int, said: str) -> ModelCall:
+        """Return the call with a lower limit; a maximum of the model holds for later calls too."""
+        if not CONTEXT.search(said.lower()):
+            self._most_output[call.model] = most
+        return replace(call, max_output_tokens=most)
+
     def _usage(
         self, call: ModelCall, step: RequestAttempts, said: ChatReply | None, seconds: float
     ) -> Usage:
         if said is None:
             cost = None if step.may_have_cost else 0.0
             return Usage(calls=step.calls, cost_usd=cost, seconds=seconds)
-        cost = self._cost(call, *said.tokens) if said.tokens else None
-        asked = call.prompt.system + call.prompt.user
-        tokens_in, tokens_out = said.tokens or (estimated(asked), estimated(said.text))
+        cost = self._cost(call, said.tokens) if said.tokens else None
+        asked = tokens_in(call.prompt.system + call.prompt.user)
+        tokens = said.tokens or TokenCount(asked, tokens_in(said.text))
         return Usage(
             calls=step.calls,
-            input_tokens=tokens_in,
-            output_tokens=tokens_out,
+            input_tokens=tokens.input,
+            output_tokens=tokens.output,
+            cached_tokens=tokens.cached,
+            thinking_tokens=tokens.thinking,
             cost_usd=cost,
             seconds=seconds,
         )
 
-    def _cost(self, call: ModelCall, tokens_in: int, tokens_out: int) -> float | None:
+    def _cost(self, call: ModelCall, used: TokenCount) -> float | None:
         """Return US dollars, rounded to 9 places like every total; None when unknown."""
-        cost = cost_usd(f"{self._provider}:{call.model}", tokens_in, tokens_out)
+        model = f"{self._provider}:{call.model}"
+        cost = cost_usd(model, used.input, used.output, used.cached, used.cache_written)
         return None if cost is None else round(cost, 9)
 
 
-def _translated(failure: TransportError) -> ModelError:
-    return MODEL_ERRORS[type(failure)](failure.detail)
-
-
-def estimated(text: str) -> int:
-    """Return an estimate of a text's tokens that is rarely too low."""
-    return -(-len(text.encode()) // BYTES_PER_TOKEN)
+def _meaning(
+    failure: ModelError | TransportError, call: ModelCall, *, is_read: bool
+) -> ModelError | NotServed:
+    """Return the error of a call; `is_read`: the reply was one of this wire format."""
+    match failure:
+        case RequestUnanswered(response=None) | UntrustedServer():
+            return NotServed("unreachable", failure.detail)
+        case RequestUnanswered(response=response) | StatusRejected(response=response):
+            assert response is not None
+            return failure_of(response, failure.detail)
+        case RequestRefused():
+            return ModelRefused(failure.detail)
+        case UnusableResponse():
+            error: ModelError = UnreadableReply(failure.detail)
+        case ModelError():
+            error = failure
+        case _:
+            raise failure
+    may_help = isinstance(error, EmptyReply) or not is_read
+    if may_help and call.tries < MOST_UNREADABLE:
+        return NotServed("error", error.detail, is_outage=False)
+    return error

@@ -5,7 +5,8 @@ request's headers, and with them a key.
 
 TransportError         no usable response; `detail` says why
   RequestUnanswered    unreachable, timeout, connection reset, or a temporary error at the last try
-  RequestRefused       the address is invalid or the TLS certificate untrusted
+  RequestRefused       the address is invalid
+    UntrustedServer    the TLS certificate is untrusted
     StatusRejected     a permanent 4xx, or a redirect: not followed, so that keys go nowhere else
   UnusableResponse     too many bytes, invalid compression, or not HTTP
 """
@@ -62,16 +63,25 @@ def may_pass(status: int, headers: Mapping[str, str]) -> bool:
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of a `Retry-After` field (RFC 9110, 10.2.3); None without a valid one.
 
-    A date is compared with the server's own `Date`, so that machines' clocks do not matter.
+    `retry-after-ms`, which is more exact, is read first. A date is compared with the server's own
+    `Date`, so that machines' clocks do not matter.
     """
+    milliseconds = _not_negative(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
     value = headers.get("Retry-After", "").strip()
+    if at := _date(value):
+        seconds = (at - (_date(headers.get("Date", "")) or _now())).total_seconds()
+        return max(0.0, seconds)
+    return _not_negative(value)
+
+
+def _not_negative(value: str) -> float | None:
     try:
-        seconds = float(value)
+        number = float(value)
     except ValueError:
-        at = _date(value)
-        seconds = (at - (_date(headers.get("Date", "")) or _now())).total_seconds() if at else -1.0
-        return max(0.0, seconds) if at else None
-    return seconds if 0 <= seconds < math.inf else None
+        return None
+    return number if 0 <= number < math.inf else None
 
 
 def _date(value: str) -> datetime | None:
@@ -125,20 +135,39 @@ class TransportError(Exception):
 
 
 class RequestUnanswered(TransportError):
-    """Unreachable, timeout, connection reset, or still a temporary error at the last try."""
+    """Unreachable, timeout, connection reset, or still a temporary error at the last try.
+
+    `response` is that error, None if there was no response.
+    """
+
+    def __init__(self, detail: str, response: "ErrorResponse | None" = None) -> None:
+        super().__init__(detail)
+        self.response = response
 
 
 class RequestRefused(TransportError):
     """The request cannot be sent; a retry would not help."""
 
 
-class StatusRejected(RequestRefused):
-    """The server rejected the request; `said` is the response body, empty if above 64 KiB."""
+class UntrustedServer(RequestRefused):
+    """The TLS certificate of the server is not trusted."""
 
-    def __init__(self, detail: str, status: int, said: str) -> None:
+
+@dataclass(frozen=True, slots=True)
+class ErrorResponse:
+    """A response that is no 2xx; `said` is its body, empty if above 64 KiB."""
+
+    status: int
+    said: str
+    fields: Mapping[str, str]
+
+
+class StatusRejected(RequestRefused):
+    """The server rejected the request with `response`."""
+
+    def __init__(self, detail: str, response: ErrorResponse) -> None:
         super().__init__(detail)
-        self.status = status
-        self.said = said
+        self.response = response
 
 
 class UnusableResponse(TransportError):
@@ -148,9 +177,9 @@ class UnusableResponse(TransportError):
 class _TemporaryFailure(Exception):
     """A try failed in a way that a retry may fix."""
 
-    def __init__(self, detail: str, after_s: float | None = None) -> None:
+    def __init__(self, detail: str, response: ErrorResponse | None = None) -> None:
         super().__init__(detail)
-        self.after_s = after_s
+        self.response = response
 
 
 class Transport:
@@ -187,12 +216,14 @@ async def open_transport(
 class RequestAttempts:
     """The requests of one step, which share one deadline and one number of tries.
 
-    `calls` counts requests; `may_have_cost` is true when the server may have processed one.
+    `calls` counts requests; `may_have_cost` is true when the server may have processed one;
+    `fields` are the header fields of the last 2xx response.
     """
 
     def __init__(self, transport: Transport, key: str) -> None:
         self.calls = 0
         self.may_have_cost = False
+        self.fields: Mapping[str, str] = {}
         self._transport = transport
         self._retry_policy = transport.retry_policy
         self._key = quote(key, safe="/:;=+.-_")
@@ -214,10 +245,13 @@ class RequestAttempts:
 
     async def _wait(self, failure: _TemporaryFailure) -> None:
         if self._failures >= self._retry_policy.tries:
-            raise RequestUnanswered(f"{failure}; failed {self._failures} times") from None
-        wait_s = self._retry_policy.wait_s(self._failures, failure.after_s)
+            often = f"; failed {self._failures} times" if self._failures > 1 else ""
+            raise RequestUnanswered(f"{failure}{often}", failure.response) from None
+        after_s = retry_after_s(failure.response.fields) if failure.response else None
+        wait_s = self._retry_policy.wait_s(self._failures, after_s)
         if self._clock() + wait_s >= self._deadline:
-            raise RequestUnanswered(f"{failure}; no time is left for a retry") from None
+            detail = f"{failure}; no time is left for a retry"
+            raise RequestUnanswered(detail, failure.response) from None
         await asyncio.sleep(wait_s)
 
     async def _try(self, request: Request, variant: str) -> bytes:
@@ -230,7 +264,7 @@ class RequestAttempts:
         except aiohttp.ConnectionTimeoutError:
             raise _TemporaryFailure(f"{request.host} is unreachable: connection timeout") from None
         except aiohttp.ClientConnectorCertificateError:
-            raise RequestRefused(f"{request.host} has an untrusted TLS certificate") from None
+            raise UntrustedServer(f"{request.host} has an untrusted TLS certificate") from None
         except aiohttp.ClientConnectorError as error:
             raise _TemporaryFailure(f"{request.host} is unreachable: {error.strerror}") from None
         except TimeoutError:
@@ -262,6 +296,7 @@ class RequestAttempts:
             if not 200 <= reply.status < 300:
                 raise await _refusal(request, reply)
             self.may_have_cost = True
+            self.fields = reply.headers
             return await _read(reply, self._transport.max_reply_bytes, request)
 
 
@@ -276,15 +311,14 @@ async def _refusal(
     if request.secret:
         said = said.replace(request.secret, "***")
     detail = f"{request.host} answered {reply.status}"
+    response = ErrorResponse(reply.status, said, reply.headers)
     if 300 <= reply.status < 400:
-        return StatusRejected(
-            f"{detail}, a redirect; redirects are not followed", reply.status, said
-        )
+        return StatusRejected(f"{detail}, a redirect; redirects are not followed", response)
     if message := _message(said):
         detail = f"{detail}: {message}"
     if may_pass(reply.status, reply.headers):
-        return _TemporaryFailure(detail, retry_after_s(reply.headers))
-    return StatusRejected(detail, reply.status, said)
+        return _TemporaryFailure(detail, response)
+    return StatusRejected(detail, response)
 
 
 async def _read(reply: aiohttp.ClientResponse, most: int, request: Request) -> bytes:

@@ -2,21 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from functools import cached_property
-from itertools import chain
 from typing import Any
 
-from app.contract.budget import Estimate, estimate, to_judge, to_write
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.judgement import Usage
-from app.contract.limits import Limits
-from app.contract.providers import cost_usd
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.limits import Limits, TimeLimit
+from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
-from app.store import Fenced, Journal, StaleLimits, State, Submitted
+from app.contract.waiting import Waiting
+from app.store import Claimed, Fenced, Journal, StaleLimits, State, Submitted
 from workers.engine import moves
 from workers.engine.moves import (
     Ask,
@@ -31,12 +28,13 @@ from workers.engine.moves import (
     Stopped,
     Together,
 )
-from workers.engine.prompts.drafting import Derive
 from workers.engine.search import Outcome
 from workers.engine.step_hash import about
-from workers.play.executor import StepExecutor
+from workers.play.budget import BudgetGuard
+from workers.play.executor import StepExecutor, StepWaits
 from workers.play.journal_writer import Ending, JournalUnwritable, JournalWriter, JudgedDraft
 from workers.play.replay import RecordedStep, Replay, refused, spared
+from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
 
 class Canceled(Exception):
@@ -51,109 +49,20 @@ class WorkerLeaving(Exception):
     """This worker is shutting down: another worker performs the next step."""
 
 
-class Deadline:
-    """A timer that counts from the start of a refinement, `elapsed_s` seconds ago."""
-
-    def __init__(self, elapsed_s: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._started = self._loop.time() - elapsed_s
-        self._at: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def set(self, max_seconds: float, passed: Callable[[], None]) -> None:
-        """Call `passed` that many seconds after the start; this replaces the deadline before.
-
-        Only the timer refers to `passed`: a reference here would form a cycle with its owner, and
-        the data of an ended refinement would wait for the garbage collector (docs/adr/0004).
-        """
-        at = self._started + max_seconds
-        if at == self._at:
-            return
-        self.close()
-        self._at = at
-        self._timer = self._loop.call_at(at, passed)
-
-    def close(self) -> None:
-        """Cancel the deadline."""
-        if self._timer:
-            self._timer.cancel()
-
-
-class BudgetGuard:
-    """Decides whether the budget allows a call, with enough left to judge one draft.
-
-    Tokens and cost are counted at every depth, reserved before a call and settled after it. A call
-    that prepares a draft must leave enough to write and judge it.
-    """
-
-    def __init__(self, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> None:
-        self._request = request
-        self._models = models
-        self._reserved: dict[str, Ask] = {}
-
-    def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
-        """Reserve what a call may consume, and for a draft what judging it may, until settled.
-
-        Returns False, and reserves nothing, if `spent` and all reservations would exceed `limits`.
-        """
-        if not self._affords(ask, spent, limits):
-            return False
-        self._reserved[ask.path] = ask
-        return True
-
-    def waits_for_others(self, ask: Ask) -> bool:
-        """Return whether other calls in flight hold a part of the budget."""
-        return bool(self._reserved.keys() - {ask.path})
-
-    def settle(self, path: str) -> None:
-        """Release what was reserved; the reply's usage says what was consumed."""
-        self._reserved.pop(path, None)
-
-    def _affords(self, ask: Ask, spent: Usage, limits: Limits) -> bool:
-        if limits.max_tokens is None and limits.max_cost_usd is None:
-            return True
-        asks = (*self._reserved.values(), ask)
-        needed = list(chain.from_iterable(map(self._needed, asks)))
-        tokens = spent.input_tokens + spent.output_tokens + sum(it.tokens for it in needed)
-        if limits.max_tokens is not None and tokens > limits.max_tokens:
-            return False
-        return limits.max_cost_usd is None or _cost(spent, needed) <= limits.max_cost_usd
-
-    @cached_property
-    def _judging(self) -> tuple[Estimate, ...]:
-        """What judging a draft may consume; computed only if there is a budget."""
-        return to_judge(self._request, self._models)
-
-    def _needed(self, ask: Ask) -> tuple[Estimate, ...]:
-        call = self._at_most(ask)
-        if ask.prepares:
-            asked = len((ask.prompt.system + ask.prompt.user).encode())
-            return (call, *to_write(self._request, self._models, asked))
-        writes_a_draft = ask.role == "generator" and not isinstance(ask.prompt_request, Derive)
-        return (call, *self._judging) if writes_a_draft else (call,)
-
-    def _at_most(self, ask: Ask) -> Estimate:
-        text = ask.prompt.system + ask.prompt.user
-        return estimate(self._models[ask.seat].with_room(ask.room), len(text.encode()))
-
-
-def _cost(spent: Usage, needed: list[Estimate]) -> float:
-    """Return the cost in US dollars; infinity if a price is unknown."""
-    costs = [cost_usd(it.model, it.input_tokens, it.output_tokens) for it in needed]
-    known = [cost for cost in (spent.cost_usd, *costs) if cost is not None]
-    return sum(known) if len(known) == len(costs) + 1 else float("inf")
+ENDS_OF_A_CLAIM = (WorkerLeaving, AwaitingReview, EveryBranchWaits)
 
 
 class InFlight:
     """Performs steps, each in a task of its own."""
 
-    def __init__(self, executor: StepExecutor) -> None:
-        self._executor = executor
+    def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[StepCompleted | StepFailed], StepMove] = {}
 
-    async def perform(self, move: StepMove) -> StepCompleted | StepFailed | None:
+    async def perform(
+        self, move: StepMove, performing: Coroutine[Any, Any, StepCompleted | StepFailed]
+    ) -> StepCompleted | StepFailed | None:
         """Return the journal entry of a step, or None when the step was aborted."""
-        task = asyncio.get_running_loop().create_task(self._executor.perform(move))
+        task = asyncio.get_running_loop().create_task(performing)
         self._tasks[task] = move
         try:
             return await task
@@ -284,19 +193,21 @@ class Driver:
         recorded: Replay,
         executor: StepExecutor,
         journal: Journal,
-        state: State,
-        elapsed_s: float,
+        claimed: Claimed,
         *,
         leaves_after_step: bool = False,
+        max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
     ) -> None:
         self._strategy = strategy
         self._replay = recorded
         self._journal = journal
-        self._writer = JournalWriter(journal, recorded, state)
+        self._time = TimeLimits(claimed)
+        self._writer = JournalWriter(journal, recorded, claimed.state, self._time.waited_s)
         self._plan = submitted.request.review
-        self._budget_guard = BudgetGuard(submitted.request, submitted.models)
-        self._deadline = Deadline(elapsed_s)
-        self._in_flight = InFlight(executor)
+        self._budget_guard = BudgetGuard(submitted.request, submitted.models, max_output_tokens)
+        self._executor = executor
+        self._in_flight = InFlight()
+        self._waits = BranchWaits()
         self._is_leaving = False
         self._is_rehearsed = False
         self._engine_version = submitted.engine_version
@@ -305,26 +216,34 @@ class Driver:
         """Whether it pauses or ends: after a review or a retry another claim may exist already."""
 
     async def play(self) -> None:
-        """Play until the refinement has ended.
+        """Play until the refinement has ended, or is parked because every branch waits.
 
         Raises `AwaitingReview` when a review was requested, `WorkerLeaving` after `leave`, and
         `Fenced` when this worker's fencing token is outdated. When cancelled, journaled steps stay
         and another claim performs the rest.
         """
+        try:
+            while not await self._has_played():
+                self.is_giving_up = False
+                self._writer.start_over(self._writer.state)
+        finally:
+            self._time.close()
+
+    async def _has_played(self) -> bool:
+        """Play to the end of the claim; return False if it must go on under another state."""
+        self._waits = BranchWaits()
         self._heed(self._writer.state)
         try:
-            while True:
-                try:
-                    ending = await self._ending()
-                    self.is_giving_up = True
-                    await self._writer.write(ending)
-                except StaleLimits as stale:
-                    self.is_giving_up = False
-                    self._writer.start_over(stale.state)
-                else:
-                    return
-        finally:
-            self._deadline.close()
+            try:
+                ending = await self._ending()
+            except EveryBranchWaits as waits:
+                ending = Ending.parked(waits)
+            self.is_giving_up = True
+            state = await self._writer.write(ending)
+        except StaleLimits as stale:
+            self._writer.state = stale.state
+            return False
+        return ending.parking is None or state.is_parked
 
     async def look(self) -> None:
         """Read and apply commands: cancel and finish abort the calls in flight."""
@@ -336,6 +255,7 @@ class Driver:
     def leave(self) -> None:
         """Let the calls in flight finish, and start no others."""
         self._is_leaving = True
+        self._waits.interrupt()
 
     async def _ending(self) -> Ending:
         try:
@@ -345,13 +265,13 @@ class Driver:
         except Canceled:
             return Ending.canceled()
         except Stopped as stop:
-            return Ending.nothing_judged(self._replay.stopping, self._replay.part_of(stop))
+            return Ending.nothing_judged(self._replay, self._replay.part_of(stop))
         except moves.StepError as failure:
             steps = self._replay.part_of(failure)
             return Ending.failed(failure.code, failure.detail, steps)
         except Incompatible as found:
             return Ending.failed("incompatible", f"{found}: {self._versions}")
-        except (WorkerLeaving, AwaitingReview, Fenced, StaleLimits, JournalUnwritable):
+        except (*ENDS_OF_A_CLAIM, Fenced, StaleLimits, JournalUnwritable):
             raise
         except Exception:
             log.exception("%s: internal error while playing the strategy", self._journal.id)
@@ -388,9 +308,14 @@ class Driver:
 
     async def _together(self, move: Together) -> tuple[Any, ...]:
         """Play every part to its end; then raise an error that also stops the whole."""
-        return joined(
-            await asyncio.gather(*map(self._play_part, move.parts), return_exceptions=True)
-        )
+        self._budget_guard.branches += len(move.parts) - 1
+        self._waits.split(len(move.parts))
+        try:
+            parts = map(self._play_part, move.parts)
+            return joined(await asyncio.gather(*parts, return_exceptions=True))
+        finally:
+            self._budget_guard.branches += 1
+            self._waits.join()
 
     async def _play_part(self, part: MoveCoroutine[Any]) -> Any:
         """Play a part; journal its last reply without waiting for the other parts."""
@@ -399,7 +324,11 @@ class Driver:
         except Refusal as refusal:
             return refusal
         finally:
-            self._heed(await self._writer.write())
+            self._budget_guard.branches -= 1
+            self._waits.ended()
+            self._count_time()
+            if not self._waits.is_parked:
+                self._heed(await self._writer.write())
 
     async def _judged(self, move: Judged) -> Limits:
         recorded = self._replay.limits.get((move.path, move.judgement.scored.score_from))
@@ -429,17 +358,21 @@ class Driver:
         if step is None:
             step = RecordedStep(await self._perform(move))
             self._replay.add(step)
-            self._is_leaving |= self._leaves_after_step
+            if self._leaves_after_step:
+                self.leave()
         if not step.is_journaled:
             self._writer.add(step)
         return step.reply()
 
     async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
         limits, spent = self._writer.state.limits, self._replay.usage
-        if isinstance(move, Ask) and not self._budget_guard.reserve(move, spent, limits):
-            if move.prepares or self._budget_guard.waits_for_others(move):
-                return refused(move)
-            self._writer.stop(StopReason.BUDGET_EXHAUSTED)
+        if isinstance(move, Ask):
+            granted = self._budget_guard.reserve(move, spent, limits)
+            if granted is None:
+                if move.prepares or self._budget_guard.waits_for_others(move):
+                    return refused(move)
+                self._writer.stop(StopReason.BUDGET_EXHAUSTED)
+            move = granted or move
         self._admit(move)
         self._writer.under_way[move.path] = None
         try:
@@ -449,13 +382,44 @@ class Driver:
             self._admit(move)
             if self._is_spared(move):
                 return spared(move)
-            done = await self._in_flight.perform(move)
+            done = await self._in_flight.perform(move, self._perform_persistently(move))
             if done is None:
                 self._admit(move)
             return done or spared(move)
         finally:
             self._writer.under_way.pop(move.path, None)
             self._budget_guard.settle(move.path)
+
+    async def _perform_persistently(self, move: moves.StepMove) -> StepCompleted | StepFailed:
+        """Perform a step again and again, until its models do not refuse it any more."""
+        tries, spent = 0, Usage()
+        while True:
+            try:
+                done = await self._executor.perform(
+                    move, progress=len(self._replay.steps), tries=tries
+                )
+            except StepWaits as refusal:
+                tries, spent = tries + 1, spent + refusal.usage
+                await self._wait(move, refusal)
+            else:
+                return done.model_copy(update={"usage": spent + done.usage}) if tries else done
+
+    async def _wait(self, move: moves.StepMove, refusal: StepWaits) -> None:
+        """Wait until the models that refused a step may take it.
+
+        Raises `EveryBranchWaits` if that is for long, and nothing else goes on.
+        """
+        wait = refusal.wait
+        until = self._time.time_in(wait.wait_s)
+        self._writer.wait(Waiting(key=move.path, reason=wait.reason, model=wait.model, until=until))
+        with self._waits.waiting(move.path, wait.wait_s, refusal.models):
+            self._count_time()
+            if not self._waits.is_parked and not self._is_leaving:
+                self._heed(await self._writer.write())
+            await self._waits.over(move.path)
+            if self._is_leaving:
+                raise WorkerLeaving
+        self._count_time()
 
     def _admit(self, move: moves.StepMove | Review) -> None:
         """Raise `Canceled` or `Stopped` if a step must not start."""
@@ -469,11 +433,16 @@ class Driver:
         self._replay.stopping = self._replay.stopping or state.stopping
         if state.finish_requested and self._replay.best:
             self._writer.stop(StopReason.FINISHED_EARLY)
-        self._deadline.set(state.limits.max_seconds, self._overdue)
+        self._count_time()
         self._abort()
 
-    def _overdue(self) -> None:
-        self._writer.stop(StopReason.DEADLINE)
+    def _count_time(self) -> None:
+        """Let time count as played or as waited, as it is now."""
+        limits = self._writer.state.limits
+        self._time.set(limits, self._overdue, waits=self._waits.is_everywhere)
+
+    def _overdue(self, limit: TimeLimit) -> None:
+        self._writer.stop(StopReason.DEADLINE, limit)
         self._abort()
 
     def _abort(self) -> None:

@@ -18,6 +18,7 @@ from app.contract.events import (
     Tried,
 )
 from app.contract.judgement import Finding, Usage
+from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
@@ -25,13 +26,13 @@ from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
-from workers.models.port import ModelCall, ModelError, ModelReply
+from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
 from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
 
 Complete = Callable[[str, ModelCall], Awaitable[ModelReply]]
-"""Returns the reply of the model of a name. Raises `ModelError`."""
+"""Returns the reply of the model of a name. Raises `ModelError` and `ModelWaits`."""
 
 NOTHING = Usage()
 MOST_FLAWS = 5
@@ -46,10 +47,27 @@ class Served:
     tried: tuple[Tried, ...]
 
 
-async def ask_in_turn(complete: Complete, names: Sequence[str], call: ModelCall) -> Served:
-    """Return the reply of the first model that succeeds; every model has its own retries.
+class StepWaits(Exception):
+    """No model takes the call of a step now: it is to be made again after the shortest `wait`.
 
-    `call` is addressed to the first of `names`.
+    `models` are those that may take it then, and `usage` is what it has consumed so far.
+    """
+
+    def __init__(self, waits: Sequence[ModelWaits], usage: Usage) -> None:
+        self.wait = min(waits, key=lambda it: it.wait_s)
+        super().__init__(self.wait.detail)
+        self.models = tuple(it.model for it in waits)
+        self.usage = usage
+
+
+async def ask_in_turn(
+    complete: Complete, names: Sequence[str], call: ModelCall, fallback_after_s: float = 10
+) -> Served:
+    """Return the reply of the first model that succeeds.
+
+    A model that takes no call now is waited for, unless its breaker is open or the wait is longer
+    than `fallback_after_s`: then the next one is asked. If none replies and one may do so later,
+    `StepWaits` is raised.
 
     Every `ModelError` leads to the next model, refusals included: a missing key, an unknown model,
     a text too long or a content filter concerns one server, and the next may accept the call. A
@@ -58,19 +76,29 @@ async def ask_in_turn(complete: Complete, names: Sequence[str], call: ModelCall)
     others under keys of their own (`KEY;model=NAME`).
     """
     tried: tuple[Tried, ...] = ()
+    waits: list[ModelWaits] = []
     spent = NOTHING
     for name in names:
-        asked = replace(call, model=name, key=f"{call.key};model={name}") if tried else call
+        is_other = name != call.model
+        asked = replace(call, model=name, key=f"{call.key};model={name}") if is_other else call
         try:
             reply = await complete(name, asked)
+        except ModelWaits as wait:
+            spent += wait.usage
+            tried += (Tried(model=name, code=wait.reason, detail=wait.detail),)
+            waits.append(wait)
+            if not wait.is_open and wait.wait_s <= fallback_after_s:
+                break
         except ModelError as error:
             spent += error.usage
             tried += (Tried(model=name, code=error.code, detail=error.detail),)
-            if len(tried) == len(names):
+            if len(tried) == len(names) and not waits:
                 raise _all_failed(error, tried, spent) from None
         else:
             return Served(replace(reply, usage=spent + reply.usage) if tried else reply, tried)
-    raise ValueError("a role needs at least one model")
+    if not waits:
+        raise ValueError("a role needs at least one model")
+    raise StepWaits(waits, spent)
 
 
 def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> ModelError:
@@ -152,9 +180,13 @@ def _cut(text: str) -> str:
 
 
 class ModelCaller(Protocol):
-    """Calls models by name, `provider:name`. Raises `ModelError`."""
+    """Calls models by name, `provider:name`, within what their servers allow."""
 
-    async def complete(self, name: str, call: ModelCall) -> ModelReply: ...
+    async def complete(self, name: str, call: ModelCall) -> ModelReply:
+        """Return the reply of a model. Raises `ModelError`, which is final, and `ModelWaits`."""
+
+    async def permits(self, name: str, most: int) -> int:
+        """Take up to `most` permits for refinements that wait for a model; return how many."""
 
 
 class DraftChecks(Protocol):
@@ -174,13 +206,22 @@ class StepExecutor:
     tools: Tools = NO_TOOLS
     voided: Mapping[str, int] = field(default_factory=dict)
     """How many replies of a step retries have voided, by key."""
+    tenant: str = "default"
+    permits: set[str] = field(default_factory=set)
+    """Models for which the claim has a permit; the first call of each uses it up."""
 
-    async def perform(self, move: StepMove) -> StepCompleted | StepFailed:
-        """Perform one step; the failure of a model or a validator is an entry like any other."""
+    async def perform(
+        self, move: StepMove, *, progress: int = 0, tries: int = 0
+    ) -> StepCompleted | StepFailed:
+        """Perform one step; the failure of a model or a validator is an entry like any other.
+
+        `progress` is the number of recorded steps, and `tries` how often this one had to wait.
+        Raises `StepWaits` when it has to wait for a model.
+        """
         clock = get_running_loop().time
         started = clock()
         try:
-            entry: StepCompleted | StepFailed = await self._done(move)
+            entry: StepCompleted | StepFailed = await self._done(move, progress, tries)
         except ModelError as error:
             entry = StepFailed(
                 key=move.path, code=error.code, detail=error.detail, usage=error.usage, next=()
@@ -200,10 +241,10 @@ class StepExecutor:
             return entry.model_copy(update=known)
         return entry.model_copy(update={**known, "seconds": seconds})
 
-    async def _done(self, move: StepMove) -> StepCompleted:
+    async def _done(self, move: StepMove, progress: int, tries: int) -> StepCompleted:
         match move:
             case Ask():
-                return await self._ask(move)
+                return await self._ask(move, progress, tries)
             case Check():
                 return await self._check(move)
             case Call():
@@ -237,8 +278,8 @@ class StepExecutor:
             key=move.path, kind="call", reply=reply, usage=Usage(), seconds=0, next=()
         )
 
-    async def _ask(self, move: Ask) -> StepCompleted:
-        choice = self.choices[move.seat].with_room(move.room)
+    async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted:
+        choice = self.choices[move.seat]
         call = ModelCall(
             model=choice.model,
             prompt=move.prompt,
@@ -247,9 +288,17 @@ class StepExecutor:
             temperature=move.prompt.temperature
             if choice.temperature is None
             else choice.temperature,
-            max_output_tokens=choice.max_output_tokens,
+            max_output_tokens=(
+                move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
+            ),
+            reasoning_effort=choice.reasoning_effort,
+            tenant=self.tenant,
+            progress=progress,
+            tries=tries,
         )
-        served = await ask_in_turn(self.models.complete, choice.names(), call)
+        # The model for which there is a permit goes first: the others are known to be busy.
+        names = sorted(choice.names(), key=lambda name: name not in self.permits)
+        served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
         answer = served.reply
         return StepCompleted(
             key=move.path,
@@ -263,6 +312,11 @@ class StepExecutor:
             seconds=0,
             next=(),
         )
+
+    async def _complete(self, name: str, call: ModelCall) -> ModelReply:
+        has_permit = name in self.permits
+        self.permits.discard(name)
+        return await self.models.complete(name, replace(call, has_permit=has_permit))
 
 
 def dropped_in(move: Ask, text: str) -> tuple[DroppedItem, ...]:

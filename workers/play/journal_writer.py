@@ -2,21 +2,23 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.judgement import IssueNote
-from app.contract.limits import Limits
+from app.contract.limits import Limits, TimeLimit
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
-from app.store import Entry, Fenced, Fields, Journal, StaleLimits, State
+from app.contract.waiting import REFUSALS, Waiting
+from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State
 from app.store.connection import until_answered
 from workers.engine.moves import Judged, Judgement, Review
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
+from workers.play.waiting import EveryBranchWaits
 
 ITERATION = re.compile(r"iterations/(\d+)/")
 
@@ -52,11 +54,15 @@ def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) ->
 
 @dataclass(frozen=True)
 class Ending:
-    """The status in which a refinement ends or pauses, and the `Fields` that change with it."""
+    """The status in which a refinement ends or pauses, and the `Fields` that change with it.
 
-    status: Status
+    With `parking` the status stays as it is, and only the claim ends.
+    """
+
+    status: Status | None
     changes: Mapping[str, Any]
     asked: Paused | None = None
+    parking: Parking | None = None
 
     @classmethod
     def succeeded(cls, outcome: Outcome, stopping: StopReason | None) -> Self:
@@ -98,6 +104,11 @@ class Ending:
         return cls(Status.PAUSED, {"phase": (move.path,)}, asked)
 
     @classmethod
+    def parked(cls, waits: EveryBranchWaits) -> Self:
+        """Return the end of a claim whose steps all wait for models."""
+        return cls(None, {"phase": waits.keys}, parking=Parking(waits.models))
+
+    @classmethod
     def canceled(cls) -> Self:
         """Return the ending of a refinement whose work has really stopped."""
         return cls(Status.CANCELED, {"stop_reason": StopReason.CANCELED})
@@ -112,10 +123,15 @@ class Ending:
         return cls(Status.FAILED, {"stop_reason": StopReason.ERROR, "error": error})
 
     @classmethod
-    def nothing_judged(cls, stopping: StopReason | None, steps: tuple[str, ...] = ()) -> Self:
+    def nothing_judged(cls, recorded: Replay, steps: tuple[str, ...] = ()) -> Self:
         """Return the ending of a refinement that was stopped before a draft was judged."""
-        reason = stopping or StopReason.BUDGET_EXHAUSTED
-        return cls.failed("nothing_judged", f"stopped before a draft was judged ({reason})", steps)
+        reason: str = recorded.stopping or StopReason.BUDGET_EXHAUSTED
+        if recorded.limit:
+            reason = f"{reason}: {recorded.limit}"
+        detail = f"stopped before a draft was judged ({reason})"
+        for wait in list(recorded.waits.values())[-1:]:
+            detail = f"{detail} while it waited for {wait.model}, which {REFUSALS[wait.reason]}"
+        return cls.failed("nothing_judged", detail, steps)
 
 
 @dataclass(frozen=True)
@@ -171,7 +187,7 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
     )
 
 
-Pending = RecordedStep | JudgedDraft | Stopping
+Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
 class JournalUnwritable(Exception):
@@ -191,6 +207,8 @@ class _Append:
     fields: Fields
     to: Status | None
     limits_seq: int | None
+    parking: Parking | None
+    waited_s: float
 
 
 class JournalWriter:
@@ -201,13 +219,21 @@ class JournalWriter:
     sent again unchanged before anything else is written. `write` raises `Fenced` and `StaleLimits`.
     """
 
-    def __init__(self, journal: Journal, recorded: Replay, state: State) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        recorded: Replay,
+        state: State,
+        waited_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.state = state
+        self._waited_s = waited_s
         self.under_way: dict[str, None] = {}
         self._journal = journal
         self._replay = recorded
         self._pending: list[Pending] = []
         self._announced: tuple[str, ...] = ()
+        self._told = self._waits()
         self._unanswered: _Append | None = None
         self._lock = asyncio.Lock()
 
@@ -215,17 +241,24 @@ class JournalWriter:
         """Journal a step or a judged draft with the next append."""
         self._pending.append(done)
 
-    def stop(self, reason: StopReason) -> None:
+    def stop(self, reason: StopReason, limit: TimeLimit | None = None) -> None:
         """Journal, once, that no new steps are started."""
         if self._replay.stopping is None:
-            self._replay.stopping = reason
-            self._pending.append(Stopping.model_validate({"reason": reason}))
+            self._replay.stopping, self._replay.limit = reason, limit
+            stopping = Stopping.model_validate({"reason": reason, "limit": limit})
+            self._pending.append(stopping)
+
+    def wait(self, waiting: Waiting) -> None:
+        """Journal that a step waits, once for all the times that its models refuse it."""
+        if waiting.key not in self._replay.waits:
+            self._replay.waits[waiting.key] = waiting
+            self._pending.append(waiting)
 
     def start_over(self, state: State) -> None:
         """Drop the entries that a replay under other limits will produce again."""
         self.state = state
         self.under_way.clear()
-        self._pending = [it for it in self._pending if isinstance(it, Stopping)]
+        self._pending = [it for it in self._pending if isinstance(it, Stopping | Waiting)]
 
     async def write(self, ending: Ending | None = None) -> State:
         """Append the collected entries, the steps under way, and the ending if there is one."""
@@ -244,6 +277,8 @@ class JournalWriter:
                     self._fields(judgings, under_way, ending),
                     ending.status if ending else None,
                     judgings[0].limits_seq if judgings else None,
+                    ending.parking if ending else None,
+                    self._waited_s(),
                 )
             )
 
@@ -251,7 +286,10 @@ class JournalWriter:
         self, judgings: Sequence[JudgedDraft], under_way: tuple[str, ...], ending: Ending | None
     ) -> Fields:
         """Return what the append changes in the summary; changes of the ending take precedence."""
+        waits = self._waits()
         fields = Fields(phase=under_way, usage=self._replay.usage)
+        if waits != self._told:
+            fields = replace(fields, waiting=waits)
         for judging in judgings:
             fields = replace(fields, best=judging.entry.best, iteration=judging.entry.iteration)
             if judging.result:
@@ -264,13 +302,21 @@ class JournalWriter:
             fields = replace(fields, iteration=number)
         return replace(fields, **ending.changes) if ending else fields
 
+    def _waits(self) -> tuple[Waiting, ...]:
+        return () if self._replay.stopping else tuple(self._replay.waits.values())
+
     async def _send(self, append: "_Append") -> State:
         """Append until there is a definite answer; without one it stays `_unanswered`."""
         self._unanswered = append
         try:
             self.state = await until_answered(
                 lambda: self._journal.append(
-                    append.entries, append.fields, to=append.to, limits_seq=append.limits_seq
+                    append.entries,
+                    append.fields,
+                    to=append.to,
+                    limits_seq=append.limits_seq,
+                    parking=append.parking,
+                    waited_s=append.waited_s,
                 ),
                 self._journal.id,
             )
@@ -280,6 +326,8 @@ class JournalWriter:
         except Exception as error:
             raise JournalUnwritable(self._journal.id) from error
         self._unanswered = None
+        if append.fields.waiting is not None:
+            self._told = append.fields.waiting
         self._written(append.pending, append.under_way)
         return self.state
 
@@ -297,9 +345,9 @@ def _entries(
     pending: Sequence[Pending], under_way: tuple[str, ...], ending: Ending | None
 ) -> list[Entry]:
     entries = [_entry(done, under_way) for done in pending]
-    if ending:
+    if ending and ending.status:
         entries.append(Entry(LAST_TYPE[ending.status], ending.asked))
-    elif not entries:
+    elif not entries and not ending:
         entries.append(Entry(EventType.STEP_STARTED, StepStarted(next=under_way)))
     return entries
 
@@ -308,6 +356,8 @@ def _entry(done: Pending, under_way: tuple[str, ...]) -> Entry:
     match done:
         case Stopping():
             return Entry(EventType.STOPPING, done)
+        case Waiting():
+            return Entry(EventType.STEP_WAITING, done)
         case JudgedDraft():
             return Entry(EventType.ITERATION_COMPLETED, done.entry)
         case RecordedStep():

@@ -10,6 +10,7 @@ from functools import partial
 from redis.exceptions import RedisError
 
 from app.contract.errors import RefinementNotFound
+from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
@@ -46,7 +47,8 @@ class Refinements:
     """The refinements that this worker holds.
 
     Suspects are left to `quarantine`; without one they are played here. In a child process, which
-    `clears` them, each is handed back as soon as a step was journaled.
+    `clears` them, each is handed back as soon as a step was journaled. `max_output_tokens` is for
+    models whose own maximum is unknown.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Refinements:
         *,
         policies: Mapping[int, Policy] = POLICIES,
         clears: bool = False,
+        max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
         self.refining: Counter[str] = Counter()
@@ -69,10 +72,11 @@ class Refinements:
         self._policies = policies
         self._quarantine = quarantine
         self._clears = clears
+        self._max_output_tokens = max_output_tokens
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
-        """Claim a refinement and play it until it ends, waits for a review or the worker stops.
+        """Claim a refinement and play it until it ends, waits or the worker stops.
 
         A job that is delivered twice, or whose refinement has ended or is erased, does nothing.
         """
@@ -193,7 +197,14 @@ class Refinements:
         tools = Tools(request.tools, self._resources.endpoints)
         recorded = read(loaded.events)
         executor = StepExecutor(
-            claimed.id, self._models, submitted.models, checks, tools, recorded.voided
+            claimed.id,
+            self._models,
+            submitted.models,
+            checks,
+            tools,
+            recorded.voided,
+            claimed.tenant,
+            {claimed.permit} if claimed.permit else set(),
         )
         journal = self._store.journal(claimed)
         return Driver(
@@ -202,9 +213,9 @@ class Refinements:
             recorded,
             executor,
             journal,
-            claimed.state,
-            claimed.elapsed_s,
+            claimed,
             leaves_after_step=self._clears,
+            max_output_tokens=self._max_output_tokens,
         )
 
 
@@ -250,6 +261,27 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(RECOVER_EVERY_S)
+
+
+async def resume_parked(
+    store: WorkerStore,
+    models: ModelCaller,
+    free_slots: Callable[[], int],
+    every_s: float = RECOVER_EVERY_S,
+) -> None:
+    """Enqueue parked refinements as their models have permits for them, until cancelled.
+
+    It takes no more than this worker has free slots for.
+    """
+    while True:
+        try:
+            free = free_slots()
+            for model, parked in (await store.parked(free) if free > 0 else {}).items():
+                permits = await models.permits(model, min(parked, free)) if free else 0
+                free -= await store.resume_parked(model, permits) if permits else 0
+        except RedisError as error:
+            log.warning("Redis is unavailable: %s", error)
+        await asyncio.sleep(every_s)
 
 
 async def heed_commands(store: WorkerStore, refinements: Refinements) -> None:

@@ -21,10 +21,11 @@ from app.contract.events import (
     standing,
 )
 from app.contract.judgement import ScoreFrom, Usage
-from app.contract.limits import Limits
+from app.contract.limits import Limits, TimeLimit
 from app.contract.reviews import Reviewed
 from app.contract.snapshot import Best, IterationScore
 from app.contract.status import StopReason
+from app.contract.waiting import Waiting
 from workers.engine import moves
 from workers.engine.step_hash import about
 
@@ -65,12 +66,17 @@ class Replay:
     best: Best | None = None
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     stopping: StopReason | None = None
+    limit: TimeLimit | None = None
+    """Which limit of time was reached, if it stops because of one."""
+    waits: dict[str, Waiting] = field(default_factory=dict)
+    """The steps that were refused and have no reply yet, by key."""
     voided: Counter[str] = field(default_factory=Counter)
     """How many replies of a step retries have voided, by key."""
 
     def add(self, step: RecordedStep) -> None:
         """Record a step and its usage."""
         self.steps[step.entry.key] = step
+        self.waits.pop(step.entry.key, None)
         self.usage += step.entry.usage
 
     def judged(self, iteration: IterationCompleted) -> None:
@@ -108,8 +114,11 @@ def read(events: Sequence[Event]) -> Replay:
             recorded.void(event.data)
     for event in counting:
         match event.data:
-            case Queued() | Changed() | Retried():
+            case Queued() | Changed():
                 limits = event.data.limits
+            case Retried():
+                limits = event.data.limits
+                recorded.waits.clear()
             case StepCompleted() | StepFailed():
                 recorded.add(RecordedStep(event.data, is_journaled=True))
             case IterationCompleted():
@@ -117,7 +126,9 @@ def read(events: Sequence[Event]) -> Replay:
             case Reviewed():
                 recorded.words[event.data.key] = _word(event.data, limits)
             case Stopping():
-                recorded.stopping = event.data.reason
+                recorded.stopping, recorded.limit = event.data.reason, event.data.limit
+            case Waiting():
+                recorded.waits[event.data.key] = event.data
     return recorded
 
 

@@ -3,16 +3,17 @@
 A provider is declared in a module of this package, as a `Provider` at its top level. Settings for
 its address and key, offers, admission and the calls of workers follow from the declaration.
 
-Prices are in `prices.json`, with their source and the day they were read. A missing price is
-unknown: None, never 0.
+Prices are in `prices.json`, what models can read and write in `capacities.json`, both with their
+sources and the day they were read. What is missing is unknown: None, never 0.
 """
 
 import pkgutil
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -71,25 +72,54 @@ class Provider(Contract):
         return self.api_key_setting.upper()
 
 
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """The tokens of one call. `input` includes those read from the cache and those written to it,
+    `output` includes `thinking`."""
+
+    input: int
+    output: int
+    cached: int = 0
+    cache_written: int = 0
+    thinking: int = 0
+
+
 class Band(Contract):
     """US dollars per million tokens, for calls with at most `up_to_input_tokens`."""
 
     up_to_input_tokens: int | None = None
     input: float = Field(ge=0)
+    cached_input: float | None = Field(
+        None, ge=0, description="Input that is read from the provider's cache; as input if null."
+    )
+    cache_write: float | None = Field(
+        None, ge=0, description="Input that is written to the cache; as input if null."
+    )
     output: float = Field(ge=0)
+
+    def cost_usd(self, used: TokenCount) -> float:
+        """Return the US dollars of one call."""
+        read = self.input if self.cached_input is None else self.cached_input
+        write = self.input if self.cache_write is None else self.cache_write
+        fresh = used.input - used.cached - used.cache_written
+        dear = fresh * self.input + used.cached * read + used.cache_written * write
+        return (dear + used.output * self.output) / 1_000_000
 
 
 class Price(Contract):
     """The price of a model: the first band that a call fits into applies; without one, unknown."""
 
     source: str = Field(description="Name of the source in the price list.")
+    cache_source: str | None = Field(
+        None, description="Source of the prices of cached input; `source` if null."
+    )
     bands: tuple[Band, ...] = Field(min_length=1)
 
-    def cost_usd(self, input_tokens: int, output_tokens: int) -> float | None:
+    def cost_usd(self, used: TokenCount) -> float | None:
         """Return the US dollars of one call, or None if its input fits into no band."""
         for band in self.bands:
-            if band.up_to_input_tokens is None or input_tokens <= band.up_to_input_tokens:
-                return (input_tokens * band.input + output_tokens * band.output) / 1_000_000
+            if band.up_to_input_tokens is None or used.input <= band.up_to_input_tokens:
+                return band.cost_usd(used)
         return None
 
 
@@ -146,10 +176,64 @@ def price_of(model: str) -> Price | None:
     return prices.get(model) or prices.get(DATED.sub("", model))
 
 
-def cost_usd(model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """Return the US dollars of one call, 0.0 where calls cost nothing, None where unknown."""
+def cost_usd(
+    model: str, input_tokens: int, output_tokens: int, cached: int = 0, cache_written: int = 0
+) -> float | None:
+    """Return the US dollars of one call, 0.0 where calls cost nothing, None where unknown.
+
+    `cached` and `cache_written` are the parts of `input_tokens` that were read from the provider's
+    cache or written to it.
+    """
     provider = provider_of(model)
     if provider and not provider.costs:
         return 0.0
     price = price_of(model)
-    return price.cost_usd(input_tokens, output_tokens) if price else None
+    used = TokenCount(input_tokens, output_tokens, cached, cache_written)
+    return price.cost_usd(used) if price else None
+
+
+class Capacity(Contract):
+    """What a model can read and write in one call, in tokens."""
+
+    source: str = Field(description="Name of the source in the list.")
+    context_tokens: int = Field(ge=1, description="Input and output together.")
+    max_output_tokens: int = Field(ge=1, description="Output, thinking included.")
+    thinks: Literal["by_default", "on_request", "never"] = Field(
+        "never", description="Whether it thinks before it answers, unless a call says otherwise."
+    )
+    cacheable_from: int | None = Field(
+        None, ge=1, description="Shortest prefix that its provider caches when told to."
+    )
+
+
+class CapacityList(Contract):
+    """The data file; models are named without a provider, since several serve the same model."""
+
+    unit: str
+    read: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$", description="When the sources were read.")
+    sources: dict[str, str]
+    models: dict[str, Capacity]
+
+
+VENDOR = re.compile(r"^(?:(?:[a-z]{2,6}\.)?(?:anthropic|openai|google)\.)")
+"""What Amazon Bedrock puts in front of a model's own name, such as `us.anthropic.`."""
+
+EDITION = re.compile(r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}))?(?:-v\d+)?(?::\d+)?$")
+"""What may follow a model's own name: a date, and Bedrock's version."""
+
+
+@cache
+def capacity_list() -> CapacityList:
+    """Return the list of capacities; the file is read once."""
+    found = pkgutil.get_data(__package__, "capacities.json")
+    return CapacityList.model_validate_json(found or b"")
+
+
+def capacity_of(model: str) -> Capacity | None:
+    """Return what `provider:name` can read and write, or None when that is unknown.
+
+    Whoever serves a model: `openai:gpt-5-mini`, `azure:gpt-5-mini` and `litellm:openai/gpt-5-mini`
+    are the same.
+    """
+    name = model.partition(":")[2].rpartition("/")[2]
+    return capacity_list().models.get(EDITION.sub("", VENDOR.sub("", name)))

@@ -54,6 +54,9 @@ class Strategy(Contract):
     asks_critic: ClassVar[bool] = False
     """Whether it asks the critic for more than judgements: then a panel does not replace it."""
 
+    rewrites: ClassVar[bool] = True
+    """Whether a revision may rewrite the client's whole draft, unless `edits` is `delta`."""
+
     uses_tools: ClassVar[bool] = False
     """Whether it calls the request's tools; else tools are rejected."""
 

@@ -227,6 +227,7 @@ class NestedStrategy(Strategy):
     separator: str = Field("\n\n", max_length=100, description="Text between two parts.")
 
     needs_language: ClassVar[LanguageNeed | None] = None
+    rewrites: ClassVar[bool] = False
     judges_criteria: ClassVar[bool] = True
 
     def roles(self) -> tuple[Role, ...]:

@@ -29,6 +29,7 @@ from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Iteration, Snapshot
 from app.contract.status import Status
 from app.contract.strategies import STRATEGIES
+from app.contract.waiting import REFUSALS, Waiting
 from app.service.iterations import diff_of, iterations_of
 from app.service.report import wording
 from app.service.report.markdown import fenced, joined, listed, path, plain, shortened, table, under
@@ -90,6 +91,7 @@ RULES = {
     "max_similarity": "similarity that counts as stable",
     "tolerance": "tolerance below the best score",
     "max_seconds": "maximum seconds",
+    "max_wait_seconds": "maximum seconds of waits for models",
     "max_tokens": "maximum tokens",
     "max_cost_usd": "maximum cost (USD)",
 }
@@ -330,8 +332,11 @@ def _happenings(story: Story) -> Iterator[str]:
             case Changed(limits=changed):
                 yield f"{at}: limits changed: {_changes(limits, changed)}."
                 limits = changed
-            case Stopping(reason=reason):
-                yield f"{at}: stopping. {wording.reason_of(reason)}"
+            case Stopping(reason=reason, limit=limit):
+                which = f" ({path(limit)})" if limit else ""
+                yield f"{at}: stopping. {wording.reason_of(reason)}{which}"
+            case Waiting() as wait:
+                yield f"{at}: {path(wait.key)} had to wait for {_waited_for(wait)}."
             case Retried(limits=changed) as retried:
                 yield (
                     f"{at}: retried after {path(retried.reason.code)};"
@@ -339,12 +344,31 @@ def _happenings(story: Story) -> Iterator[str]:
                     f" {_changes(limits, changed)}."
                 )
                 limits = changed
+            case Resumed() as resumed if _has_waited(story, event.event):
+                replayed = wording.counted(resumed.replayed, "step")
+                yield f"{at}: a worker continued; {replayed} replayed from the journal."
             case Resumed() as resumed if not _was_queued(story, event.event):
                 replayed = wording.counted(resumed.replayed, "step")
                 yield (
                     f"{at}: a worker was lost or stopped, and another one continued;"
                     f" {replayed} replayed from the journal."
                 )
+
+
+def _waited_for(wait: Waiting) -> str:
+    return f"{plain(wait.model)}, which {REFUSALS[wait.reason]}"
+
+
+def _has_waited(story: Story, number: int) -> bool:
+    """Return whether a step waited for a model before this claim, as far as the journal says."""
+    waits: set[str] = set()
+    for event in story.events:
+        match event.data:
+            case Waiting(key=key) if event.event < number:
+                waits.add(key)
+            case StepCompleted(key=key) | StepFailed(key=key) if event.event < number:
+                waits.discard(key)
+    return bool(waits)
 
 
 def _was_queued(story: Story, number: int) -> bool:
@@ -370,7 +394,7 @@ def ending(story: Story) -> str:
     line = f"**{it.status.value.capitalize()}.** {wording.status_of(it.status)}"
     if it.stop_reason:
         line += f" {wording.reason_of(it.stop_reason)}"
-    return joined((line, _error(it), _asked(it), table(("fact", "value"), _facts(it))))
+    return joined((line, _error(it), _asked(it), _waits(it), table(("fact", "value"), _facts(it))))
 
 
 def result(story: Story) -> str:
@@ -413,6 +437,13 @@ def _asked(it: Snapshot) -> str:
     until = wording.moment(it.review.deadline)
     otherwise = wording.TIMEOUTS[it.review.on_timeout]
     return f"Question: {plain(it.review.question)} Without an answer until {until}, {otherwise}."
+
+
+def _waits(it: Snapshot) -> str:
+    if it.waiting is None or it.status.is_terminal:
+        return ""
+    until = wording.moment(it.waiting.until)
+    return f"{path(it.waiting.key)} waits until {until} for {_waited_for(it.waiting)}."
 
 
 def _facts(it: Snapshot) -> Iterator[tuple[str, str]]:
@@ -609,6 +640,11 @@ def _totals(story: Story) -> Iterator[tuple[str, str]]:
     usage = story.snapshot.usage
     yield "model calls", f"{usage.calls:,}"
     yield "input tokens", f"{usage.input_tokens:,}"
+    if usage.cached_tokens:
+        share = wording.share(usage.cached_share)
+        yield "of which read from a cache", f"{usage.cached_tokens:,} ({share})"
     yield "output tokens", f"{usage.output_tokens:,}"
+    if usage.thinking_tokens:
+        yield "of which thinking", f"{usage.thinking_tokens:,}"
     yield "cost (USD)", wording.cost(usage)
     yield "seconds waiting for steps", wording.seconds(usage.seconds)

@@ -34,7 +34,7 @@ STOP_REASONS: Mapping[StopReason, str] = {
     StopReason.OSCILLATING: "A revision repeated a text that had been judged before.",
     StopReason.BUDGET_EXHAUSTED: "The budget of tokens or dollars was exhausted, or too small for"
     " another call.",
-    StopReason.DEADLINE: "The time limit was reached.",
+    StopReason.DEADLINE: "A limit of time was reached.",
     StopReason.FINISHED_EARLY: "A client requested an early finish with the best draft so far.",
     StopReason.APPROVED: "A reviewer approved the draft.",
     StopReason.REJECTED: "A reviewer rejected the draft: the best one so far is kept, and counts as"
@@ -55,7 +55,7 @@ ERRORS: Mapping[str, str] = {
     "internal_error": "An internal error of this server; its log has the details.",
     "model_refused": "A model or its server refused the call; a retry would not have helped.",
     "model_unavailable": "A model was unreachable, or failed again after every retry.",
-    "nothing_judged": "The budget or the time limit was exhausted before any draft was judged.",
+    "nothing_judged": "The budget or a limit of time was exhausted before any draft was judged.",
     "poisoned": "It killed the process that worked on it, again and again.",
     "reply_cut_off": "A model's reply was cut off by the limit on its length, also with more room.",
     "unreadable_comparison": "A comparison of two drafts could not be parsed, even after retries.",

@@ -1,12 +1,14 @@
 -- Appends entries for a worker: all of them or none.
 -- id, nonce of the claim, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
--- or '', number of summary arguments, those (name, value), the entries (type, data).
-local id, nonce, op, seen, relied, known, to = unpack(ARGV, 1, 7)
-local first = 9 + ARGV[8]
+-- or '', models under which it is parked (JSON) or '', ms that it has waited, number of summary
+-- arguments, those (name, value), the entries (type, data).
+local id, nonce, op, seen, relied, known, to, models, waited_ms = unpack(ARGV, 1, 9)
+local first = 11 + ARGV[10]
 local key = SUMMARY .. id
 local held, holder, status, last, done, seq, stopping, finish_requested, tenant, retention_ms,
-  steps = unpack(redis.call('HMGET', key, 'nonce', 'holder', 'status', 'last_event', 'op',
-    'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'steps'))
+  steps, attempt, parked_at = unpack(redis.call('HMGET', key, 'nonce', 'holder', 'status', 'last_event',
+    'op', 'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'steps', 'attempt',
+    'parked_at'))
 
 if held ~= nonce then return 'FENCED' end
 -- Redis has lost the end of the journal, in a failover or by an older copy: the worker has it. A command
@@ -18,7 +20,11 @@ local function answer(code)
   return state(code, status, last, stopping, finish_requested, seq, limits)
 end
 
-if tonumber(op) <= tonumber(done) then return answer('OK') end
+local function repeated()
+  return answer(parked_at and not holder and 'PARKED' or 'OK')
+end
+
+if tonumber(op) <= tonumber(done) then return repeated() end
 if not holder or TERMINAL[status] then return 'FENCED' end
 if relied ~= '' and relied ~= seq then return answer('STALE') end
 
@@ -54,13 +60,16 @@ for i = first, #ARGV, 2 do
   end
 end
 
+local parks = models ~= '' and status == 'running' and not stopping
 local set = { 'op', op, 'last_event', n }
 if n > tonumber(last) then  -- a summary changes only with an entry
-  for i = 9, first - 1 do set[#set + 1] = ARGV[i] end
+  for i = 11, first - 1 do set[#set + 1] = ARGV[i] end
 end
+set[#set + 1] = 'waited_ms'; set[#set + 1] = waited_ms
 if stopping then set[#set + 1] = 'stopping'; set[#set + 1] = stopping end
 if recorded > 0 or progress then
-  set[#set + 1] = 'attempt'; set[#set + 1] = 0
+  attempt = 0
+  set[#set + 1] = 'attempt'; set[#set + 1] = attempt
   set[#set + 1] = 'steps'; set[#set + 1] = steps + recorded
 end
 if to ~= '' and TERMINAL[to] then
@@ -75,8 +84,13 @@ if overruled then set[#set + 1] = 'stop_reason'; set[#set + 1] = 'canceled' end
 redis.call('HSET', key, unpack(set))
 if overruled then redis.call('HDEL', key, 'error') end
 if to == 'succeeded' or to == 'failed' then tally(id, tenant, 1) end
+if parks then
+  release(id)
+  redis.call('HSET', key, 'attempt', math.max(attempt - 1, 0))
+  park(id, tenant, at, models, steps + recorded)
+end
 redis.call('PUBLISH', CHANGES, id)
 
 last = n
 if to ~= '' then status = to end
-return answer('OK')
+return answer(parks and 'PARKED' or 'OK')

@@ -2,8 +2,8 @@
 -- Returns OK, MISSING, ENDED or STALE.
 local id, owner, command, from, limits = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, seq, holder = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'last_event', 'limits_seq', 'holder'))
+local tenant, status, last, seq, holder, parked = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'limits_seq', 'holder', 'parked'))
 if tenant ~= owner then return 'MISSING' end
 if given(id, 'change', command) then return 'OK' end
 if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
@@ -11,6 +11,7 @@ if seq ~= from then return 'STALE' end
 
 write(id, last + 1, clock(), 'refinement.changed', '{"limits":' .. limits .. '}')
 redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'last_event', last + 1)
+if parked then redis.call('ZADD', DUE, waits_until(id), id) end
 record(id, 'change', command)
 redis.call('PUBLISH', CHANGES, id)
 notify(id, holder)

@@ -1,7 +1,8 @@
 -- Claims a refinement for an RQ job: id, job id, name of the worker, nonce, lease in ms, whether
 -- suspects too.
--- Returns false if there is nothing to do, SUSPECT if it is one and those are not claimed, else token,
--- attempt, resumed, elapsed ms, tenant, state.
+-- Returns false if there is nothing to do or it is parked, SUSPECT if it is one and those are not claimed, else token,
+-- attempt, resumed, elapsed ms without pauses and waits, tenant, state, the time, ms that it has waited, ms until its
+-- deadline or '', the model for which it has a permit or ''.
 local id, job_id, name, nonce, lease_ms, takes_suspects = unpack(ARGV)
 local claimant = job_id .. ':' .. nonce
 local key = SUMMARY .. id
@@ -10,12 +11,16 @@ local status, lease, holder, before, token, attempt, started, last, tenant, step
     'lease', 'holder', 'claimant', 'token', 'attempt', 'started_at', 'last_event', 'tenant',
     'steps', 'limits_seq', 'limits', 'stopping', 'finish_requested', 'jobs',
     'paused_ms', 'anew'))
+local waited_ms, parked, parked_at, deadline, permit = unpack(redis.call('HMGET', key,
+  'waited_ms', 'parked', 'parked_at', 'deadline', 'permit'))
+waited_ms = tonumber(waited_ms or 0)
 if not status or TERMINAL[status] then return false end
 
 local at = clock()
 local function granted(resumed)
-  return { token, attempt, resumed, at - started - (paused_ms or 0), tenant,
-    state('OK', status, last, stopping, finish_requested, seq, limits) }
+  return { token, attempt, resumed, at - started - (paused_ms or 0) - waited_ms, tenant,
+    state('OK', status, last, stopping, finish_requested, seq, limits),
+    at, waited_ms, deadline and deadline - at or '', permit or '' }
 end
 
 if before == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -- sent twice
@@ -24,9 +29,16 @@ if is_held(holder, lease, at) then return false end
 -- After an outage its holder renews first. Recovery enqueues it again if that has died.
 if holder and at - up_since(at, lease_ms) < lease_ms / 2 then return false end
 
+if parked then  -- this is an old job: that of a permit would have taken it out
+  redis.call('ZREM', WAITING, id)
+  redis.call('ZADD', DUE, waits_until(id), id)
+  return false
+end
+
 if holder then  -- it died, or it still runs and has lost this one
   release(id)
   notify(id, holder)
+  permit = nil
 end
 -- Nothing was journaled since the last claim. The worker plays it elsewhere: its job is not lost.
 if tonumber(attempt) > 0 and takes_suspects ~= '1' then
@@ -50,8 +62,14 @@ else
 end
 local resumed = started and 1 or 0
 started = started or at
-if anew then  -- after a retry max_seconds counts from this claim
-  paused_ms = at - started
+if parked_at then
+  waited_ms = waited_ms + at - parked_at
+  redis.call('HDEL', key, 'parked_at')
+  redis.call('HSET', key, 'waited_ms', waited_ms)
+end
+if anew then  -- after a retry the limits of time count from this claim
+  paused_ms, waited_ms = at - started, 0
+  redis.call('HSET', key, 'waited_ms', 0)
   redis.call('HSET', key, 'paused_ms', paused_ms)
   redis.call('HDEL', key, 'anew')
 end
@@ -63,9 +81,11 @@ redis.call('ZREM', DUE, id)
 local place = redis.call('ZSCORE', WAITING, id)
 if place then
   redis.call('ZREM', WAITING, id)
-  -- An older job of the same refinement is no evidence of the position of the newest.
+  -- An older job of the same refinement is no evidence of the position of the newest, nor is one that
+  -- was enqueued at the front.
+  local is_hurried = parked_at or stopping
   local newest = job_id == id .. '-' .. jobs
-  if newest and tonumber(place) > tonumber(redis.call('GET', OVERTAKEN) or 0) then
+  if newest and not is_hurried and tonumber(place) > tonumber(redis.call('GET', OVERTAKEN) or 0) then
     redis.call('SET', OVERTAKEN, place)
   end
 end

@@ -1,10 +1,10 @@
 -- Stores and queues a new refinement: id, tenant, lease in ms, key of the queue, its maximum length,
--- whether memory is nearly full (0 or 1), record of the idempotency key or '', its TTL in seconds,
--- hash of the body, request, models, data of refinement.queued, metadata, nonce for prompts if the
+-- whether memory is nearly full (0 or 1), deadline or '', record of the idempotency key or '', its TTL in
+-- seconds, hash of the body, request, models, data of refinement.queued, metadata, nonce for prompts if the
 -- tenant has none for this day, number of summary arguments, those (name, value), RQ's commands.
--- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL or MEMORY.
-local id, tenant, lease_ms, queue, queue_max, memory, record, record_s, body, request, models,
-  queued, metadata, prompt_nonce, fields = unpack(ARGV, 1, 15)
+-- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL, MEMORY, PAST or FAR.
+local id, tenant, lease_ms, queue, queue_max, memory, deadline, record, record_s, body, request, models,
+  queued, metadata, prompt_nonce, fields = unpack(ARGV, 1, 16)
 local key = SUMMARY .. id
 
 local function answer(created, replayed)
@@ -21,11 +21,20 @@ end
 if redis.call('LLEN', queue) >= tonumber(queue_max) then return 'FULL' end
 if memory == '1' then return 'MEMORY' end
 
-perform(16 + fields)  -- first: a job without a record is harmless
 local at = clock()
+if deadline ~= '' then
+  if tonumber(deadline) <= at then return 'PAST' end
+  if deadline - at > DEADLINE_MS then return 'FAR' end
+end
+
+perform(17 + fields)  -- first: a job without a record is harmless
 redis.call('HSET', key, 'tenant', tenant, 'metadata', metadata, 'status', 'queued', 'created_at', at,
   'last_event', 1, 'limits_seq', 1, 'token', 0, 'attempt', 0, 'steps', 0, 'jobs', 1,
-  unpack(ARGV, 16, 15 + fields))
+  unpack(ARGV, 17, 16 + fields))
+if deadline ~= '' then
+  redis.call('HSET', key, 'deadline', deadline)
+  redis.call('ZADD', DEADLINES, deadline, id)
+end
 local of_day = PROMPT_NONCE .. tenant .. ':' .. math.floor(at / DAY_MS)
 redis.call('SET', of_day, prompt_nonce, 'NX', 'PX', DAY_MS)
 prompt_nonce = redis.call('GET', of_day)

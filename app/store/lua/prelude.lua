@@ -47,11 +47,46 @@ local function record(id, kind, command, digest)
   redis.call('HSET', GIVEN .. id, kind .. ' ' .. command, digest or '')
 end
 
--- Ends the claim of a refinement.
+-- Ends the claim of a refinement, and the permit with which it was made.
 local function release(id)
   local holder = redis.call('HGET', SUMMARY .. id, 'holder')
   if holder then redis.call('SREM', HELD .. holder, id) end
-  redis.call('HDEL', SUMMARY .. id, 'holder', 'lease', 'claimant')
+  redis.call('HDEL', SUMMARY .. id, 'holder', 'lease', 'claimant', 'permit')
+end
+
+-- Returns when a parked refinement will have waited for the longest time that its limits allow.
+local function waits_until(id)
+  local parked_at, waited_ms, limits = unpack(
+    redis.call('HMGET', SUMMARY .. id, 'parked_at', 'waited_ms', 'limits'))
+  local most_s = cjson.decode(limits).max_wait_seconds or MAX_WAIT_S
+  return math.floor(parked_at + most_s * 1000 - (waited_ms or 0))
+end
+
+-- Parks a refinement under the models that it waits for (JSON): no worker holds it, until it is claimed
+-- with a permit for one of them. Within a tenant those with more steps go first, then the older ones.
+local function park(id, tenant, at, models, steps)
+  redis.call('HSET', SUMMARY .. id, 'parked', models, 'parked_at', at)
+  for _, model in ipairs(cjson.decode(models)) do
+    redis.call('SADD', PARKED, model)
+    local last = redis.call('ZREVRANGE', PARKED .. ':' .. model, 0, 0, 'WITHSCORES')[2] or 0
+    redis.call('ZADD', PARKED .. ':' .. model, 'NX', last + 1, tenant)
+    redis.call('ZADD', PARKED_OF .. tenant .. ':' .. model, -steps, id)
+  end
+  redis.call('ZADD', DUE, waits_until(id), id)
+end
+
+-- Takes a refinement out of the sets in which it is parked. The time until it is claimed still counts as
+-- waiting.
+local function unpark(id, tenant)
+  local models = redis.call('HGET', SUMMARY .. id, 'parked')
+  if not models then return end
+  redis.call('HDEL', SUMMARY .. id, 'parked')
+  for _, model in ipairs(cjson.decode(models)) do
+    local waiting, turns = PARKED_OF .. tenant .. ':' .. model, PARKED .. ':' .. model
+    redis.call('ZREM', waiting, id)
+    if redis.call('EXISTS', waiting) == 0 then redis.call('ZREM', turns, tenant) end
+    if redis.call('EXISTS', turns) == 0 then redis.call('SREM', PARKED, model) end
+  end
 end
 
 -- Runs the commands that RQ recorded: from ARGV[first] on, each preceded by its number of words.
@@ -114,11 +149,28 @@ local function unpaused(id, tenant, n, at, lease_ms)
   return queued_again(id, tenant, 'paused', n, at, lease_ms)
 end
 
+-- Journals that a refinement stops.
+local function stop(id, n, at, reason, limit)
+  local data = '{"reason":"' .. reason .. '"' .. (limit and ',"limit":"' .. limit .. '"' or '') .. '}'
+  write(id, n, at, 'refinement.stopping', data)
+  redis.call('HSET', SUMMARY .. id, 'stopping', reason, 'last_event', n)
+  redis.call('HDEL', SUMMARY .. id, 'waiting')
+  redis.call('PUBLISH', CHANGES, id)
+end
+
 -- Makes a paused refinement end with its best draft once a worker has claimed it.
 local function finished_early(id, tenant, n, at, lease_ms)
-  write(id, n, at, 'refinement.stopping', '{"reason":"finished_early"}')
-  redis.call('HSET', SUMMARY .. id, 'stopping', 'finished_early')
+  stop(id, n, at, 'finished_early')
   return unpaused(id, tenant, n, at, lease_ms)
+end
+
+-- Makes a refinement that no worker holds be claimed before others. Returns minus the number of the RQ
+-- job to enqueue: its place is the front of the queue.
+local function hurried(id, tenant, at, lease_ms)
+  unpark(id, tenant)
+  redis.call('ZREM', WAITING, id)
+  redis.call('ZADD', DUE, at + lease_ms / 4, id)  -- unless the job is enqueued
+  return -redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
 end
 
 -- Returns the summary fields of an ended refinement, and updates everything outside the summary.
@@ -126,8 +178,10 @@ local function ended(id, tenant, from, to, at, retention_ms)
   local expires = at + retention_ms
   relist(id, tenant, from, to)
   release(id)
-  redis.call('HDEL', SUMMARY .. id, 'review', 'paused_at', 'review_until')
+  unpark(id, tenant)
+  redis.call('HDEL', SUMMARY .. id, 'review', 'paused_at', 'review_until', 'waiting', 'parked_at')
   redis.call('ZREM', WAITING, id)
+  redis.call('ZREM', DEADLINES, id)
   redis.call('ZADD', DUE, expires, id)
   return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires
 end
@@ -169,6 +223,7 @@ local function forget(id)
   local tenant, status, metadata, idempotency = unpack(
     redis.call('HMGET', SUMMARY .. id, 'tenant', 'status', 'metadata', 'idempotency'))
   if tenant then
+    unpark(id, tenant)
     redis.call('ZREM', LIST .. tenant, id)
     redis.call('ZREM', LIST .. tenant .. BY_STATUS .. status, id)
     for key, value in pairs(cjson.decode(metadata)) do
@@ -182,5 +237,6 @@ local function forget(id)
   release(id)
   redis.call('ZREM', DUE, id)
   redis.call('ZREM', WAITING, id)
+  redis.call('ZREM', DEADLINES, id)
   redis.call('UNLINK', SUMMARY .. id, JOURNAL .. id, REQUEST .. id, GIVEN .. id)
 end

@@ -21,8 +21,14 @@ local at = clock()
 redis.call('XADD', JOURNAL .. id, last + 1 .. '-0', 'type', 'refinement.retried', 'at', at,
   'data', data, 'ended', snapshot)
 tally(id, tenant, -1)
+local deadline = redis.call('HGET', key, 'deadline')
+if deadline and tonumber(deadline) > at then
+  redis.call('ZADD', DEADLINES, deadline, id)
+elseif deadline then  -- it has passed, and would end the retry at once
+  redis.call('HDEL', key, 'deadline')
+end
 redis.call('HDEL', key, 'error', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
-  'finish_requested')
+  'finish_requested', 'parked_at')
 redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'attempt', 0, 'steps', steps - voided,
   'anew', 1)
 record(id, 'retry', command, digest)

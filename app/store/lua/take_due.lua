@@ -1,9 +1,12 @@
 -- Takes what is due, and what workers held whose lease has expired: maximum count, whether an idle
 -- worker found the queue empty, lease in ms.
--- Returns the number of checked ones, then id and RQ job number of each that needs a worker.
+-- Returns the number of checked ones, then id and RQ job number of each that needs a worker; minus the
+-- number for a job at the front of the queue.
 local limit, idle, lease_ms = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
 local at = clock()
 local found = { 0 }
+local NEVER_STARTED = '{"code":"nothing_judged","detail":"stopped before a draft was judged'
+  .. ' (deadline): no worker took it before its deadline"}'
 if at - up_since(at, lease_ms) < lease_ms / 2 then return found end  -- workers renew their leases first
 
 local function enqueue(id, set, doubted_at)
@@ -21,6 +24,29 @@ local function timed_out(id, tenant, n)
   return unpaused(id, tenant, n, at, lease_ms)
 end
 
+-- Journals that a limit of time has passed for a refinement that no worker holds, and lets it end.
+local function overdue(id, tenant, status, last, retention_ms, limit)
+  local stopping, started = unpack(redis.call('HMGET', SUMMARY .. id, 'stopping', 'started_at'))
+  if not stopping then
+    last = last + 1
+    stop(id, last, at, 'deadline', limit)
+  end
+  if not started then  -- there is nothing to play
+    write(id, last + 1, at, END['failed'])
+    redis.call('HSET', SUMMARY .. id, 'last_event', last + 1, 'stop_reason', 'error', 'error', NEVER_STARTED,
+      ended(id, tenant, status, 'failed', at, retention_ms))
+    tally(id, tenant, 1)
+    redis.call('PUBLISH', CHANGES, id)
+    return
+  end
+  found[#found + 1] = id
+  if status == 'paused' then
+    found[#found + 1] = -unpaused(id, tenant, last, at, lease_ms)
+  else
+    found[#found + 1] = hurried(id, tenant, at, lease_ms)
+  end
+end
+
 local function take(id)
   local status, tenant, last, retention_ms = unpack(
     redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms'))
@@ -32,9 +58,26 @@ local function take(id)
   elseif status == 'canceling' then
     cancel_now(id, tenant, status, at, last + 1, retention_ms)
     redis.call('PUBLISH', CHANGES, id)
+  elseif redis.call('HEXISTS', SUMMARY .. id, 'parked') == 1 then
+    local longest = waits_until(id)
+    if longest > at then redis.call('ZADD', DUE, longest, id)
+    else overdue(id, tenant, status, last, retention_ms, 'max_wait_seconds') end
   else
     release(id)
     enqueue(id, DUE, at + lease_ms / 4)
+  end
+end
+
+-- Ends what is not held at its deadline; the worker that holds another ends it.
+local function past_deadline(id)
+  local status, tenant, last, retention_ms, holder, lease = unpack(redis.call('HMGET', SUMMARY .. id,
+    'status', 'tenant', 'last_event', 'retention_ms', 'holder', 'lease'))
+  redis.call('ZREM', DEADLINES, id)
+  if not status or TERMINAL[status] or status == 'canceling' then return end
+  if is_held(holder, lease, at) then
+    redis.call('ZADD', DEADLINES, at + lease_ms, id)
+  else
+    overdue(id, tenant, status, last, retention_ms, 'deadline')
   end
 end
 
@@ -54,6 +97,10 @@ end
 local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', at, 'LIMIT', 0, limit - count)
 for _, id in ipairs(due) do take(id) end
 count = count + #due
+
+local past = redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', at, 'LIMIT', 0, limit - count)
+for _, id in ipairs(past) do past_deadline(id) end
+count = count + #past
 
 -- The queue is first in, first out: a job that was overtaken by more than a lease is lost.
 local doubted = at

@@ -1,0 +1,36 @@
+"""Waits for a model: why one cannot be called now, and until when it is waited for."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from app.contract import Contract
+
+WaitReason = Literal[
+    "rate_limited", "overloaded", "unreachable", "unauthorized", "quota_exhausted", "error"
+]
+
+
+REFUSALS: Mapping[WaitReason, str] = {
+    "rate_limited": "took no more calls at that rate",
+    "overloaded": "was overloaded",
+    "unreachable": "could not be reached",
+    "unauthorized": "refused the API key of this server",
+    "quota_exhausted": "had no credit left",
+    "error": "answered with errors",
+}
+"""What a model did that had to be waited for."""
+
+
+class Waiting(Contract):
+    """A step waits for a model: nothing is wrong with the call, which is made again later.
+
+    One wait lasts from the first refusal of a step until the step has a reply or has failed.
+    """
+
+    key: str = Field(description="Key of the step that waits.")
+    reason: WaitReason
+    model: str = Field(description="Model that is waited for: `provider:name`.")
+    until: datetime = Field(description="When a call was expected to be possible, at first.")

@@ -1,0 +1,173 @@
+"""What workers share of the limits and outages of models."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Protocol, cast
+
+from redis.asyncio import Redis
+
+from app.contract.offers import ModelLimit, OpenBreaker
+from app.contract.waiting import WaitReason
+from app.store import keys
+from app.store.scripts import PERMITS, Committer, run
+
+MOST_SHOWN = 500
+
+
+@dataclass(slots=True)
+class PermitReport:
+    """What a worker has seen of a model since its last report, and how many permits it wants.
+
+    `number`: of the report; a repeated one changes nothing and is answered as before.
+    `parked`: how many of the permits are for refinements that have to be claimed first.
+    `epoch` is that of `accepted` and `refused`.
+    `recent`: calls that were accepted within the last second; `was_free`: without permits.
+    `answered` and `bad`: calls that were answered, and that failed as in an outage; `ok`: those
+    answered after the last of these failures.
+    `input` and `output`: expected tokens of a call.
+    `limits` (by kind) are what the server reported, `caps` what settings allow: requests and tokens
+    a minute, and calls in flight.
+    """
+
+    number: int = 0
+    wanted: int = 0
+    parked: int = 0
+    returned: int = 0
+    in_flight: int = 0
+    epoch: int = 0
+    accepted: int = 0
+    refused: int = 0
+    retry_after: float = -1
+    recent: int = 0
+    was_free: bool = False
+    ok: int = 0
+    answered: int = 0
+    bad: int = 0
+    bad_reason: WaitReason | None = None
+    key_reason: WaitReason | None = None
+    detail: str = ""
+    input: float = 1
+    output: float = 1
+    limits: Mapping[str, Mapping[str, float]] | None = None
+    caps: Mapping[str, float] | None = None
+
+    def encode(self) -> str:
+        """Return it as JSON without what is not there: Lua reads null as a value."""
+        return json.dumps({k: v for k, v in asdict(self).items() if v is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class Permits:
+    """The answer to a report: permits, and the state of the limits and of the breaker.
+
+    `granted`: permits for calls that wait; `parked`: those for refinements to be claimed.
+    `blocked`: no call was accepted since the last was refused.
+    `rate`: calls a second that all workers together may make, 0 while unknown.
+    `paused_ms`: until calls are allowed, or until the next probe of an open breaker, which
+    `reason`, `detail` and `since` tell of.
+    """
+
+    granted: int
+    parked: int = 0
+    leased: bool = False
+    blocked: bool = False
+    epoch: int = 0
+    rate: float = 0
+    workers: int = 1
+    paused_ms: float = 0
+    reason: WaitReason | None = None
+    detail: str = ""
+    since: float = 0
+    of_provider: bool = False
+
+
+class PermitExchange(Protocol):
+    """Exchanges reports for permits, with all workers. Raises redis errors."""
+
+    async def exchange(self, model: str, provider: str, report: PermitReport) -> Permits: ...
+
+
+@dataclass(frozen=True)
+class SharedLimits:
+    """The exchange through Redis, of one worker."""
+
+    client: Redis
+    worker: str
+
+    async def exchange(self, model: str, provider: str, report: PermitReport) -> Permits:
+        """Report and receive permits, by the time of Redis."""
+        words = permit_words(model, provider, self.worker, report)
+        return permits_in(await run(self.client, PERMITS, *words))
+
+
+def permit_words(
+    model: str, provider: str, worker: str, report: PermitReport, now_ms: float | None = None
+) -> tuple[str, ...]:
+    """Return the arguments of the script; with `now_ms` it goes by that time."""
+    return (model, provider, worker, "" if now_ms is None else str(now_ms), report.encode())
+
+
+def permits_in(answer: bytes) -> Permits:
+    """Return the answer of the script."""
+    return Permits(**json.loads(answer))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLimit:
+    """The state of a model or a provider, for one key and address, by their fingerprint."""
+
+    fingerprint: str
+    limit: ModelLimit
+
+
+async def stored_limits(committer: Committer) -> tuple[StoredLimit, ...]:
+    """Return what is limited, or has an open breaker; the most recently used first."""
+    seconds, micros = await committer.execute("TIME")
+    now_ms = int(seconds) * 1000 + int(micros) // 1000
+    names = await committer.execute("ZREVRANGE", keys.LIMITS, 0, MOST_SHOWN - 1)
+    read = [(name.decode(), _state(committer, name.decode())) for name in names]
+    found = [_stored_limit(name, *await state, now_ms) for name, state in read]
+    return tuple(it for it in found if it is not None)
+
+
+async def _state(committer: Committer, name: str) -> tuple[dict[str, str], int]:
+    fields, workers = await asyncio.gather(
+        committer.execute("HGETALL", keys.LIMIT + name),
+        committer.execute("HVALS", f"{keys.LIMIT}{name}:workers"),
+    )
+    in_flight = sum(int(it.split()[0]) for it in workers if it.count(b" ") == 1)
+    return {key.decode(): value.decode() for key, value in fields.items()}, in_flight
+
+
+def _stored_limit(
+    name: str, state: dict[str, str], in_flight: int, now_ms: int
+) -> StoredLimit | None:
+    model, _, fingerprint = name.rpartition("@")
+    breaker = None
+    if "open_at" in state:
+        breaker = OpenBreaker(
+            reason=cast("WaitReason", state["reason"]),
+            detail=state["detail"],
+            since=_time(state["open_at"]),
+            next_probe_at=_time(state["probe_at"]),
+            probes=int(float(state.get("probes", 0))),
+        )
+    is_limited = float(state.get("leased_until", 0)) > now_ms
+    if breaker is None and not is_limited:
+        return None
+    paused_ms = float(state.get("paused_until", 0))
+    limit = ModelLimit(
+        name=model,
+        calls_per_s=round(float(state["rate"]), 3) if is_limited and "rate" in state else None,
+        in_flight=in_flight,
+        paused_until=_time(state["paused_until"]) if paused_ms > now_ms else None,
+        breaker=breaker,
+    )
+    return StoredLimit(fingerprint, limit)
+
+
+def _time(milliseconds: str) -> datetime:
+    return datetime.fromtimestamp(float(milliseconds) / 1000, UTC)

@@ -1,0 +1,88 @@
+"""A draft that no reply can hold: refused before any call, or revised by edits."""
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from app.contract.errors import InvalidRequest
+from app.contract.requests import MAX_TEXT, RefinementRequest
+from app.service import Admission, ModelRoles
+from app.settings import ModelServer, Settings
+
+LONG = "All about refunds. " * (MAX_TEXT // 19)
+SMALL = "openai:gpt-4.1-nano"
+LARGE = "openai:gpt-5-mini"
+
+
+def admission(**fields: Any) -> Admission:
+    local = ModelServer(base_url="http://127.0.0.1:1/v1")
+    settings = Settings(providers={"local": local}, **fields)
+    settings = settings.model_copy(update={"openai_api_key": SecretStr("k")})
+    return Admission(ModelRoles(settings), ())
+
+
+def request(generator: Any, **fields: Any) -> RefinementRequest:
+    models = {"generator": generator, "critic": LARGE}
+    return RefinementRequest.model_validate({"draft": LONG, "models": models, **fields})
+
+
+async def details(asked: RefinementRequest, **settings: Any) -> list[str]:
+    try:
+        await admission(**settings).admit(asked)
+    except InvalidRequest as error:
+        return [it.detail for it in error.errors if it.pointer == "/edits"]
+    return []
+
+
+async def test_a_draft_as_long_as_allowed_is_rewritten_by_a_model_that_can() -> None:
+    assert await details(request(LARGE)) == []
+
+
+async def test_a_draft_that_a_model_cannot_rewrite_is_refused_with_what_to_do() -> None:
+    (detail,) = await details(request(SMALL))
+    assert "about 49998 output tokens" in detail
+    assert f"{SMALL} has room for 32768" in detail
+    for way_out in ("`edits` to `delta`", "nested", "models.generator"):
+        assert way_out in detail
+
+
+async def test_a_limit_of_ones_own_that_is_too_small_is_named() -> None:
+    (detail,) = await details(request({"model": LARGE, "max_output_tokens": 4_096}))
+    assert "omit `max_output_tokens`" in detail
+
+
+async def test_the_setting_for_unknown_models_is_named_and_heeded() -> None:
+    (detail,) = await details(request("local:llama"))
+    assert "HONE_MAX_OUTPUT_TOKENS" in detail
+    assert await details(request("local:llama"), max_output_tokens=60_000) == []
+
+
+async def test_a_fallback_must_be_able_to_rewrite_it_too() -> None:
+    (detail,) = await details(request({"model": LARGE, "fallbacks": [SMALL]}))
+    assert SMALL in detail
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"edits": "delta"}, {"edits": "auto"}, {"strategy": {"kind": "critique"}}],
+    ids=["edits", "edits of its own choice", "no revision"],
+)
+async def test_what_rewrites_no_whole_draft_is_admitted(fields: dict[str, Any]) -> None:
+    assert await details(request(SMALL, **fields)) == []
+
+
+async def test_edits_of_its_own_choice_become_edits_where_nothing_else_works() -> None:
+    for model, edits in ((SMALL, "delta"), (LARGE, "auto")):
+        asked = request(model, edits="auto")
+        admitted = admission()
+        choices = await admitted.admit(asked)
+        assert admitted.settled(asked, choices).edits == edits
+
+
+async def test_the_context_counts_against_the_context_window() -> None:
+    draft = LONG[:60_000]
+    assert await details(request("openai:gpt-4o", draft=draft)) == []
+    context = [{"name": "manual", "text": "Refunds take a week. " * 19_000}]
+    (detail,) = await details(request("openai:gpt-4o", context=context, draft=draft))
+    assert "openai:gpt-4o has room for 13" in detail

@@ -1,0 +1,102 @@
+"""Refinements that wait for a model, as clients see them, and deadlines."""
+
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+
+from app.contract.events import EventType
+from app.contract.waiting import Waiting
+from app.store import Entry, Fields, Parking, WorkerStore
+from tests.api.api_client import DRAFT, REQUEST, ManualWorker, ended, problem, submitted
+
+MODEL = "openai:gpt-5-mini"
+WAITING = {
+    "key": "iterations/1/revise",
+    "reason": "unauthorized",
+    "model": MODEL,
+    "until": "2026-01-31T09:00:07Z",
+}
+
+
+async def parked(api: httpx.AsyncClient, worker: WorkerStore) -> str:
+    """Return the address of a refinement that has judged a draft and waits for a model."""
+    refinement_id = await submitted(api)
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, DRAFT, 0.4)
+    waiting = Waiting.model_validate(WAITING)
+    fields = Fields(phase=(waiting.key,), waiting=(waiting,))
+    entries = [Entry(EventType.STEP_WAITING, waiting)]
+    state = await manual._journal.append(entries, fields, parking=Parking((MODEL,)))
+    assert state.is_parked
+    return f"/v1/refinements/{refinement_id}"
+
+
+async def test_the_snapshot_the_list_and_the_journal_say_what_is_waited_for(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    url = await parked(api, worker)
+    snapshot = (await api.get(url)).json()
+    assert (snapshot["status"], snapshot["waiting"]) == ("running", WAITING)
+    assert snapshot["phase"] == [WAITING["key"]]
+    (listed,) = (await api.get("/v1/refinements", params={"status": "running"})).json()["data"]
+    assert listed == snapshot
+    events = (await api.get(f"{url}/events", headers={"Accept": "application/json"})).json()
+    assert events["data"][-1]["type"] == "step.waiting"
+    assert events["data"][-1]["data"] == WAITING
+
+
+async def test_the_report_says_what_is_waited_for(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    report = (await api.get(f"{await parked(api, worker)}/report")).text
+    assert "waits until 2026-01-31 09:00:07 UTC for openai:gpt-5-mini" in report
+    assert "refused the API key of this server" in report
+
+
+async def test_commands_act_on_it_without_a_worker(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    url = await parked(api, worker)
+    limits = (await api.patch(url, json={"max_wait_seconds": 60})).json()
+    assert limits["max_wait_seconds"] == 60
+    finishing = (await api.post(f"{url}/finish")).json()
+    assert (finishing["status"], finishing["waiting"]) == ("running", None)
+    canceled = (await api.post(f"{await parked(api, worker)}/cancel")).json()
+    assert (canceled["status"], canceled["waiting"]) == ("canceled", None)
+    assert canceled["result"]["draft"] == DRAFT
+    assert (await api.delete(gone := await parked(api, worker))).status_code == 204
+    assert (await api.get(gone)).status_code == 404
+    assert await worker.parked(9) == {}
+
+
+@pytest.mark.parametrize(
+    ("deadline", "why"),
+    [
+        ("2020-01-01T00:00:00Z", "not in the future"),
+        ("2999-01-01T00:00:00Z", "more than 30 days"),
+        ("2026-01-31T09:00:00", "timezone"),
+        (1_900_000_000, "must be a string"),
+        ("tomorrow", "must be a string such as"),
+        ("0001-01-01T00:00:00+23:59", "not in the future"),
+    ],
+)
+async def test_a_deadline_is_a_time_with_an_offset_that_is_ahead(
+    api: httpx.AsyncClient, deadline: object, why: str
+) -> None:
+    response = await api.post("/v1/refinements", json={**REQUEST, "deadline": deadline})
+    found = problem(response, 422, "invalid_request")
+    assert found["errors"][0]["pointer"] == "/deadline"
+    assert why in str(found)
+
+
+async def test_a_deadline_is_that_of_one_refinement(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    at = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    refinement_id = await ended(api, worker, deadline=at)
+    url = f"/v1/refinements/{refinement_id}"
+    assert (await api.get(f"{url}/request")).json()["deadline"] is not None
+    following = (await api.post(f"{url}/continue", json={})).json()
+    given = (await api.get(f"{following['links']['self']}/request")).json()
+    assert given["deadline"] is None

@@ -1,0 +1,398 @@
+"""The limiter in simulated time, on a real Redis: what it lets through, and when."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+from pydantic import ValidationError
+from redis import Redis
+
+from app.contract.judgement import Usage
+from app.settings import Settings
+from app.store.limits import PermitReport, Permits, permit_words, permits_in
+from app.store.scripts import PERMITS
+from benchmarks.limiter import (
+    BenchedWorker,
+    Scene,
+    SimulatedExchange,
+    SimulatedProvider,
+    call,
+    play,
+    run_skipping,
+)
+from benchmarks.rate_limits import Kind, RefillingBucket
+from workers.models.call_queue import CallQueue
+from workers.models.port import ModelReply, ModelWaits, NotServed
+from workers.models.rate_limiter import WAIT_S, RateLimiter
+
+T = TypeVar("T")
+REPLY = ModelReply("", "p:m", Usage(calls=1, input_tokens=700, output_tokens=300))
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Redis]:
+    with Redis.from_url(redis_url) as client:
+        yield client
+
+
+@dataclass
+class ScriptedProvider:
+    """A provider whose calls fail with `failure` while it is set; `at` has the time of each."""
+
+    failure: NotServed | None = None
+    latency_s: float = 0.2
+    at: list[float] = field(default_factory=list)
+
+    async def complete(self) -> ModelReply:
+        self.at.append(asyncio.get_running_loop().time())
+        if self.failure:
+            await asyncio.sleep(0.01)
+            raise self.failure
+        await asyncio.sleep(self.latency_s)
+        return REPLY
+
+    def between(self, begins: float, ends: float) -> int:
+        return sum(begins <= it < ends for it in self.at)
+
+
+def simulated(
+    redis: Redis, main: Callable[[list[RateLimiter]], Awaitable[T]], workers: int = 1
+) -> T:
+    """Run a coroutine function with the limiters of so many workers, in simulated time."""
+
+    async def run() -> T:
+        chance = Random(7)
+        limiters = [
+            RateLimiter(SimulatedExchange(redis, f"w{n}"), chance.random) for n in range(workers)
+        ]
+        try:
+            return await main(limiters)
+        finally:
+            for limiter in limiters:
+                await limiter.aclose()
+
+    return run_skipping(run())
+
+
+async def failed(limiter: RateLimiter, provider: Any, name: str = "p:m") -> ModelWaits:
+    """Make one call, which is not served; return why."""
+    with pytest.raises(ModelWaits) as caught:
+        await once(limiter, provider, name)
+    return caught.value
+
+
+async def once(limiter: RateLimiter, provider: Any, name: str = "p:m") -> None:
+    """Make one call, once."""
+    gate = limiter.gate(name, "f")
+    under_way = await limiter.enter(gate, call())
+    try:
+        gate.answered(under_way, await provider.complete())
+    except NotServed as error:
+        raise limiter.refused(gate, under_way, error, 0) from None
+
+
+KINDS: tuple[Kind, ...] = ("sliding", "bucket")
+SCENES = [
+    scene
+    for kind in KINDS
+    for scene in (
+        Scene(kind),
+        Scene(kind, workers=2, has_retry_after=True),
+        Scene(kind, workers=4, has_retry_after=True, fields="openai"),
+        Scene(kind, workers=4),
+    )
+]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_all_calls_succeed_in_little_more_than_the_ideal_time(scene: Scene, redis: Redis) -> None:
+    outcome = run_skipping(play(scene, redis))
+    assert outcome.calls - outcome.refused == 500
+    assert outcome.seconds <= 1.3 * scene.ideal_s
+    assert outcome.refused <= 0.05 * outcome.calls
+
+
+@pytest.mark.parametrize("has_retry_after", [True, False])
+def test_a_limit_of_a_minute_is_used_up_in_every_minute(
+    has_retry_after: bool, redis: Redis
+) -> None:
+    minute = Scene("fixed", 1200, 60.0, calls=30, workers=2, has_retry_after=has_retry_after)
+    outcome = run_skipping(play(minute, redis))
+    assert outcome.seconds <= 1.3 * minute.ideal_s
+    assert outcome.refused <= 0.1 * outcome.calls
+
+
+def test_a_model_without_a_known_limit_costs_no_exchange_per_call(redis: Redis) -> None:
+    outcome = run_skipping(play(Scene("bucket", 100_000), redis))
+    assert (outcome.calls, outcome.refused) == (500, 0)
+    assert outcome.exchanges <= 2
+
+
+def test_permits_are_leased_in_bulk(redis: Redis) -> None:
+    outcome = run_skipping(play(Scene("bucket", 200, refinements=400, calls=10), redis))
+    assert outcome.exchanges < outcome.calls / 4
+
+
+async def test_tenants_take_turns_and_the_furthest_along_goes_first() -> None:
+    queue, loop = CallQueue(), asyncio.get_running_loop()
+    names: dict[asyncio.Future[None], str] = {}
+    for name, tenant, progress in (
+        ("a0", "a", 0),
+        ("a5", "a", 5),
+        ("a5 again", "a", 5),
+        ("b1", "b", 1),
+        ("b2", "b", 2),
+    ):
+        waiting = loop.create_future()
+        names[waiting] = name
+        queue.push(tenant, progress, waiting)
+    popped = [queue.pop() for _ in names]
+    assert [names[it] for it in popped if it] == ["a5", "b2", "a5 again", "b1", "a0"]
+    assert (len(queue), queue.pop()) == (0, None)
+
+
+async def test_a_call_that_was_cancelled_is_skipped() -> None:
+    queue, loop = CallQueue(), asyncio.get_running_loop()
+    first, second = loop.create_future(), loop.create_future()
+    queue.push("a", 1, first)
+    queue.push("a", 0, second)
+    first.cancel()
+    queue.discard()
+    assert queue.pop() is second
+
+
+def test_an_outage_opens_the_breaker_for_all_and_few_probes_close_it(redis: Redis) -> None:
+    provider = ScriptedProvider(NotServed("overloaded", "503"))
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        loop = asyncio.get_running_loop()
+        workers = [BenchedWorker(it, provider) for it in limiters]  # type: ignore[arg-type]
+        recovering = [asyncio.create_task(it.recover()) for it in workers]
+        calls = [asyncio.create_task(workers[n % 2].answer(call())) for n in range(100)]
+        loop.call_at(60.0, setattr, provider, "failure", None)
+        await asyncio.sleep(59)
+        assert not any(it.done() for it in calls)
+        assert (await failed(limiters[1], provider)).is_open
+        await asyncio.gather(*calls)
+        for task in recovering:
+            task.cancel()
+
+    simulated(redis, main, workers=2)
+    assert provider.between(0, 5) <= 40
+    assert provider.between(5, 60) <= 5
+    assert provider.between(60, 200) == 100 + (len(provider.at) - 100 - provider.between(0, 60))
+    resumed = next(it for it in provider.at if it >= 60)
+    assert resumed <= 92
+    assert provider.between(resumed, resumed + 0.5) <= 10  # it rises, rather than jumping
+    assert max(provider.at) <= resumed + 15
+
+
+def test_a_refused_key_stops_all_models_of_the_provider_and_no_other(redis: Redis) -> None:
+    refusing = ScriptedProvider(NotServed("unauthorized", "the key is wrong"))
+    fine = ScriptedProvider()
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        first, second = limiters
+        await once(second, fine, "p:other")
+        waits = await failed(first, refusing)
+        assert (waits.reason, waits.is_open) == ("unauthorized", True)
+        await asyncio.sleep(0.2)
+        for limiter, name in ((first, "p:m"), (first, "p:other"), (second, "p:third")):
+            waits = await failed(limiter, fine, name)
+            assert (waits.reason, waits.is_open) == ("unauthorized", True)
+            assert "the key is wrong" in waits.detail
+        await once(first, fine, "q:m")
+        assert len(fine.at) == 2
+        await asyncio.sleep(5)
+        await once(first, fine)  # a probe
+        await asyncio.sleep(2)
+        await once(second, fine, "p:third")
+
+    simulated(redis, main, workers=2)
+
+
+def test_another_key_is_not_held_back(redis: Redis) -> None:
+    async def main(limiters: list[RateLimiter]) -> None:
+        refusing = ScriptedProvider(NotServed("unauthorized", "the key is wrong"))
+        await failed(limiters[0], refusing)
+        await asyncio.sleep(0.2)
+        under_way = await limiters[1].enter(limiters[1].gate("p:m", "another"), call())
+        limiters[1].gate("p:m", "another").answered(under_way, REPLY)
+
+    simulated(redis, main, workers=2)
+
+
+def test_exhausted_credit_is_asked_for_less_often(redis: Redis) -> None:
+    provider = ScriptedProvider(NotServed("quota_exhausted", "no credit"))
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        worker = BenchedWorker(limiters[0], provider)  # type: ignore[arg-type]
+        recovering = asyncio.create_task(worker.recover())
+        waiting = asyncio.create_task(worker.answer(call()))
+        await asyncio.sleep(3_600)
+        recovering.cancel()
+        waiting.cancel()
+
+    simulated(redis, main)
+    assert 5 <= len(provider.at) <= 20
+
+
+def test_a_limited_provider_does_not_hold_up_another(redis: Redis) -> None:
+    async def main(limiters: list[RateLimiter]) -> float:
+        loop = asyncio.get_running_loop()
+        limited = BenchedWorker(limiters[0], SimulatedProvider(RefillingBucket(20, 1.0)))
+        free = BenchedWorker(limiters[0], SimulatedProvider(RefillingBucket(10_000, 1.0)))
+        others = [asyncio.create_task(limited.answer(call())) for _ in range(300)]
+        await asyncio.sleep(1)
+        began = loop.time()
+        await asyncio.gather(*(free.answer(call(), "q:m") for _ in range(100)))
+        seconds = loop.time() - began
+        for other in others:
+            other.cancel()
+        return seconds
+
+    assert simulated(redis, main) < 1.5
+
+
+def test_without_redis_workers_go_on_more_slowly(redis: Redis) -> None:
+    provider = SimulatedProvider(RefillingBucket(20, 1.0))
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        exchange = limiters[0]._exchange
+        assert isinstance(exchange, SimulatedExchange)
+        worker = BenchedWorker(limiters[0], provider)
+        recovering = asyncio.create_task(worker.recover())
+        calls = [asyncio.create_task(worker.answer(call())) for _ in range(200)]
+        await asyncio.sleep(2)
+        exchange.is_away = True
+        await asyncio.gather(*calls)
+        recovering.cancel()
+
+    simulated(redis, main)
+    assert provider.counts["refused"] <= 20
+
+
+def test_permits_for_what_waits_are_part_of_the_same_rate(redis: Redis) -> None:
+    provider = ScriptedProvider(NotServed("rate_limited", "429"))
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        limiter = limiters[0]
+        gate = limiter.gate("p:m", "f")
+        await failed(limiter, provider)
+        assert await limiter.permits(gate, 5) == 0  # nothing at once
+        taken = 0
+        for _ in range(20):
+            await asyncio.sleep(0.5)
+            taken += await limiter.permits(gate, 5)
+        assert 1 <= taken <= 15
+
+    simulated(redis, main)
+
+
+def test_a_cancelled_call_gives_its_permit_back(redis: Redis) -> None:
+    async def main(limiters: list[RateLimiter]) -> None:
+        gate = limiters[0].gate("p:m", "f", {"in_flight": 1})
+        first = await limiters[0].enter(gate, call())
+        waiting = asyncio.create_task(limiters[0].enter(gate, call()))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        gate.end(first)
+        await limiters[0].enter(gate, call())
+        assert gate.in_flight == 1
+
+    simulated(redis, main)
+
+
+def test_no_permit_within_the_wait_is_an_error_with_the_time_of_the_next(redis: Redis) -> None:
+    async def main(limiters: list[RateLimiter]) -> None:
+        gate = limiters[0].gate("p:m", "f", {"requests": 6})
+        loop = asyncio.get_running_loop()
+        await limiters[0].enter(gate, call())
+        began = loop.time()
+        with pytest.raises(ModelWaits) as caught:
+            await limiters[0].enter(gate, call())
+        assert loop.time() - began <= WAIT_S
+        assert caught.value.reason == "rate_limited"
+        assert 0 < caught.value.wait_s <= 10
+
+    simulated(redis, main)
+
+
+def exchanged(redis: Redis, worker: str, at_s: float, report: PermitReport) -> Permits:
+    answer = redis.eval(PERMITS.text, 0, *permit_words("p:m@f", "p@f", worker, report, at_s * 1000))
+    assert isinstance(answer, bytes)
+    return permits_in(answer)
+
+
+def test_the_calls_of_a_dead_worker_are_forgotten(redis: Redis) -> None:
+    want = PermitReport(wanted=10, caps={"in_flight": 10})
+    assert exchanged(redis, "dies", 1, want).granted == 10
+    assert exchanged(redis, "lives", 2, want).granted == 0
+    assert exchanged(redis, "lives", 17, replace(want, number=1)).granted == 10
+
+
+def test_caps_of_settings_hold_for_all_workers_together(redis: Redis) -> None:
+    def granted(caps: dict[str, float], input_tokens: float = 1) -> int:
+        redis.flushall()
+        reports = (
+            PermitReport(number=n, wanted=1_000, caps=caps, input=input_tokens) for n in range(602)
+        )
+        return sum(
+            exchanged(redis, f"w{n % 2}", 1 + n / 10, report).granted
+            for n, report in enumerate(reports)
+        )
+
+    assert 590 <= granted({"requests": 600}) <= 620
+    assert 55 <= granted({"input_tokens": 60_000}, 1_000) <= 65
+
+
+def test_a_reported_limit_that_is_nearly_used_up_is_heeded(redis: Redis) -> None:
+    said = {"requests": {"limit": 500.0, "remaining": 3.0, "reset": 60_000.0}}
+    first = exchanged(redis, "w", 1, PermitReport(number=1, wanted=50, limits=said))
+    assert (first.leased, first.granted) == (True, 3)
+    assert first.rate == pytest.approx(497 / 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "caps"),
+    [
+        (
+            "openai:gpt-5-mini=requests:500,in_flight:50 anthropic:*=input_tokens:80000",
+            {
+                "openai:gpt-5-mini": {"requests": 500, "in_flight": 50},
+                "anthropic:*": {"input_tokens": 80_000},
+            },
+        ),
+        ("a:x=requests:1;b:y=tokens:2", {"a:x": {"requests": 1}, "b:y": {"tokens": 2}}),
+        ('{"a:x:7b": {"requests": 1}}', {"a:x:7b": {"requests": 1}}),
+        ("", {}),
+    ],
+)
+def test_limits_are_read_from_settings(text: str, caps: dict[str, dict[str, float]]) -> None:
+    settings = Settings(_env_file=None, limits=text)  # type: ignore[arg-type]
+    assert settings.limits == caps
+    assert settings.caps_of("anthropic:claude") == caps.get("anthropic:*")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "openai:x=request:5",
+        "openai:x",
+        "openai=requests:5",
+        "openai:x=requests:0",
+        "openai:x=requests:many",
+        "openai:x=requests:5 openai:x=tokens:5",
+        '{"openai:x": {"rpm": 5}}',
+    ],
+)
+def test_limits_that_are_misspelt_are_an_error(text: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings(_env_file=None, limits=text)  # type: ignore[arg-type]

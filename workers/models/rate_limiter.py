@@ -1,0 +1,529 @@
+"""Which call may be made now: one rate and one breaker per model, shared by all workers.
+
+A model is free until it refuses a call: then a call costs a few additions here and nothing in
+Redis. From the first refusal on, calls wait for permits, which each worker leases in bulk for those
+that wait, at most every `EXCHANGE_EVERY_S` seconds (app/store/lua/permits.lua says how many there
+are). Even a free model is approached gradually: `RAMP_CALLS` at first, twice as many every
+`RAMP_DOUBLES_S` seconds, so that an unknown limit refuses few calls.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from redis.exceptions import RedisError
+
+from app.contract.waiting import WaitReason
+from app.store.limits import PermitExchange, PermitReport, Permits
+from workers.models.call_queue import CallQueue
+from workers.models.port import (
+    ModelCall,
+    ModelReply,
+    ModelWaits,
+    NotServed,
+    ReportedLimit,
+)
+
+WAIT_S = 5.0
+EXCHANGE_EVERY_S = 0.1
+LONGEST_EXCHANGE_S = 0.5
+RAMP_CALLS, RAMP_DOUBLES_S, RAMP_ENDS_S = 8, 0.25, 2.5
+IDLE_S = 60.0
+ACCEPTED_S = 1.0
+"""A provider that refuses a call because of a limit does so within this time."""
+LOW = 0.25
+"""A reported limit is heeded once less than this share of it is left."""
+WEIGHT = 0.2
+BACKOFF_S, LONGEST_BACKOFF_S = 0.5, 60.0
+ALONE = 0.5
+"""The share of the last known rate that a worker uses while Redis is away."""
+OF_KEY: frozenset[WaitReason] = frozenset({"unauthorized", "quota_exhausted"})
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class CallUnderWay:
+    """A call that was let through: when, in which epoch, and whether its permit was leased."""
+
+    started: float
+    epoch: int
+    is_accepted: bool
+
+
+class ModelGate:
+    """What one worker knows of one model."""
+
+    def __init__(
+        self, name: str, keys: tuple[str, str], caps: Mapping[str, float] | None = None
+    ) -> None:
+        self.name = name
+        self.keys = keys
+        self.queue = CallQueue()
+        self.is_free = False
+        self.in_flight = 0
+        self.rate = 0.0
+        self.workers = 1
+        self.paused_until = 0.0
+        self.state = Permits(0)
+        self.is_urgent = False
+        self.wake = asyncio.Event()
+        self.lock = asyncio.Lock()
+        self._caps = caps
+        self._epoch = 0
+        self._report = PermitReport()
+        self._limits: dict[str, Mapping[str, float]] = {}
+        self._tokens = (1_000.0, 500.0)
+        self._quarter = -1
+        self._recent = [0, 0, 0, 0]
+        self._ramp_began = 0.0
+        self._ramp_given = 0.0
+        self._ramp_left = 0.0
+        self._unsure: dict[int, CallUnderWay] = {}
+        self._level = 0.0
+        self._level_at = 0.0
+        self._next_parked = 0.0
+        self._number = 0
+
+    @property
+    def reason(self) -> WaitReason | None:
+        """Why the breaker is open; None if it is closed."""
+        return self.state.reason
+
+    def enters(self, now: float) -> bool:
+        """Let a call through if no limit is known."""
+        quarter = int(now * 4)
+        if quarter != self._quarter:
+            self._turn(quarter, now)
+        if not self.is_free or (self._ramp_left < 1 and not self._has_ramp(now)):
+            return False
+        self._ramp_left -= 1
+        self._recent[quarter & 3] += 1
+        self.in_flight += 1
+        return True
+
+    def begin(self, now: float) -> None:
+        """Count a call that has a permit."""
+        quarter = int(now * 4)
+        if quarter != self._quarter:
+            self._turn(quarter, now)
+        self._recent[quarter & 3] += 1
+        self.in_flight += 1
+
+    def spacing_s(self, now: float) -> float:
+        """Return how long to wait so that permits taken in bulk are not used all at once."""
+        if self.reason:
+            return 0.0  # the permit is for a probe
+        gap_s = self.workers / self.rate if self.rate else 0.0
+        self._next_parked = max(now, self.paused_until, self._next_parked + gap_s)
+        return min(self._next_parked - now, WAIT_S)
+
+    def under_way(self, now: float) -> CallUnderWay:
+        """Return the record of a call that was let through now."""
+        call = CallUnderWay(now, self._epoch, self.is_free)
+        if not self.is_free:
+            self._unsure[id(call)] = call
+        return call
+
+    def return_permit(self) -> None:
+        """Give back a permit whose call was not made."""
+        self.in_flight -= 1
+        self._report.returned += 1
+
+    def give_back(self, permits: int) -> None:
+        """Give back permits for which there was no call any more."""
+        self._report.returned += max(0, permits)
+
+    def end(self, call: CallUnderWay) -> None:
+        """Count the end of a call, without a word on how it ended."""
+        self.in_flight -= 1
+        self._unsure.pop(id(call), None)
+
+    def answered(self, call: CallUnderWay, reply: ModelReply | None = None) -> None:
+        """Count a call that the server answered, if only to reject it for good."""
+        self.in_flight -= 1
+        self._accept(call)
+        self._report.ok += 1
+        self._report.answered += 1
+        if self.state.blocked or self.reason:
+            self._hurry()
+        if reply is None:
+            return
+        before_in, before_out = self._tokens
+        self._tokens = (
+            before_in + WEIGHT * (reply.usage.input_tokens - before_in),
+            before_out + WEIGHT * (reply.usage.output_tokens - before_out),
+        )
+        if reply.limits:
+            self.hear(reply.limits)
+
+    def refuse(self, call: CallUnderWay, error: NotServed, now: float) -> None:
+        """Count a call that was refused or failed; what others must know is urgent."""
+        self.end(call)
+        self.hear(error.limits)
+        report = self._report
+        if error.reason == "rate_limited":
+            if now - call.started < 1:
+                self._recent[int(call.started * 4) & 3] -= 1
+            if call.epoch == self._epoch:
+                report.refused += 1
+                report.retry_after = max(report.retry_after, (error.retry_after_s or -0.001) * 1000)
+            self.is_free = False
+        elif error.reason in OF_KEY:
+            report.key_reason, report.detail = error.reason, error.detail
+            self.is_free = False
+        elif error.is_outage:
+            report.bad, report.ok = report.bad + 1, 0
+            report.bad_reason, report.detail = error.reason, error.detail
+        else:
+            return
+        self._hurry()
+
+    def _hurry(self) -> None:
+        self.is_urgent = True
+        self.wake.set()
+
+    def hear(self, limits: Sequence[ReportedLimit]) -> None:
+        """Learn what the server reports of its limits."""
+        for it in limits:
+            is_low = it.remaining <= max(LOW * it.limit, 2 * self.in_flight)
+            if is_low or not self.is_free:
+                self._limits[it.of] = {
+                    "limit": it.limit,
+                    "remaining": it.remaining,
+                    "reset": it.reset_s * 1000,
+                }
+            if is_low and self.is_free:
+                self._hurry()
+
+    def report(self, parked: int, now: float) -> PermitReport:
+        """Return what happened since the last report, and start another."""
+        for call in [it for it in self._unsure.values() if now - it.started >= ACCEPTED_S]:
+            self._accept(call)
+        self._number += 1
+        report = replace(
+            self._report,
+            number=self._number,
+            wanted=len(self.queue) + parked,
+            parked=parked,
+            in_flight=self.in_flight,
+            epoch=self._epoch,
+            recent=max(0, sum(self._recent)),
+            was_free=not self.state.leased,
+            input=max(1.0, self._tokens[0]),
+            output=max(1.0, self._tokens[1]),
+            limits=self._limits or None,
+            caps=self._caps,
+        )
+        self._report, self._limits, self.is_urgent = PermitReport(), {}, False
+        return report
+
+    def learn(self, permits: Permits, now: float) -> None:
+        """Go by the answer to a report."""
+        before, self.state = self.state, permits
+        self._epoch = permits.epoch
+        self.rate, self.workers = permits.rate, max(1, permits.workers)
+        self.paused_until = now + permits.paused_ms / 1000
+        self.is_free = not permits.leased and permits.reason is None
+        if permits.reason != before.reason:
+            log.warning("%s: %s", self.name, _breaker_words(permits))
+        elif permits.leased != before.leased:
+            word = f"about {permits.rate:.1f} calls a second" if permits.leased else "no limit"
+            log.info("%s: %s", self.name, word)
+
+    def alone(self, report: PermitReport, now: float) -> Permits:
+        """Answer a report while Redis is away: with less than was allowed before."""
+        if report.refused or not self.rate:
+            known = self.rate if self.rate and not self.is_free else float(max(report.recent, 1))
+            self.rate = max(0.1, ALONE * known) if report.refused else self.rate
+        if not self.rate:
+            return Permits(report.wanted - report.parked, report.parked)
+        share = ALONE * self.rate / self.workers
+        self._level = min(max(1.0, share), self._level + (now - self._level_at) * share)
+        self._level_at = now
+        paused_ms = max(report.retry_after, (self.paused_until - now) * 1000, 0.0)
+        allowed = 0 if paused_ms else min(report.wanted, int(self._level))
+        granted = min(allowed, report.wanted - report.parked)
+        self._level -= allowed
+        return replace(
+            self.state,
+            granted=granted,
+            parked=allowed - granted,
+            leased=True,
+            rate=self.rate,
+            paused_ms=paused_ms,
+        )
+
+    def expected_wait_s(self, now: float, ahead: int) -> float:
+        """Return in how many seconds a call gets its permit with so many ahead of it."""
+        wait_s = max(0.0, self.paused_until - now)
+        if self.reason is None and self.rate:
+            wait_s += (ahead + 1) * self.workers / self.rate
+        return wait_s
+
+    def waits(self, now: float, *, in_line: bool = False) -> ModelWaits:
+        """Return the error for a call that gets no permit now.
+
+        One that has waited `in_line` comes back sooner, so that the line does not run empty.
+        """
+        reason = self.reason
+        wait_s = self.expected_wait_s(now, len(self.queue)) / (2 if in_line else 1)
+        words = _breaker_words(self.state) if reason else f"{self.name} is rate limited"
+        return ModelWaits(
+            self.name, reason or "rate_limited", wait_s, words, is_open=reason is not None
+        )
+
+    def interval_s(self, now: float) -> float:
+        """Return the seconds until the next exchange."""
+        if not self.queue and not self.is_urgent:
+            return LONGEST_EXCHANGE_S
+        if self.is_free:
+            return RAMP_DOUBLES_S / 8
+        wait_s = max(self.paused_until - now, self.workers / self.rate / 2 if self.rate else 0.0)
+        return min(LONGEST_EXCHANGE_S, max(EXCHANGE_EVERY_S, wait_s))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to exchange."""
+        is_leased = not self.is_free and bool(self.in_flight) and self.reason is None
+        return bool(self.queue) or self.is_urgent or is_leased
+
+    def _accept(self, call: CallUnderWay) -> None:
+        if self._unsure.pop(id(call), None) and call.epoch == self._epoch:
+            self._report.accepted += 1
+
+    def _turn(self, quarter: int, now: float) -> None:
+        idle = quarter - self._quarter
+        for passed in range(1, min(idle, 4) + 1):
+            self._recent[(self._quarter + passed) & 3] = 0
+        if idle > IDLE_S * 4 and not self.in_flight:
+            self._ramp_began, self._ramp_given, self._ramp_left = now, 0.0, 0.0
+            self.is_free = False  # others may have met a limit since
+        self._quarter = quarter
+
+    def _has_ramp(self, now: float) -> bool:
+        """Allow twice as many calls in all for every `RAMP_DOUBLES_S` that have passed."""
+        passed_s = now - self._ramp_began
+        if passed_s >= RAMP_ENDS_S:
+            self._ramp_left = float("inf")
+        else:
+            allowed = RAMP_CALLS * 2.0 ** (passed_s / RAMP_DOUBLES_S)
+            self._ramp_left += allowed - self._ramp_given
+            self._ramp_given = allowed
+        return self._ramp_left >= 1
+
+
+def _breaker_words(permits: Permits) -> str:
+    if permits.reason is None:
+        return "the breaker is closed"
+    return f"the breaker is open, {permits.reason}: {permits.detail}"
+
+
+class RateLimiter:
+    """The gates of one worker, and their exchange with those of the others.
+
+    Without an `exchange` it goes by what this worker sees.
+    """
+
+    def __init__(
+        self,
+        exchange: PermitExchange | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._exchange = exchange
+        self._chance = chance
+        self._is_shared = True
+        self._gates: dict[str, ModelGate] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def gate(
+        self, name: str, fingerprint: str, caps: Mapping[str, float] | None = None
+    ) -> ModelGate:
+        """Return the gate of `provider:name`; `fingerprint` tells keys and servers apart."""
+        if found := self._gates.get(name):
+            return found
+        provider = name.partition(":")[0]
+        gate = ModelGate(name, (f"{name}@{fingerprint}", f"{provider}@{fingerprint}"), caps)
+        self._gates[name] = gate
+        task = asyncio.get_running_loop().create_task(self._serve(gate))
+        self._tasks.add(task)
+        return gate
+
+    async def aclose(self) -> None:
+        """End the exchange."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def enter(self, gate: ModelGate, call: ModelCall) -> CallUnderWay:
+        """Return when the call may be made. Raises ModelWaits if that takes more than `WAIT_S`."""
+        now = asyncio.get_running_loop().time()
+        if not gate.enters(now):
+            if call.has_permit:
+                gate.begin(now)
+                await self._space_out(gate, now)
+            else:
+                await self._wait(gate, call, now)
+            now = asyncio.get_running_loop().time()
+        return gate.under_way(now)
+
+    def refused(
+        self, gate: ModelGate, under_way: CallUnderWay, error: NotServed, tries: int
+    ) -> ModelWaits:
+        """Count a call that was not served; return when to make it again.
+
+        The backoff is random below a bound that doubles with every try ("full jitter": AWS
+        Architecture Blog, Exponential Backoff And Jitter), and never less than the server asks for.
+        """
+        now = asyncio.get_running_loop().time()
+        gate.refuse(under_way, error, now)
+        wait_s = self._chance() * min(BACKOFF_S * 2.0 ** min(tries, 20), LONGEST_BACKOFF_S)
+        if error.reason in OF_KEY:
+            wait_s += 1.0
+        elif error.reason == "rate_limited":
+            wait_s = gate.expected_wait_s(now, len(gate.queue))
+        wait_s = max(wait_s, error.retry_after_s or 0.0)
+        return ModelWaits(
+            gate.name,
+            error.reason,
+            wait_s,
+            error.detail,
+            is_open=error.reason in OF_KEY or gate.reason is not None,
+            usage=error.usage,
+        )
+
+    async def permits(self, gate: ModelGate, most: int) -> int:
+        """Take up to `most` permits for calls that are made later, with `has_permit`."""
+        now = asyncio.get_running_loop().time()
+        if gate.enters(now):
+            taken = 1
+            while taken < most and gate.enters(now):
+                taken += 1
+            gate.in_flight -= taken
+            return taken
+        return await self._trade(gate, most)
+
+    @staticmethod
+    async def _space_out(gate: ModelGate, now: float) -> None:
+        try:
+            await asyncio.sleep(gate.spacing_s(now))
+        except asyncio.CancelledError:
+            gate.return_permit()
+            raise
+
+    async def _wait(self, gate: ModelGate, call: ModelCall, now: float) -> None:
+        if gate.expected_wait_s(now, len(gate.queue)) > WAIT_S or (
+            gate.reason and now < gate.paused_until
+        ):
+            raise gate.waits(now)
+        waiting = asyncio.get_running_loop().create_future()
+        gate.queue.push(call.tenant, call.progress, waiting)
+        gate.wake.set()
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await waiting
+        except TimeoutError:
+            self._withdraw(gate, waiting)
+            raise gate.waits(asyncio.get_running_loop().time(), in_line=True) from None
+        except asyncio.CancelledError:
+            self._withdraw(gate, waiting)
+            raise
+
+    @staticmethod
+    def _withdraw(gate: ModelGate, waiting: asyncio.Future[None]) -> None:
+        if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+            gate.return_permit()
+        elif not waiting.done() or waiting.cancelled():
+            waiting.cancel()
+            gate.queue.discard()
+
+    async def _serve(self, gate: ModelGate) -> None:
+        """Exchange while there is something to exchange."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await gate.wake.wait()
+            gate.wake.clear()
+            while gate.has_news:
+                now = loop.time()
+                if not gate.is_free or gate.is_urgent:
+                    await self._trade(gate, 0)
+                self._let_in(gate, loop.time())
+                pause_s = gate.interval_s(now) * (0.8 + 0.4 * self._chance())
+                await asyncio.sleep(min(pause_s, EXCHANGE_EVERY_S))
+                if pause_s > EXCHANGE_EVERY_S and not gate.is_urgent:
+                    await self._sleep(gate, pause_s - EXCHANGE_EVERY_S)
+
+    @staticmethod
+    async def _sleep(gate: ModelGate, seconds: float) -> None:
+        gate.wake.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await gate.wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _trade(self, gate: ModelGate, parked: int) -> int:
+        """Exchange a report for permits; return how many are for parked refinements."""
+        loop = asyncio.get_running_loop()
+        async with gate.lock:
+            report = gate.report(parked, loop.time())
+            permits = await self._answer(gate, report)
+            now = loop.time()
+            gate.learn(permits or gate.alone(report, now), now)
+            self._tell_others(gate)
+            if gate.is_free:
+                self._let_in(gate, now)
+                return parked
+            here = gate.state.granted
+            while here and (waiting := gate.queue.pop()):
+                gate.begin(now)
+                waiting.set_result(None)
+                here -= 1
+            gate.give_back(here)
+            while gate.reason and (waiting := gate.queue.pop()):
+                waiting.set_exception(gate.waits(now))
+            return gate.state.parked
+
+    async def _answer(self, gate: ModelGate, report: PermitReport) -> Permits | None:
+        """Return the answer of the exchange, None while Redis is away."""
+        if self._exchange is None:
+            return None
+        try:
+            permits = await self._exchange.exchange(*gate.keys, report)
+        except (RedisError, OSError, TimeoutError) as error:
+            if self._is_shared:
+                log.warning("limits are not shared until Redis is back: %s", error)
+            self._is_shared = False
+            return None
+        self._is_shared = True
+        return permits
+
+    def _tell_others(self, gate: ModelGate) -> None:
+        """Let the other models of a provider know that its breaker is open."""
+        if not gate.state.of_provider:
+            return
+        for other in self._gates.values():
+            if other is not gate and other.keys[1] == gate.keys[1]:
+                other.is_free, other.state = False, replace(gate.state, granted=0)
+                other.paused_until = gate.paused_until
+
+    @staticmethod
+    def _let_in(gate: ModelGate, now: float) -> None:
+        while gate.is_free and gate.queue and gate.enters(now):
+            if (waiting := gate.queue.pop()) is None:
+                gate.in_flight -= 1
+                break
+            waiting.set_result(None)
+
+
+@asynccontextmanager
+async def open_rate_limiter(exchange: PermitExchange | None) -> AsyncIterator[RateLimiter]:
+    """Open a limiter for as long as the context lasts."""
+    limiter = RateLimiter(exchange)
+    try:
+        yield limiter
+    finally:
+        await limiter.aclose()
