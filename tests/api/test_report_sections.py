@@ -112,8 +112,8 @@ def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
     assert failed == "| `outputs/a` | failed | \u2013 | 0 | 0.0000 | 0.0 |"
     assert "| cost (USD) | unknown |" in shown
     assert course(told(refused)) == (
-        "## Failed steps\n\n- `outputs/a`: A model's server rejected the call; a retry would not"
-        " have helped. (`model_refused`: no)"
+        "## Failed steps\n\n- `outputs/a`: A model or its server refused the call; a retry would"
+        " not have helped. (`model_refused`: no)"
     )
 
 

@@ -1,7 +1,7 @@
 """The moves that a strategy awaits, their replies, and the drafts and judgements they carry."""
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.drafts import EditsMade
@@ -12,6 +12,7 @@ from app.contract.reviews import ReviewAction, ReviewWhen
 from app.contract.status import StopReason
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompt_requests import Prompt, PromptRequest
+from workers.engine.replies import ReplyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,8 @@ class Ask(Move[str]):
     """How often the room for the reply was doubled, after replies that were cut off."""
     max_output_tokens: int | None = None
     """The limit that is sent; set by the driver, from the text and the budget."""
+    read: Callable[[ReplyReader], Any] | None = field(default=None, compare=False, repr=False)
+    """How the reply is read; what it drops is recorded with the reply."""
 
     @property
     def seat(self) -> str:

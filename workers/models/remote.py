@@ -22,6 +22,7 @@ from workers.models.port import (
     ModelRefused,
     ModelReply,
     NotServed,
+    ReplyCutOff,
     UnreadableReply,
 )
 from workers.models.refusals import failure_of, reported_limits
@@ -105,7 +106,7 @@ def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | N
     if is_withheld:
         return ContentFiltered("the model or its provider's content filter refused to answer")
     if is_cut_off:
-        return UnreadableReply("the reply is truncated: `max_output_tokens` is too small for it")
+        return ReplyCutOff("the reply is cut off: `max_output_tokens` is too small for it", text)
     return None if text.strip() else EmptyReply("the reply is empty")
 
 

@@ -9,11 +9,11 @@ from workers.engine.prompts import (
     DIVERSE,
     TEXT,
     assembled,
+    at_least,
     checks,
     closed,
     fenced,
     grounded,
-    listed,
 )
 
 WORDS = {IN_WORDS: True}
@@ -147,7 +147,7 @@ white space and punctuation included, and long enough to occur in it exactly onc
 there afterwards, and is empty to delete. All edits are applied to the draft as it is given; no two
 may overlap. Locked text stays as it is: no edit touches it.
 Answer with one JSON object and nothing else:
-{{"edits": [{{"search": "...", "replace": "..."}}]}}"""
+{{"edits": {{"first": {{"search": "...", "replace": "..."}}, "more": [...]}}}}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Amend(PromptRequest):
     revision: Revise
 
     def prompt(self) -> Prompt:
-        schema = listed("edits", closed({"search": TEXT, "replace": TEXT}))
+        schema = closed({"edits": at_least(("first",), closed({"search": TEXT, "replace": TEXT}))})
         words = AMEND.format(grounded=grounded(self.task, "the draft"))
         given = material(self.revision)
         return _written(self.task, "amend", AMEND_VERSION, words, *given, schema=schema)
