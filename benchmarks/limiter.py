@@ -1,6 +1,6 @@
 """The rate limiter against a provider that allows 20 calls a second, without waiting for it.
 
-    python -m benchmarks.limiter      prints a table
+    python -m benchmarks.limiter      prints a table, and what a call costs without a limit
 
 Workers, limiter and provider run on an event loop whose time is simulated; the permits come from a
 real Redis, by that time. 100 refinements make 5 calls each, one after the other, and each reply
@@ -9,6 +9,7 @@ takes 200 ms.
 
 import asyncio
 import selectors
+import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field, replace
@@ -28,11 +29,13 @@ from app.store.scripts import PERMITS
 from benchmarks.rate_limits import KINDS, Allowance, Fields, Kind, reported
 from workers.engine.prompt_requests import Prompt, Task
 from workers.engine.prompts.drafting import Write
+from workers.model_registry import ModelRegistry
 from workers.models.port import ModelCall, ModelReply, ModelWaits, NotServed
-from workers.models.rate_limiter import WAIT_S, RateLimiter
+from workers.models.rate_limiter import RAMP_ENDS_S, WAIT_S, RateLimiter
 from workers.models.refusals import reported_limits
 
 T = TypeVar("T")
+REPLY = ModelReply("", "p:m", Usage(calls=1, input_tokens=700, output_tokens=300))
 REFUSED_S = 0.01
 """How long a refusal takes."""
 
@@ -121,7 +124,7 @@ class SimulatedProvider:
             retry_after_s = float(-(-verdict.retry_s // 1)) if self.has_retry_after else None
             raise NotServed("rate_limited", "429", retry_after_s=retry_after_s, limits=limits)
         await asyncio.sleep(self.latency_s * self.chance.uniform(0.95, 1.05))
-        return ModelReply("", "p:m", Usage(calls=1, input_tokens=700, output_tokens=300), limits)
+        return replace(REPLY, limits=limits)
 
 
 def call(progress: int = 0, tenant: str = "t", tries: int = 0) -> ModelCall:
@@ -268,8 +271,32 @@ HEAD = (
 )
 
 
+async def cpu_us(registry: ModelRegistry) -> float:
+    """Return the CPU time of a call to a model that answers at once, in microseconds."""
+    asked, best = call(), float("inf")
+    await registry.complete("p:m", asked)
+    await asyncio.sleep(RAMP_ENDS_S + 0.5)
+    for _ in range(9):
+        began = time.process_time()
+        for _ in range(10_000):
+            await registry.complete("p:m", asked)
+        best = min(best, time.process_time() - began)
+    return best * 100
+
+
+class _Answers:
+    async def complete(self, _call: ModelCall) -> ModelReply:
+        return REPLY
+
+
 def main() -> None:
     """Print the table."""
+    without = asyncio.run(cpu_us(ModelRegistry({"p": _Answers()})))
+    through = asyncio.run(cpu_us(ModelRegistry({"p": _Answers()}, describe=lambda _: ("f", None))))
+    print(
+        f"CPU of a call without a known limit: {through:.1f} us, {without:.1f} us without limiter"
+    )
+    print()
     print(HEAD, "|---|---|---|---|--:|--:|--:|--:|--:|", sep="\n")
     with (
         TemporaryDirectory() as directory,

@@ -15,7 +15,7 @@ SCORES = (0.4, 0.6, 0.8, 0.95)
 """The scores of drafts 1, 2 and 3, and of every later one: draft 4 is the first to pass 0.85."""
 
 DRAFT = re.compile(rb"Draft number (\d+)")
-CRITERIA = re.compile(rb'"enum": ?(\[[^\]]*\])')
+CRITERIA = re.compile(rb'"enum": ?(\["[^\]]*\])')
 
 
 class ReplyEnding(Enum):

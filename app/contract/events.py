@@ -140,6 +140,13 @@ class Tried(Contract):
     detail: str
 
 
+class DroppedItem(Contract):
+    """A part of a reply that could not be used; the rest of the reply counts."""
+
+    item: str = Field(description="What was dropped: a finding, a claim, a quotation, a score.")
+    reason: str
+
+
 About = Annotated[
     str | None,
     Field(
@@ -160,6 +167,9 @@ class StepCompleted(Contract):
     )
     tried: tuple[Tried, ...] = Field((), description="Models that failed before it, in order.")
     prompt: PromptRef | None = None
+    dropped: tuple[DroppedItem, ...] = Field(
+        (), description="Parts of the reply that could not be used, and why."
+    )
     usage: Usage
     seconds: float
     about: About = None

@@ -141,18 +141,18 @@ def output_bounds(
     input_tokens: int = 0,
     unknown: int = DEFAULT_MAX_OUTPUT_TOKENS,
     thought: int | None = None,
-    room: int = 1,
+    doublings: int = 0,
 ) -> OutputBounds:
     """Return the bounds of a call, over the model and its fallbacks; a limit of the choice holds.
 
     `unknown` is the most of a model whose maximum is unknown, `thought` how many tokens of thinking
-    calls took so far, `room` how many times the usual room the reply gets.
+    calls took so far, `doublings` how often the room for the reply was doubled.
     """
     expected = most = 0
     for model in choice.names():
         thinking = thinking_of(model, choice.reasoning_effort)
         high = choice.max_output_tokens or min(
-            room * (size.most + thinking.room), most_output(model, input_tokens, unknown)
+            (size.most + thinking.room) << doublings, most_output(model, input_tokens, unknown)
         )
         usual = size.expected + (thinking.expected if thought is None else thought)
         expected, most = max(expected, min(usual, high)), max(most, high)

@@ -159,7 +159,7 @@ async def test_limits_in_force_and_open_breakers_are_shown(
     await report(redis_url, settings, wrong_key)
     offers = (await api.get("/v1/models")).json()["data"]
     limits = {it["name"]: it for offer in offers for it in offer["limits"]}
-    assert limits["openai:x"]["calls_per_s"] == pytest.approx(17, abs=0.1)
+    assert limits["openai:x"]["calls_per_s"] == pytest.approx(18, abs=0.1)
     assert limits["openai:x"]["in_flight"] == 2
     assert limits["openai"]["breaker"]["reason"] == "unauthorized"
     (warning,) = (

@@ -112,9 +112,17 @@ def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
     assert failed == "| `outputs/a` | failed | \u2013 | 0 | 0.0000 | 0.0 |"
     assert "| cost (USD) | unknown |" in shown
     assert course(told(refused)) == (
-        "## Failed steps\n\n- `outputs/a`: A model's server rejected the call; a retry would not"
-        " have helped. (`model_refused`: no)"
+        "## Failed steps\n\n- `outputs/a`: A model or its server refused the call; a retry would"
+        " not have helped. (`model_refused`: no)"
     )
+
+
+def test_totals_tell_the_share_of_cached_input_and_what_was_thinking() -> None:
+    used = Usage(input_tokens=10_000, cached_tokens=4_100, output_tokens=900, thinking_tokens=600)
+    shown = steps(told(of=snapshot(usage=used)))
+    assert "| of which read from a cache | 4,100 (41 %) |" in shown
+    assert "| of which thinking | 600 |" in shown
+    assert "of which" not in steps(told(of=snapshot(usage=UNKNOWN)))
 
 
 def test_a_plan_is_told_with_every_revision_and_what_its_tools_said() -> None:

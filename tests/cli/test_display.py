@@ -5,8 +5,16 @@ import io
 import pytest
 from rich.console import Console
 
-from app.cli.display import Progress, bar, coloured, display_on, score_text, show_follow_ups
-from app.contract.judgement import Comparison
+from app.cli.display import (
+    Progress,
+    bar,
+    coloured,
+    display_on,
+    score_text,
+    show_follow_ups,
+    usage_text,
+)
+from app.contract.judgement import Comparison, Usage
 from app.contract.snapshot import Snapshot
 from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending
 
@@ -67,6 +75,12 @@ def test_the_bar_is_as_long_as_the_score(score: float | None, filled: int) -> No
 )
 def test_a_score_is_never_rounded_up_to_a_threshold_it_missed(score: float, text: str) -> None:
     assert score_text(score) == text
+
+
+def test_the_share_of_cached_input_is_shown_if_there_is_any() -> None:
+    used = Usage(calls=2, input_tokens=1_000, output_tokens=200, cached_tokens=410)
+    assert usage_text(used) == "2 calls, 1,200 tokens (41% of the input cached), $0.0000, 0.0 s"
+    assert "cached" not in usage_text(Usage(calls=1, input_tokens=1_000))
 
 
 def test_colours_change_no_character_of_the_difference() -> None:

@@ -10,6 +10,7 @@ import pytest
 from app.contract.editor import measure_for
 from app.contract.judgement import Critique, Finding
 from app.contract.requests import QUALITY, Criterion
+from tests.engine.scripted_replies import replied
 from tests.models.calls import call
 from workers.engine.judging import reader
 from workers.engine.pipeline import criteria_in
@@ -36,7 +37,7 @@ async def answer(prompt_request: PromptRequest) -> ModelReply:
 
 async def test_a_verdict_is_in_the_form_that_the_engine_reads() -> None:
     reply = await answer(Judge(task(), DRAFT))
-    critique = reader((QUALITY,), DRAFT)(reply.text)
+    critique = reader((QUALITY,), DRAFT)(replied(reply.text))
     assert critique.scores[0].score is not None
     assert {it.quote for it in critique.findings} == {"In order to", "recieve"}
     assert set(json.loads(reply.text)) >= {"scores", "findings", "suggestions"}
@@ -75,7 +76,7 @@ async def test_the_criteria_it_lists_are_those_that_it_can_measure(
     instruction: str | None, draft: str, bound: str | None
 ) -> None:
     reply = await answer(ListCriteria(Task(instruction, draft, ())))
-    criteria = criteria_in(reply.text)
+    criteria = criteria_in(replied(reply.text))
     assert all(map(measure_for, criteria))
     assert [it.description for it in criteria[:-5]] == ([bound] if bound else [])
     asked = measure_for(Criterion(name="length", description=instruction or ""))

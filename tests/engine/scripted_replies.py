@@ -2,13 +2,19 @@
 
 import json
 
-from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts.drafting import CLOSES, OPENS, Solve
+from workers.engine.prompt_requests import PromptRequest, Task
+from workers.engine.prompts.drafting import CLOSES, OPENS, Solve, Write
 from workers.engine.prompts.judging import Compare
 from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
+from workers.engine.replies import ReplyReader
 from workers.engine.strategies.plan_execute import Plan, Replan
 
 Pair = tuple[str, str]
+
+
+def replied(text: str, asked: PromptRequest | None = None) -> ReplyReader:
+    """A reply as it is given to the function that reads it."""
+    return ReplyReader(text, asked or Write(Task("Explain refunds.", None, ())))
 
 
 def questions(*asked: Pair) -> str:

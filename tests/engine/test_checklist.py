@@ -10,10 +10,11 @@ from app.contract.criteria import Criterion
 from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, verdict
-from workers.engine.asking import Unreadable
+from tests.engine.scripted_replies import replied
 from workers.engine.moves import StepError, Stopped
 from workers.engine.pipeline import criteria_in
 from workers.engine.prompts.judging import Judge
+from workers.engine.replies import Unreadable
 
 NAMES = ("deadline", "card", "tone")
 LISTED = [{"name": name, "description": f"Is the {name} right?"} for name in NAMES]
@@ -62,7 +63,7 @@ def test_they_are_listed_from_task_and_context_and_not_from_the_draft() -> None:
     assert "Explain refunds." in prompt.user
     assert "Within 14 days." in prompt.user
     assert "We refund." not in prompt.user
-    assert "Criterion:" not in prompt.user
+    assert "Criterion" not in prompt.user
 
 
 def test_without_a_task_they_are_listed_from_the_draft() -> None:
@@ -76,17 +77,20 @@ def test_without_a_task_they_are_listed_from_the_draft() -> None:
         ("clear, correct, short", "no JSON object"),
         (checklist(*LISTED[:2]), "at least 3"),
         (checklist(*(it | {"name": f"{n}"} for n in range(9) for it in LISTED[:1])), "at most 8"),
-        (checklist(*LISTED, LISTED[0] | {"name": " Deadline "}), "a unique name"),
-        (checklist(*LISTED, LISTED[0] | {"name": "  "}), "a unique name"),
-        (checklist(*LISTED, {"name": "short"}), "description"),
-        (checklist(*LISTED, {"name": "short", "description": "It is short."}), "not a question"),
-        (checklist(*LISTED, {"name": "a" * 61, "description": "Is it?"}), "at most 60"),
-        (checklist(*LISTED, {"name": "long", "description": "i" * 200 + "?"}), "at most 200"),
+        (checklist(*LISTED[:2], LISTED[0] | {"name": " Deadline "}), "a unique name"),
+        (checklist(*LISTED[:2], LISTED[0] | {"name": "  "}), "a unique name"),
+        (checklist(*LISTED[:2], {"name": "short"}), "description"),
+        (
+            checklist(*LISTED[:2], {"name": "short", "description": "It is short."}),
+            "not a question",
+        ),
+        (checklist(*LISTED[:2], {"name": "a" * 61, "description": "Is it?"}), "at most 60"),
+        (checklist(*LISTED[:2], {"name": "long", "description": "i" * 200 + "?"}), "at most 200"),
     ],
 )
 def test_what_is_no_checklist_is_said_and_asked_for_again(reply: str, words: str) -> None:
     with pytest.raises(Unreadable, match=words):
-        criteria_in(reply)
+        criteria_in(replied(reply))
     model, outcome = play(reply, checklist(*LISTED))
     assert model.paths[:2] == ["criteria", "criteria/again/1"]
     assert words in model.asked("critic")[1].prompt.user
@@ -95,7 +99,7 @@ def test_what_is_no_checklist_is_said_and_asked_for_again(reply: str, words: str
 
 def test_a_question_may_end_as_other_scripts_end_it() -> None:
     listed = [{"name": str(n), "description": f"nani {mark}"} for n, mark in enumerate("?\uff1f؟")]
-    assert len(criteria_in(checklist(*listed))) == 3
+    assert len(criteria_in(replied(checklist(*listed)))) == 3
 
 
 def test_without_a_checklist_nothing_is_judged() -> None:

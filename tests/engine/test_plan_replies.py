@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.scripted_replies import revised
-from workers.engine.asking import Unreadable
+from tests.engine.scripted_replies import replied, revised
 from workers.engine.prompt_requests import Observation, PlannedStep
+from workers.engine.replies import Unreadable
 from workers.engine.strategies.plan_execute import plan_reader, revision_reader
 
 TOOLS = ("look_up", "send")
@@ -36,7 +36,7 @@ STEPS = st.fixed_dictionaries(
 )
 def test_a_plan_is_read_or_returned(reply: str) -> None:
     try:
-        steps = plan_reader(TOOLS)(reply).steps
+        steps = plan_reader(TOOLS)(replied(reply)).steps
     except Unreadable:
         return
     assert 1 <= len(steps) <= 30
@@ -51,7 +51,7 @@ def test_a_plan_is_read_or_returned(reply: str) -> None:
 def test_a_goal_is_met_only_by_words_that_stand_in_the_step_they_name(
     step: int, quote: str
 ) -> None:
-    read = revision_reader(TOOLS, SEEN)(revised(met=True, evidence=((step, quote),)))
+    read = revision_reader(TOOLS, SEEN)(replied(revised(met=True, evidence=((step, quote),))))
     words = " ".join(quote.split())
     assert read.is_met is (step == 1 and bool(words) and words in "Refunds take 14 days.")
     assert (read.unproven is None) is read.is_met
@@ -67,5 +67,5 @@ def test_a_goal_is_met_only_by_words_that_stand_in_the_step_they_name(
     ],
 )
 def test_evidence_is_looked_up(said: list[tuple[int, str]], is_met: bool) -> None:
-    read: Any = revision_reader(TOOLS, SEEN)(revised(met=True, evidence=tuple(said)))
+    read: Any = revision_reader(TOOLS, SEEN)(replied(revised(met=True, evidence=tuple(said))))
     assert read.is_met is is_met

@@ -228,7 +228,7 @@ def test_verdicts_are_asked_for_at_temperature_0_and_samples_at_a_high_one() -> 
     assert {prompt_of(it).temperature for it in JUDGING} == {VERDICT}
     assert {prompt_of(it).temperature for it in (*WRITING, Plan, Replan)} == {None}
     sampled = replace(TASK, is_sampled=True)
-    assert {prompt_of(it, sampled).temperature for it in (Write, Solve, Revise)} == {DIVERSE}
+    assert {prompt_of(it, sampled).temperature for it in DRAFTING} == {DIVERSE}
     several = task_of(request(critics={"samples": 3}), NONCE)
     assert Judge(several, "A draft.").prompt().temperature == DIVERSE
 

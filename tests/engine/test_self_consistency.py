@@ -10,10 +10,12 @@ from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, request
-from workers.engine.asking import Unreadable, question
+from tests.engine.scripted_replies import replied
+from workers.engine.asking import question
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 from workers.engine.pipeline import strategy_for, task_of
 from workers.engine.prompts.drafting import Solve
+from workers.engine.replies import Unreadable
 from workers.engine.strategies.self_consistency import marked_in
 
 GONE = StepError("model_unavailable", "gone")
@@ -214,7 +216,7 @@ def test_a_reply_without_a_marked_answer_is_asked_for_again(reply: str) -> None:
     asked = question("draft", "generator", Solve(task_of(consistent(2))))
     assert asked.prompt.user.count("<answer>") == 1
     with pytest.raises(Unreadable):
-        marked_in(reply)
+        marked_in(replied(reply))
 
 
 def test_a_sample_may_reason_and_is_told_how_its_answer_is_found() -> None:

@@ -50,6 +50,7 @@ OTHER_WORDS = [
     again(ASK, 1, "nonsense", "it is empty"),
     revised(failing=("quality: said otherwise",)),
     revised(mended=("tone: mended",)),
+    revised(tried=("Attempt 1 wrote more.",)),
     revised(task=replace(TASK, engine_version=7, demanding=3)),
     revised(critique=CRITIQUE.model_copy(update={"of_a_later_release": 1})),
 ]

@@ -72,7 +72,10 @@ async def test_a_model_without_structured_output_gets_the_schema_in_words() -> N
         await model.complete(critique())
         await model.complete(critique())
     assert ["output_config" in it.json for it in behaviour.asked] == [True, False, False]
-    assert '"additionalProperties": false' in behaviour.asked[-1].json["system"]
+    (asked,) = behaviour.asked[-1].json["messages"]
+    assert asked["content"].startswith(critique().prompt.user)
+    assert '"additionalProperties": false' in asked["content"]
+    assert behaviour.asked[-1].json["system"] == critique().prompt.system
 
 
 async def test_a_temperature_that_a_model_refuses_is_left_out() -> None:

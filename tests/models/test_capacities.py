@@ -79,6 +79,13 @@ def test_bedrocks_names_of_claude_are_known() -> None:
             ),
             40_000,
         ),
+        (
+            (
+                "This endpoint's maximum context length is 32768 tokens. However, you requested"
+                " about 101200 tokens (1200 of text input, 100000 in the output)."
+            ),
+            31_568,
+        ),
         ("`max_tokens` must be less than or equal to `8192`, the maximum value", 8_192),
         ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8_192),
         (

@@ -29,6 +29,7 @@ from workers.models.port import (
     ModelError,
     ModelRefused,
     NotServed,
+    ReplyCutOff,
     UnreadableReply,
 )
 from workers.outbound.transport import RetryPolicy
@@ -92,7 +93,8 @@ async def test_a_reply_that_cannot_be_read_is_asked_for_again_twice(
 async def test_a_reply_cut_off_by_the_output_limit_is_not_taken_for_a_text() -> None:
     choice = {"finish_reason": "length", "message": {"content": "Dear cust"}}
     error, _ = await failure(chat("", choices=[choice]))
-    assert type(error) is UnreadableReply
+    assert isinstance(error, ReplyCutOff)
+    assert (error.code, error.text) == ("reply_cut_off", "Dear cust")
     assert (error.usage.input_tokens, error.usage.output_tokens) == (700, 300)
 
 

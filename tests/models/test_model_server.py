@@ -43,11 +43,11 @@ def test_no_two_drafts_in_a_row_are_alike() -> None:
 async def test_every_criterion_of_the_request_is_scored() -> None:
     async with serving(improving) as (model, _):
         asked = call(Judge(TASK, draft(2)))
-        schema = json.loads(json.dumps(asked.prompt.schema).replace("quality", "tone"))
+        schema = json.loads(json.dumps(asked.prompt.schema).replace("c1", "c7"))
         reply = await model.complete(
             call(prompt=asked.prompt.__class__("c", 1, "", draft(2), schema))
         )
-    assert json.loads(reply.text)["scores"][0]["criterion"] == "tone"
+    assert json.loads(reply.text)["scores"][0]["criterion"] == "c7"
 
 
 async def test_calls_are_counted_by_their_key() -> None:

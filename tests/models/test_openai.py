@@ -73,8 +73,10 @@ async def test_what_a_server_has_not_is_not_asked_for_twice(
         second = await model.complete(question)
     assert formats(behaviour) == [*tried, accepted]
     assert (first.usage.calls, second.usage.calls) == (len(tried), 1)
-    instructions = behaviour.asked[-1].json["messages"][0]["content"]
-    assert '"additionalProperties": false' in instructions
+    system, user = (it["content"] for it in behaviour.asked[-1].json["messages"])
+    assert system == question.prompt.system
+    assert user.startswith(question.prompt.user)
+    assert '"additionalProperties": false' in user
 
 
 async def test_each_model_of_a_server_is_tried_by_itself() -> None:

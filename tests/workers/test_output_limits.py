@@ -18,7 +18,7 @@ from workers.engine.moves import Ask
 from workers.engine.prompt_requests import PromptRequest, Task
 from workers.engine.prompts.drafting import Revise, Write
 from workers.engine.prompts.judging import Judge
-from workers.models.port import ModelCall, ModelReply
+from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.budget import BudgetGuard, reply_size
 
 GPT = "openai:gpt-5-mini"
@@ -84,6 +84,26 @@ async def test_a_budget_buys_what_it_pays_for_and_does_not_stop_at_a_tenth(
     assert ended.stop_reason == StopReason.BUDGET_EXHAUSTED
     assert 0.015 < ended.usage.cost_usd <= 0.02
     assert ended.iteration >= 4
+
+
+class LosesReplies(Charging):
+    """The same, whose reply to the first revision is lost on the way once."""
+
+    async def complete(self, name: str, call: ModelCall) -> ModelReply:
+        if call.prompt.name == "revise" and not call.tries:
+            lost = Usage(calls=1, cost_usd=None)
+            raise ModelWaits(name, "unreachable", 0.01, "reset the connection", usage=lost)
+        return await super().complete(name, call)
+
+
+async def test_a_lost_reply_does_not_end_a_refinement_with_a_budget(
+    harness: RefinementHarness,
+) -> None:
+    stop = {"max_cost_usd": 0.02, "patience": 50, "max_similarity": 1}
+    ended = await played(harness, LosesReplies(ORDINARY), stop=stop)
+    assert ended.stop_reason == StopReason.BUDGET_EXHAUSTED
+    assert ended.iteration >= 4
+    assert ended.usage.cost_usd is None, "what was lost on the way may have cost something"
 
 
 @pytest.mark.parametrize(
@@ -152,10 +172,10 @@ def test_a_reply_that_was_cut_off_gets_twice_the_room_up_to_what_the_model_gives
     ask = asking(revision("word " * 2_000))
     usual = limit_of(ask, CHOICE)
     assert usual
-    assert limit_of(ask.with_more_room(), CHOICE) == 2 * usual
-    assert limit_of(replace(ask, room=64), CHOICE) == 128_000
+    assert limit_of(replace(ask, room=1), CHOICE) == 2 * usual
+    assert limit_of(replace(ask, room=6), CHOICE) == 128_000
     chosen = ModelChoice(model=GPT, max_output_tokens=900)
-    assert limit_of(replace(ask, room=64), chosen) == 900
+    assert limit_of(replace(ask, room=6), chosen) == 900
 
 
 def test_a_model_that_is_unknown_gives_what_the_settings_say() -> None:

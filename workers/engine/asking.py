@@ -1,23 +1,22 @@
 """Asks a model for a reply in a given form, and again with the error if it is unreadable."""
 
-import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
-
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
 from workers.engine.moves import Ask, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import fenced
+from workers.engine.replies import CUT_OFF, STRICT, Refused, ReplyReader, Unreadable
 
 Read = TypeVar("Read")
+REFUSED = "model_refused"
+"""The code of a step whose model refused twice to do what it was asked."""
 
-
-class Unreadable(Exception):
-    """A reply that is not in the requested form; the message says why."""
+SHORTER = "it was cut off by the limit on its length: answer again, shorter"
+WHOLE = "it was cut off by the limit on its length: there is more room now, give the whole text"
 
 
 def question(path: str, role: Role, prompt_request: PromptRequest) -> Ask:
@@ -25,21 +24,68 @@ def question(path: str, role: Role, prompt_request: PromptRequest) -> Ask:
     return Ask(path, role, prompt_request, prompt_request.prompt())
 
 
-async def ask(question: Ask, read: Callable[[str], Read], code: str, times: int = AGAIN) -> Read:
+async def ask(
+    question: Ask,
+    read: Callable[[ReplyReader], Read],
+    code: str,
+    times: int = AGAIN,
+    spared: int = 0,
+) -> Read:
     """Return the parsed reply; ask again with the error, up to `times` times, if it is unreadable.
 
-    Raises `StepError` with `code`, made up of all replies, when the last one is unreadable too:
-    there is no default.
+    A reply that was cut off is asked for again with more room; `spared` of the times are kept for
+    another way then. Raises `StepError`, made up of all replies: with `code` when the last one is
+    unreadable too, `model_refused` when the model refused twice, `CutOff`: there is no default.
     """
-    reply, error = "", ""
+    asked, refused, error = _read_by(question, read), 0, ""
     for attempt in range(times + 1):
-        asked = question if attempt == 0 else again(question, attempt, reply, error)
-        reply = await asked
         try:
-            return read(reply)
+            text = await asked
+        except StepError as failure:
+            if not is_cut_off(failure, question):
+                raise
+            if attempt >= times - spared:
+                raise CutOff(failure, question, attempt + 1) from None
+            asked = with_more_room(asked, question, attempt + 1)
+            continue
+        try:
+            return read(ReplyReader(text, question.prompt_request))
         except Unreadable as unreadable:
             error = str(unreadable)
+            refused += isinstance(unreadable, Refused)
+        if refused > 1:
+            raise StepError(REFUSED, f"the model refused twice: {error}", (question.path,))
+        asked = replace(_read_by(again(question, attempt + 1, text, error), read), room=asked.room)
     raise StepError(code, f"asked {times + 1} times; the last reply: {error}", (question.path,))
+
+
+def _read_by(question: Ask, read: Callable[[ReplyReader], object]) -> Ask:
+    """Return the move with the reader, so that what it drops is recorded with the reply."""
+    return replace(question, read=read)
+
+
+class CutOff(StepError):
+    """A reply that was cut off by the limit on its length, after it was asked for `asked` times."""
+
+    def __init__(self, failure: StepError, question: Ask, asked: int) -> None:
+        super().__init__(failure.code, failure.detail, (question.path,))
+        self.asked = asked
+
+
+def is_cut_off(failure: StepError, question: Ask) -> bool:
+    """Return whether a reply was cut off and may be asked for again; in version 1 it may not."""
+    return failure.code == CUT_OFF and question.prompt_request.task.engine_version > STRICT
+
+
+def with_more_room(asked: Ask, question: Ask, attempt: int) -> Ask:
+    """Return the question for a reply that may be twice as long as the one that was cut off.
+
+    Where the reply is an object, the model is told to be shorter as well.
+    """
+    error = SHORTER if question.prompt.schema is not None else WHOLE
+    prompt = replace(question.prompt, user=f"{question.prompt.user}\n\nYour last answer: {error}.")
+    asked = replace(asked, path=f"{question.path}/again/{attempt}", prompt=prompt)
+    return asked.with_more_room()
 
 
 def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
@@ -52,50 +98,20 @@ def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
     return replace(question, path=f"{question.path}/again/{attempt}", prompt=prompt)
 
 
-def text_in(reply: str) -> str:
-    """Return the text of a reply. Raises `Unreadable` when it is empty."""
-    text = draft_of(reply)
-    if not text:
-        raise Unreadable("it is empty")
-    return text
+def text_in(reply: ReplyReader) -> str:
+    """Return the text of a reply. Raises `Unreadable` when there is none."""
+    return reply.text()
 
 
-class ReplyModel(BaseModel):
-    """The JSON object of a reply; unknown fields are ignored."""
+@dataclass(frozen=True, slots=True)
+class WrittenText:
+    """A text, and whether the journal's readers find it in the recorded reply by `draft_of`."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-
-Shape = TypeVar("Shape", bound=ReplyModel)
-
-
-def read_as(shape: type[Shape], reply: str) -> Shape:
-    """Return the JSON object in a reply. Raises `Unreadable` with what is wrong with it."""
-    text = draft_of(reply)
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        raise Unreadable("it contains no JSON object")
-    _refuse_repeated_names(text[start : end + 1])
-    try:
-        return shape.model_validate_json(text[start : end + 1])
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = "/".join(str(part) for part in first["loc"]) or "the object"
-        raise Unreadable(f"{where}: {first['msg']}") from None
+    text: str
+    is_reply: bool
 
 
-def _refuse_repeated_names(text: str) -> None:
-    """Raise `Unreadable` for an object with a name twice: which value counts is not certain."""
-    try:
-        json.loads(text, object_pairs_hook=_with_each_name_once)
-    except (ValueError, RecursionError):
-        return  # the shape says what is wrong
-
-
-def _with_each_name_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Unreadable(f"the name {twice[:100]!r} stands twice in one object")
-    return found
+def written_in(reply: ReplyReader) -> WrittenText:
+    """Return the text of a reply that becomes a draft. Raises `Unreadable` when there is none."""
+    text = reply.text()
+    return WrittenText(text, draft_of(reply.raw) == text)

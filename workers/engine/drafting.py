@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from app.contract.calls import AMENDED_AGAIN
+from app.contract.calls import AGAIN, AMENDED_AGAIN
 from app.contract.drafts import EditMode, EditsMade, lacking, sha256_of
 from app.contract.judgement import Finding, IssueState, OnFail
-from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.asking import CutOff, WrittenText, ask, question, written_in
 from workers.engine.edits import CannotApply, Edited, SearchReplace, applied, restored
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor
@@ -15,6 +15,7 @@ from workers.engine.matching import repeats
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Amend, Revise, Write
+from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.search import RequestedRevision, Search
 
 MOST_MENDED = 20
@@ -137,8 +138,10 @@ class _Edit(ReplyModel):
     replace: str
 
 
-class _Edits(ReplyModel):
-    edits: list[_Edit]
+def edits_in(reply: ReplyReader) -> list[SearchReplace]:
+    """Return the edits of a reply. Raises `Unreadable` with what is wrong with it."""
+    said = listed_in(reply, "edits", _Edit, "edit")
+    return [SearchReplace(it.search, it.replace) for it in said]
 
 
 def is_delta(edits: EditMode, draft: str, score: float | None) -> bool:
@@ -148,30 +151,31 @@ def is_delta(edits: EditMode, draft: str, score: float | None) -> bool:
     return edits == "delta"
 
 
-async def amended(prompt_request: Revise) -> Edited | None:
+async def amended(
+    prompt_request: Revise, path: str = "revise", times: int = AMENDED_AGAIN
+) -> Edited | None:
     """Return the draft with a reviser's edits applied; None when they cannot be applied.
 
-    Unusable edits are asked for again once, with the edit that fails and the reason.
+    Unusable edits are asked for again `times` times, with the edit that fails and the reason.
     """
 
-    def read(reply: str) -> Edited:
-        edits = [SearchReplace(it.search, it.replace) for it in read_as(_Edits, reply).edits]
+    def read(reply: ReplyReader) -> Edited:
         try:
-            return applied(prompt_request.draft, edits, prompt_request.task.locked)
+            return applied(prompt_request.draft, edits_in(reply), prompt_request.task.locked)
         except CannotApply as error:
             raise Unreadable(str(error)) from None
 
     try:
         return await ask(
-            question("revise", "generator", Amend(prompt_request.task, prompt_request)),
+            question(path, "generator", Amend(prompt_request.task, prompt_request)),
             read,
             UNUSABLE,
-            times=AMENDED_AGAIN,
+            times=times,
         )
     except StepError as failure:
-        if failure.code != UNUSABLE:
-            raise
-        return None
+        if failure.code == UNUSABLE or isinstance(failure, CutOff):
+            return None
+        raise
 
 
 First = Callable[[Task], MoveCoroutine[Draft]]
@@ -199,9 +203,9 @@ async def propose(
     return await first(task) if first else _draft(await write(task))
 
 
-async def write(task: Task) -> str:
+async def write(task: Task) -> WrittenText:
     """Return a first text for a task."""
-    return await ask(question("draft", "generator", Write(task)), text_in, "empty_draft")
+    return await ask(question("draft", "generator", Write(task)), written_in, "empty_draft")
 
 
 async def revise(
@@ -222,11 +226,33 @@ async def revise(
     path = "revise"
     if is_delta(task.edits, draft, scored.score):
         if edited := await amended(prompt_request):
-            made = EditsMade(applied=edited.applied, untouched=edited.untouched)
-            return Draft(edited.text, sha256_of(edited.text), parent, failing, False, made)
+            return _from_edits(edited, parent, failing)
         path = "revise/full"
-    text = await ask(question(path, "generator", prompt_request), text_in, "empty_draft")
+    is_first = path == "revise"
+    try:
+        asked = question(path, "generator", prompt_request)
+        text = await ask(asked, written_in, "empty_draft", spared=int(is_first))
+    except CutOff as cut_off:
+        if not is_first or cut_off.asked > AGAIN:
+            raise
+        return await _edited(prompt_request, parent, cut_off)
     return kept_locked(task, draft, _draft(text, parent, failing))
+
+
+async def _edited(prompt_request: Revise, parent: str, cut_off: CutOff) -> Draft:
+    """Return the draft revised by edits, because its whole text is too long for the model.
+
+    Raises `cut_off` when the edits cannot be applied either.
+    """
+    edited = await amended(prompt_request, "revise/edits", AGAIN - cut_off.asked)
+    if edited is None:
+        raise cut_off
+    return _from_edits(edited, parent, prompt_request.failing)
+
+
+def _from_edits(edited: Edited, parent: str, failing: tuple[str, ...]) -> Draft:
+    made = EditsMade(applied=edited.applied, untouched=edited.untouched)
+    return Draft(edited.text, sha256_of(edited.text), parent, failing, False, made)
 
 
 def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
@@ -250,5 +276,5 @@ async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: 
     return await revised(task, scored, wish.of.path, threshold, wish.of.issues, tried)
 
 
-def _draft(text: str, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:
-    return Draft(text, sha256_of(text), parent, asked)
+def _draft(it: WrittenText, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:
+    return Draft(it.text, sha256_of(it.text), parent, asked, it.is_reply)

@@ -1,6 +1,6 @@
 """How a draft is judged: validators first, then the blind critics, whose replies are read here."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from statistics import median
@@ -11,11 +11,20 @@ from pydantic import BeforeValidator, Field, ValidationError
 from app.contract.criteria import CRITIC, Criterion, PanelMember
 from app.contract.drafts import lacking
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail, Quotation, Span
-from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as
+from workers.engine.asking import ask, question
 from workers.engine.matching import Source
 from workers.engine.moves import Check, Draft, Scored, Together, part_replies
 from workers.engine.prompt_requests import Task
+from workers.engine.prompts import keys_of
 from workers.engine.prompts.judging import Judge
+from workers.engine.replies import (
+    ReplyModel,
+    ReplyReader,
+    Unreadable,
+    items_in,
+    score_of,
+    with_plain_names,
+)
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; further lines are dropped."""
@@ -59,19 +68,30 @@ class _Verdict(ReplyModel):
     findings: tuple[_Finding, ...] = ()
 
 
+class _Said(ReplyModel):
+    """A verdict as models write it; what is in its lists is read item by item."""
+
+    scores: dict[str, Any] | list[Any]
+    strengths: Any = ()
+    weaknesses: Any = ()
+    suggestions: Any = ()
+    findings: Any = ()
+
+
 def reader(
     criteria: Sequence[Criterion], draft: str, by: str = CRITIC
-) -> Callable[[str], Critique]:
+) -> Callable[[ReplyReader], Critique]:
     """Return a function that reads a critique of `draft`; it raises `Unreadable` with the reason.
 
-    `by` is the source of its findings.
+    `by` is the source of its findings. A finding about an unknown criterion and a score of one are
+    dropped.
     """
 
-    def read(reply: str) -> Critique:
-        verdict = read_as(_Verdict, reply)
+    def read(reply: ReplyReader) -> Critique:
+        verdict = reply.read_as(_Verdict) if reply.is_strict else _verdict(reply, criteria)
         source = Source(draft)
         return Critique(
-            scores=_scores(verdict, criteria, source),
+            scores=_scores(reply, verdict, criteria, source),
             strengths=verdict.strengths[:MOST_LINES],
             weaknesses=verdict.weaknesses[:MOST_LINES],
             suggestions=verdict.suggestions[:MOST_LINES],
@@ -79,6 +99,73 @@ def reader(
         )
 
     return read
+
+
+def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
+    said = reply.read_as(_Said)
+    names = _names(criteria)
+    return _Verdict(
+        scores=[_scored(names, *it) for it in _entries(said.scores)],
+        strengths=_lines(reply, said.strengths, "a strength"),
+        weaknesses=_lines(reply, said.weaknesses, "a weakness"),
+        suggestions=_lines(reply, said.suggestions, "a suggestion"),
+        findings=tuple(_findings(reply, said.findings, names)),
+    )
+
+
+def _names(criteria: Sequence[Criterion]) -> dict[str, str]:
+    """Return the name of a criterion by its key and by its name, both in lower case."""
+    keys = {key: it.name for key, it in zip(keys_of(criteria), criteria, strict=True)}
+    return {**{it.name.strip().casefold(): it.name for it in criteria}, **keys}
+
+
+def _named(names: Mapping[str, str], said: Any) -> str:
+    """Return the name of the criterion meant, as it was said if there is none."""
+    word = str(said).strip(" *_`\"':").casefold()
+    key, _, rest = word.partition(":" if ":" in word else " ")
+    if word in names:
+        return names[word]
+    if rest and key in names and names.get(rest.strip(" ()")) == names[key]:
+        return names[key]
+    return str(said)
+
+
+def _entries(said: dict[str, Any] | list[Any]) -> list[tuple[Any, Any]]:
+    """Return the criterion and the score of each entry, whichever form they have."""
+    if isinstance(said, dict):
+        return list(said.items())
+    objects = [with_plain_names(it) if isinstance(it, dict) else {} for it in said]
+    return [(it.get("criterion", it.get("name", it.get("key", ""))), it) for it in objects]
+
+
+def _scored(names: Mapping[str, str], criterion: Any, said: Any) -> _Score:
+    given = with_plain_names(said) if isinstance(said, dict) else {"score": said}
+    if "score" not in given:
+        raise Unreadable(f"no score for {_named(names, criterion)}")
+    reason = given.get("reason")
+    return _Score(
+        criterion=_named(names, criterion),
+        score=score_of(given["score"]),
+        reason=reason if isinstance(reason, str) else "",
+        evidence=given.get("evidence"),
+    )
+
+
+def _lines(reply: ReplyReader, said: Any, what: str) -> tuple[str, ...]:
+    lines = said if isinstance(said, list | tuple) else [said]
+    for it in lines:
+        if not isinstance(it, str) and it is not None:
+            reply.drop(what, f"{what} that is not a text")
+    return tuple(it for it in lines if isinstance(it, str) and it.strip())
+
+
+def _findings(reply: ReplyReader, said: Any, names: Mapping[str, str]) -> Iterator[_Finding]:
+    for it in items_in(reply, list(said) if isinstance(said, tuple) else said, _Finding, "finding"):
+        kind = _named(names, it.kind)
+        if kind in names.values():
+            yield it.model_copy(update={"kind": kind})
+        else:
+            reply.drop("finding", f"unknown criterion {it.kind[:100]!r}: {it.message}")
 
 
 def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> float | None:
@@ -105,16 +192,18 @@ def below_floor(
 
 
 def _scores(
-    verdict: _Verdict, criteria: Sequence[Criterion], source: Source
+    reply: ReplyReader, verdict: _Verdict, criteria: Sequence[Criterion], source: Source
 ) -> tuple[CriterionScore, ...]:
     given = {it.criterion: it for it in verdict.scores}
     names = [criterion.name for criterion in criteria]
-    if len(given) < len(verdict.scores):
+    if any(it != given[it.criterion] for it in verdict.scores) or (
+        reply.is_strict and len(given) < len(verdict.scores)
+    ):
         raise Unreadable("a criterion is scored twice")
     if missing := [name for name in names if name not in given]:
         raise Unreadable(f"no score for {', '.join(missing)}")
     if unknown := [name for name in given if name not in names]:
-        raise Unreadable(f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
+        reply.drop("score", f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
     scores = tuple(_score(given[name], source) for name in names)
     if all(it.score is None for it in scores):
         raise Unreadable("no criterion has a score")

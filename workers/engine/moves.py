@@ -1,7 +1,7 @@
 """The moves that a strategy awaits, their replies, and the drafts and judgements they carry."""
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.drafts import EditsMade
@@ -12,6 +12,7 @@ from app.contract.reviews import ReviewAction, ReviewWhen
 from app.contract.status import StopReason
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompt_requests import Prompt, PromptRequest
+from workers.engine.replies import ReplyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +175,12 @@ class Ask(Move[str]):
     prepares: bool = False
     member: str | None = None
     """The critic of the panel that is asked, if it is one of them."""
-    room: int = 1
-    """How many times the usual room the reply gets."""
+    room: int = 0
+    """How often the room for the reply was doubled, after replies that were cut off."""
     max_output_tokens: int | None = None
     """The limit that is sent; set by the driver, from the text and the budget."""
-
-    def with_more_room(self) -> Self:
-        """Return the question with twice the room, for a reply that was cut off."""
-        return replace(self, room=2 * self.room)
+    read: Callable[[ReplyReader], Any] | None = field(default=None, compare=False, repr=False)
+    """How the reply is read; what it drops is recorded with the reply."""
 
     @property
     def seat(self) -> str:

@@ -33,7 +33,7 @@ from app.contract.requests import Output, RefinementRequest
 from app.contract.strategies import STRATEGIES, Strategy
 from app.contract.versions import ENGINE_VERSION, PLAYABLE
 from workers.engine import strategies
-from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.asking import ask, question, text_in
 from workers.engine.drafting import failures
 from workers.engine.moves import (
     Ask,
@@ -51,6 +51,7 @@ from workers.engine.moves import (
 from workers.engine.prompt_requests import Prompt, Task
 from workers.engine.prompts.drafting import Derive, Revise
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
+from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.reviewing import ReviewPolicy, reviewed
 from workers.engine.search import Outcome
 from workers.engine.sub_search import informed
@@ -78,19 +79,30 @@ async def with_checklist(task: Task) -> Task:
     return replace(task, criteria=await ask(asked, criteria_in, "unreadable_criteria"))
 
 
-def criteria_in(reply: str) -> tuple[Criterion, ...]:
+def criteria_in(reply: ReplyReader) -> tuple[Criterion, ...]:
     """Return the criteria of a reply. Raises `Unreadable` with what is wrong with it."""
-    listed = read_as(_Checklist, reply).criteria
-    names = [it.name.strip() for it in listed]
-    if not all(names) or len({name.casefold() for name in names}) < len(names):
-        raise Unreadable("every criterion needs a unique name")
+    if reply.is_strict:
+        listed = reply.read_as(_Checklist).criteria
+    else:
+        listed = listed_in(reply, "criteria", _Listed, "criterion")
+    names: set[str] = set()
+    criteria: list[Criterion] = []
     for it in listed:
-        if not it.description.rstrip().endswith(QUESTION_MARKS):
-            raise Unreadable(f"the description of {it.name} is not a question")
-    return tuple(
-        Criterion(name=name, description=it.description.strip())
-        for name, it in zip(names, listed, strict=True)
-    )
+        name = it.name.strip()
+        if not name or name.casefold() in names:
+            reply.drop("criterion", "every criterion needs a unique name")
+        elif not it.description.rstrip().endswith(QUESTION_MARKS):
+            reply.drop("criterion", f"the description of {it.name} is not a question")
+        else:
+            names.add(name.casefold())
+            criteria.append(Criterion(name=name, description=it.description.strip()))
+    if not FEWEST_LISTED <= len(criteria) <= MOST_LISTED:
+        reasons = "; ".join(["", *(it.reason for it in reply.dropped)])
+        raise Unreadable(
+            f"criteria: it has {len(criteria)} of them, expected at least {FEWEST_LISTED}"
+            f" and at most {MOST_LISTED}{reasons}"
+        )
+    return tuple(criteria)
 
 
 UNREADABLE = "unreadable_comparison"
@@ -99,6 +111,23 @@ UNREADABLE = "unreadable_comparison"
 class _Preference(ReplyModel):
     reason: str
     better: Literal["A", "B", "tie"]
+
+
+class _Preferred(ReplyModel):
+    reason: str
+    better: str
+
+
+def preference_in(reply: ReplyReader) -> _Preference:
+    """Return a preference, also of "Text A" or "a"."""
+    if reply.is_strict:
+        return reply.read_as(_Preference)
+    said = reply.read_as(_Preferred)
+    word = said.better.strip(" *_.`\"'").casefold().removeprefix("text ").removeprefix("draft ")
+    better = {"a": "A", "b": "B", "tie": "tie"}.get(word)
+    if better is None:
+        raise Unreadable(f"better is {said.better[:80]!r}: expected A, B or tie")
+    return _Preference.model_validate({"reason": said.reason, "better": better})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +183,7 @@ def _noting(seen: list[Earlier]) -> Callable[[Move[Any]], Move[Any]]:
 async def _asked(task: Task, path: str, first: Side, a: str, b: str) -> Order:
     """Ask which of two texts is better; the critic does not see which one is the result."""
     asked = question(path, "critic", Compare(task, a, b))
-    said = await ask(asked, lambda reply: read_as(_Preference, reply), UNREADABLE)
+    said = await ask(asked, preference_in, UNREADABLE)
     second: Side = "result" if first == "earlier" else "earlier"
     sides: dict[str, Side | Literal["tie"]] = {"A": first, "B": second, "tie": "tie"}
     return Order(first=first, better=sides[said.better], reason=said.reason)

@@ -2,14 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from app.contract.judgement import Finding, OnFail, Quotation
-from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.asking import ask, question, text_in
 from workers.engine.judging import judge
 from workers.engine.matching import Source
 from workers.engine.moves import Draft, MoveCoroutine, Scored, Stopped, part_replies, within
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.verification import Answer, Contradict, Question
+from workers.engine.replies import (
+    ReplyModel,
+    ReplyReader,
+    Unreadable,
+    items_in,
+    listed_in,
+    require_one,
+)
 
 SOURCE = "verification"
 UNREADABLE = "unreadable_verification"
@@ -30,10 +39,6 @@ class _Question(ReplyModel):
     question: str
 
 
-class _Questions(ReplyModel):
-    questions: list[_Question]
-
-
 class _Contradiction(ReplyModel):
     claim: str
     answer: int
@@ -42,7 +47,10 @@ class _Contradiction(ReplyModel):
 
 
 class _Contradictions(ReplyModel):
-    contradictions: list[_Contradiction]
+    """Contradictions in one list, or a list for each answer."""
+
+    contradictions: list[Any] | None = None
+    answers: dict[str, Any] | None = None
 
 
 Answered = tuple[str, str]
@@ -80,7 +88,7 @@ async def contradictions(task: Task, draft: str, most: int) -> tuple[Finding, ..
     questions or contradictions stay unreadable, or when every answer fails.
     """
     asked = question("questions", "critic", Question(task, draft, most))
-    questions = await ask(asked, _questions_about(draft, most), UNREADABLE)
+    questions = await ask(asked, questions_in(draft, most), UNREADABLE)
     if not questions:
         return ()
     unseeing = replace(task, draft=None, criteria=())
@@ -91,7 +99,7 @@ async def contradictions(task: Task, draft: str, most: int) -> tuple[Finding, ..
     if not known:
         return ()
     asked = question("contradictions", "critic", Contradict(task, draft, tuple(known)))
-    return await ask(asked, _contradictions_in(draft, known), UNREADABLE)
+    return await ask(asked, contradictions_in(draft, known), UNREADABLE)
 
 
 async def _answered(task: Task, number: int, asked: str) -> Answered:
@@ -103,16 +111,25 @@ def _is_known(answer: str) -> bool:
     return answer.strip(" \n.\"'`*").casefold() != UNKNOWN
 
 
-def _questions_about(draft: str, most: int) -> Callable[[str], tuple[str, ...]]:
-    def read(reply: str) -> tuple[str, ...]:
-        said = read_as(_Questions, reply).questions[:most]
+def questions_in(draft: str, most: int) -> Callable[[ReplyReader], tuple[str, ...]]:
+    def read(reply: ReplyReader) -> tuple[str, ...]:
+        said = listed_in(reply, "questions", _Question, "question")[:most]
         source = Source(draft)
-        for it in said:
-            _quoted(it.claim, source)
-            _require_open(it)
-        return tuple(it.question.strip() for it in said)
+        used = tuple(it.question.strip() for it in said if _is_usable(reply, it, source))
+        require_one(reply, used)
+        return used
 
     return read
+
+
+def _is_usable(reply: ReplyReader, said: _Question, source: Source) -> bool:
+    try:
+        _quoted(said.claim, source)
+        _require_open(said)
+    except Unreadable as error:
+        reply.drop("question", str(error))
+        return False
+    return True
 
 
 def _require_open(said: _Question) -> None:
@@ -123,18 +140,45 @@ def _require_open(said: _Question) -> None:
         raise Unreadable(f'"{said.question}" states the claim: ask an open question instead')
 
 
-def _contradictions_in(
+def contradictions_in(
     draft: str, answered: Sequence[Answered]
-) -> Callable[[str], tuple[Finding, ...]]:
-    def read(reply: str) -> tuple[Finding, ...]:
-        said = read_as(_Contradictions, reply).contradictions
-        for it in said:
-            if not 1 <= it.answer <= len(answered):
-                raise Unreadable(f"unknown answer {it.answer}: expected 1 to {len(answered)}")
-        source = Source(draft)
-        return tuple(_finding(it, source, *answered[it.answer - 1]) for it in said)
+) -> Callable[[ReplyReader], tuple[Finding, ...]]:
+    def read(reply: ReplyReader) -> tuple[Finding, ...]:
+        source, found = Source(draft), list[Finding]()
+        for it in _contradictions(reply, len(answered)):
+            try:
+                found.append(_finding(it, source, *_answer(answered, it.answer)))
+            except Unreadable as error:
+                reply.drop("contradiction", str(error))
+        require_one(reply, found)
+        return tuple(found)
 
     return read
+
+
+def _answer(answered: Sequence[Answered], number: int) -> Answered:
+    if not 1 <= number <= len(answered):
+        raise Unreadable(f"unknown answer {number}: expected 1 to {len(answered)}")
+    return answered[number - 1]
+
+
+def _contradictions(reply: ReplyReader, count: int) -> list[_Contradiction]:
+    """Return what is said about each answer. Raises `Unreadable` when an answer is left out."""
+    if reply.is_strict:
+        return listed_in(reply, "contradictions", _Contradiction, "contradiction")
+    said = reply.read_as(_Contradictions)
+    if said.answers is None:
+        if said.contradictions is None:
+            raise Unreadable("contradictions: Field required")
+        return items_in(reply, said.contradictions, _Contradiction, "contradiction")
+    items: list[Any] = []
+    for number in range(1, count + 1):
+        about = said.answers.get(f"a{number}", ...)
+        if about is ...:
+            raise Unreadable(f"nothing is said about answer {number}")
+        given = about if isinstance(about, list) else [] if about is None else [about]
+        items += [{**it, "answer": number} if isinstance(it, dict) else it for it in given]
+    return items_in(reply, items, _Contradiction, "contradiction")
 
 
 def _quoted(claim: str, source: Source) -> Quotation:

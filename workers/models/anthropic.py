@@ -25,7 +25,7 @@ from workers.models.remote import (
     effort_of,
     flaw_of,
     refused_effort,
-    system_text,
+    user_text,
 )
 from workers.outbound.transport import Request
 
@@ -75,8 +75,8 @@ class Anthropic:
         body: dict[str, object] = {
             "model": call.model,
             "max_tokens": call.max_output_tokens,
-            "system": system_text(call.prompt, in_words=not is_structured),
-            "messages": [{"role": "user", "content": _content(call)}],
+            "system": call.prompt.system,
+            "messages": [{"role": "user", "content": _content(call, in_words=not is_structured)}],
         }
         thinking, effort = _thinking(call, unwanted)
         if thinking:
@@ -130,12 +130,13 @@ def _counted(usage: object) -> TokenCount | None:
     )
 
 
-def _content(call: ModelCall) -> str | list[dict[str, object]]:
+def _content(call: ModelCall, *, in_words: bool) -> str | list[dict[str, object]]:
     """Return the user's message; what calls share is a block of its own, marked for the cache.
 
     A prefix that is too short is not marked: it would not be cached.
     """
-    user, shared = call.prompt.user, call.prompt.user[: call.prompt.shared]
+    user = user_text(call.prompt, in_words=in_words)
+    shared = user[: call.prompt.shared]
     capacity = capacity_of(f"anthropic:{call.model}")
     least = (capacity and capacity.cacheable_from) or CACHEABLE_FROM
     if not shared or tokens_in(call.prompt.system) + tokens_in(shared) < least:

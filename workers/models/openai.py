@@ -23,7 +23,7 @@ from workers.models.remote import (
     effort_of,
     flaw_of,
     refused_effort,
-    system_text,
+    user_text,
 )
 from workers.outbound.transport import Request
 
@@ -91,8 +91,8 @@ class OpenAI:
         body: dict[str, object] = {
             "model": call.model,
             "messages": [
-                {"role": "system", "content": system_text(call.prompt, in_words=wants_words)},
-                {"role": "user", "content": call.prompt.user},
+                {"role": "system", "content": call.prompt.system},
+                {"role": "user", "content": user_text(call.prompt, in_words=wants_words)},
             ],
         }
         if limit := _first(self._limits, unwanted):

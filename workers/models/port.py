@@ -5,7 +5,8 @@ ModelError            final: this call can never work
     UnknownModel      unknown_model      the server has no model of that name, or not for this key
     PromptTooLong     prompt_too_long    more text than the model or the server accepts
     ContentFiltered   content_filtered   the provider's content filter withholds the reply
-  UnreadableReply     unreadable_reply   in no known format, too large or truncated
+  UnreadableReply     unreadable_reply   in no known format, or too large
+    ReplyCutOff       reply_cut_off      cut off by the limit on its length
     EmptyReply        unreadable_reply   without a text
   ModelUnavailable    model_unavailable  recorded by release 0.1.0, which did not wait for a model
 
@@ -20,6 +21,7 @@ from app.contract.judgement import Usage
 from app.contract.models import ReasoningEffort
 from app.contract.waiting import WaitReason
 from workers.engine.prompt_requests import Prompt, PromptRequest
+from workers.engine.replies import CUT_OFF
 
 
 class ModelError(Exception):
@@ -62,9 +64,19 @@ class ContentFiltered(ModelRefused):
 
 
 class UnreadableReply(ModelError):
-    """The server's reply is not in its own format, too large, truncated, or empty."""
+    """The server's reply is not in its own format, too large, or empty."""
 
     code = "unreadable_reply"
+
+
+class ReplyCutOff(UnreadableReply):
+    """The reply was cut off by the limit on its length; `text` is what there is of it."""
+
+    code = CUT_OFF
+
+    def __init__(self, detail: str, text: str, usage: Usage | None = None) -> None:
+        super().__init__(detail, usage)
+        self.text = text
 
 
 class EmptyReply(UnreadableReply):

@@ -37,9 +37,12 @@ ACCEPTED_S = 1.0
 LOW = 0.25
 """A reported limit is heeded once less than this share of it is left."""
 WEIGHT = 0.2
+LOG_EVERY_S = 1.0
 BACKOFF_S, LONGEST_BACKOFF_S = 0.5, 60.0
 ALONE = 0.5
 """The share of the last known rate that a worker uses while Redis is away."""
+FAILURES, PROBE_ALONE_S = 5, 10.0
+"""Failures in a row that open the breaker, and the time between probes, while Redis is away."""
 OF_KEY: frozenset[WaitReason] = frozenset({"unauthorized", "quota_exhausted"})
 
 log = logging.getLogger(__name__)
@@ -87,6 +90,9 @@ class ModelGate:
         self._level_at = 0.0
         self._next_parked = 0.0
         self._number = 0
+        self._failures = 0
+        self._logged_at = -LOG_EVERY_S
+        self._logged: tuple[object, ...] = (None, False)
 
     @property
     def reason(self) -> WaitReason | None:
@@ -146,6 +152,7 @@ class ModelGate:
         """Count a call that the server answered, if only to reject it for good."""
         self.in_flight -= 1
         self._accept(call)
+        self._failures = 0
         self._report.ok += 1
         self._report.answered += 1
         if self.state.blocked or self.reason:
@@ -176,6 +183,7 @@ class ModelGate:
             report.key_reason, report.detail = error.reason, error.detail
             self.is_free = False
         elif error.is_outage:
+            self._failures += 1
             report.bad, report.ok = report.bad + 1, 0
             report.bad_reason, report.detail = error.reason, error.detail
         else:
@@ -223,38 +231,63 @@ class ModelGate:
 
     def learn(self, permits: Permits, now: float) -> None:
         """Go by the answer to a report."""
-        before, self.state = self.state, permits
+        self.state = permits
         self._epoch = permits.epoch
         self.rate, self.workers = permits.rate, max(1, permits.workers)
         self.paused_until = now + permits.paused_ms / 1000
         self.is_free = not permits.leased and permits.reason is None
-        if permits.reason != before.reason:
-            log.warning("%s: %s", self.name, _breaker_words(permits))
-        elif permits.leased != before.leased:
-            word = f"about {permits.rate:.1f} calls a second" if permits.leased else "no limit"
-            log.info("%s: %s", self.name, word)
+        self._log(now)
+
+    def _log(self, now: float) -> None:
+        """Log what has changed, at most once a second."""
+        known = (self.state.reason, self.state.leased)
+        if known == self._logged or now - self._logged_at < LOG_EVERY_S:
+            return
+        if known[0] != self._logged[0]:
+            log.warning("%s: %s", self.name, _breaker_words(self.state))
+        elif self.state.leased:
+            log.info("%s: limited to about %.1f calls a second", self.name, self.rate)
+        else:
+            log.info("%s: no longer limited", self.name)
+        self._logged, self._logged_at = known, now
 
     def alone(self, report: PermitReport, now: float) -> Permits:
         """Answer a report while Redis is away: with less than was allowed before."""
-        if report.refused or not self.rate:
+        reason = report.key_reason or (report.bad_reason if self._failures >= FAILURES else None)
+        if reason or (self.reason and not report.ok):
+            return self._probing_alone(report, reason, now)
+        if report.refused:
             known = self.rate if self.rate and not self.is_free else float(max(report.recent, 1))
-            self.rate = max(0.1, ALONE * known) if report.refused else self.rate
+            self.rate = max(0.1, ALONE * known)
         if not self.rate:
             return Permits(report.wanted - report.parked, report.parked)
         share = ALONE * self.rate / self.workers
         self._level = min(max(1.0, share), self._level + (now - self._level_at) * share)
         self._level_at = now
-        paused_ms = max(report.retry_after, (self.paused_until - now) * 1000, 0.0)
+        paused_ms = max(report.retry_after, 0.0)
+        if self.reason is None:
+            paused_ms = max(paused_ms, (self.paused_until - now) * 1000)
         allowed = 0 if paused_ms else min(report.wanted, int(self._level))
-        granted = min(allowed, report.wanted - report.parked)
         self._level -= allowed
+        granted = min(allowed, report.wanted - report.parked)
+        state = Permits(granted, allowed - granted, leased=True, epoch=self._epoch)
+        return replace(state, rate=self.rate, workers=self.workers, paused_ms=paused_ms)
+
+    def _probing_alone(
+        self, report: PermitReport, reason: WaitReason | None, now: float
+    ) -> Permits:
+        """Let one call through every `PROBE_ALONE_S` seconds."""
+        state = replace(self.state, granted=0, parked=0)
+        if reason:
+            state = replace(state, reason=reason, detail=report.detail)
+        is_probe = reason is None and report.wanted > 0 and now >= self.paused_until
+        is_parked = is_probe and report.wanted == report.parked
+        left_s = PROBE_ALONE_S if is_probe or reason else max(0.0, self.paused_until - now)
         return replace(
-            self.state,
-            granted=granted,
-            parked=allowed - granted,
-            leased=True,
-            rate=self.rate,
-            paused_ms=paused_ms,
+            state,
+            granted=int(is_probe and not is_parked),
+            parked=int(is_parked),
+            paused_ms=left_s * 1000,
         )
 
     def expected_wait_s(self, now: float, ahead: int) -> float:
@@ -360,15 +393,16 @@ class RateLimiter:
 
     async def enter(self, gate: ModelGate, call: ModelCall) -> CallUnderWay:
         """Return when the call may be made. Raises ModelWaits if that takes more than `WAIT_S`."""
-        now = asyncio.get_running_loop().time()
-        if not gate.enters(now):
-            if call.has_permit:
-                gate.begin(now)
-                await self._space_out(gate, now)
-            else:
-                await self._wait(gate, call, now)
-            now = asyncio.get_running_loop().time()
-        return gate.under_way(now)
+        clock = asyncio.get_running_loop().time
+        now = clock()
+        if call.has_permit:
+            gate.begin(now)
+            await self._space_out(gate, now)
+        elif not gate.enters(now):
+            await self._wait(gate, call, now)
+        else:
+            return gate.under_way(now)
+        return gate.under_way(clock())
 
     def refused(
         self, gate: ModelGate, under_way: CallUnderWay, error: NotServed, tries: int
@@ -381,10 +415,10 @@ class RateLimiter:
         now = asyncio.get_running_loop().time()
         gate.refuse(under_way, error, now)
         wait_s = self._chance() * min(BACKOFF_S * 2.0 ** min(tries, 20), LONGEST_BACKOFF_S)
-        if error.reason in OF_KEY:
+        if gate.reason or error.reason == "rate_limited":
+            wait_s = max(wait_s, gate.expected_wait_s(now, len(gate.queue)))
+        elif error.reason in OF_KEY:
             wait_s += 1.0
-        elif error.reason == "rate_limited":
-            wait_s = gate.expected_wait_s(now, len(gate.queue))
         wait_s = max(wait_s, error.retry_after_s or 0.0)
         return ModelWaits(
             gate.name,

@@ -22,6 +22,7 @@ from workers.models.port import (
     ModelRefused,
     ModelReply,
     NotServed,
+    ReplyCutOff,
     UnreadableReply,
 )
 from workers.models.refusals import failure_of, reported_limits
@@ -44,13 +45,17 @@ NAMES_OF_JSON = (
 """Lower-case words in the errors of servers that do not support a way to request JSON."""
 
 
-def system_text(prompt: Prompt, *, in_words: bool) -> str:
-    """Return the instructions; with `in_words` they state the JSON Schema of the reply."""
+def user_text(prompt: Prompt, *, in_words: bool) -> str:
+    """Return the user message; with `in_words` the JSON Schema of the reply stands at its end.
+
+    There it leaves the start alone, which all calls share, and its names, which clients choose, are
+    not in the system message.
+    """
     if not in_words or prompt.schema is None:
-        return prompt.system
+        return prompt.user
     schema = json.dumps(prompt.schema, ensure_ascii=False)
     return (
-        f"{prompt.system}\n\nAnswer with one JSON object that satisfies this JSON Schema, "
+        f"{prompt.user}\n\nAnswer with one JSON object that satisfies this JSON Schema, "
         f"and with nothing else:\n{schema}"
     )
 
@@ -101,7 +106,7 @@ def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | N
     if is_withheld:
         return ContentFiltered("the model or its provider's content filter refused to answer")
     if is_cut_off:
-        return UnreadableReply("the reply is truncated: `max_output_tokens` is too small for it")
+        return ReplyCutOff("the reply is cut off: `max_output_tokens` is too small for it", text)
     return None if text.strip() else EmptyReply("the reply is empty")
 
 
@@ -140,7 +145,9 @@ LEVEL = re.compile(rf"""(?:['"`]|level |: )(?:{"|".join(EFFORTS)})\b""")
 
 NAMES_OF_LIMIT = re.compile(r"max_(?:completion_|output_)?tokens|maxoutputtokens|maximum tokens")
 CONTEXT = re.compile(r"(?:maximum context length is|exceed context limit: \d+ \+ \d+ >) (\d+)")
-INPUT = re.compile(r"(\d+) in the messages|has (\d+) input tokens|context limit: (\d+)")
+INPUT = re.compile(
+    r"(\d+) (?:in the messages|in your prompt|of text input)|has (\d+) input tokens|limit: (\d+) \+"
+)
 BOUND = re.compile(r"(?<![\w-])(?<!\d\.)(\d+)(?![\w-]|\.\d)(?: \((exclusive)\))?")
 
 
@@ -150,12 +157,12 @@ def allowed_output(said: str, asked: int) -> int | None:
     Either the model's maximum, or what a known input leaves of the context window.
     """
     said = said.lower()
-    if not NAMES_OF_LIMIT.search(said) and "in the completion" not in said:
-        return None
     window, given = CONTEXT.search(said), INPUT.search(said)
     if window:
         left = int(window[1]) - int(next(filter(None, given.groups()))) if given else 0
         return left if 0 < left < asked else None
+    if not NAMES_OF_LIMIT.search(said):
+        return None
     bounds = [int(it[1]) - bool(it[2]) for it in BOUND.finditer(said)]
     return max((it for it in bounds if FEWEST_OUTPUT <= it < asked), default=None)
 

@@ -35,7 +35,7 @@ from app.contract.output_tokens import (
 from app.contract.requests import RefinementRequest
 from workers.engine.moves import Ask
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts.drafting import Amend, Derive, Reason, Redo, Revise, Write
+from workers.engine.prompts.drafting import Amend, Derive, Reason, Redo, Revise, Solve, Write
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
 
@@ -48,6 +48,9 @@ def reply_size(prompt_request: PromptRequest, request: RefinementRequest) -> Rep
     match prompt_request:
         case Write() | Reason():
             size = draft_size(request)
+        case Solve():  # the reasons come before the answer
+            asked = draft_size(request)
+            size = ReplySize(asked.expected, max(asked.most, ORDINARY.most))
         case Revise(draft=draft) | Redo(rest=draft):
             size = as_long_as(max(tokens_in(draft), asked_length(request)))
         case Amend(revision=Revise(draft=draft)):
@@ -209,7 +212,7 @@ class BudgetGuard:
 
         The instructions of a critic may be longer than those of a writer.
         """
-        is_first = isinstance(ask.prompt_request, Write)
+        is_first = isinstance(ask.prompt_request, Write | Solve)
         return max(0, PROMPT_TOKENS + asked - self._prompt) if is_first else 0
 
     @cached_property

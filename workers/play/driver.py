@@ -365,7 +365,10 @@ class Driver:
         return step.reply()
 
     async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
-        limits, spent = self._writer.state.limits, self._replay.usage
+        limits = self._writer.state.limits
+        # What a lost reply has cost is unknown, and counts nothing: a provider's bad hour must not
+        # end a refinement for want of money.
+        spent = self._replay.usage.model_copy(update={"cost_usd": self._replay.known_cost_usd})
         if isinstance(move, Ask):
             granted = self._budget_guard.reserve(move, spent, limits)
             if granted is None:

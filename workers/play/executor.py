@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from app.contract.drafts import sha256_of
 from app.contract.events import (
+    DroppedItem,
     FindingsReply,
     PromptRef,
     StepCompleted,
@@ -23,6 +24,7 @@ from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
+from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
 from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
@@ -305,6 +307,7 @@ class StepExecutor:
             model=answer.model,
             tried=served.tried,
             prompt=_reference(move.prompt),
+            dropped=dropped_in(move, answer.text),
             usage=answer.usage,
             seconds=0,
             next=(),
@@ -314,6 +317,17 @@ class StepExecutor:
         has_permit = name in self.permits
         self.permits.discard(name)
         return await self.models.complete(name, replace(call, has_permit=has_permit))
+
+
+def dropped_in(move: Ask, text: str) -> tuple[DroppedItem, ...]:
+    """Return what the strategy will drop of a reply; nothing of one that it cannot read."""
+    reply = ReplyReader(text, move.prompt_request)
+    try:
+        if move.read is not None:
+            move.read(reply)
+    except Unreadable:
+        return ()
+    return tuple(reply.dropped)
 
 
 def _reference(prompt: Prompt) -> PromptRef:

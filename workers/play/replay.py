@@ -22,6 +22,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
+from app.contract.providers import cost_usd
 from app.contract.reviews import Reviewed
 from app.contract.snapshot import Best, IterationScore
 from app.contract.status import StopReason
@@ -65,6 +66,8 @@ class Replay:
     scores: dict[str, IterationScore] = field(default_factory=dict)
     best: Best | None = None
     usage: Usage = Usage()  # noqa: RUF009 - frozen
+    known_cost_usd: float = 0.0
+    """What is known of the cost: of a step that has lost a reply on the way, the one it got."""
     stopping: StopReason | None = None
     limit: TimeLimit | None = None
     """Which limit of time was reached, if it stops because of one."""
@@ -77,7 +80,7 @@ class Replay:
         """Record a step and its usage."""
         self.steps[step.entry.key] = step
         self.waits.pop(step.entry.key, None)
-        self.usage += step.entry.usage
+        self._count(step.entry)
 
     def judged(self, iteration: IterationCompleted) -> None:
         """Record that a draft was judged, and the limits that were the reply."""
@@ -88,7 +91,14 @@ class Replay:
     def void(self, step: StepCompleted | StepFailed) -> None:
         """Record that a retry voided a step; its usage stays counted."""
         self.voided[step.key] += 1
+        self._count(step)
+
+    def _count(self, step: StepCompleted | StepFailed) -> None:
         self.usage += step.usage
+        cost = step.usage.cost_usd
+        if cost is None and isinstance(step, StepCompleted) and step.model:
+            cost = cost_usd(step.model, step.usage.input_tokens, step.usage.output_tokens)
+        self.known_cost_usd += cost or 0.0
 
     def part_of(self, refusal: moves.Refusal) -> tuple[str, ...]:
         """Return the keys of the recorded steps that make up a refusal."""

@@ -11,7 +11,7 @@ import pkgutil
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Literal, Self
 
@@ -229,6 +229,7 @@ def capacity_list() -> CapacityList:
     return CapacityList.model_validate_json(found or b"")
 
 
+@lru_cache(maxsize=1_024)
 def capacity_of(model: str) -> Capacity | None:
     """Return what `provider:name` can read and write, or None when that is unknown.
 

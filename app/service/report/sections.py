@@ -280,13 +280,20 @@ def _plans(story: Story) -> Iterator[str]:
 def _plan(step: StepCompleted) -> str:
     text = getattr(step.reply, "text", "")
     read = _object(text)
-    steps = read.get("steps") if read else None
+    steps = _listed_steps(read.get("steps")) if read else None
     if not isinstance(steps, list) or not all(isinstance(it, dict) for it in steps):
         return fenced(shortened(text))
     verdict = read.get("goal_met") if read else None
     is_met = isinstance(verdict, dict) and verdict.get("met") is True
     line = "Its verdict: the goal is met." if is_met else ""
     return joined((line, _steps(steps))) or "No step remains."
+
+
+def _listed_steps(steps: Any) -> Any:
+    """Return the steps of a plan as a list; `first` and `more` hold those of a first plan."""
+    if isinstance(steps, dict) and isinstance(more := steps.get("more", []), list):
+        return [steps.get("first"), *more]
+    return steps
 
 
 def _steps(steps: Sequence[dict[str, Any]]) -> str:

@@ -53,10 +53,11 @@ ERRORS: Mapping[str, str] = {
     "incompatible": "Its journal was written by another version of Hone, whose steps this one would"
     " not repeat; it did not continue, rather than mix the two.",
     "internal_error": "An internal error of this server; its log has the details.",
-    "model_refused": "A model's server rejected the call; a retry would not have helped.",
+    "model_refused": "A model or its server refused the call; a retry would not have helped.",
     "model_unavailable": "A model was unreachable, or failed again after every retry.",
     "nothing_judged": "The budget or a limit of time was exhausted before any draft was judged.",
     "poisoned": "It killed the process that worked on it, again and again.",
+    "reply_cut_off": "A model's reply was cut off by the limit on its length, also with more room.",
     "unreadable_comparison": "A comparison of two drafts could not be parsed, even after retries.",
     "unreadable_criteria": "A critic's list of criteria could not be parsed.",
     "unreadable_critique": "A critic's verdict could not be parsed, even after retries; no verdict"

@@ -5,8 +5,8 @@
 -- CUBIC (RFC 9438), in relation to the rate at which a call was last refused: it falls to BETA of it,
 -- is there again after the time K, and then rises faster and faster. Calls of an earlier epoch than
 -- the last fall do not count against the new rate.
-local BETA, CLOSE_MS, EXPIRES_MS, LEASED_MS, WORKER_MS = 0.85, 5000, 3600000, 600000, 15000
-local BURST_S, FAILURES, PROBE_MS, FREE_RATE, LONG_MS = 0.15, 5, 1000, 500, 2000
+local BETA, CLOSE_MS, EXPIRES_MS, LEASED_MS, WORKER_MS = 0.9, 5000, 3600000, 600000, 15000
+local BURST_S, FAILURES, PROBE_MS, FREE_RATE, LONG_MS, SHORT_MS = 0.15, 5, 1000, 500, 2000, 60
 local LONGEST_PROBE_MS = {quota_exhausted = 300000}
 
 local model, provider, worker, at, report = unpack(ARGV)
@@ -130,7 +130,8 @@ local function fall()
     local accepted = math.max(granted_lately() - report.refused, 1)
     m.rate_max = m.rate < 4 and math.max(m.rate, 0.05) or math.max(m.rate, (m.rate + accepted) / 2)
   end
-  local pause = pause_ms(m.blocked or 0)
+  local is_first = not m.rate
+  local pause = (is_first or m.blocked) and pause_ms(m.blocked or 0) or SHORT_MS
   -- A shorter time concerns the call that was refused: the lower rate is enough for the others.
   if report.retry_after >= LONG_MS then pause = report.retry_after end
   m.paused_until = math.max(m.paused_until or 0, at + pause)

@@ -7,8 +7,9 @@ criteria. The instructions of the part follow, then what it works on.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
 from app.contract.models import Role
 from workers.engine.prompt_requests import Prompt, Task
@@ -125,10 +126,20 @@ def _shared(task: Task, *, with_aim: bool) -> Iterator[str]:
         yield NO_TASK
     if with_aim and task.criteria:
         lines = (
-            f"{number}. {it.name}: {it.description}" if it.description else f"{number}. {it.name}"
-            for number, it in enumerate(task.criteria, 1)
+            f"{key}. {it.name}: {it.description}" if it.description else f"{key}. {it.name}"
+            for key, it in zip(keys_of(task.criteria), task.criteria, strict=True)
         )
         yield fenced(task, "criteria", "\n".join(lines))
+
+
+def keys_of(criteria: Sequence[Criterion]) -> tuple[str, ...]:
+    """Return the key of each criterion in replies: `c1`, `c2` and so on, in their order.
+
+    Where a criterion is named like a key, the keys are longer, so that no name means two.
+    """
+    is_taken = any(re.fullmatch(r"c\d+", it.name.strip(), re.IGNORECASE) for it in criteria)
+    prefix = "criterion_" if is_taken else "c"
+    return tuple(f"{prefix}{number}" for number in range(1, len(criteria) + 1))
 
 
 def _of_role(task: Task, role: Role) -> Iterator[str]:
@@ -150,7 +161,6 @@ def _place(task: Task) -> Iterator[str]:
 
 
 TEXT: dict[str, object] = {"type": "string"}
-NUMBER: dict[str, object] = {"type": "integer"}
 
 
 def closed(properties: dict[str, object]) -> dict[str, object]:
@@ -161,6 +171,19 @@ def closed(properties: dict[str, object]) -> dict[str, object]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def at_least(names: Sequence[str], items: dict[str, object]) -> dict[str, object]:
+    """Return an object with an item under each of these names, and others in `more`.
+
+    It stands for a list that must not be empty: OpenAI's strict schemas have no `minItems`.
+    """
+    return closed({**dict.fromkeys(names, items), "more": {"type": "array", "items": items}})
+
+
+def each(prefix: str, count: int, item: dict[str, object]) -> dict[str, object]:
+    """Return an object with one required member for each of `count` things, numbered from 1."""
+    return closed({f"{prefix}{number}": item for number in range(1, count + 1)})
 
 
 def listed(name: str, items: dict[str, object]) -> dict[str, object]:

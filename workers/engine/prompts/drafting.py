@@ -9,11 +9,11 @@ from workers.engine.prompts import (
     DIVERSE,
     TEXT,
     assembled,
+    at_least,
     checks,
     closed,
     fenced,
     grounded,
-    listed,
 )
 
 WORDS = {IN_WORDS: True}
@@ -122,10 +122,18 @@ def _news(lines: tuple[str, ...], told: list[str]) -> tuple[str, ...]:
     return tuple(it for it in lines if not any(repeats(it, line) for line in told))
 
 
-def _written(task: Task, name: str, version: int, words: str, *material: str) -> Prompt:
+def _written(
+    task: Task,
+    name: str,
+    version: int,
+    words: str,
+    *material: str,
+    schema: dict[str, object] | None = None,
+) -> Prompt:
     """Return a prompt that asks for a draft: it says what will be checked."""
     temperature = DIVERSE if task.is_sampled else None
-    return assembled(task, name, version, words, *checks(task), *material, temperature=temperature)
+    given = (*checks(task), *material)
+    return assembled(task, name, version, words, *given, schema=schema, temperature=temperature)
 
 
 AMEND_VERSION = 2
@@ -139,7 +147,7 @@ white space and punctuation included, and long enough to occur in it exactly onc
 there afterwards, and is empty to delete. All edits are applied to the draft as it is given; no two
 may overlap. Locked text stays as it is: no edit touches it.
 Answer with one JSON object and nothing else:
-{{"edits": [{{"search": "...", "replace": "..."}}]}}"""
+{{"edits": {{"first": {{"search": "...", "replace": "..."}}, "more": [...]}}}}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +157,18 @@ class Amend(PromptRequest):
     revision: Revise
 
     def prompt(self) -> Prompt:
-        schema = listed("edits", closed({"search": TEXT, "replace": TEXT}))
+        schema = closed({"edits": at_least(("first",), closed({"search": TEXT, "replace": TEXT}))})
         words = AMEND.format(grounded=grounded(self.task, "the draft"))
-        given = (*checks(self.task), *material(self.revision))
-        return assembled(self.task, "amend", AMEND_VERSION, words, *given, schema=schema)
+        given = material(self.revision)
+        return _written(self.task, "amend", AMEND_VERSION, words, *given, schema=schema)
 
 
 DERIVE_VERSION = 2
 DERIVE = """\
 Write one further text from a finished one, such as its subject line or a summary. The order says
 what the further text must be; the task says what the finished text was written for. {grounded}
-Contradict nothing in the finished text, which stays as it is.
+Contradict nothing in the finished text, which stays as it is, and write in its language unless the
+order asks for another one.
 Answer with the further text alone: no preamble, no comment, no code fence around it."""
 
 
@@ -204,9 +213,9 @@ class Reason(PromptRequest):
 
 REDO_VERSION = 2
 REDO = f"""\
-Go on with an argument in numbered steps. The steps that stay are right: build on them and do not
-repeat them. Do the steps that follow anew. Mend what the review names; keep of the old steps what
-is right.
+Go on with an argument in numbered steps, in its language. The steps that stay are right: build on
+them and do not repeat them. Do the steps that follow anew. Mend what the review names; keep of the
+old steps what is right.
 {FORM}
 {{grounded}}
 Answer with the new steps alone: no comment, no code fence around them.

@@ -1,9 +1,9 @@
 """Verification questions about what a draft states (Chain-of-Verification, arXiv:2309.11495)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from workers.engine.prompt_requests import Prompt, PromptRequest
-from workers.engine.prompts import NUMBER, TEXT, VERDICT, assembled, closed, fenced, listed
+from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest
+from workers.engine.prompts import TEXT, VERDICT, assembled, closed, each, fenced, listed
 
 QUESTIONS_VERSION = 2
 QUESTIONS = """\
@@ -74,16 +74,16 @@ You compare a draft with answers given by somebody who has not seen it. Report e
 statement of the draft that an answer contradicts: both cannot be true. An answer that says less, or
 more, or the same in other words contradicts nothing; nor does one that is unsure. Where a
 document settles the matter, it is right, whatever draft and answer say.
-For each contradiction copy the claim word for word as it stands in the draft, give the number of
-the answer, say what contradicts what, and how the draft is to be mended.
-Without contradictions the list is empty. Answer with one JSON object and nothing else:
-{"contradictions": [{"claim": "<words of the draft>", "answer": 1,
-  "contradiction": "<what contradicts what>", "fix": "<what to write instead>"}]}"""
+For each contradiction copy the claim word for word as it stands in the draft, say what
+contradicts what, and how the draft is to be mended. Every answer has a list, a1 for answer 1, which
+is empty when the answer contradicts nothing. Answer with one JSON object and nothing else:
+{"answers": {"a1": [{"claim": "<words of the draft>",
+  "contradiction": "<what contradicts what>", "fix": "<what to write instead>"}], "a2": []}}"""
 
-CONTRADICTIONS_SCHEMA = listed(
-    "contradictions",
-    closed({"claim": TEXT, "answer": NUMBER, "contradiction": TEXT, "fix": TEXT}),
-)
+_CONTRADICTIONS: dict[str, object] = {
+    "type": "array",
+    "items": closed({"claim": TEXT, "contradiction": TEXT, "fix": TEXT}),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Contradict(PromptRequest):
             fenced(self.task, "draft", self.draft),
             *answers,
             role="critic",
-            schema=CONTRADICTIONS_SCHEMA,
+            schema=closed({"answers": each("a", len(self.answered), _CONTRADICTIONS)}),
             temperature=VERDICT,
         )
 
@@ -119,20 +119,20 @@ steps before it, then compare. A step is faulty when it states something false, 
 does not follow from what stands before it, or leaves the task behind. Wording, length and an
 unusual way are no faults.
 Say of each step in a sentence why it holds or what is wrong with it, and whether it is correct.
-Stop after the first faulty one: what follows from it proves nothing.
-Answer with one JSON object and nothing else:
-{"steps": [{"step": 1, "why": "<why it holds, or what is wrong>", "correct": true}]}"""
+What follows from a faulty step is not correct either: one word why is enough then.
+Answer with one JSON object and nothing else, with a verdict on every step, s1 for step 1:
+{"steps": {"s1": {"why": "<why it holds, or what is wrong>", "correct": true}}}"""
 
-STEPS_SCHEMA = listed(
-    "steps", closed({"step": NUMBER, "why": TEXT, "correct": {"type": "boolean"}})
-)
+_CHECKED = closed({"why": TEXT, "correct": {"type": "boolean"}})
 
 
 @dataclass(frozen=True, slots=True)
 class CheckSteps(PromptRequest):
-    """Say of each numbered step whether it is correct, up to the first that is not."""
+    """Say of each numbered step whether it is correct."""
 
     draft: str
+    count: int = field(default=0, metadata={IN_WORDS: True})
+    """The number of its steps."""
 
     def prompt(self) -> Prompt:
         return assembled(
@@ -142,7 +142,7 @@ class CheckSteps(PromptRequest):
             STEPS,
             fenced(self.task, "steps", self.draft),
             role="critic",
-            schema=STEPS_SCHEMA,
+            schema=closed({"steps": each("s", self.count, _CHECKED)}),
             temperature=VERDICT,
             with_aim=False,
         )
@@ -154,11 +154,9 @@ You are given several answers to one task, written independently of each other. 
 those into one group that give the same answer: whoever acts on one would act the same on the other.
 How it is worded, how long it is and how it was reasoned makes no difference; another result,
 another decision or a contradicting fact does. Do not judge which answer is right.
-Every number stands in exactly one group; an answer that no other shares is a group by itself.
-Answer with one JSON object and nothing else: {"groups": [[1, 3], [2]]}"""
-
-_GROUP = {"type": "array", "items": {"type": "integer"}}
-VOTE_SCHEMA = closed({"groups": {"type": "array", "items": _GROUP}})
+Give every answer the number of its group, a1 for answer 1: answers that are the same have the same
+number, and an answer that no other shares has a number of its own.
+Answer with one JSON object and nothing else: {"groups": {"a1": 1, "a2": 2, "a3": 1}}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +166,8 @@ class Vote(PromptRequest):
     answers: tuple[str, ...]
 
     def prompt(self) -> Prompt:
+        count = len(self.answers)
+        group: dict[str, object] = {"type": "integer", "enum": list(range(1, count + 1))}
         answers = (
             fenced(self.task, f"answer {number}", text)
             for number, text in enumerate(self.answers, 1)
@@ -179,7 +179,7 @@ class Vote(PromptRequest):
             VOTE,
             *answers,
             role="critic",
-            schema=VOTE_SCHEMA,
+            schema=closed({"groups": each("a", count, group)}),
             temperature=VERDICT,
             with_aim=False,
         )

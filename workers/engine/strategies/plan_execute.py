@@ -12,7 +12,7 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.strategies.planning import PlanExecuteStrategy
 from app.contract.tools import Tool
-from workers.engine.asking import ReplyModel, Unreadable, again, ask, question, read_as, text_in
+from workers.engine.asking import again, ask, is_cut_off, question, text_in, with_more_room
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
 from workers.engine.matching import Source
@@ -26,7 +26,8 @@ from workers.engine.prompt_requests import (
     Task,
     canonical,
 )
-from workers.engine.prompts import assembled, closed, fenced, grounded
+from workers.engine.prompts import assembled, at_least, closed, fenced, grounded
+from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
 
@@ -40,20 +41,17 @@ Write `arguments` as the text of a JSON object, null without a tool."""
 PLAN = f"""\
 You plan how to reach the goal that the task states. {STEPS_RULE}
 Answer with one JSON object and nothing else:
-{{"steps": [{{"name": "<short name>", "instruction": "<what to do, and what for>",
- "tool": null, "arguments": null}}]}}"""
+{{"steps": {{"first": {{"name": "<short name>", "instruction": "<what to do, and what for>",
+ "tool": null, "arguments": null}}, "more": [...]}}}}"""
 
-STEPS: dict[str, object] = {
-    "type": "array",
-    "items": closed(
-        {
-            "name": {"type": "string"},
-            "instruction": {"type": "string"},
-            "tool": {"type": ["string", "null"]},
-            "arguments": {"type": ["string", "null"]},
-        }
-    ),
-}
+STEP = closed(
+    {
+        "name": {"type": "string"},
+        "instruction": {"type": "string"},
+        "tool": {"type": ["string", "null"]},
+        "arguments": {"type": ["string", "null"]},
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Plan(PromptRequest):
 
     def prompt(self) -> Prompt:
         most = f"At most {self.most} steps are carried out."
-        schema = closed({"steps": STEPS})
+        schema = closed({"steps": at_least(("first",), STEP)})
         return assembled(
             self.task, "plan", PLAN_VERSION, PLAN, *material(self.task), most, schema=schema
         )
@@ -146,13 +144,14 @@ def _schema() -> dict[str, object]:
         "met": {"type": "boolean"},
         "evidence": {"type": "array", "items": evidence},
     }
-    return closed({"goal_met": closed(verdict), "steps": STEPS})
+    return closed({"goal_met": closed(verdict), "steps": {"type": "array", "items": STEP}})
 
 
 DO_VERSION = 2
 DO = """\
 You carry out one step of a plan. The goal that the task states is reached by others:
 do only what the step says. {grounded}
+Say which facts are missing.
 Answer with the result of the step alone: no preamble, no comment."""
 
 
@@ -227,18 +226,18 @@ class _Revision(ReplyModel):
     steps: list[_Step] = Field(max_length=MOST_STEPS)
 
 
-def plan_reader(tools: Collection[str]) -> Callable[[str], Revision]:
+def plan_reader(tools: Collection[str]) -> Callable[[ReplyReader], Revision]:
     """Return a function that reads a first plan; it raises `Unreadable` with the reason."""
-    return lambda reply: Revision(_steps(read_as(_Plan, reply).steps, tools))
+    return lambda reply: Revision(_steps(reply.read_as(_Plan).steps, tools))
 
 
 def revision_reader(
     tools: Collection[str], observations: Sequence[Observation]
-) -> Callable[[str], Revision]:
+) -> Callable[[ReplyReader], Revision]:
     """Return a function that reads a revised plan; it raises `Unreadable` with the reason."""
 
-    def read(reply: str) -> Revision:
-        said = read_as(_Revision, reply)
+    def read(reply: ReplyReader) -> Revision:
+        said = reply.read_as(_Revision)
         steps = _steps(said.steps, tools)
         if not said.goal_met.met:
             return Revision(steps)
@@ -350,29 +349,35 @@ async def _revision(
 
 
 async def _asked(
-    question: Ask, read: Callable[[str], Revision], seen: Sequence[Observation]
+    question: Ask, read: Callable[[ReplyReader], Revision], seen: Sequence[Observation]
 ) -> Revision:
     """Return a valid plan; ask again with the error for any other.
 
     If the last reply still does not prove that the goal is met, or repeats a failed call, the goal
     counts as not met and that step is dropped. Raises `StepError` if the last reply is unreadable.
     """
-    reply, error = "", ""
+    asked, error = question, ""
     for attempt in range(AGAIN + 1):
-        asked = question if attempt == 0 else again(question, attempt, reply, error)
-        reply = await asked
         try:
-            revision = read(reply)
+            reply = await asked
+        except StepError as failure:
+            if not is_cut_off(failure, question) or attempt == AGAIN:
+                raise
+            asked = with_more_room(asked, question, attempt + 1)
+            continue
+        try:
+            revision = read(ReplyReader(reply, question.prompt_request))
             if not revision.is_met:
                 await _require_arguments_that_fit(asked.path, revision.steps)
         except Unreadable as unreadable:
             error = str(unreadable)
-            continue
-        error = revision.unproven or repeated(revision.steps, seen) or ""
-        if revision.is_met or not error:
-            return revision
-        if attempt == AGAIN:
-            return Revision(tuple(it for it in revision.steps if not failed_before(it, seen)))
+        else:
+            error = revision.unproven or repeated(revision.steps, seen) or ""
+            if revision.is_met or not error:
+                return revision
+            if attempt == AGAIN:
+                return Revision(tuple(it for it in revision.steps if not failed_before(it, seen)))
+        asked = replace(again(question, attempt + 1, reply, error), room=asked.room)
     detail = f"asked {AGAIN + 1} times; the last reply: {error}"
     raise StepError(UNREADABLE, detail, (question.path,))
 

@@ -12,7 +12,7 @@ from app.contract.strategies.reasoning import (
     chain_of,
     steps_from,
 )
-from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.asking import ask, question, text_in
 from workers.engine.drafting import failures, kept_locked, propose
 from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import judge
@@ -20,6 +20,7 @@ from workers.engine.moves import Draft, Scored, within
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Reason, Redo
 from workers.engine.prompts.verification import CheckSteps
+from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
 from workers.engine.verification import SOURCE, UNREADABLE, is_unverified, verified
@@ -35,6 +36,17 @@ class _Step(ReplyModel):
 
 class _Steps(ReplyModel):
     steps: list[_Step]
+
+
+class _Checked(ReplyModel):
+    why: str
+    correct: bool
+
+
+class _EachStep(ReplyModel):
+    """A verdict by step, `s1` and so on, or a list of them."""
+
+    steps: dict[str, _Checked] | list[_Step]
 
 
 async def reasoned(task: Task) -> Draft:
@@ -58,8 +70,8 @@ async def faults(task: Task, text: str) -> tuple[Finding, ...]:
         chain = chain_of(text)
     except NotAChain as error:
         return (_fault("steps", str(error), "number the steps 1, 2, 3 ... at the start of lines"),)
-    asked = question("verify", "critic", CheckSteps(task, text))
-    faulty = await ask(asked, _first_faulty(len(chain.starts)), UNREADABLE)
+    asked = question("verify", "critic", CheckSteps(task, text, len(chain.starts)))
+    faulty = await ask(asked, first_faulty_in(len(chain.starts)), UNREADABLE)
     if faulty is None:
         return ()
     span = Span(start=chain.starts[faulty.step - 1], end=chain.ends(faulty.step))
@@ -109,7 +121,7 @@ def _fault(kind: str, message: str, fix: str | None, span: Span | None = None) -
     )
 
 
-def _chained(reply: str) -> str:
+def _chained(reply: ReplyReader) -> str:
     text = text_in(reply)
     try:
         return chain_of(text).text
@@ -117,8 +129,8 @@ def _chained(reply: str) -> str:
         raise Unreadable(str(error)) from None
 
 
-def _steps_from(first: int) -> Callable[[str], str]:
-    def read(reply: str) -> str:
+def _steps_from(first: int) -> Callable[[ReplyReader], str]:
+    def read(reply: ReplyReader) -> str:
         try:
             return steps_from(text_in(reply), first)
         except NotAChain as error:
@@ -127,11 +139,11 @@ def _steps_from(first: int) -> Callable[[str], str]:
     return read
 
 
-def _first_faulty(count: int) -> Callable[[str], _Step | None]:
+def first_faulty_in(count: int) -> Callable[[ReplyReader], _Step | None]:
     """Return a function that reads a verdict on every step up to the first faulty one."""
 
-    def read(reply: str) -> _Step | None:
-        said = read_as(_Steps, reply).steps
+    def read(reply: ReplyReader) -> _Step | None:
+        said = _verdicts(reply)
         faulty = next((it for it in said if not it.correct), None)
         last = count if faulty is None else faulty.step
         numbers = [it.step for it in (said if faulty is None else said[: max(last, 0)])]
@@ -143,6 +155,19 @@ def _first_faulty(count: int) -> Callable[[str], _Step | None]:
         return faulty
 
     return read
+
+
+def _verdicts(reply: ReplyReader) -> list[_Step]:
+    if reply.is_strict:
+        return reply.read_as(_Steps).steps
+    said = reply.read_as(_EachStep).steps
+    if isinstance(said, list):
+        return said
+    return [
+        _Step(step=number, why=it.why, correct=it.correct)
+        for number, (name, it) in enumerate(said.items(), 1)
+        if name == f"s{number}"
+    ]
 
 
 async def reasoning_revision(

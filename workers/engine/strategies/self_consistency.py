@@ -3,18 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from app.contract.drafts import sha256_of
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in, normalized
-from workers.engine.asking import ReplyModel, Unreadable, ask, question, read_as, text_in
+from workers.engine.asking import ask, question
 from workers.engine.drafting import propose
 from workers.engine.moves import Check, Draft, Scored, Stopped, play_parts, within
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import CLOSES, OPENS, Solve
 from workers.engine.prompts.verification import Vote
+from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
 
@@ -47,6 +51,18 @@ class _Groups(ReplyModel):
     groups: list[list[int]]
 
 
+def _no_boolean(said: Any) -> Any:
+    if isinstance(said, bool):
+        raise ValueError("a group has a number")  # noqa: TRY004 - pydantic
+    return said
+
+
+class _GroupOfEach(ReplyModel):
+    """The number of a group by answer, `a1` and so on, or lists of answers."""
+
+    groups: dict[str, Annotated[int, BeforeValidator(_no_boolean)]] | list[list[int]]
+
+
 async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     """Validate a draft and extract its answer; a vetoed draft has no vote."""
     findings: tuple[Finding, ...] = ()
@@ -69,7 +85,7 @@ async def voted(task: Task, samples: Sequence[Sample], *, asks_critic: bool) -> 
     if asks_critic and len(votes) > 1:
         asked = question("vote", "critic", Vote(task, tuple(answers)))
         try:
-            groups = await ask(asked, _grouped(len(votes)), "unreadable_vote")
+            groups = await ask(asked, groups_in(len(votes)), "unreadable_vote")
         except Stopped:
             groups = same(answers)
     else:
@@ -119,15 +135,30 @@ def _is_vetoed(findings: Sequence[Finding]) -> bool:
     return any(finding.on_fail is OnFail.VETO for finding in findings)
 
 
-def _grouped(count: int) -> Callable[[str], tuple[Group, ...]]:
-    def read(reply: str) -> tuple[Group, ...]:
-        groups = read_as(_Groups, reply).groups
+def groups_in(count: int) -> Callable[[ReplyReader], tuple[Group, ...]]:
+    def read(reply: ReplyReader) -> tuple[Group, ...]:
+        groups = _groups(reply)
         numbers = sorted(number for group in groups for number in group)
         if numbers != list(range(1, count + 1)):
             raise Unreadable(f"every number from 1 to {count} must be in exactly one group")
         return tuple(tuple(number - 1 for number in sorted(group)) for group in groups if group)
 
     return read
+
+
+def _groups(reply: ReplyReader) -> list[list[int]]:
+    if reply.is_strict:
+        return reply.read_as(_Groups).groups
+    said = reply.read_as(_GroupOfEach).groups
+    if isinstance(said, list):
+        return said
+    members: dict[int, list[int]] = {}
+    for answer, group in said.items():
+        number = answer.casefold().removeprefix("answer").strip(" _").removeprefix("a")
+        if not number.isdecimal():
+            raise Unreadable(f"{answer[:80]!r} is no answer: expected a1, a2 and so on")
+        members.setdefault(group, []).append(int(number))
+    return list(members.values())
 
 
 async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStrategy) -> Outcome:
@@ -175,13 +206,14 @@ async def solved(pattern: str | None, task: Task) -> Draft:
     return Draft(text, sha256_of(text), is_reply=False)
 
 
-def marked_in(reply: str) -> str:
+def marked_in(reply: ReplyReader) -> str:
     """Return the text between the last marks in a reply. Raises `Unreadable` without one."""
-    before, closes, _ = reply.rpartition(CLOSES)
+    before, closes, _ = reply.raw.rpartition(CLOSES)
     _, opens, text = before.rpartition(OPENS)
     if not (opens and closes):
+        reply.text()  # a refusal is said to be one
         raise Unreadable(f"the answer does not stand between {OPENS} and {CLOSES}")
-    return text_in(text)
+    return ReplyReader(text, reply.asked).text()
 
 
 def _verdicts(

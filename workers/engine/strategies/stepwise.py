@@ -7,6 +7,7 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.strategies.parts import Stage, StepwiseStrategy
+from workers.engine.asking import WrittenText
 from workers.engine.drafting import write
 from workers.engine.moves import StepError, Stopped, Together, within
 from workers.engine.prompt_requests import Place, Task
@@ -89,8 +90,8 @@ async def _together(path: str, task: Task, text: str) -> str:
         )
         for number, section in enumerate(sections, 1)
     )
-    written: tuple[str, ...] = await Together(path, parts)
-    return "\n\n".join(written)
+    written: tuple[WrittenText, ...] = await Together(path, parts)
+    return "\n\n".join(it.text for it in written)
 
 
 def _section(task: Task, section: str) -> Task:

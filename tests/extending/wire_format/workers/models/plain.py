@@ -4,7 +4,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.remote import AdapterFactory, ChatReply, Unwanted, counted, flaw_of, system_text
+from workers.models.remote import AdapterFactory, ChatReply, Unwanted, counted, flaw_of, user_text
 from workers.outbound.transport import Request
 
 
@@ -26,8 +26,8 @@ class Plain:
         """Ask for one text."""
         body: dict[str, object] = {
             "model": call.model,
-            "system": system_text(call.prompt, in_words=True),
-            "prompt": call.prompt.user,
+            "system": call.prompt.system,
+            "prompt": user_text(call.prompt, in_words=True),
             "max_tokens": call.max_output_tokens,
         }
         if call.temperature is not None and "temperature" not in unwanted:

@@ -1,0 +1,1 @@
+"""Replies as real models write them, and what is read from each."""

@@ -1,0 +1,139 @@
+"""What is certain in a reply is read, everything else is asked for again, nothing is guessed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.contract.criteria import Criterion
+from tests.engine.engine_driver import driver_scoring, request, verdict
+from tests.engine.replies.case import CRITERIA, DRAFT, Case, is_as_expected, outcome_of
+from tests.engine.replies.table import CASES, table
+from tests.engine.scripted_replies import replied
+from workers.engine.asking import text_in
+from workers.engine.judging import reader
+from workers.engine.lenient_json import Unparsable, values_in
+from workers.engine.moves import StepError
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.drafting import Write
+from workers.engine.prompts.judging import Judge
+from workers.engine.replies import ReplyReader, Unreadable
+
+PAGE = (Path(__file__).parents[2] / "docs" / "replies.md").read_text()
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(0, 1) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda it: f"{it.family}, {it.kind}: {it.name}")
+def test_a_reply_is_read_as_the_corpus_says(case: Case) -> None:
+    outcome = outcome_of(case)
+    assert is_as_expected(case, outcome), outcome
+
+
+def test_the_corpus_has_at_least_150_different_replies() -> None:
+    assert len({(it.kind, it.raw, it.task, it.base) for it in CASES}) == len(CASES) >= 150
+
+
+def test_the_page_on_replies_has_the_table_of_the_corpus() -> None:
+    assert table(CASES) in PAGE
+
+
+@given(
+    VALUES.filter(lambda it: isinstance(it, dict | list)), st.sampled_from(["", "So: ", "```\n"])
+)
+def test_json_is_read_as_json_whatever_stands_before_it(value: object, before: str) -> None:
+    assert list(values_in(before + json.dumps(value))) == [value]
+
+
+@given(st.text(alphabet="{}[]\"'`:,.\\/#ab01 \n“”", max_size=60))
+def test_any_text_has_values_or_says_why_not(text: str) -> None:
+    for it in values_in(text):
+        assert isinstance(it, dict | list | Unparsable)
+
+
+@given(st.text(max_size=200) | VALUES.map(json.dumps))
+def test_a_text_that_is_read_is_read_the_same_again(text: str) -> None:
+    try:
+        once = text_in(replied(text))
+    except Unreadable:
+        return
+    assert text_in(replied(once)) == once
+
+
+@given(st.text() | VALUES.map(json.dumps))
+def test_a_critique_that_is_read_has_scores_from_0_to_1(text: str) -> None:
+    try:
+        critique = reader(CRITERIA, DRAFT)(replied(text))
+    except Unreadable:
+        return
+    scores = [it.score for it in critique.scores]
+    assert len(scores) == len(CRITERIA)
+    assert all(0 <= it <= 1 for it in scores if it is not None)
+
+
+REFUSAL = "I'm sorry, but I can't help with that."
+
+
+def test_a_refusal_is_asked_for_again_and_is_never_the_draft() -> None:
+    model = driver_scoring(0.9, writer=[REFUSAL, "We refund within 14 days."])
+    outcome = model.play(request(max_iterations=1))
+    assert outcome.best.scored.draft.text == "We refund within 14 days."
+    assert model.paths[:2] == ["iterations/1/draft", "iterations/1/draft/again/1"]
+
+
+def test_a_model_that_refuses_twice_fails_the_step_as_refused() -> None:
+    model = driver_scoring(writer=[REFUSAL, REFUSAL])
+    with pytest.raises(StepError) as failed:
+        model.play(request(max_iterations=1))
+    assert failed.value.code == "model_refused"
+    assert len(model.asked("generator")) == 2
+
+
+def test_a_draft_that_is_not_the_whole_reply_is_journaled_with_its_judgement() -> None:
+    manners = "<think>Short.</think>\nHere is the text:\n\nWe refund."
+    plain = driver_scoring(0.9, writer=["We refund."]).play(request(max_iterations=1))
+    framed = driver_scoring(0.9, writer=[manners]).play(request(max_iterations=1))
+    assert plain.best.scored.draft.is_reply
+    assert not framed.best.scored.draft.is_reply
+    assert framed.best.scored.draft.text == plain.best.scored.draft.text
+
+
+def version_1(text: str, *criteria: Criterion) -> ReplyReader:
+    return ReplyReader(text, Judge(Task("Explain.", None, criteria, engine_version=1), DRAFT))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json\n{'scores': []}\n```",
+        verdict("9/10", names=["clarity"]),  # type: ignore[arg-type]
+        verdict(0.9, 0.5, names=["clarity", "style"]),
+        f"{verdict(0.9, names=['clarity'])} {verdict(0.9, names=['clarity'])}",
+    ],
+)
+def test_a_refinement_of_version_1_is_read_as_it_was(text: str) -> None:
+    criterion = Criterion(name="clarity")
+    with pytest.raises(Unreadable):
+        reader((criterion,), DRAFT)(version_1(text, criterion))
+
+
+def test_a_refinement_of_version_1_keeps_texts_and_findings_as_they_were() -> None:
+    task = Task("Explain.", None, (), engine_version=1)
+    assert text_in(ReplyReader("<think>a</think>b", Write(task))) == "<think>a</think>b"
+    criterion = Criterion(name="clarity")
+    said = verdict(0.9, names=["clarity"], findings=[{"kind": "style", "message": "Dull."}])
+    critique = reader((criterion,), DRAFT)(version_1(said, criterion))
+    assert [it.kind for it in critique.findings] == ["style"]
+
+
+def test_a_refinement_of_version_1_gets_todays_prompts_and_reads_todays_form() -> None:
+    criterion = Criterion(name="clarity")
+    critique = reader((criterion,), DRAFT)(
+        version_1('{"scores": {"c1": {"score": 0.9}}}', criterion)
+    )
+    assert [it.score for it in critique.scores] == [0.9]

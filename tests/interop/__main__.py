@@ -1,0 +1,31 @@
+"""`python -m tests.interop [NAME ...]`: play refinements through other people's servers.
+
+Each server is installed into an environment of its own. One that cannot be installed here is
+skipped with the reason; a refinement that does not end as it should is an error.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from tests.interop import llama_cpp
+from tests.interop.environment import CannotInstall
+
+SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {"llama.cpp": llama_cpp.play}
+"""What plays through each server, in a folder of its own; it returns whether all went well."""
+
+
+async def _played(names: list[str]) -> bool:
+    is_good = True
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                is_good &= await SERVERS[name](Path(folder))
+            except CannotInstall as reason:
+                print(f"{name}: skipped: {reason}")
+    return is_good
+
+
+sys.exit(not asyncio.run(_played(sys.argv[1:] or list(SERVERS))))

@@ -1,0 +1,85 @@
+"""llama.cpp's server with constrained decoding, and a model with random weights.
+
+Such a model writes any text that the grammar of a reply allows: what a schema does not rule out
+happens. Every refinement must end with a scored draft nevertheless.
+"""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.cli.processes import free_port
+from tests.e2e.running_service import RunningService, running_service
+from tests.interop.environment import environment_with
+from tests.waiting import TIMEOUT_S
+
+PACKAGES = ("xllamacpp", "gguf")
+SERVER = Path(__file__).with_name("llama_server.py")
+PER_PLAN = 5
+CRITERIA = [{"name": "clarity"}, {"name": "tone", "description": "Is it kind?"}, {"name": "facts"}]
+STRATEGIES: dict[str, Any] = {
+    "iterative": {"kind": "iterative"},
+    "best_of_n": {"kind": "best_of_n", "n": 3},
+}
+PLANS: dict[str, dict[str, Any]] = {
+    f"{name}, {judged}": {"strategy": strategy, **criteria}
+    for name, strategy in STRATEGIES.items()
+    for judged, criteria in {"default criteria": {}, "3 criteria": {"criteria": CRITERIA}}.items()
+}
+
+
+async def play(folder: Path) -> bool:
+    """Play every plan several times at once; print and return whether all have scored drafts."""
+    python = await asyncio.to_thread(environment_with, "llama_cpp", *PACKAGES)
+    with _served(python, folder) as url:
+        await _is_ready(url)
+        async with running_service(folder, openai_base_url=url, model="openai:tiny") as service:
+            good = [await _scored(service, name, plan) for name, plan in PLANS.items()]
+    print(f"llama.cpp: {sum(good)} of {len(good) * PER_PLAN} ended with a scored draft")
+    return sum(good) == len(good) * PER_PLAN
+
+
+async def _scored(service: RunningService, name: str, plan: dict[str, Any]) -> int:
+    """Return how many refinements of a plan ended with a scored draft."""
+    ids = [await service.submit(**plan, max_iterations=3) for _ in range(PER_PLAN)]
+    ended = await asyncio.gather(*map(service.ended, ids))
+    good = [it for it in ended if it["result"] and it["result"]["score"] is not None]
+    calls, tokens = (sum(it["usage"][part] for it in ended) for part in ("calls", "output_tokens"))
+    print(f"{name}: {len(good)} of {len(ended)}; {calls} calls, {tokens} tokens written")
+    for it in ended:
+        if it not in good:
+            print(f"  {it['status']}: {it['error']}")
+    return len(good)
+
+
+@contextmanager
+def _served(python: Path, folder: Path) -> Iterator[str]:
+    """Serve a new model on a free port, and end the server afterwards."""
+    port = free_port("127.0.0.1")
+    with (folder / "llama.log").open("wb") as log:
+        server = subprocess.Popen(
+            [str(python), str(SERVER), str(folder / "tiny.gguf"), str(port)],
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            server.kill()
+            server.wait()
+
+
+async def _is_ready(url: str) -> None:
+    async with asyncio.timeout(TIMEOUT_S), httpx.AsyncClient() as client:
+        while True:
+            try:
+                if (await client.get(f"{url.removesuffix('/v1')}/health")).is_success:
+                    return
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(0.2)

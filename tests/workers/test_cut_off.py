@@ -1,0 +1,122 @@
+"""Replies that are cut off are asked for again with more room, or as edits, and never used."""
+
+import json
+from typing import Any
+
+from app.contract.calls import at_most
+from app.contract.events import StepCompleted, StepFailed
+from app.contract.judgement import Usage
+from app.contract.models import ModelChoice
+from app.contract.requests import RefinementRequest
+from app.contract.status import Status
+from app.contract.versions import ENGINE_VERSION
+from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
+from workers.engine.prompts.drafting import Amend
+from workers.engine.prompts.judging import Judge
+from workers.models.port import ModelCall, ReplyCutOff
+
+CHARACTERS_PER_TOKEN = 4
+DEFAULT = ModelChoice(model="scripted:test")
+LONG = "".join(
+    f"Sentence {number} of the terms says what is refunded, and when.\n" for number in range(440)
+)
+REVISED = LONG.replace("what", "exactly what")
+EDITS = {"edits": {"first": {"search": "Sentence 7 of", "replace": "Sentence 7 in"}, "more": []}}
+SPENT = Usage(calls=1, input_tokens=10, output_tokens=4_096, cost_usd=0.001)
+
+
+def limited(most_tokens: int = 200_000) -> ScriptedAnswers:
+    """A model that writes no more than it is allowed, and at most so many tokens."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        match call.prompt_request:
+            case Judge():
+                text = verdict(0.5 if key.startswith("iterations/0/") else 0.9, call)
+            case Amend():
+                text = json.dumps(EDITS)
+            case _:
+                text = REVISED
+        most = CHARACTERS_PER_TOKEN * min(call.max_output_tokens, most_tokens)
+        if len(text) > most:
+            raise ReplyCutOff("the reply is cut off", text[:most], SPENT)
+        return text
+
+    return ScriptedAnswers(answer)
+
+
+def steps(events: object, kind: type) -> list[str]:
+    return [it.data.key for it in events if isinstance(it.data, kind)]  # type: ignore[attr-defined]
+
+
+async def test_a_long_draft_is_revised_with_more_room_than_the_default(
+    harness: RefinementHarness,
+) -> None:
+    assert len(LONG) > 25_000
+    refinement_id = await harness.submit(DEFAULT, draft=LONG)
+    ended = await harness.play(refinement_id, limited())
+    assert ended.status is Status.SUCCEEDED
+    assert ended.result is not None
+    assert ended.result.draft == REVISED.strip()
+    events = await harness.events(refinement_id)
+    assert steps(events, StepFailed) == ["iterations/1/revise"]
+    assert "iterations/1/revise/again/1" in steps(events, StepCompleted)
+    assert ended.usage.output_tokens >= SPENT.output_tokens
+
+
+async def test_a_draft_too_long_for_the_model_is_revised_by_edits(
+    harness: RefinementHarness,
+) -> None:
+    refinement_id = await harness.submit(DEFAULT, draft=LONG)
+    ended = await harness.play(refinement_id, limited(most_tokens=4_096))
+    assert ended.result is not None
+    assert ended.result.draft == LONG.replace("Sentence 7 of", "Sentence 7 in")
+    events = await harness.events(refinement_id)
+    assert steps(events, StepFailed) == ["iterations/1/revise", "iterations/1/revise/again/1"]
+    assert "iterations/1/revise/edits" in steps(events, StepCompleted)
+
+
+async def test_it_ends_within_the_calls_that_a_request_makes_at_most(
+    harness: RefinementHarness,
+) -> None:
+    asked: dict[str, Any] = {"task": "Explain refunds.", "max_iterations": 2}
+    models = limited(most_tokens=10)
+    refinement_id = await harness.submit(**asked)
+    ended = await harness.play(refinement_id, models)
+    assert (ended.status, ended.error and ended.error.code) == (Status.FAILED, "reply_cut_off")
+    assert sum(models.calls.values()) <= at_most(RefinementRequest.model_validate(asked))
+    rooms = [f"iterations/1/draft{again}" for again in ("", "/again/1", "/again/2")]
+    assert list(models.calls) == rooms
+
+
+async def test_a_refinement_of_version_1_fails_as_before(harness: RefinementHarness) -> None:
+    models = limited()
+    refinement_id = await harness.submit(DEFAULT, draft=LONG, engine_version=ENGINE_VERSION - 1)
+    ended = await harness.play(refinement_id, models)
+    assert models.calls["iterations/1/revise"] == 1
+    assert "iterations/1/revise/again/1" not in models.calls
+    assert (ended.status, ended.error and ended.error.code) == (Status.FAILED, "reply_cut_off")
+
+
+async def test_the_room_is_twice_as_large_each_time() -> None:
+    choice = ModelChoice(model="test:model", max_output_tokens=60_000)
+    rooms = [choice.with_room(doublings).max_output_tokens for doublings in range(4)]
+    assert rooms == [60_000, 120_000, 200_000, 200_000]
+
+
+async def test_what_a_reply_is_read_without_stands_in_the_record(
+    harness: RefinementHarness,
+) -> None:
+    finding = {"kind": "style", "message": "Dull.", "fix": None, "quote": None}
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.prompt_request, Judge):
+            return json.dumps({"scores": {"c1": {"score": 0.9}}, "findings": [finding]})
+        return "We refund."
+
+    refinement_id = await harness.submit()
+    await harness.play(refinement_id, ScriptedAnswers(answer))
+    events = await harness.events(refinement_id)
+    dropped = {it.data.key: it.data.dropped for it in events if isinstance(it.data, StepCompleted)}
+    assert dropped["iterations/1/draft"] == ()
+    (item,) = dropped["iterations/1/critique"]
+    assert (item.item, item.reason) == ("finding", "unknown criterion 'style': Dull.")

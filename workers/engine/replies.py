@@ -1,0 +1,402 @@
+"""Reads the replies of models: texts, objects and scores.
+
+What is certain is read, everything else is refused with the reason, and nothing is guessed
+(docs/replies.md). Refinements of engine version 1 are read as they were when they began.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property
+from typing import Any, TypeVar, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from app.contract.drafts import draft_of
+from app.contract.events import DroppedItem
+from workers.engine.lenient_json import Unparsable, Unusable, values_in
+from workers.engine.prompt_requests import PromptRequest, Task
+from workers.engine.text_replies import (
+    NoText,
+    TextRequest,
+    is_refusal,
+    remark_in,
+    text_of,
+    without_thinking,
+)
+
+STRICT = 1
+"""The engine version whose refinements read only what is in the requested form."""
+
+CUT_OFF = "reply_cut_off"
+"""The code of a step whose reply was cut off by the limit on its length."""
+
+MOST_DROPPED = 50
+"""Dropped items that a step's record names."""
+
+PLACEHOLDER = re.compile(r"<[a-z][a-z ,-]{2,60}>|\.\.\.|…", re.IGNORECASE)
+
+
+class Unreadable(Exception):
+    """A reply that is not in the requested form; the message says why."""
+
+
+class Refused(Unreadable):
+    """A reply in which the model refuses to do what it is asked."""
+
+
+class ReplyModel(BaseModel):
+    """The JSON object of a reply; unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+Shape = TypeVar("Shape", bound=ReplyModel)
+
+
+@dataclass
+class ReplyReader:
+    """Reads the reply to one request; `dropped` collects the items that could not be used."""
+
+    raw: str
+    asked: PromptRequest
+    dropped: list[DroppedItem] = field(default_factory=list)
+
+    @cached_property
+    def is_strict(self) -> bool:
+        """Whether it is read as version 1 read: only what is in the form asked for then.
+
+        Prompts of version 1 are sent in today's words, so a reply in today's form is read as such.
+        """
+        return self.asked.task.engine_version <= STRICT and not _has_keys(self.raw)
+
+    def drop(self, item: str, reason: str) -> None:
+        """Leave out one item and record why. Version 1 raises `Unreadable` instead."""
+        if self.is_strict:
+            raise Unreadable(reason)
+        if len(self.dropped) < MOST_DROPPED:
+            self.dropped.append(DroppedItem(item=item[:200], reason=reason[:300]))
+
+    def text(self) -> str:
+        """Return the text. Raises `Unreadable` when there is none, `Refused` for a refusal."""
+        if self.is_strict:
+            return _not_empty(draft_of(self.raw))
+        try:
+            text = text_of(_out_of_object(self.raw, self.asked.task), self._request)
+        except NoText as error:
+            raise Unreadable(str(error)) from None
+        if is_refusal(text, self._request):
+            raise Refused("it refuses to write the text")
+        if remark := remark_in(text, self._request):
+            raise Unreadable(remark)
+        return _not_empty(text)
+
+    def read_as(self, shape: type[Shape]) -> Shape:
+        """Return the one JSON object of that shape. Raises `Unreadable` with what is wrong."""
+        if self.is_strict:
+            return _strictly(shape, self.raw)
+        try:
+            text = without_thinking(self.raw, TextRequest())
+        except NoText as error:
+            raise Unreadable(str(error)) from None
+        return _only(shape, text, self._request)
+
+    @cached_property
+    def _request(self) -> TextRequest:
+        return _texts_given(self.asked)
+
+
+KEYS = frozenset({"c1", "criterion_1", "a1", "s1", "first"})
+"""Names that no prompt of version 1 asked for."""
+
+
+def _has_keys(raw: str) -> bool:
+    """Return whether a reply is an object with members that are named by key."""
+    text = draft_of(raw)
+    if not text.startswith("{"):
+        return False
+    found = next(values_in(text), None)
+    members = found.values() if isinstance(found, dict) else ()
+    return any(KEYS & it.keys() for it in members if isinstance(it, dict))
+
+
+def _not_empty(text: str) -> str:
+    if not text:
+        raise Unreadable("it is empty")
+    return text
+
+
+def _texts_given(asked: PromptRequest) -> TextRequest:
+    """Return the texts that a model was given; `draft` is the name of what is revised."""
+    task = asked.task
+    own = {it.name: getattr(asked, it.name) for it in fields(asked)}
+    texts = [it for name, it in own.items() if isinstance(it, str) and name != "draft"]
+    draft = own.get("draft")
+    return TextRequest(
+        task=task.instruction or "",
+        base=draft if isinstance(draft, str) else None,
+        documents=(task.draft or "", *texts, *(it.text for it in task.context)),
+        nonce=task.nonce,
+    )
+
+
+TEXT_NAMES = frozenset(
+    {"text", "draft", "revised", "revision", "revised_text", "revised_draft", "rewritten"}
+    | {"output", "result", "response", "answer", "content", "final", "final_text"}
+)
+
+
+def _out_of_object(raw: str, task: Task) -> str:
+    """Return the text of a reply that is a JSON object with nothing but a text."""
+    bare = draft_of(raw)
+    if (
+        task.schemas
+        or not bare.startswith("{")
+        or re.search("json", task.instruction or "", re.IGNORECASE)
+    ):
+        return raw
+    found = next(iter(values_in(bare)), None)
+    if isinstance(found, dict) and len(found) == 1 and bare.endswith("}"):
+        ((name, text),) = found.items()
+        if name.casefold() in TEXT_NAMES and isinstance(text, str):
+            return text
+    return raw
+
+
+def _only(shape: type[Shape], text: str, asked: TextRequest) -> Shape:
+    """Return what the only object of a text is read as, or the only list if there is no object."""
+    values = list(values_in(text))
+    objects = [it for it in values if isinstance(it, dict)]
+    lists = [it for it in values if isinstance(it, list) and it and not any(map(_is_plain, it))]
+    errors = [it for it in values if isinstance(it, Unparsable)]
+    if any(isinstance(it, Unusable) for it in errors):
+        raise Unreadable(str(errors[-1]))
+    found, reasons = _read_as(shape, objects)
+    if not found and not errors:
+        found, more = _read_as(shape, lists)
+        reasons += more
+    if len(found) > 1:
+        raise Unreadable(f"it contains {len(found)} different JSON objects: give one")
+    if found:
+        return found[0]
+    if is_refusal(text.strip(), asked):
+        raise Refused("it refuses to answer")
+    missing = "it contains no JSON object"
+    reasons += [f"{missing} that can be read: {it}" for it in errors]
+    raise Unreadable(reasons[0] if reasons else missing)
+
+
+def _is_plain(it: Any) -> bool:
+    return not isinstance(it, dict | list)
+
+
+def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], list[str]]:
+    """Return the different readings of values, and why others are not of that shape."""
+    found: list[Shape] = []
+    reasons: list[str] = []
+    for value in values:
+        for form in () if _is_example(value) else _forms(value, shape):
+            try:
+                read = shape.model_validate(form)
+            except ValidationError as error:
+                reasons.append(_first_of(error))
+            else:
+                found += [read] if read not in found else []
+                break
+    return found, reasons
+
+
+def _is_example(value: Any) -> bool:
+    """Return whether an object repeats the form asked for: each of its texts is a placeholder."""
+    texts = [it for it in _leaves(value) if isinstance(it, str)]
+    return bool(texts) and all(PLACEHOLDER.fullmatch(it.strip()) for it in texts)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, list):
+        yield value
+        return
+    for it in value:
+        yield from _leaves(it)
+
+
+def _forms(value: Any, shape: type[ReplyModel]) -> Iterator[Any]:
+    """Yield what an object or array may be meant as: itself, or what it is wrapped around."""
+    needed = [name for name, it in shape.model_fields.items() if it.is_required()]
+    if isinstance(value, list):
+        if len(value) == 1 and isinstance(value[0], dict):
+            yield from _forms(value[0], shape)
+        if len(needed) == 1:
+            yield {needed[0]: value}
+        return
+    named = with_plain_names(value)
+    lists = {name for name, it in shape.model_fields.items() if get_origin(it.annotation) is list}
+    as_lists = {name: flat(it) if name in lists else it for name, it in named.items()}
+    yield as_lists
+    arguments = value.get("arguments", value.get("parameters", value.get("input")))
+    inner = next(iter(value.values())) if len(value) == 1 else arguments
+    if isinstance(inner, str) and inner.lstrip().startswith("{"):
+        inner = next(values_in(inner), None)
+    if isinstance(inner, dict):
+        yield from _forms(inner, shape)
+
+
+def flat(said: Any) -> Any:
+    """Return an object that holds items, such as `first` and `more`, as the list of its items."""
+    if not isinstance(said, Mapping):
+        return said
+    items: list[Any] = []
+    for it in said.values():
+        items += it if isinstance(it, list) else [it]
+    return items if all(isinstance(it, Mapping) for it in items) else said
+
+
+def _name(name: str) -> str:
+    return re.sub(r"[\s-]+", "_", name.strip().replace("\\_", "_")).casefold()
+
+
+def _first_of(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = "/".join(str(part) for part in first["loc"]) or "the object"
+    return f"{where}: {first['msg']}"
+
+
+def _strictly(shape: type[Shape], raw: str) -> Shape:
+    """Return the object in a reply as engine version 1 read it."""
+    text = draft_of(raw)
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start:
+        raise Unreadable("it contains no JSON object")
+    with suppress(ValueError, RecursionError):  # the shape says what is wrong
+        json.loads(text[start : end + 1], object_pairs_hook=_with_each_name_once)
+    try:
+        return shape.model_validate_json(text[start : end + 1])
+    except ValidationError as error:
+        raise Unreadable(_first_of(error)) from None
+
+
+def _with_each_name_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Unreadable(f"the name {twice[:100]!r} stands twice in one object")
+    return found
+
+
+DECIMAL = r"\d+(?:[.,]\d+)?|[.,]\d+"
+SHARE = re.compile(
+    rf"({DECIMAL})\s*(?:/|out of|of|von|sur|de|su|van|z|из)\s*({DECIMAL})"
+    r"(?:\s*(?:points?|stars?))?",
+    re.IGNORECASE,
+)
+PERCENT = re.compile(rf"({DECIMAL})\s*(?:%|percent|per cent|prozent)", re.IGNORECASE)
+PLAIN = re.compile(rf"({DECIMAL})(?:\s*\([^0-9()]*\))?")
+NOT_MEASURED = frozenset({"null", "none", "n/a", "not applicable", "not measured"})
+SCALES = ("max", "maximum", "out_of", "scale")
+
+
+def score_of(said: Any) -> float | None:
+    """Return a score from 0 to 1, or None for one that says that it was not measured.
+
+    "0.9" is 0.9; "8/10" is 0.8 and "85%" is 0.85, because they name their scale. Raises
+    `Unreadable` for everything else: nothing says what a bare 85 is out of.
+    """
+    if isinstance(said, Mapping):
+        return _of_object(said)
+    if isinstance(said, str):
+        return _written(said)
+    if said is None:
+        return None
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        raise Unreadable(f"{json.dumps(said, default=str)[:80]} is not a score from 0 to 1")
+    return _in_range(float(said), said)
+
+
+def _written(said: str) -> float | None:
+    text = unicodedata.normalize("NFKC", said).strip().strip("*_`'\" ").rstrip(".")
+    if text.casefold() in NOT_MEASURED:
+        return None
+    if found := SHARE.fullmatch(text):
+        most = _number(found[2])
+        return _in_range(_number(found[1]) / most if most else float("nan"), said)
+    if found := PERCENT.fullmatch(text):
+        return _in_range(_number(found[1]) / 100, said)
+    if found := PLAIN.fullmatch(text):
+        return _in_range(_number(found[1]), said)
+    raise Unreadable(f"{said[:80]!r} is not a score from 0 to 1")
+
+
+def _of_object(said: Mapping[str, Any]) -> float | None:
+    value = next((said[name] for name in ("score", "value") if name in said), ...)
+    if value is ...:
+        raise Unreadable("an object is not a score from 0 to 1")
+    most = next((said[name] for name in SCALES if name in said), None)
+    is_scaled = isinstance(most, int | float) and not isinstance(most, bool)
+    return score_of(f"{value}/{most}") if is_scaled else score_of(value)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
+def _in_range(score: float, said: Any) -> float:
+    if not 0 <= score <= 1:
+        raise Unreadable(f"{str(said)[:80]} is not a score from 0 to 1: name no other scale")
+    return round(score, 6)
+
+
+Item = TypeVar("Item", bound=ReplyModel)
+
+
+def items_in(reply: ReplyReader, said: Any, shape: type[Item], what: str) -> list[Item]:
+    """Return the items of a list that have a shape; every other one is dropped."""
+    found: list[Item] = []
+    items = flat(said)
+    for it in items if isinstance(items, list) else [] if items is None else [items]:
+        try:
+            found.append(shape.model_validate(with_plain_names(it)))
+        except ValidationError as error:
+            reply.drop(what, f"{what}: {_first_of(error)}")
+    return found
+
+
+def with_plain_names(it: Any) -> Any:
+    """Return an object with the names of its members in lower case, if they stay different."""
+    if not isinstance(it, Mapping):
+        return it
+    named = {_name(str(name)): value for name, value in it.items()}
+    return named if len(named) == len(it) else it
+
+
+@cache
+def _object_with(name: str, kind: Any) -> type[ReplyModel]:
+    members: dict[str, Any] = {name: (kind, ...)}
+    return create_model("ObjectWithList", __base__=ReplyModel, **members)
+
+
+def listed_in(reply: ReplyReader, name: str, shape: type[Item], what: str) -> list[Item]:
+    """Return the items of the list that an object contains; those of another shape are dropped.
+
+    Raises `Unreadable` when there is no list, or when no item of it can be used.
+    """
+    if reply.is_strict:
+        found: list[Item] = getattr(reply.read_as(_object_with(name, list[shape])), name)  # type: ignore[valid-type]
+        return found
+    said = getattr(reply.read_as(_object_with(name, Any)), name)
+    if not isinstance(flat(said), list):
+        raise Unreadable(f"{name}: it is not a list")
+    items = items_in(reply, said, shape, what)
+    require_one(reply, items)
+    return items
+
+
+def require_one(reply: ReplyReader, used: Sequence[object]) -> None:
+    """Raise `Unreadable` when items were dropped and none is left."""
+    if reply.dropped and not used:
+        raise Unreadable(reply.dropped[0].reason)

@@ -1,0 +1,495 @@
+"""The text in a reply to a request for a text: without the thinking and the manners of models.
+
+What could be content stays. Three things decide that: the texts that the model was given (a client
+whose draft contains `<think>`, or stands in quotation marks, gets such a text), whether the task
+asks for a message or a conversation (there "Sure!" and "Let me know" may belong to the text), and
+whether something else shows that the text is framed (a line before it, a code fence, a rule).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+BLANK = " \t\n\ufeff\u200b\u2060"
+LANGUAGE = r"[ \t]*(?:markdown|md|text|txt|plaintext|plain)?[ \t]*"
+
+THOUGHT = r"think|thinking|thought|thoughts|reasoning|reflection|analysis|scratchpad|seed:think"
+OPENED = re.compile(
+    rf"<(?P<tag>{THOUGHT})\b[^>\n]*>|\[THINK\]|◁think▷|<\|begin_of_thought\|>", re.IGNORECASE
+)
+CLOSED = re.compile(rf"</(?:{THOUGHT})\s*>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>", re.IGNORECASE)
+THOUGHT_BLOCK = re.compile(
+    rf"^[ \t]*<(?P<tag>{THOUGHT})\b[^>\n]*>.*?</(?P=tag)\s*>[ \t]*(?:\n+|\Z)",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+FINAL = re.compile(
+    r"<\|channel\|>\s*final\s*(?:<\|constrain\|>\s*\w+\s*)?<\|message\|>|"
+    r"\A\s*analysis.*?assistantfinal",
+    re.IGNORECASE | re.DOTALL,
+)
+CHANNEL = re.compile(
+    r"\A\s*<\|(?:channel\|>|start\|>assistant<\|channel\|>)\s*(?:analysis|commentary)"
+)
+TOKENS = re.compile(
+    r"(?:<\|(?:im_end|im_start|eot_id|end|endoftext|return|end_of_text|end_of_solution|"
+    r"begin_of_solution|start_header_id|end_header_id|begin_of_text)\|>|</?s>|<(?:end|start)_of_turn>|"
+    r"\[/?INST\])"
+)
+
+NOUN = (
+    r"(?:text|draft|version|revision|rewrite|rewriting|edit|entwurf|fassung|überarbeitung|texte|brouillon|texto|borrador|versión|versão|"
+    r"testo|bozza|versione|tekst|versie|concept|wersj[aę]|текст\w*|верси\w+|черновик\w*|"
+    r"metin|metni|taslak|utkast|文本|版本|草稿|文章|原稿|草案|バージョン|텍스트|초안|버전|글)"
+)
+REVISED = (
+    r"(?:revised|rewritten|reworked|updated|improved|edited|corrected|polished|refined|final|new|"
+    r"überarbeitete\w*|verbesserte\w*|korrigierte\w*|neue\w*|révisé\w*|corrigé\w*|amélioré\w*|"
+    r"remanié\w*|revisad\w+|corregid\w+|mejorad\w+|melhorad\w+|corrigid\w+|rivist\w+|corrett\w+|"
+    r"migliorat\w+|herziene|verbeterde|poprawion\w+|исправленн\w+|улучшенн\w+|переработанн\w+|"
+    r"düzeltilmiş|gözden geçirilmiş|reviderade|omarbetade|修改后的?|修订后的?|改进后的?|润色后的?|"
+    r"修正後の?|改訂版|推敲後の?|수정된|개선된|다듬은)"
+)
+PLEASED = (
+    r"(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|alright|great|got it|understood|"
+    r"no problem|gerne|natürlich|selbstverständlich|klar|bien sûr|d'accord|claro|por supuesto|"
+    r"con gusto|certo|certamente|natuurlijk|oczywiście|jasne|конечно|tabii(?: ki)?|elbette|"
+    r"självklart|javisst|好的|当然(?:可以)?|没问题|承知(?:いた)?しました|もちろんです|かしこまりました|"
+    r"네|물론입니다|물론이죠)"
+)
+HERE = (
+    r"(?:here(?:'s|’s| is| are|, as requested, is)|below is|the following is|this is|"
+    r"hier (?:ist|sind|kommt)|hier is|nachfolgend|voici|voilà|ci-dessous|aquí (?:tienes|está|va)|"
+    r"a continuación|ecco|di seguito|aqui está|segue|oto|poniżej|вот|ниже|işte|aşağıda|här är|"
+    r"nedan|以下是|这是|下面是|以下(?:が|は)|こちらが|다음은|아래는|여기)"
+)
+LEAD_IN = re.compile(
+    rf"\A[*_¡]*(?:(?P<pleased>{PLEASED})\s*[!,.:;、，。！—–-]*\s*)?"
+    rf"(?:(?P<here>{HERE})(?P<what>[^\n]{{0,160}}?)|(?:i(?:'ve|’ve| have) (?:{REVISED[3:-1]})\b"
+    rf"(?P<did>[^\n]{{0,160}}?)))?[:：]?[*_]*[:：][*_]*[ \t]*\n+",
+    re.IGNORECASE,
+)
+LABEL = re.compile(
+    rf"\A(?:#{{1,4}} +)?[*_]*(?:the |der |die |le |la |el |il )?"
+    rf"(?:{REVISED}[ \t]*{NOUN}|{NOUN} {REVISED})[*_]*[ \t]*(?P<colon>[:：][*_]*)?[ \t]*\n+",
+    re.IGNORECASE,
+)
+
+A_NOUN = re.compile(rf"(?<![^\W\d_a-z])(?<![a-zà-ÿ]){NOUN}(?![a-zà-ÿ])", re.IGNORECASE)
+
+RULE = re.compile(r"\n[ \t]*(?:-{3,}|\*{3,}|_{3,}|={3,})[ \t]*\n")
+OFFER = re.compile(
+    r"(?:(?:please )?let me know|feel free|if you(?:'d|’d| would)? (?:like|want|need|prefer)|"
+    r"would you like|i hope (?:this|that)|hope (?:this|that)|is there anything|happy to|"
+    r"lass(?:en)? (?:mich|es mich)|lassen sie|sag(?:en sie)? (?:mir )?bescheid|ich hoffe|wenn du|"
+    r"n'hésitez pas|dites-moi|j'espère|si vous souhaitez|avísame|déjame saber|házmelo saber|"
+    r"espero que|si quieres|fammi sapere|spero che|me avise|avise-me|laat (?:het )?me weten|"
+    r"daj (?:mi )?znać|дайте знать|если (?:нужно|хотите)|надеюсь|如(?:果|需)|希望(?:这|对)|"
+    r"请告诉我|"
+    r"ご(?:不明|希望)|さらに|必要(?:で|が)|추가로|필요하시면|더 수정)",
+    re.IGNORECASE,
+)
+WORK = re.compile(
+    r"\b(?:revis|adjust|chang|tweak|edit|shorten|lengthen|expand|tone|version|draft|improv|modif|"
+    r"refin|rewrit|polish|helps|überarbeit|änder|anpass|kürz|hilft|modifi|ajust|raccourc|change|"
+    r"cambi|modific|revisi|ajuste|accorci|alter|aanpas|wijzig|zmian|popraw)|"
+    r"измен|правк|доработ|помо|修改|调整|润色|帮助|修正|変更|調整|수정|변경|조정|도움",
+    re.IGNORECASE,
+)
+NOTE = re.compile(
+    r"[*_#> ]*(?:notes?|explanation|rationale|anmerkung(?:en)?|hinweis|remarques?|notas?|opmerking|"
+    r"说明|注|備考|참고)[*_ ]*[:：]",
+    re.IGNORECASE,
+)
+CHANGES = re.compile(
+    r"[*_#> ]*(?:changes(?: made)?|key changes|what (?:i )?changed|summary of (?:the )?changes|"
+    r"änderungen|modifications(?: apportées)?|cambios(?: realizados)?|modifiche|修改说明|変更点|"
+    r"주요 변경 사항)[*_ ]*[:：]",
+    re.IGNORECASE,
+)
+DID = re.compile(
+    r"(?:i(?:'ve|’ve| have)?|ich habe|j'ai|he|ho|ik heb) "
+    r"(?:revised|rewritten|rewrote|shortened|tightened|changed|kept|removed|added|fixed|corrected|"
+    r"improved|simplified|clarified|made|replaced|split|cut|gekürzt|geändert|raccourci|modifié|"
+    r"corrigé|acortado|cambiado|corregido)\b",
+    re.IGNORECASE,
+)
+FIRST_PERSON = re.compile(r"\b(?:I|I'm|my|ich|je|yo|ik|io)\b")
+MESSAGE = re.compile(
+    r"\b(?:e-?mails?|mails?|messages?|letters?|repl(?:y|ies)|respon[ds]\w*|answers?|dialog\w*|"
+    r"conversation\w*|chats?|chatbots?|assistants?|scripts?|transcripts?|posts?|speech|prompts?|"
+    r"brief\w*|nachricht\w*|antwort\w*|lettres?|courriels?|messages?|réponses?|correo\w*|carta\w*|"
+    r"mensaje\w*|respuesta\w*|lettera|messaggi\w*|risposta)\b|письм|сообщен|ответ|邮件|回复|信|对话|"
+    r"メール|返信|手紙|会話|이메일|답장|편지|대화",
+    re.IGNORECASE,
+)
+SALUTATION = re.compile(
+    r"\W*(?:subject|betreff|objet|asunto|assunto|oggetto|onderwerp|temat|тема|konu|主题|件名|제목|dear|hi|"
+    r"hello|liebe\w?|sehr geehrte\w?|hallo|cher|chère|bonjour|estimad\w+|querid\w+|hola|gentile|"
+    r"caro|cara|beste|geachte|szanown\w+|уважаем\w+|尊敬的|亲爱的|拝啓|안녕하세요)\b|[`~]{3}|---",
+    re.IGNORECASE,
+)
+QUOTES = {'"': '"', "“": "”", "„": "“”", "«": "»", "»": "«", "「": "」", "'": "'", "‘": "’"}
+WRAPPED = re.compile(
+    r"\A<(?P<tag>answer|output|final|final_answer|response|result|draft|text|revision|revised|"
+    r"revised_text|revised_draft|rewritten|solution|data-[\w-]+)>\s*\n?(?P<body>.*?)\n?\s*</(?P=tag)>\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+FENCE_LABEL = re.compile(r"\A[^\n<>]{0,60}:\n(?=<data-[\w-]+>\n)")
+LINE_OF_FENCE = re.compile(r"(?m)^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^\n`]*)$")
+
+
+class NoText(Exception):
+    """A reply that contains no text; the message says what it contains."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """What a model was given when it was asked for a text.
+
+    `base` is the draft to be revised, if any, and `documents` are all other texts.
+    """
+
+    task: str = ""
+    base: str | None = None
+    documents: Sequence[str] = ()
+    nonce: str | None = None
+    """What stands in the tags around the texts of the prompt."""
+
+    @property
+    def is_message(self) -> bool:
+        """Whether the text may be part of a conversation, by the words of the task."""
+        return MESSAGE.search(self.task or (self.base or "")[:2_000]) is not None
+
+    def has(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether a given text matches a pattern somewhere."""
+        return any(pattern.search(it) for it in self._texts)
+
+    def contains(self, words: str) -> bool:
+        """Return whether a given text contains these words."""
+        return any(words.casefold() in it.casefold() for it in self._texts)
+
+    def starts_with(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether the draft to be revised matches a pattern at its start."""
+        return self.base is not None and pattern.match(self.base.strip(BLANK)) is not None
+
+    def is_about(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether the task, or without one the draft, matches a pattern somewhere."""
+        return pattern.search(self.task or self.base or "") is not None
+
+    @property
+    def _texts(self) -> Sequence[str]:
+        return (self.task, self.base or "", *self.documents)
+
+
+def text_of(reply: str, asked: TextRequest) -> str:
+    """Return the text of a reply. Raises `NoText` when it has nothing but thinking."""
+    text = reply if asked.has(re.compile("\r\n")) else reply.replace("\r\n", "\n")
+    text = without_thinking(text.strip(BLANK), asked)
+    text = _without_tokens(text, asked).strip(BLANK)
+    is_framed = False
+    for _ in range(4):
+        before = text
+        for rule in RULES:
+            text = rule(text, asked)
+        is_framed = is_framed or text != before
+        text = _without_closing(text, asked, is_framed=is_framed)
+        text = _without_quotes(text, asked, is_framed=is_framed).strip(BLANK)
+        if text == before:
+            break
+    return text
+
+
+def without_thinking(text: str, asked: TextRequest) -> str:
+    """Return a reply without what the model thought before it answered.
+
+    Raises `NoText` when the thinking is unfinished or nothing follows it.
+    """
+    if final := list(FINAL.finditer(text)):
+        return _after(text, final[-1].end())
+    if CHANNEL.match(text):
+        raise NoText("it contains nothing but unfinished thinking")
+    if asked.has(OPENED):
+        return text
+    while opened := OPENED.match(text):
+        text = _after(text, _end_of_thought(text, opened.end()))
+    if closed := [it for it in CLOSED.finditer(text) if not _is_opened(text, it.start())]:
+        return _after(text, closed[-1].end())
+    return text if "```" in text else THOUGHT_BLOCK.sub("", text).strip(BLANK)
+
+
+def _is_opened(text: str, end: int) -> bool:
+    """Return whether a thinking tag is open at `end`."""
+    opened = sum(1 for _ in OPENED.finditer(text, 0, end))
+    return opened > sum(1 for _ in CLOSED.finditer(text, 0, end))
+
+
+def _end_of_thought(text: str, at: int) -> int:
+    depth = 1
+    marks = [(it.start(), it.end(), 1) for it in OPENED.finditer(text, at)]
+    marks += [(it.start(), it.end(), -1) for it in CLOSED.finditer(text, at)]
+    last = 0
+    for _, end, change in sorted(marks):
+        depth += change
+        last = end if change < 0 else last
+        if depth == 0:
+            return end
+    if not last:
+        raise NoText("it contains nothing but unfinished thinking")
+    return last
+
+
+def _after(text: str, at: int) -> str:
+    rest = text[at:].strip(BLANK)
+    if not TOKENS.sub("", rest).strip(BLANK):
+        raise NoText("it contains nothing after the thinking")
+    return rest
+
+
+def _without_tokens(text: str, asked: TextRequest) -> str:
+    """Remove tokens of chat templates at both ends."""
+    if asked.has(TOKENS):
+        return text
+    while found := TOKENS.match(text):
+        text = text[found.end() :].removeprefix("assistant").lstrip(BLANK)
+    while ends := [
+        it for it in TOKENS.finditer(text, max(0, len(text) - 40)) if it.end() == len(text)
+    ]:
+        text = text[: ends[0].start()].rstrip(BLANK)
+    return text
+
+
+def _without_lead_in(text: str, asked: TextRequest) -> str:
+    """Remove a first line such as "Sure! Here is the revised text:"."""
+    for pattern in (LEAD_IN, LABEL):
+        found = pattern.match(text)
+        if found and found.end() < len(text) and not asked.starts_with(pattern):
+            line = found[0].strip().rstrip(":：*")
+            if pattern is LABEL:  # without a colon it could be the title of a first draft
+                is_certain = bool(found["colon"]) or asked.base is not None
+            else:
+                is_certain = _names_a_text(found, asked)
+            if is_certain and not asked.contains(line):
+                return text[found.end() :].lstrip(BLANK)
+    return text
+
+
+def _names_a_text(found: re.Match[str], asked: TextRequest) -> bool:
+    """Return whether a line before the text says that the text follows."""
+    what = found["what"] or found["did"] or ""
+    is_revised = re.search(REVISED, what, re.IGNORECASE) is not None
+    if is_revised and asked.contains(what.strip(" :：,.!")):
+        return False
+    names = A_NOUN.search(what) is not None
+    if is_revised and (names or asked.base is not None):
+        return True
+    if asked.is_message:
+        return SALUTATION.match(found.string, found.end()) is not None
+    return names or bool(found["pleased"] or found["did"])
+
+
+def _without_remark_before_rule(text: str, asked: TextRequest) -> str:
+    """Remove a first sentence such as "Sure, I shortened it." that a rule sets apart."""
+    found = RULE.search(text)
+    if found is None or found.start() > SHORT or asked.has(RULE):
+        return text
+    is_remark = re.match(rf"(?:{PLEASED}|{HERE})\W|{DID.pattern}", text, re.IGNORECASE)
+    return text[found.end() :] if is_remark else text
+
+
+def _without_tags(text: str, asked: TextRequest) -> str:
+    """Remove tags around the whole text, those of the prompt's fence included."""
+    if asked.nonce is not None:
+        tag = re.escape(asked.nonce)
+        text = re.sub(rf"\A<[a-z0-9 ]{{1,40}} {tag}>\n?|\n?</[a-z0-9 ]{{1,40}} {tag}>\Z", "", text)
+    text = FENCE_LABEL.sub("", text)
+    found = WRAPPED.match(text)
+    if not found or f"</{found['tag']}" in found["body"]:
+        return text
+    is_content = asked.contains(f"<{found['tag']}") or asked.has(
+        re.compile(r"\b(?:xml|html)\b", re.IGNORECASE)
+    )
+    return text if is_content else found["body"]
+
+
+def _without_fence(text: str, asked: TextRequest) -> str:
+    """Remove a code fence around the whole text, also one that is not closed."""
+    marks = list(LINE_OF_FENCE.finditer(text))
+    if not marks or marks[0].start() > 0 or asked.starts_with(LINE_OF_FENCE):
+        return text
+    first, inner = marks[0], marks[1:]
+    if not inner:
+        return text[first.end() :].strip("\n")
+    last = marks[-1]
+    after = text[last.end() :].strip(BLANK)
+    if last["info"].strip() or (after and not (len(marks) == 2 and _is_note(after))):
+        return text
+    fences = [it for it in inner[:-1] if it["marks"].startswith(first["marks"])]
+    if not fences or (_is_prose(first) and _are_pairs(fences)):
+        return text[first.end() : last.start()].strip("\n")
+    return text
+
+
+def _is_prose(fence: re.Match[str]) -> bool:
+    return (
+        bool(fence["info"].strip())
+        and re.fullmatch(LANGUAGE, fence["info"], re.IGNORECASE) is not None
+    )
+
+
+def _are_pairs(fences: Sequence[re.Match[str]]) -> bool:
+    """Return whether fences open and close in turn, each with a language where it opens."""
+    turns = [bool(it["info"].strip()) for it in fences]
+    return turns == [True, False] * (len(turns) // 2)
+
+
+def _without_rule(text: str, asked: TextRequest) -> str:
+    """Remove a rule that stands where a line before or after the text was."""
+    bare = re.sub(r"\A(?:-{3,}|\*{3,})[ \t]*\n+", "", text)
+    if bare == text or asked.starts_with(re.compile(r"-{3,}|\*{3,}")):
+        return text
+    is_front_matter = re.match(r"[\w-]+:[^\n]*\n", bare) is not None
+    return text if is_front_matter else re.sub(r"\n[ \t]*(?:-{3,}|\*{3,})[ \t]*\Z", "", bare)
+
+
+def _without_closing(text: str, asked: TextRequest, *, is_framed: bool) -> str:
+    """Remove a last paragraph that is about the text, such as "Let me know if ..."."""
+    for split in _last_paragraphs(text):
+        kept, note = text[: split.start()], text[split.end() :]
+        is_ruled = split.re is RULE
+        if not kept.strip(BLANK) or asked.contains(note.strip()):
+            continue
+        note = note.strip(BLANK)
+        if _is_note(note) if is_framed or is_ruled else _is_about_revising(note, asked):
+            return kept.rstrip(BLANK)
+    return text
+
+
+def _last_paragraphs(text: str) -> list[re.Match[str]]:
+    """Return where the text may end before a remark: at a rule, or before the last paragraphs."""
+    rules = list(RULE.finditer(text))[-1:]
+    blanks = list(re.finditer(r"\n[ \t]*\n", text))[-8:]
+    return [*rules, *blanks]
+
+
+def _is_note(note: str) -> bool:
+    """Return whether a paragraph after a framed text is about that text."""
+    if OFFER.match(note):
+        return WORK.search(note) is not None and len(note) <= SHORT and "\n\n" not in note
+    is_remark = any(it.match(note) for it in (NOTE, CHANGES, DID))
+    return is_remark and len(note) <= 3 * SHORT
+
+
+def _is_about_revising(note: str, asked: TextRequest) -> bool:
+    """Return whether a last paragraph can only be about the revision that it follows."""
+    if asked.base is None or asked.is_message or not _is_note(note) or NOTE.match(note):
+        return False
+    return not DID.match(note) or not FIRST_PERSON.search(asked.base)
+
+
+def _without_quotes(text: str, asked: TextRequest, *, is_framed: bool) -> str:
+    """Remove quotation marks around the whole text, unless it could be a quotation itself."""
+    closing = QUOTES.get(text[:1], "")
+    if len(text) < 3 or not closing or text[-1] not in closing:
+        return text
+    inside = text[1:-1]
+    if any(mark in inside for mark in {text[0], text[-1]} - {"'", "’"}) or (
+        text[0] in "'‘" and re.search(r"(?<!\w)['‘’]|['‘’](?!\w)", inside)
+    ):
+        return text
+    base = (asked.base or "").strip(BLANK)
+    is_content = base[:1] in QUOTES if base else not is_framed
+    return text if is_content else inside
+
+
+REFUSALS = re.compile(
+    r"\A(?:(?:i(?:'m| am)|we(?:'re| are)) (?:really |very |so )?sorry[,.]?(?: but)? |"
+    r"sorry[,.]?(?: but)? |i apologi[sz]e[,.]?(?: but)? |unfortunately,? |as an ai[^,.]{0,40}, )?"
+    r"(?:i|we) (?:can(?:not|'t|’t)|am (?:unable|not able)|'m (?:unable|not able)|won't|will not|"
+    r"(?:must|have to) decline|do not feel comfortable|don't feel comfortable)\b"
+    r"[^\n]{0,80}\b(?:help|assist|comply|fulfil+|provide|creat|generat|writ|complet|continue|"
+    r"do that|with (?:that|this)|request|engage|produc|support)"
+    r"|\A(?:es tut mir leid|tut mir leid|leider)[^\n]{0,40}\b(?:kann|darf|können)\b[^\n]{0,60}"
+    r"\b(?:nicht|keine)"
+    r"|\Aich kann (?:ihnen |dir )?(?:dabei|damit|bei dieser)[^\n]{0,40}nicht (?:weiter)?helfen"
+    r"|\A(?:(?:je suis )?désolée?|je regrette)[^\n]{0,40}\bje ne (?:peux|puis)\b"
+    r"|\Aje ne peux pas (?:vous )?(?:aider|répondre|fournir|traiter)"
+    r"|\A(?:lo siento|lamentablemente|disculpa)[^\n]{0,40}\bno (?:puedo|me es posible)"
+    r"|\Ano puedo (?:ayudar|cumplir|proporcionar|continuar)"
+    r"|\A(?:desculpe|lamento|sinto muito|infelizmente)[^\n]{0,40}\bnão (?:posso|consigo)"
+    r"|\A(?:mi dispiace|spiacente|purtroppo)[^\n]{0,40}\bnon (?:posso|sono in grado)"
+    r"|\A(?:het spijt me|sorry)[^\n]{0,40}\bik kan\b[^\n]{0,60}\b(?:niet|geen)"
+    r"|\A(?:przepraszam|przykro mi)[^\n]{0,40}\bnie mogę"
+    r"|\A(?:извините|простите|к сожалению|сожалею)[^\n]{0,40}\b(?:не могу|не смогу)"
+    r"|\A(?:üzgünüm|maalesef)[^\n]{0,80}(?:yapamam|edemem|olamam|olamıyorum)"
+    r"|\A(?:很?抱歉|对不起|不好意思)[^\n]{0,20}(?:我)?(?:无法|不能)"
+    r"|\A我(?:无法|不能)(?:提供|协助|帮助|完成|满足|回答)"
+    r"|\A(?:申し訳(?:ありません|ございません)|すみません)[^\n]{0,60}(?:できません|できかねます|お答えできません)"
+    r"|\A죄송(?:합니다|하지만|해요)[^\n]{0,60}(?:없습니다|어렵습니다|못합니다)"
+    r"|\A(?:عذر[اً]+|آسف|أعتذر)[^\n]{0,40}لا (?:أستطيع|يمكنني)"
+    r"|\A(?:क्षमा करें|माफ़ करें)[^\n]{0,60}नहीं",
+    re.IGNORECASE,
+)
+DECLINING = re.compile(
+    r"refus|declin|reject|sorry|apolog|den(?:y|ial)|turn(?:s|ed|ing)? down|say(?:s|ing)? no|cannot|"
+    r"can't|unable|unfortunately|absag|ablehn|entschuldig|leider|désol|excus|rechaz|disculp|"
+    r"recus|rifiut|scus|afwijz|odmow|отказ|извин|拒绝|道歉|抱歉|断り|謝罪|거절|사과",
+    re.IGNORECASE,
+)
+UNCHANGED = re.compile(
+    r"\A(?:the (?:text|draft)|it|this (?:text|draft)|no (?:further )?"
+    r"(?:changes?|edits?|revisions?))[^\n]{0,80}\b(?:(?:are|is) (?:needed|necessary|required)|"
+    r"needs no (?:changes?|revision)|"
+    r"already (?:good|meets|satisfies|perfect|fine)|looks? good)",
+    re.IGNORECASE,
+)
+ELIDED = re.compile(
+    r"(?im)^[ \t\[(<*_.…]*(?:the )?(?:rest|remainder|remaining "
+    r"(?:text|sections?|paragraphs?))\b[^\n]{0,60}\b(?:unchanged|the same|omitted|stays?|remains?|"
+    r"as (?:before|is|above|it is))[^\n]{0,20}$"
+)
+SHORT = 500
+"""Characters of a refusal or a remark at most; a longer reply is a text."""
+
+
+def is_refusal(text: str, asked: TextRequest) -> bool:
+    """Return whether a reply is nothing but a known form of refusing to write.
+
+    A task that may ask for a refusal, and a reply with words of the draft, are content.
+    """
+    if len(text) > SHORT or not REFUSALS.match(text.replace("’", "'")) or asked.is_about(DECLINING):
+        return False
+    return not asked.is_message and not _shares_words(text, asked.base)
+
+
+def remark_in(text: str, asked: TextRequest) -> str | None:
+    """Return why a reply to a request for a revision is not the whole revision, if it says so."""
+    if asked.base is None:
+        return None
+    if len(text) <= SHORT and UNCHANGED.match(text) and not _shares_words(text, asked.base):
+        return "it is a remark on the text and not the text"
+    if ELIDED.search(text) and not asked.has(ELIDED):
+        return "it leaves out a part of the text that is to stay: give the whole text"
+    return None
+
+
+def _shares_words(text: str, base: str | None) -> bool:
+    """Return whether at least half of the longer words of a reply stand in the draft."""
+    if base is None:
+        return False
+    words, known = (
+        set(LONGER_WORD.findall(text.casefold())),
+        set(LONGER_WORD.findall(base.casefold())),
+    )
+    return bool(words) and len(words & known) * 2 >= len(words)
+
+
+LONGER_WORD = re.compile(r"\w{5,}")
+
+RULES: Sequence[Callable[[str, TextRequest], str]] = (
+    _without_lead_in,
+    _without_remark_before_rule,
+    _without_tags,
+    _without_fence,
+    _without_rule,
+)
+"""What is removed from around a text; each rule leaves a text alone that it is not certain of."""
