@@ -85,7 +85,7 @@ def with_more_room(asked: Ask, question: Ask, attempt: int) -> Ask:
     error = SHORTER if question.prompt.schema is not None else WHOLE
     prompt = replace(question.prompt, user=f"{question.prompt.user}\n\nYour last answer: {error}.")
     asked = replace(asked, path=f"{question.path}/again/{attempt}", prompt=prompt)
-    return asked.with_more_room()
+    return replace(asked, room=asked.room + 1)
 
 
 def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
