@@ -178,6 +178,8 @@ class Ask(Move[str]):
     """How many times the usual room the reply gets."""
     max_output_tokens: int | None = None
     """The limit that is sent; set by the driver, from the text and the budget."""
+    expected_output_tokens: int = 0
+    """What the reply is expected to take; set with the limit."""
 
     def with_more_room(self) -> Self:
         """Return the question with twice the room, for a reply that was cut off."""
