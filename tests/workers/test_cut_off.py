@@ -48,11 +48,18 @@ def steps(events: object, kind: type) -> list[str]:
     return [it.data.key for it in events if isinstance(it.data, kind)]  # type: ignore[attr-defined]
 
 
-async def test_a_long_draft_is_revised_with_more_room_than_the_default(
-    harness: RefinementHarness,
-) -> None:
+async def test_a_long_draft_is_revised_at_once(harness: RefinementHarness) -> None:
     assert len(LONG) > 25_000
     refinement_id = await harness.submit(DEFAULT, draft=LONG)
+    ended = await harness.play(refinement_id, limited())
+    assert ended.result is not None
+    assert ended.result.draft == REVISED.strip()
+    assert steps(await harness.events(refinement_id), StepFailed) == []
+
+
+async def test_a_draft_that_becomes_much_longer_gets_more_room(harness: RefinementHarness) -> None:
+    choice = ModelChoice(model="openai:gpt-4.1-nano")
+    refinement_id = await harness.submit(choice, draft=LONG[:3_000])
     ended = await harness.play(refinement_id, limited())
     assert ended.status is Status.SUCCEEDED
     assert ended.result is not None
@@ -90,17 +97,12 @@ async def test_it_ends_within_the_calls_that_a_request_makes_at_most(
 
 async def test_a_refinement_of_version_1_fails_as_before(harness: RefinementHarness) -> None:
     models = limited()
-    refinement_id = await harness.submit(DEFAULT, draft=LONG, engine_version=ENGINE_VERSION - 1)
+    choice = ModelChoice(model="scripted:test", max_output_tokens=4_096)
+    refinement_id = await harness.submit(choice, draft=LONG, engine_version=ENGINE_VERSION - 1)
     ended = await harness.play(refinement_id, models)
     assert models.calls["iterations/1/revise"] == 1
     assert "iterations/1/revise/again/1" not in models.calls
     assert (ended.status, ended.error and ended.error.code) == (Status.FAILED, "reply_cut_off")
-
-
-async def test_the_room_is_twice_as_large_each_time() -> None:
-    choice = ModelChoice(model="test:model", max_output_tokens=60_000)
-    rooms = [choice.with_room(doublings).max_output_tokens for doublings in range(4)]
-    assert rooms == [60_000, 120_000, 200_000, 200_000]
 
 
 async def test_what_a_reply_is_read_without_stands_in_the_record(
