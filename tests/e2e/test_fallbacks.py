@@ -29,10 +29,11 @@ async def test_a_broken_servers_calls_are_served_by_the_next_one(tmp_path: Path)
             in_vain = service.models.counts.calls  # until its breaker opened, and probes
             assert second.counts.calls == CALLS
             assert 1 <= in_vain < MOST_IN_VAIN
-            assert ended["usage"]["calls"] == in_vain + CALLS
+            # Refusals before a claim ended, because every branch waited, are not counted.
+            assert CALLS <= ended["usage"]["calls"] <= in_vain + CALLS
             events = await service.events(refinement_id)
             steps = [it["data"] for it in events if it["type"] == "step.completed"]
             written = [it for it in steps if it["key"].endswith(("/draft", "/revise"))]
             assert {it["model"] for it in written} == {"second:bench"}
-            assert {it["tried"][0]["code"] for it in written} == {"overloaded"}
+            assert {it["tried"][0]["code"] for it in written} == {"error"}
             assert all(count == 1 for count in second.counts.keys.values())

@@ -130,7 +130,7 @@ def test_every_prompt_begins_with_what_all_share_byte_for_byte(kind: type[Prompt
 def test_the_loop_shares_its_criteria_too() -> None:
     shared = {prompt_of(it).user[: prompt_of(it).shared] for it in (Write, Judge, Revise, Amend)}
     assert len(shared) == 1
-    assert "1. accuracy: Says 14 days.\n2. tone\n" in shared.pop()
+    assert "c1. accuracy: Says 14 days.\nc2. tone\n" in shared.pop()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda it: it.__name__)

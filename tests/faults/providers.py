@@ -23,6 +23,9 @@ Nemesis = Callable[[Cluster], Coroutine[Any, Any, None]]
 DISCOVERED_S = 10.0
 """Seconds into an outage after which only probes may be sent, and no slot may be held."""
 
+PROBES = 2
+"""Refinements that may be in hand then: they find out whether the outage is over."""
+
 OVERLOADED = refusal(503, "The server is overloaded.")
 WRONG_KEY = refusal(401, "Incorrect API key provided.", code="invalid_api_key")
 NO_CREDIT = refusal(
@@ -93,7 +96,7 @@ def outage(
         async with refusing(cluster, reply):
             if seconds > DISCOVERED_S:
                 await asyncio.sleep(DISCOVERED_S)
-                if held := _held(cluster):
+                if (held := _held(cluster)) > PROBES:
                     cluster.broken.append(f"{held} slots are held {DISCOVERED_S:g} s into it")
             for _ in range(kills):
                 await asyncio.sleep((seconds - DISCOVERED_S) / kills)
