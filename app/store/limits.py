@@ -67,7 +67,7 @@ class Permits:
     `blocked`: no call was accepted since the last was refused.
     `rate`: calls a second that all workers together may make, 0 while unknown.
     `paused_ms`: until calls are allowed, or until the next probe of an open breaker, which
-    `reason`, `detail` and `since` tell of.
+    `reason` and `detail` tell of.
     """
 
     granted: int
@@ -80,7 +80,6 @@ class Permits:
     paused_ms: float = 0
     reason: WaitReason | None = None
     detail: str = ""
-    since: float = 0
     of_provider: bool = False
 
 

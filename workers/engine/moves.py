@@ -179,6 +179,8 @@ class Ask(Move[str]):
     """How often the room for the reply was doubled, after replies that were cut off."""
     max_output_tokens: int | None = None
     """The limit that is sent; set by the driver, from the text and the budget."""
+    expected_output_tokens: int = 0
+    """What the reply is expected to take; set with the limit."""
     read: Callable[[ReplyReader], Any] | None = field(default=None, compare=False, repr=False)
     """How the reply is read; what it drops is recorded with the reply."""
 

@@ -137,7 +137,6 @@ local function fall()
   m.paused_until = math.max(m.paused_until or 0, at + pause)
   if not m.blocked then m.epoch, m.accepted, m.tau, m.ramp = (m.epoch or 0) + 1, 0, 0, nil end
   m.level, m.leased_until = 0, at + LEASED_MS
-  m.refused_at = at
 end
 
 local function learn_rate()
@@ -292,7 +291,7 @@ local answer = {
 }
 if opened then
   answer.reason, answer.detail = opened.reason, opened.detail
-  answer.paused_ms, answer.since = opened.probe_at - at, opened.open_at
+  answer.paused_ms = opened.probe_at - at
   answer.of_provider = opened == p
 end
 answer = cjson.encode(answer)
