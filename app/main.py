@@ -18,7 +18,7 @@ from app.queue import RefinementQueue
 from app.service import Admission, ModelRoles, Selection, Service, Shutdown, Watching
 from app.service.admission import switched_off
 from app.settings import Settings
-from app.store import UnusableRedis, open_store, open_wakeups
+from app.store import LiveTexts, UnusableRedis, open_store, open_wakeups
 from app.store.connection import place_of
 
 # Thousands of watchers keep many objects alive, which makes the default thresholds expensive: see
@@ -51,11 +51,12 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, object]]:
+        texts = LiveTexts()
         async with (
             open_store(settings, RefinementQueue(settings.queue)) as store,
-            open_wakeups(settings) as wakeups,
+            open_wakeups(settings, texts.receive) as wakeups,
         ):
-            watching = Watching(store, wakeups, shutdown)
+            watching = Watching(store, wakeups, shutdown, texts=texts)
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
             service = Service(store, watching, Admission(model_roles, off), selection)
             yield {

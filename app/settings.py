@@ -260,6 +260,9 @@ class Settings(_WithProviders):
     retention_s: int = Field(
         86_400, ge=1, description="Retention of an ended refinement in seconds."
     )
+    keep_prompts: bool = Field(
+        True, description="Keep the text of every prompt with its refinement, for `/steps`."
+    )
     secret_key: SecretKey | None = Field(
         None, description="Signs calls to `http` validators and tools; required only for them."
     )

@@ -51,7 +51,8 @@ class AskedPrompt:
 class ModelServerReply:
     """The response to send; `delay_s` None means the server's own latency.
 
-    With `chunk_bytes` the body is sent in pieces of that size, one every `every_s` seconds.
+    With `chunk_bytes` the body is sent in pieces of that size, one every `every_s` seconds. With
+    `is_cut` the connection is closed after the body, though the response promises more.
     """
 
     status: int = 200
@@ -61,13 +62,50 @@ class ModelServerReply:
     ending: ReplyEnding = ReplyEnding.ANSWER
     chunk_bytes: int = 0
     every_s: float = 0.0
+    is_cut: bool = False
+    pieces: tuple[bytes, ...] = ()
+    """The body in the pieces in which it is sent, if they are not all of one size."""
 
     @cached_property
     def wire(self) -> bytes:
         """The bytes of the HTTP response."""
         fields = "".join(f"{name}: {value}\r\n" for name, value in self.headers)
-        head = f"HTTP/1.1 {self.status} -\r\n{fields}Content-Length: {len(self.body)}\r\n\r\n"
+        length = len(self.body) + self.is_cut
+        head = f"HTTP/1.1 {self.status} -\r\n{fields}Content-Length: {length}\r\n\r\n"
         return head.encode() + self.body
+
+
+WORDS = re.compile(r"\S*\s*")
+EVENT_STREAM = (("Content-Type", "text/event-stream"),)
+
+
+def streamed(reply: ModelServerReply, asked: AskedPrompt) -> ModelServerReply:
+    """Return a chat completion as the stream of chunks that was asked for, a word in each.
+
+    Other replies, and those to calls that ask for no stream, are returned as they are.
+    """
+    if b'"stream":true' not in asked.body or reply.status != 200 or reply.chunk_bytes:
+        return reply
+    try:
+        completion = json.loads(reply.body)
+        choice = completion["choices"][0]
+        text = choice["message"]["content"]
+    except (ValueError, LookupError, TypeError):
+        return reply
+    shared = {"id": "chatcmpl-0", "object": "chat.completion.chunk", "model": completion["model"]}
+    deltas = [{"content": word} for word in WORDS.findall(text) if word]
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]})
+    chunks = [shared | {"choices": [it]} for it in choices]
+    if asked.json.get("stream_options", {}).get("include_usage"):
+        chunks.append(shared | {"choices": [], "usage": completion["usage"]})
+    pieces = [b"data: " + json.dumps(it).encode() + b"\n\n" for it in chunks]
+    return events(*pieces, b"data: [DONE]\n\n")
+
+
+def events(*pieces: bytes) -> ModelServerReply:
+    """Return an event stream that is sent in these pieces."""
+    return ModelServerReply(body=b"".join(pieces), headers=EVENT_STREAM, pieces=pieces)
 
 
 Behaviour = Callable[[AskedPrompt], ModelServerReply]

@@ -44,6 +44,7 @@ from benchmarks.model_replies import (
     ReplyEnding,
     improving,
     refusal,
+    streamed,
 )
 from benchmarks.rate_limits import KINDS, Allowance, Fields, reported
 
@@ -142,6 +143,7 @@ class ScriptedModelServer:
     """Listens on 127.0.0.1 while its context is open; `port` 0 takes a free one.
 
     With a `record`, every call is appended to it. `limit` and `outage` may be replaced at any time.
+    A call that asks for a stream gets one, with a chunk every `stream_every_s` seconds.
     """
 
     def __init__(
@@ -151,10 +153,12 @@ class ScriptedModelServer:
         port: int = 0,
         record: list[RecordedCall] | None = None,
         limit: RateLimit | None = None,
+        stream_every_s: float = 0.0,
     ) -> None:
         self.behaviour = behaviour
         self.limit = limit
         self.outage: Outage | None = None
+        self.stream_every_s = stream_every_s
         self.latency_s = latency_s
         self.port = port
         self.counts = CallCounts()
@@ -293,7 +297,8 @@ class _Connection(asyncio.Protocol):
             counts.keys[key[1].decode()] += 1
         if self._server.record is not None:
             self._begin_record(key[1].decode() if key else "", body)
-        reply = self._server.reply(AskedPrompt(counts.calls, path, head, body))
+        asked = AskedPrompt(counts.calls, path, head, body)
+        reply = streamed(self._server.reply(asked), asked)
         if self._recorded:
             self._recorded.is_refused = reply.status >= 300 or reply.ending is ReplyEnding.RESET
         delay_s = self._server.latency_s if reply.delay_s is None else reply.delay_s
@@ -315,29 +320,31 @@ class _Connection(asyncio.Protocol):
         if reply.ending is ReplyEnding.RESET:
             self._ended("answered")
             self.transport.abort()
-        elif reply.chunk_bytes:
+        elif reply.chunk_bytes or (reply.pieces and (reply.every_s or self._server.stream_every_s)):
             self._pacing = self._loop.create_task(self._paced(reply))
         else:
             self._send(reply.wire)
-            self._done()
+            self._done(reply)
 
     async def _paced(self, reply: ModelServerReply) -> None:
-        wire, size = reply.wire, reply.chunk_bytes
-        body_at = len(wire) - len(reply.body)
-        self._send(wire[:body_at])
-        for at in range(body_at, len(wire), size):
-            await asyncio.sleep(reply.every_s)
+        body, size = reply.body, reply.chunk_bytes
+        self._send(reply.wire[: len(reply.wire) - len(body)])
+        every_s = reply.every_s or self._server.stream_every_s
+        for piece in reply.pieces or (body[at : at + size] for at in range(0, len(body), size)):
+            await asyncio.sleep(every_s)
             await self._may_write.wait()
-            self._send(wire[at : at + size])
-        self._done()
+            self._send(piece)
+        self._done(reply)
 
     def _send(self, data: bytes) -> None:
         self._server.counts.bytes_sent += len(data)
         self.transport.write(data)
 
-    def _done(self) -> None:
+    def _done(self, reply: ModelServerReply) -> None:
         self._ended("answered")
-        if self._unread:
+        if reply.is_cut:
+            self.transport.close()
+        elif self._unread:
             self._read()
 
     def _ended(self, how: str) -> None:
@@ -352,7 +359,9 @@ class _Connection(asyncio.Protocol):
 
 async def _serve(arguments: argparse.Namespace) -> None:
     async with ScriptedModelServer(
-        latency_s=arguments.latency_ms / 1000, port=arguments.port
+        latency_s=arguments.latency_ms / 1000,
+        port=arguments.port,
+        stream_every_s=arguments.stream_ms / 1000,
     ) as server:
         if arguments.limit:
             allowance = KINDS[arguments.limit_kind](arguments.limit, arguments.window_s)
@@ -375,6 +384,7 @@ def main() -> None:
     parser.add_argument("--outage-at-s", type=float, default=0.0)
     parser.add_argument("--outage-s", type=float, default=0.0)
     parser.add_argument("--outage-as", default="503", help="a status, reset or hang")
+    parser.add_argument("--stream-ms", type=float, default=0.0, help="between two chunks")
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(_serve(parser.parse_args()))
 

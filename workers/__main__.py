@@ -32,12 +32,14 @@ from workers.model_registry import open_models
 from workers.play.executor import ModelCaller
 from workers.play.fork_server import ForkServer
 from workers.play.lease import Lease
+from workers.play.live_text import TextPublisher
 from workers.play.quarantine import CANNOT_RUN, Parent, Quarantine, prefer_in_oom
 from workers.play.refinements import (
     Refinements,
     announce,
     drop_strays,
     heed_commands,
+    heed_watchers,
     keep_running,
     recover,
     resume_parked,
@@ -118,8 +120,17 @@ async def work(
         lease_s=settings.lease_s,
         stall_s=settings.stall_s,
     )
-    most = settings.max_output_tokens
-    refinements = Refinements(store, models, name, resources, quarantine, max_output_tokens=most)
+    texts = TextPublisher(store.publish_text)
+    refinements = Refinements(
+        store,
+        models,
+        name,
+        resources,
+        quarantine,
+        texts=texts,
+        keeps_prompts=settings.keep_prompts,
+        max_output_tokens=settings.max_output_tokens,
+    )
     lease = _lease(settings, name, refinements)
     worker = CoroutineWorker(
         settings.queue,
@@ -135,6 +146,7 @@ async def work(
         partial(recover, store, worker.is_idle),
         partial(resume_parked, store, models, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
+        partial(heed_watchers, store, texts),
     )
     async with fork_server, quarantine, _beside(store, lease, refinements, *more):
         log.info("%s runs up to %d refinements at once", name, settings.concurrency)
@@ -151,8 +163,15 @@ async def play_suspects(
     parent: Parent,
 ) -> None:
     """Play the refinements that the parent process names until it closes the pipe."""
-    most = settings.max_output_tokens
-    refinements = Refinements(store, models, name, resources, clears=True, max_output_tokens=most)
+    refinements = Refinements(
+        store,
+        models,
+        name,
+        resources,
+        clears=True,
+        keeps_prompts=settings.keep_prompts,
+        max_output_tokens=settings.max_output_tokens,
+    )
     async with _beside(store, _lease(settings, name, refinements), refinements):
         await parent.serve(refinements.refine, refinements.leave)
 

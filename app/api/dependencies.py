@@ -354,6 +354,17 @@ SearchPath = Annotated[
         description="Path of an inner search, such as `stages/outline`; empty for the outermost.",
     ),
 ]
+StepPath = Annotated[
+    str,
+    Query(
+        min_length=1,
+        max_length=500,
+        description="Key of a step, such as `iterations/2/critique`, or what several begin with,"
+        " such as `iterations/2`. Default: all steps.",
+    ),
+]
+AfterStep = Annotated[int, Query(ge=0, lt=10**18, description="`next_after` of the previous page.")]
+StepLimit = Annotated[int, Query(ge=1, le=100, description="Steps per page.")]
 
 
 PREFIX = "metadata."
@@ -382,6 +393,10 @@ Cursor = Annotated[
     str | Absent, Query(max_length=500, description="`next_cursor` of the previous page.")
 ]
 Limit = Annotated[int, Query(ge=1, le=100, description="Refinements per page.")]
+Deltas = Annotated[
+    bool,
+    Query(description="Also send texts while models write them, as `step.delta` without an id."),
+]
 EventLimit = Annotated[int, Query(ge=1, le=100, description="Events per page of JSON.")]
 
 

@@ -1,6 +1,6 @@
 """Responses: their headers, pages, and the event stream (HTML Living Standard, 9.2)."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 
 from fastapi import Request, Response
@@ -8,8 +8,9 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Send
 
 from app.api.dependencies import REPORT_TYPES
+from app.contract.events import DELTA, StepDelta
 from app.contract.snapshot import Snapshot, SnapshotPage
-from app.service import Accepted, News
+from app.service import Accepted, News, Stream
 from app.service.report import ReportFormat
 from app.store import StoredEvent
 
@@ -99,7 +100,7 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[tuple[StoredEvent, ...], None]) -> None:
+    def __init__(self, events: Stream) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
         super().__init__((), headers=headers)
         self._events = events
@@ -115,6 +116,8 @@ class EventStream(StreamingResponse):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def encoded(event: StoredEvent) -> bytes:
+def encoded(event: StoredEvent | StepDelta) -> bytes:
     """Return one event in the format of a stream; its JSON has no line breaks."""
+    if isinstance(event, StepDelta):
+        return b"event: %b\ndata: %b\n\n" % (DELTA.encode(), event.model_dump_json().encode())
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.type.encode(), event.json)

@@ -9,9 +9,11 @@ from app.api.dependencies import (
     EVENT_STREAM,
     Absent,
     After,
+    AfterStep,
     Change,
     ContinuationBody,
     Cursor,
+    Deltas,
     EventLimit,
     EventsAs,
     IdempotencyKey,
@@ -25,6 +27,8 @@ from app.api.dependencies import (
     ReviewBody,
     SearchPath,
     SeenEvents,
+    StepLimit,
+    StepPath,
     Submission,
     Tenant,
     TheModelRoles,
@@ -60,6 +64,7 @@ from app.contract.offers import Health, ModelList, OfferList, Readiness
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
+from app.contract.steps import StepPage
 from app.service import offers
 
 refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"])
@@ -318,6 +323,7 @@ async def events(
     after: After,
     media_type: EventsAs,
     limit: EventLimit = 100,
+    deltas: Deltas = False,
 ) -> Response:
     """Stream the events of a refinement: all past ones, then each new one up to the terminal one.
 
@@ -326,11 +332,17 @@ async def events(
     has ended with it. After a retry a reconnect goes on, and a stream from the start also contains
     the `refinement.failed` before the retry. The stream has a comment for every 15 seconds without
     an event. With `Accept: application/json` the same events are returned in pages.
+
+    With `deltas=true` the stream also has drafts and outputs while they are written, at most ten
+    pieces a second: events of the type `step.delta` with the data `{"key", "offset", "text"}` and
+    without an `id`. A piece replaces the text of its step from character `offset` on; 0 begins it
+    anew, as when a call is repeated. Pieces are not journaled and may be missing; the text that
+    counts is in `step.completed`. A call that began before anybody watched is not always streamed.
     """
     if media_type != EVENT_STREAM:
         found = await store.events(tenant, refinement_id, after, limit + 1)
         return event_page(request, found, after, limit)
-    stream = await watching.follow(tenant, refinement_id, after)
+    stream = await watching.follow(tenant, refinement_id, after, deltas=deltas)
     return EventStream(stream) if stream else Response(status_code=204)
 
 
@@ -363,6 +375,28 @@ async def iteration(
 ) -> Iteration:
     """Return one draft and its judgement."""
     return await service.iteration(tenant, refinement_id, number, path)
+
+
+@journal.get(
+    "/steps",
+    operation_id="listSteps",
+    responses=problems(MalformedHeader, RefinementNotFound),
+)
+async def steps(
+    refinement_id: RefinementId,
+    tenant: Tenant,
+    service: TheService,
+    path: StepPath | Absent = None,
+    after: AfterStep = 0,
+    limit: StepLimit = 20,
+) -> StepPage:
+    """Return what models were asked and what they said, in the order in which the steps ended.
+
+    Checks and tool calls are listed too, as are steps that failed and those that a retry has
+    voided. A prompt has its texts unless `HONE_KEEP_PROMPTS` was off. For the next page send
+    `next_after` as `after`.
+    """
+    return await service.steps(tenant, refinement_id, path, after, limit)
 
 
 @journal.get(

@@ -22,8 +22,9 @@ from pydantic import ValidationError
 
 from app.contract import Contract
 from app.contract.errors import Problem
-from app.contract.events import DATA_OF, Event, EventType
+from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
+from app.contract.steps import Step, StepPage
 
 
 class CliError(Exception):
@@ -210,6 +211,18 @@ class Client:
             raise
         return self._read(Diff, response)
 
+    def steps(self, refinement_id: str, path: str | None) -> Iterator[Step]:
+        """Yield every step, or the one at `path` and those below it."""
+        query: dict[str, str | int] = {"path": path} if path else {}
+        after, has_more = 0, True
+        while has_more:
+            response = self._send(
+                "GET", f"{_path(refinement_id)}/steps", params=query | {"after": after}
+            )
+            page = self._read(StepPage, response)
+            yield from page.data
+            after, has_more = page.next_after, page.has_more
+
     def report(self, refinement_id: str, format_: ReportFormat) -> str:
         """Return the report, as Markdown or as an HTML page."""
         query = {"format": format_}
@@ -218,18 +231,25 @@ class Client:
             raise NotHone(self._server)
         return response.content.decode(errors="replace")
 
-    def follow(self, refinement_id: str) -> Iterator[Event | None]:
+    def follow(
+        self, refinement_id: str, on_delta: Callable[[StepDelta], None] | None = None
+    ) -> Iterator[Event | None]:
         """Yield every event from the first to the last, terminal one, each once.
 
         A terminal event that a retry follows is not the last. None comes now and then if there are
         no new events. A stream that is interrupted is resumed after the last event; raises
-        ServerUnreachable if that fails for half a minute.
+        ServerUnreachable if that fails for half a minute. `on_delta` is called with each piece of a
+        text that is being written.
         """
         seen, failures, has_ended = 0, 0, False
         while True:
             try:
-                for message in self._stream(refinement_id, seen):
+                for message in self._stream(refinement_id, seen, with_deltas=on_delta is not None):
                     failures = 0
+                    if message and message.event == DELTA:
+                        if on_delta:
+                            on_delta(StepDelta.model_validate_json(message.data, extra="ignore"))
+                        continue
                     event = event_of(message) if message else None
                     yield event
                     if message:
@@ -257,10 +277,12 @@ class Client:
     ) -> None:
         self._http.close()
 
-    def _stream(self, refinement_id: str, seen: int) -> Iterator[Message | None]:
+    def _stream(
+        self, refinement_id: str, seen: int, *, with_deltas: bool
+    ) -> Iterator[Message | None]:
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(seen)}
         timeout = httpx.Timeout(SILENCE_S, connect=10.0)
-        url = f"{_path(refinement_id)}/events"
+        url = f"{_path(refinement_id)}/events{'?deltas=true' if with_deltas else ''}"
         with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
             if response.status_code in {502, 503, 504}:  # stopping or starting: try again
                 raise httpx.ReadError(f"status {response.status_code}", request=response.request)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, Any, get_args
@@ -10,7 +10,7 @@ from typing import IO, Annotated, Any, get_args
 import typer
 
 from app.cli.client import Client, CliError
-from app.cli.display import say, watch
+from app.cli.display import say, usage_text, watch
 from app.cli.processes import url_of
 from app.cli.root import (
     INTERRUPTED,
@@ -21,6 +21,7 @@ from app.cli.root import (
     ReviewWhenOption,
     ServerOption,
     StrategyOption,
+    TextsOption,
     ThresholdOption,
     WatchOption,
     app,
@@ -28,8 +29,10 @@ from app.cli.root import (
     read_settings,
 )
 from app.contract.criteria import AUTO
+from app.contract.events import FindingsReply
 from app.contract.reviews import ReviewAction
 from app.contract.status import Status
+from app.contract.steps import Step
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,7 @@ def submit(
     review: ReviewWhenOption = None,
     json: JsonOption = None,
     follow: WatchOption = False,
+    texts: TextsOption = False,
     server: ServerOption = None,
 ) -> None:
     """Submit a text to improve, and print the id of its refinement.
@@ -139,14 +143,18 @@ def submit(
         submitted = client.submit(request_of(draft, options, started_from))
         say(console(), submitted.id)
         if follow:
-            watch_to_the_end(client, submitted.id)
+            watch_to_the_end(client, submitted.id, with_texts=texts)
 
 
 @app.command(name="watch")
-def watch_command(refinement_id: RefinementIdArgument, server: ServerOption = None) -> None:
+def watch_command(
+    refinement_id: RefinementIdArgument,
+    texts: TextsOption = False,
+    server: ServerOption = None,
+) -> None:
     """Show a refinement until it has ended. Exit code: 0; 1 if it failed or was canceled."""
     with connected(server) as client:
-        watch_to_the_end(client, refinement_id)
+        watch_to_the_end(client, refinement_id, with_texts=texts)
 
 
 @app.command()
@@ -179,10 +187,10 @@ def connected(server: str | None) -> Client:
     return Client(server or url_of(read_settings()))
 
 
-def watch_to_the_end(client: Client, refinement_id: str) -> None:
+def watch_to_the_end(client: Client, refinement_id: str, *, with_texts: bool = False) -> None:
     """Watch a refinement and exit; after Ctrl-C print the commands to continue."""
     try:
-        ended = watch(client, refinement_id, console())
+        ended = watch(client, refinement_id, console(), with_texts=with_texts)
     except KeyboardInterrupt:
         say(console(), f"\n{refinement_id} continues on the server.")
         say(console(), f"  hone watch {refinement_id}    shows it again")
@@ -251,6 +259,7 @@ def retry(
         float | None, typer.Option(help="Dollars of all calls at most.")
     ] = None,
     follow: WatchOption = False,
+    texts: TextsOption = False,
     server: ServerOption = None,
 ) -> None:
     """Let a failed refinement go on from its journal, and print its status.
@@ -269,7 +278,7 @@ def retry(
     with connected(server) as client:
         say(console(), client.retry(refinement_id, limits).status)
         if follow:
-            watch_to_the_end(client, refinement_id)
+            watch_to_the_end(client, refinement_id, with_texts=texts)
 
 
 @app.command(name="continue")
@@ -283,6 +292,7 @@ def continue_(
     review: ReviewWhenOption = None,
     json: JsonOption = None,
     follow: WatchOption = False,
+    texts: TextsOption = False,
     server: ServerOption = None,
 ) -> None:
     """Start a new refinement from the result of one that has ended, and print its id.
@@ -296,7 +306,7 @@ def continue_(
         child = client.continue_(refinement_id, changes)
         say(console(), child.id)
         if follow:
-            watch_to_the_end(client, child.id)
+            watch_to_the_end(client, child.id, with_texts=texts)
 
 
 def _show_pending(client: Client, refinement_id: str) -> None:
@@ -307,6 +317,42 @@ def _show_pending(client: Client, refinement_id: str) -> None:
     say(console(), asked.question, "bold")
     say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
     say(console(), shown.draft)
+
+
+@app.command()
+def steps(
+    refinement_id: RefinementIdArgument,
+    path: Annotated[
+        str | None,
+        typer.Argument(metavar="[PATH]", help="Key of a step, or of those that begin with it."),
+    ] = None,
+    server: ServerOption = None,
+) -> None:
+    """List the steps; with PATH print what a model was asked and what it said."""
+    with connected(server) as client:
+        for step in client.steps(refinement_id, path):
+            say(console(), _headline(step), "bold" if path else "")
+            for line in _asked_and_said(step) if path else ():
+                say(console(), line)
+
+
+def _headline(step: Step) -> str:
+    ended = f"failed: {step.code}" if step.code else step.model or "done"
+    voided = ", voided by a retry" if step.is_voided else ""
+    return f"{step.event:>4}  {step.key}  {ended}{voided}  ({usage_text(step.usage)})"
+
+
+def _asked_and_said(step: Step) -> Iterator[str]:
+    if prompt := step.prompt:
+        yield f"\n--- prompt {prompt.name}, version {prompt.version}, SHA-256 {prompt.sha256}"
+        yield "(not kept)" if prompt.system is None else f"{prompt.system}\n"
+        yield prompt.user or ""
+    yield "\n--- reply" if step.reply else f"\n--- {step.code}"
+    if isinstance(step.reply, FindingsReply):
+        yield "\n".join(f"- {it.source}: {it.message}" for it in step.reply.findings) or "nothing"
+    else:
+        yield step.reply.text if step.reply else step.detail or ""
+    yield ""
 
 
 @app.command()

@@ -23,6 +23,7 @@ from app.contract.events import (
     Queued,
     Retried,
     StepCompleted,
+    StepDelta,
     StepFailed,
     StepStarted,
     Stopping,
@@ -34,6 +35,10 @@ from app.contract.status import Status
 from app.contract.waiting import Waiting
 
 BAR_CELLS = 24
+MOST_LINES = 8
+MOST_CHARACTERS = 1_000
+"""What is shown of the end of a text while it is written."""
+
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -127,6 +132,13 @@ class Progress:
     usage: Usage = NOTHING
     final: Snapshot | None = None
     retries: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Texts that are being written, by step."""
+
+    def with_piece(self, piece: StepDelta) -> "Progress":
+        """Return it with one more piece of a text."""
+        text = self.texts.get(piece.key, "")[: piece.offset] + piece.text
+        return replace(self, texts={**self.texts, piece.key: text})
 
     def after(self, event: Event) -> "Progress":
         """Return the progress after one more event; the events come in order."""
@@ -153,6 +165,7 @@ class Progress:
         if isinstance(data, StepCompleted | StepFailed):
             waits = {key: it for key, it in now.waits.items() if key != data.key}
             now = replace(now, waits=waits).having_used(data.key, data.usage)
+            now = replace(now, texts={it: of for it, of in now.texts.items() if it != data.key})
         if isinstance(data, Stopping):
             status = Status.QUEUED if now.status is Status.PAUSED else now.status
             limit = f" ({data.limit})" if data.limit else ""
@@ -369,8 +382,16 @@ def table_of(progress: Progress, refinement_id: str) -> tuple[Table | Text, ...]
             _score(progress, row),
             _usage(row),
         )
+    texts = [] if progress.final else list(map(_last_lines, progress.texts.items()))
     below = (*_waits(progress), *_asked(progress, refinement_id))
-    return table, plain(_summary(progress)), *map(plain, below)
+    return table, *texts, plain(_summary(progress)), *map(plain, below)
+
+
+def _last_lines(writing: tuple[str, str]) -> Text:
+    """Return the end of a text that is being written, below the key of its step."""
+    key, text = writing
+    lines = text[-MOST_CHARACTERS:].splitlines()[-MOST_LINES:]
+    return Text.assemble((f"{key}\n", "bold"), plain("\n".join(lines), "dim"))
 
 
 def lines_of(progress: Progress, refinement_id: str) -> list[str]:
@@ -458,14 +479,23 @@ def watch(
     console: Console,
     *,
     meanwhile: Callable[[], None] = lambda: None,
+    with_texts: bool = False,
 ) -> Snapshot:
     """Show a refinement until it has ended, then its result; return its final snapshot.
 
-    `meanwhile` is called with every event, and now and then if there is none.
+    `meanwhile` is called with every event, and now and then if there is none. `with_texts` shows
+    texts while they are written, on a terminal.
     """
     progress = Progress()
+
+    def show(piece: StepDelta) -> None:
+        nonlocal progress
+        progress = progress.with_piece(piece)
+        display.show(progress)
+
+    on_delta = show if with_texts and console.is_terminal else None
     with display_on(console, refinement_id) as display:
-        for event in client.follow(refinement_id):
+        for event in client.follow(refinement_id, on_delta):
             meanwhile()
             if event:
                 progress = progress.after(event)

@@ -69,3 +69,6 @@ ReviewWhenOption = Annotated[
 ]
 JsonOption = Annotated[Path | None, typer.Option(help="The request, or its changes, as JSON.")]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show progress until it has ended.")]
+TextsOption = Annotated[
+    bool, typer.Option("--texts", help="While watching, show texts as they are written.")
+]

@@ -182,6 +182,7 @@ class StepFailed(Contract):
     key: str
     code: str
     detail: str
+    prompt: PromptRef | None = None
     usage: Usage
     about: About = None
     next: tuple[str, ...]
@@ -247,6 +248,20 @@ class Retried(Contract):
         description="Keys of the steps that made up the failure and no longer count."
     )
 
+
+class StepDelta(Contract):
+    """A piece of a text that a model is writing, not journaled: `step.completed` has the text.
+
+    It replaces the text of the step from `offset` on. 0 begins it anew, when the call is repeated.
+    """
+
+    key: str
+    offset: int = Field(ge=0, description="Characters (Unicode code points) before this piece.")
+    text: str
+
+
+DELTA = "step.delta"
+"""The type of the event that carries a `StepDelta`; it has no number."""
 
 EventData = (
     Queued

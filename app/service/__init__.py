@@ -3,7 +3,7 @@
 from app.service.admission import Admission
 from app.service.model_roles import ModelRoles, Selection
 from app.service.service import Accepted, Service
-from app.service.watching import News, Shutdown, Watching
+from app.service.watching import News, Shutdown, Stream, Watching
 
 __all__ = [
     "Accepted",
@@ -13,5 +13,6 @@ __all__ = [
     "Selection",
     "Service",
     "Shutdown",
+    "Stream",
     "Watching",
 ]

@@ -17,13 +17,19 @@ from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, Snapshot
 from app.contract.status import TERMINAL, Status
+from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
 from app.service.admission import Admission
 from app.service.iterations import diff_of, iterations_of, numbered, within
 from app.service.model_roles import Selection, playing
 from app.service.report import ReportFormat, report_of, story_of
+from app.service.steps import ended_steps, step_of
 from app.service.watching import Watching
 from app.store import NewRefinement, Store
+from app.store.prompts import known_texts
+
+MOST_CHARACTERS = 8_000_000
+"""Of the texts of the request in the prompts of one page."""
 
 
 def require_usable_feedback(review: ReviewDecision, queued: Queued) -> None:
@@ -198,6 +204,27 @@ class Service:
         found = await self.iterations(tenant, refinement_id, None)
         old, new = (numbered(within(found, path), number) for path, number in (before, after))
         return await asyncio.to_thread(diff_of, old, new)
+
+    async def steps(
+        self, tenant: str, refinement_id: str, path: str | None, after: int, limit: int
+    ) -> StepPage:
+        """Return steps after event `after`: all, or the one at `path` and those below it.
+
+        A page is shorter than `limit` if every prompt may be long.
+        """
+        request = await self._store.request(tenant, refinement_id)
+        longest = sum(map(len, known_texts(request)))
+        limit = min(limit, max(1, MOST_CHARACTERS // (longest + 1)))
+        journal = await self._journal(tenant, refinement_id)
+        found = [it for it in ended_steps(journal, path) if it.event > after]
+        shown = found[:limit]
+        asked = sorted({it.sha256 for it in shown if it.sha256})
+        prompts = await self._store.prompts(tenant, refinement_id, asked)
+        return StepPage(
+            data=tuple(step_of(it, prompts) for it in shown),
+            has_more=len(found) > limit,
+            next_after=shown[-1].event if shown else after,
+        )
 
     async def report(self, tenant: str, refinement_id: str, format_: ReportFormat) -> str:
         """Return a report of the refinement so far, for people."""

@@ -2,13 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Container
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from app.contract.errors import MalformedHeader, RefinementNotFound, Unavailable
+from pydantic_core import from_json
+
+from app.contract.errors import HoneError, MalformedHeader, RefinementNotFound, Unavailable
+from app.contract.events import EventType, StepDelta
 from app.contract.snapshot import Snapshot
-from app.store import ChangeSignal, Store, StoredEvent, Wakeups
+from app.store import ChangeSignal, LiveTexts, Store, StoredEvent, TextCursor, Wakeups
 
 
 class Shutdown:
@@ -47,7 +50,12 @@ class Shutdown:
 LOOK_S = 15.0
 """Seconds after which a watcher reads without a wake-up, because one can be missed."""
 
+ANNOUNCE_S = 5.0
+"""Seconds between two announcements of whose texts are watched."""
+
 Events = tuple[StoredEvent, ...]
+Stream = AsyncGenerator[Events | tuple[StepDelta, ...], None]
+STEP_ENDS = {EventType.STEP_COMPLETED, EventType.STEP_FAILED}
 
 BATCH = 8
 """Events read at a time for a watcher, which bounds the memory of a slow one."""
@@ -65,8 +73,16 @@ class Watching:
     """Watches refinements on behalf of clients. A watcher holds no connection to Redis."""
 
     def __init__(
-        self, store: Store, wakeups: Wakeups, shutdown: Shutdown, look_s: float = LOOK_S
+        self,
+        store: Store,
+        wakeups: Wakeups,
+        shutdown: Shutdown,
+        look_s: float = LOOK_S,
+        *,
+        texts: LiveTexts | None = None,
     ) -> None:
+        self._texts = texts or LiveTexts()
+        self._announcing: asyncio.Task[None] | None = None
         self._store = store
         self._look_s = look_s
         self._wakeups = wakeups
@@ -108,14 +124,15 @@ class Watching:
         return News(latest, is_new=latest.last_event not in seen)
 
     async def follow(
-        self, tenant: str, refinement_id: str, after: int
-    ) -> AsyncGenerator[Events, None] | None:
+        self, tenant: str, refinement_id: str, after: int, *, deltas: bool = False
+    ) -> Stream | None:
         """Return all events after number `after`, as they arrive, up to the last, terminal one.
 
         A terminal event that a retry follows is not the last. An empty batch means that none
         arrived for `LOOK_S` seconds. It also ends when Redis has lost the last events that it
-        yielded. Returns None if `after` is the last, terminal event. Raises MalformedHeader if
-        `after` is greater than the last event.
+        yielded. With `deltas` there are batches of texts as they are written in between. Returns
+        None if `after` is the last, terminal event. Raises MalformedHeader if `after` is greater
+        than the last event.
         """
         first = await self._store.events(tenant, refinement_id, after, BATCH)
         if not first:
@@ -126,27 +143,55 @@ class Watching:
                 )
             if snapshot.status.is_terminal and after == snapshot.last_event:
                 return None
-        return self._follow(tenant, refinement_id, after, first)
+        return self._follow(tenant, refinement_id, after, first, deltas)
 
     async def _follow(
-        self, tenant: str, refinement_id: str, after: int, events: Events
-    ) -> AsyncGenerator[Events, None]:
+        self, tenant: str, refinement_id: str, after: int, events: Events, deltas: bool
+    ) -> Stream:
         more: Events | None = events
-        async with self._wakeups.watch(refinement_id) as changed:
+        async with AsyncExitStack() as stack:
+            changed = await stack.enter_async_context(self._wakeups.watch(refinement_id))
             changed.set()  # the first events were read before the watch began
+            watched = self._watched_texts(refinement_id, changed)
+            texts = await stack.enter_async_context(watched) if deltas else None
             while more is not None:
                 if more:
                     yield more
                     if more[-1].is_last:
                         return
                     after = more[-1].number
-                if len(more) < BATCH and not await self._shutdown.news(changed, self._look_s):
+                    _end_texts(texts, more)
+                is_told = len(more) == BATCH or await self._shutdown.news(changed, self._look_s)
+                if not is_told:
                     if await self._is_lost(tenant, refinement_id, after):
                         return
                     yield ()
+                if texts and (pieces := texts.take()):
+                    yield pieces
                 if not self._shutdown.is_open:
                     return
-                more = await self._more(tenant, refinement_id, after)
+                is_read = len(more) < BATCH and is_told and not changed.take_change()
+                more = () if is_read else await self._more(tenant, refinement_id, after)
+
+    @asynccontextmanager
+    async def _watched_texts(
+        self, refinement_id: str, changed: ChangeSignal
+    ) -> AsyncIterator[TextCursor]:
+        """Yield a cursor; workers are told that the texts are watched for as long as it is open."""
+        async with self._texts.watch(refinement_id, changed) as cursor:
+            if self._announcing is None:
+                self._announcing = asyncio.create_task(self._announce())
+            yield cursor
+
+    async def _announce(self) -> None:
+        """Announce what is watched: at once what is new, and the rest now and then."""
+        try:
+            while watched := self._texts.watched:
+                with suppress(HoneError):
+                    await self._store.announce_watched(watched, self._texts.take_behind())
+                await self._texts.has_news.wait(ANNOUNCE_S)
+        finally:
+            self._announcing = None
 
     async def _is_lost(self, tenant: str, refinement_id: str, number: int) -> bool:
         """Return whether an event is gone: an older copy of the data was restored."""
@@ -162,3 +207,10 @@ class Watching:
             return ()
         except RefinementNotFound:
             return None
+
+
+def _end_texts(texts: TextCursor | None, events: Events) -> None:
+    """Skip the texts of the steps that have ended: their events have them."""
+    for event in events if texts else ():
+        if texts and event.type in STEP_ENDS:
+            texts.end(from_json(event.json)["data"]["key"])

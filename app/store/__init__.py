@@ -18,6 +18,8 @@ from app.store.connection import (
 )
 from app.store.enqueue import Enqueuer, Queue
 from app.store.limits import PermitExchange, SharedLimits, StoredLimit
+from app.store.live_texts import LiveTexts, TextCursor
+from app.store.prompts import KeptPrompt
 from app.store.scripts import Committer
 from app.store.state import (
     Claimed,
@@ -51,6 +53,8 @@ __all__ = [
     "Fields",
     "Job",
     "Journal",
+    "KeptPrompt",
+    "LiveTexts",
     "Loaded",
     "NewRefinement",
     "Parking",
@@ -61,6 +65,7 @@ __all__ = [
     "StoredLimit",
     "Submitted",
     "Suspected",
+    "TextCursor",
     "UnreadableRecord",
     "UnusableRedis",
     "Wakeups",
@@ -146,9 +151,14 @@ async def open_permit_exchange(settings: Settings) -> AsyncIterator[PermitExchan
 
 
 @asynccontextmanager
-async def open_wakeups(settings: Settings) -> AsyncIterator[Wakeups]:
+async def open_wakeups(
+    settings: Settings, receive_text: Callable[[bytes], None] = lambda _: None
+) -> AsyncIterator[Wakeups]:
     """Open the only pub/sub connection of the API process."""
-    async with listening_client(settings.redis_url) as listener, Wakeups(listener) as wakeups:
+    async with (
+        listening_client(settings.redis_url) as listener,
+        Wakeups(listener, receive_text) as wakeups,
+    ):
         yield wakeups
 
 

@@ -54,6 +54,9 @@ _REASON: dict[bytes, StopReason | None] = {
 }
 
 
+NO_PROMPTS: Mapping[bytes, bytes] = {}
+
+
 def encode_fields(fields: Fields) -> list[str | bytes]:
     """Return name and value of every field that is set, one after the other."""
     encoded: list[str | bytes] = []
@@ -81,6 +84,7 @@ def encode_append(
     to: Status | None,
     parking: Parking | None = None,
     waited_s: float = 0.0,
+    prompts: Mapping[bytes, bytes] = NO_PROMPTS,
 ) -> tuple[str | bytes | int, ...]:
     """Return the arguments of an append that define what is written.
 
@@ -96,7 +100,9 @@ def encode_append(
     encoded = encode_fields(fields)
     models = b"" if parking is None else to_json(parking.models)
     waited_ms = round(waited_s * 1000)
-    return (to or "", models, waited_ms, len(encoded), *encoded, *encode_entries(entries))
+    parts = (word for name, part in prompts.items() for word in (b"+" + name, part))
+    written = (*encode_entries(entries), *parts)
+    return (to or "", models, waited_ms, len(encoded), *encoded, *written)
 
 
 def encode_decision(review: ReviewDecision) -> bytes:

@@ -3,6 +3,7 @@
 hone:1:refinement:ID            hash: the summary of the journal
 hone:1:journal:ID               stream: entry n has the id `n-0`
 hone:1:request:ID               hash: `request` and `models`, JSON; `prompt_nonce`
+hone:1:prompts:ID               hash: the parts of its prompts, see prompts.py
 hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command that took effect
 hone:1:erased:ID                for ten minutes after it was erased
 hone:1:due                      sorted set: id -> when to check it (review, retention, handed back;
@@ -35,6 +36,8 @@ hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last 
 hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:changes                  channel: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given
+hone:1:watched                  channel: ids whose texts are watched, with `+` if wanted whole
+hone:1:texts                    channel: pieces of texts being written: `[ID, KEY, OFFSET, TEXT]`
 
 Times are milliseconds since 1970 by Redis TIME. Redis Cluster is not supported: scripts compute key
 names.
@@ -47,6 +50,7 @@ PREFIX = "hone:1:"
 SUMMARY = f"{PREFIX}refinement:"
 JOURNAL = f"{PREFIX}journal:"
 REQUEST = f"{PREFIX}request:"
+PROMPTS = f"{PREFIX}prompts:"
 GIVEN = f"{PREFIX}given:"
 ERASED = f"{PREFIX}erased:"
 DUE = f"{PREFIX}due"
@@ -70,6 +74,8 @@ LIMITS = f"{PREFIX}limits"
 PROBE = f"{PREFIX}probe"
 CHANGES = f"{PREFIX}changes"
 COMMANDS = f"{PREFIX}commands"
+WATCHED = f"{PREFIX}watched"
+TEXTS = f"{PREFIX}texts"
 
 BY_STATUS = ":status:"
 BY_METADATA = ":meta:"
@@ -78,6 +84,7 @@ LUA = {
     "SUMMARY": SUMMARY,
     "JOURNAL": JOURNAL,
     "REQUEST": REQUEST,
+    "PROMPTS": PROMPTS,
     "GIVEN": GIVEN,
     "ERASED": ERASED,
     "DUE": DUE,

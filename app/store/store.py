@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -56,6 +56,8 @@ from app.store.codec import (
 from app.store.connection import is_away
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.limits import StoredLimit, stored_limits
+from app.store.live_texts import encode_watched
+from app.store.prompts import KeptPrompt, decode_prompt, ids_in, known_texts, names_of, parts_of
 from app.store.scripts import (
     CANCEL,
     CHANGE,
@@ -271,6 +273,9 @@ class Store:
     @refusing
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         """Return the submitted request, else raise RefinementNotFound."""
+        return await self._request(tenant, refinement_id)
+
+    async def _request(self, tenant: str, refinement_id: str) -> RefinementRequest:
         request, owner = await asyncio.gather(
             self._committer.execute("HGET", keys.REQUEST + refinement_id, "request"),
             self._committer.execute("HGET", keys.SUMMARY + refinement_id, "tenant"),
@@ -332,6 +337,24 @@ class Store:
         entries = await self._entries(tenant, refinement_id, after, limit)
         found = (decoded_event(entry_id, entry, final) for entry_id, entry, final, _ in entries)
         return tuple(event for event in found if event is not None)
+
+    @refusing
+    async def prompts(
+        self, tenant: str, refinement_id: str, sha256s: Sequence[str]
+    ) -> dict[str, KeptPrompt]:
+        """Return the prompts with these SHA-256 sums that were kept.
+
+        Raises RefinementNotFound.
+        """
+        key = keys.PROMPTS + refinement_id
+        known = known_texts(await self._request(tenant, refinement_id))
+        listed = await self._committer.execute("HMGET", key, *names_of(sha256s)) if sha256s else []
+        parts = {it: parts_of(of) for it, of in zip(sha256s, listed, strict=True) if of is not None}
+        ids = sorted({it for of in parts.values() for it in ids_in(of)})
+        texts = await self._committer.execute("HMGET", key, *ids) if ids else []
+        found = dict(zip(ids, texts, strict=True))
+        decoded = {it: decode_prompt(of, found, known) for it, of in parts.items()}
+        return {it: prompt for it, prompt in decoded.items() if prompt is not None}
 
     @refusing
     async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
@@ -440,6 +463,12 @@ class Store:
     async def limits(self) -> tuple[StoredLimit, ...]:
         """Return the models and providers that are limited or have an open breaker."""
         return await stored_limits(self._committer)
+
+    @refusing
+    async def announce_watched(self, ids: Sequence[str], behind: Collection[str]) -> None:
+        """Tell the workers whose texts somebody watches, and which of them are needed whole."""
+        message = encode_watched(ids, behind)
+        await self._committer.execute("PUBLISH", keys.WATCHED, message)
 
     @refusing
     async def unplayable(self) -> tuple[str, ...]:

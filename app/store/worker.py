@@ -17,6 +17,7 @@ from app.contract.snapshot import Failure
 from app.contract.status import Status
 from app.store import keys
 from app.store.codec import (
+    NO_PROMPTS,
     decode_models,
     decode_request,
     decode_state,
@@ -29,6 +30,7 @@ from app.store.codec import (
 )
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
+from app.store.live_texts import decode_watched, encode_piece
 from app.store.scripts import (
     ANNOUNCE,
     APPEND,
@@ -112,8 +114,9 @@ class Journal:
         limits_seq: int | None = None,
         parking: Parking | None = None,
         waited_s: float = 0.0,
+        prompts: Mapping[bytes, bytes] = NO_PROMPTS,
     ) -> State:
-        """Append all of `entries` with the summary fields that belong to them, or nothing.
+        """Append all of `entries` with the summary fields and the prompts' parts, or nothing.
 
         A second `refinement.stopping` is left out. While it is `canceling`, `to` succeeded or
         failed becomes canceled. `to` paused requires one `refinement.paused` among the entries: it
@@ -129,7 +132,7 @@ class Journal:
         call may be repeated, and takes effect once; if another call is made instead, the first one
         takes effect before it.
         """
-        what = encode_append(entries, fields, to, parking, waited_s)
+        what = encode_append(entries, fields, to, parking, waited_s, prompts)
         payload = ("" if limits_seq is None else limits_seq, *what)
         async with self._turn:
             if self._unanswered is not None and self._unanswered != payload:
@@ -437,9 +440,28 @@ class WorkerStore:
 
     async def commands(self) -> AsyncIterator[str]:
         """Yield the id of every refinement that receives a command; reconnect without a limit."""
-        async for refinement_id in messages(self._listener, keys.COMMANDS):
-            if refinement_id is not None:
-                yield refinement_id
+        async for message in messages(self._listener, keys.COMMANDS):
+            if message is not None:
+                yield message[1].decode()
+
+    async def watched(self) -> AsyncIterator[dict[str, bool]]:
+        """Yield the ids whose texts are watched, as often as the API says so; see `LiveTexts`.
+
+        The value says whether whole texts are needed. Reconnects without a limit.
+        """
+        async for message in messages(self._listener, keys.WATCHED):
+            if message is not None:
+                yield decode_watched(message[1].decode())
+
+    def publish_text(
+        self, refinement_id: str, key: str, offset: int, text: str | None
+    ) -> asyncio.Future[Any]:
+        """Send a piece of a text to the API processes, before any later append of this worker.
+
+        Without a text, the step is no longer written.
+        """
+        piece = encode_piece(refinement_id, key, offset, text)
+        return self._committer.execute("PUBLISH", keys.TEXTS, piece)
 
 
 def _jobs(taken: Sequence[Any]) -> tuple[Job, ...]:

@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
-from app.contract.events import EventType
+from app.cli.client import Client
+from app.cli.display import Progress, table_of
+from app.contract.events import EventType, StepDelta
 from app.contract.status import Status, StopReason
 from tests.cli.conftest import Run
 from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending, snapshot, stream
@@ -195,3 +198,98 @@ def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: Script
     assert f"hone watch {ID}" in last_words
     assert f"hone cancel {ID}" in last_words
     assert [asked.route for asked in server.asked] == [WATCH]
+
+
+STEP = {
+    "event": 4,
+    "key": "iterations/1/critique",
+    "kind": "ask",
+    "at": "2026-11-21T09:30:00.012Z",
+    "is_voided": False,
+    "prompt": {
+        "name": "critique",
+        "version": 3,
+        "sha256": "0" * 64,
+        "system": "You judge.",
+        "user": "A draft.",
+    },
+    "model": "openai:x",
+    "tried": [],
+    "reply": {"kind": "text", "text": "Good."},
+    "code": None,
+    "detail": None,
+    "usage": {"calls": 1, "input_tokens": 7, "output_tokens": 3, "cost_usd": 0.0, "seconds": 0.5},
+    "seconds": 0.5,
+}
+
+
+def test_steps_are_listed_through_all_pages(server: ScriptedApi, hone: Run) -> None:
+    url = f"GET /v1/refinements/{ID}/steps?after="
+    failed = STEP | {"event": 5, "reply": None, "code": "model_refused", "is_voided": True}
+    pages = {
+        "0": {"data": [STEP], "has_more": True, "next_after": 4},
+        "4": {"data": [failed], "has_more": False, "next_after": 5},
+    }
+    for after, page in pages.items():
+        server.answers[url + after] = [CannedResponse(json.dumps(page))]
+    done = hone("steps", ID)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "   4  iterations/1/critique  openai:x  (1 call, 10 tokens, $0.0000, 0.5 s)",
+        (
+            "   5  iterations/1/critique  failed: model_refused, voided by a retry"
+            "  (1 call, 10 tokens, $0.0000, 0.5 s)"
+        ),
+    ]
+
+
+def test_a_step_is_printed_with_prompt_and_reply(server: ScriptedApi, hone: Run) -> None:
+    url = f"GET /v1/refinements/{ID}/steps?path=iterations%2F1%2Fcritique&after=0"
+    page = {"data": [STEP], "has_more": False, "next_after": 4}
+    server.answers[url] = [CannedResponse(json.dumps(page))]
+    done = hone("steps", ID, "iterations/1/critique")
+    assert done.exit_code == 0
+    lines = [line for line in done.stdout.splitlines() if line]
+    assert lines[1:] == [
+        f"--- prompt critique, version 3, SHA-256 {'0' * 64}",
+        "You judge.",
+        "A draft.",
+        "--- reply",
+        "Good.",
+    ]
+
+
+PIECES = """event: step.delta
+data: {"key":"iterations/1/draft","offset":0,"text":"First try."}
+
+event: step.delta
+data: {"key":"iterations/1/draft","offset":0,"text":"Dear"}
+
+event: step.delta
+data: {"key":"iterations/1/draft","offset":4,"text":" customer\\nBye"}
+
+"""
+
+
+def test_pieces_of_texts_do_not_disturb_the_events(server: ScriptedApi) -> None:
+    whole = PIECES + stream(*EVENTS, ending())
+    answer = CannedResponse(whole, media_type="text/event-stream")
+    server.answers[f"{WATCH}?deltas=true"] = [answer]
+    progress = Progress()
+
+    def on_delta(piece: StepDelta) -> None:
+        nonlocal progress
+        progress = progress.with_piece(piece)
+
+    with Client(server.url) as client:
+        seen = [it for it in client.follow(ID, on_delta) if it]
+    assert progress.texts == {"iterations/1/draft": "Dear customer\nBye"}
+    assert [it.event for it in seen] == [it.event for it in (*EVENTS, ending())]
+    shown = [it.plain for it in table_of(progress, ID) if isinstance(it, Text)]
+    assert shown[0] == "iterations/1/draft\nDear customer\nBye"
+
+
+def test_texts_are_not_asked_for_where_there_is_no_terminal(server: ScriptedApi, hone: Run) -> None:
+    script(server)
+    assert hone("watch", ID, "--texts").exit_code == 0
+    assert next(it.route for it in server.asked) == WATCH

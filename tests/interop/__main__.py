@@ -10,10 +10,13 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from tests.interop import llama_cpp
+from tests.interop import litellm, llama_cpp
 from tests.interop.environment import CannotInstall
 
-SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {"llama.cpp": llama_cpp.play}
+SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
+    "llama.cpp": llama_cpp.play,
+    "LiteLLM": litellm.play,
+}
 """What plays through each server, in a folder of its own; it returns whether all went well."""
 
 

@@ -8,6 +8,9 @@ marked for the cache, if it is long enough (https://platform.claude.com/docs/en/
 prompt-caching).
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
@@ -18,6 +21,7 @@ from workers.models.port import ModelCall, UnreadableReply
 from workers.models.remote import (
     EFFORT,
     NAMES_OF_JSON,
+    STREAM,
     AdapterFactory,
     ChatReply,
     Unwanted,
@@ -25,8 +29,10 @@ from workers.models.remote import (
     effort_of,
     flaw_of,
     refused_effort,
+    unwanted_stream,
     user_text,
 )
+from workers.models.streaming import failed, text_in
 from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"
@@ -70,7 +76,7 @@ class Anthropic:
         self._headers = {"anthropic-version": VERSION} | ({"x-api-key": api_key} if api_key else {})
 
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
-        """Return the request for one message, not streamed."""
+        """Return the request for one message."""
         is_structured = call.prompt.schema is not None and STRUCTURED not in unwanted
         body: dict[str, object] = {
             "model": call.model,
@@ -89,10 +95,14 @@ class Anthropic:
             config["format"] = {"type": "json_schema", "schema": call.prompt.schema}
         if config:
             body[STRUCTURED] = config
+        if call.is_streamed and STREAM not in unwanted:
+            body[STREAM] = True
         return Request(self._url, self._headers, to_json(body), self._key)
 
     def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
         """Return the parameter that an error names, if it was sent and can be left out."""
+        if part := unwanted_stream(said, call, unwanted):
+            return part
         if call.temperature is not None and "temperature" in said and "temperature" not in unwanted:
             return "temperature"
         is_structured = call.prompt.schema is not None and STRUCTURED not in unwanted
@@ -114,6 +124,55 @@ class Anthropic:
             is_withheld=message.stop_reason == "refusal",
         )
         return ChatReply(text, message.model, _counted(message.usage), flaw)
+
+    def parts(self) -> "_Events":
+        """Return what merges the events of a message."""
+        return _Events()
+
+
+class _Events:
+    """The events of one message; thinking is left out."""
+
+    def __init__(self) -> None:
+        self.is_complete = False
+        self._texts: list[str] = []
+        self._known: dict[str, object] = {}
+        self._usage: dict[str, object] = {}
+
+    def merge(self, event: Mapping[str, Any]) -> int:
+        """Take one event. An error in the stream raises `StreamFailed`."""
+        kind = event.get("type")
+        if kind == "error" or event.get("error"):
+            raise failed(event.get("error"))
+        found = event.get(_HOLDERS.get(str(kind), ""))
+        found = found if isinstance(found, dict) else {}
+        if kind in {"message_start", "message_delta"}:
+            self._known |= {it: found[it] for it in ("model", "stop_reason") if found.get(it)}
+            self.is_complete = "stop_reason" in self._known
+            usage = found.get("usage") if kind == "message_start" else event.get("usage")
+            if isinstance(usage, dict):
+                self._usage |= {name: it for name, it in usage.items() if it is not None}
+        elif kind in {"content_block_start", "content_block_delta"}:
+            text = text_in([found | {"type": _IS_TEXT.get(str(found.get("type")), "")}])
+            self._texts += [text] if text else []
+            return len(text)
+        return 0
+
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    def body(self) -> bytes:
+        content = [{"type": "text", "text": self.text()}]
+        return to_json({**self._known, "content": content, "usage": self._usage})
+
+
+_HOLDERS = {
+    "message_start": "message",
+    "message_delta": "delta",
+    "content_block_start": "content_block",
+    "content_block_delta": "delta",
+}
+_IS_TEXT = {"text": "text", "text_delta": "text"}
 
 
 ADAPTER: AdapterFactory = Anthropic

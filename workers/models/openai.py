@@ -5,7 +5,9 @@ Azure's older form: the query stays, and the key goes into `api-key`. JSON is re
 `json_schema`, else as `json_object`, else in the prompt alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
@@ -16,6 +18,8 @@ from workers.models.port import ModelCall, UnreadableReply
 from workers.models.remote import (
     EFFORT,
     NAMES_OF_JSON,
+    STREAM,
+    STREAM_OPTIONS,
     AdapterFactory,
     ChatReply,
     Unwanted,
@@ -23,8 +27,10 @@ from workers.models.remote import (
     effort_of,
     flaw_of,
     refused_effort,
+    unwanted_stream,
     user_text,
 )
+from workers.models.streaming import failed, text_in
 from workers.outbound.transport import Request
 
 TEXT_PARTS = frozenset({"text", "output_text"})
@@ -85,7 +91,7 @@ class OpenAI:
         self._limits = TOKEN_LIMITS[::-1] if is_openai else TOKEN_LIMITS
 
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
-        """Return the request for one completion, not streamed."""
+        """Return the request for one completion."""
         json_format = _json_format(call, unwanted)
         wants_words = call.prompt.schema is not None and json_format != "json_schema"
         body: dict[str, object] = {
@@ -108,10 +114,16 @@ class OpenAI:
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif json_format:
             body["response_format"] = {"type": json_format}
+        if call.is_streamed and STREAM not in unwanted:
+            body[STREAM] = True
+            if STREAM_OPTIONS not in unwanted:
+                body[STREAM_OPTIONS] = {"include_usage": True}
         return Request(self._url, self._headers, to_json(body), self._key)
 
     def refused(self, said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
         """Return the parameter that an error names, if it was sent and can be left out."""
+        if part := unwanted_stream(said, call, unwanted):
+            return part
         limit = _first(self._limits, unwanted)
         if limit and limit in said and limit == self._limits[0]:
             return limit
@@ -136,6 +148,48 @@ class OpenAI:
         is_withheld = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
         flaw = flaw_of(text, is_cut_off=choice.finish_reason == "length", is_withheld=is_withheld)
         return ChatReply(text, completion.model, tokens, flaw)
+
+    def parts(self) -> "_Chunks":
+        """Return what merges the chunks of a completion."""
+        return _Chunks()
+
+
+class _Chunks:
+    """The chunks of one completion; the first choice only, without `reasoning_content`."""
+
+    def __init__(self) -> None:
+        self.is_complete = False
+        self._texts: list[str] = []
+        self._refusals: list[str] = []
+        self._finish_reason: object = None
+        self._known: dict[str, object] = {}
+
+    def merge(self, event: Mapping[str, Any]) -> int:
+        """Take one chunk. An error in the stream raises `StreamFailed`."""
+        if error := event.get("error"):
+            raise failed(error)
+        self._known |= {name: event[name] for name in ("model", "usage") if event.get(name)}
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict) or choice.get("index"):
+            return 0
+        if reason := choice.get("finish_reason"):
+            self._finish_reason, self.is_complete = reason, True
+        delta = choice.get("delta") or choice.get("message")
+        if not isinstance(delta, dict):
+            return 0
+        text, refusal = text_in(delta.get("content")), text_in(delta.get("refusal"))
+        self._texts += [text] if text else []
+        self._refusals += [refusal] if refusal else []
+        return len(text) + len(refusal)
+
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    def body(self) -> bytes:
+        message = {"content": self.text(), "refusal": "".join(self._refusals) or None}
+        choice = {"message": message, "finish_reason": self._finish_reason}
+        return to_json({**self._known, "choices": [choice]})
 
 
 ADAPTER: AdapterFactory = OpenAI

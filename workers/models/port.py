@@ -14,6 +14,7 @@ NotServed             what one model found: this call was not served now, but ma
 ModelWaits            the same, with the time of the next try; this is what callers see
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
@@ -146,6 +147,17 @@ class ModelWaits(Exception):
         self.usage = usage or Usage()
 
 
+class TextFollower(Protocol):
+    """Follows a text while a model writes it."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody watches now, so that the reply should be streamed."""
+
+    def follow(self, text: Callable[[], str]) -> None:
+        """Follow what `text` returns, in place of what was followed before: a try begins."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelCall:
     """One call to one model. `key` is the same whenever the same step is repeated.
@@ -166,6 +178,9 @@ class ModelCall:
     progress: int = 0
     has_permit: bool = False
     tries: int = 0
+    expected_output_tokens: int = 0
+    is_streamed: bool = False
+    follower: TextFollower | None = None
 
 
 @dataclass(frozen=True, slots=True)

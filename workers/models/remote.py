@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from time import perf_counter
 from typing import Protocol
@@ -26,6 +26,7 @@ from workers.models.port import (
     UnreadableReply,
 )
 from workers.models.refusals import failure_of, reported_limits
+from workers.models.streaming import ResponseInParts, StreamParts
 from workers.outbound.transport import (
     Request,
     RequestAttempts,
@@ -196,6 +197,9 @@ class WireFormat(Protocol):
     def read(self, body: bytes) -> ChatReply:
         """Parse a response. Raises `UnreadableReply` when it is not in this format."""
 
+    def parts(self) -> StreamParts:
+        """Return what merges the events of a streamed response into a body for `read`."""
+
 
 AdapterFactory = Callable[[str, str], WireFormat]
 """Returns the adapter for a base URL and an API key, which is empty where none is needed."""
@@ -206,6 +210,24 @@ def adapter_of(wire: str) -> AdapterFactory:
     """Return the `ADAPTER` of the module in this package that is named after the wire format."""
     adapter: AdapterFactory = import_module(f"workers.models.{wire}").ADAPTER
     return adapter
+
+
+STREAM = "stream"
+STREAM_OPTIONS = "stream_options"
+NAMES_STREAM = re.compile(r"\bstream(ing|ed)?\b")
+"""Matches the parameter or the word in an error, and no `upstream`."""
+
+TOKENS_PER_S = 128_000 / 3_600
+"""How fast a model writes at least, as Anthropic's clients assume before they insist on streams."""
+
+
+def unwanted_stream(said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
+    """Return the part of streaming that an error names, if it was sent."""
+    if not call.is_streamed or STREAM in unwanted:
+        return None
+    if STREAM_OPTIONS in said or "include_usage" in said:
+        return None if STREAM_OPTIONS in unwanted else STREAM_OPTIONS
+    return STREAM if NAMES_STREAM.search(said) else None
 
 
 NAMES_A_PART = frozenset({400, 422})
@@ -221,7 +243,8 @@ class Remote:
     What a server rejects (a format, a parameter) is left out of the next request and, once that
     has worked, of every later request for the same model; likewise a limit of the output that it
     calls too high is lowered to what it allows. If the server does not count a reply's tokens they
-    are estimated, and the cost is unknown.
+    are estimated, and the cost is unknown. A reply is streamed if somebody watches, if it
+    may take longer than a call may, or if one of the model's whole replies did.
     """
 
     def __init__(
@@ -235,10 +258,12 @@ class Remote:
         self._transport = transport
         self._unwanted: dict[str, Unwanted] = {}
         self._most_output: dict[str, int] = {}
+        self._slow: set[str] = set()
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer a call; the `usage` of the reply or error counts every request made for it."""
         started = perf_counter()
+        call = replace(call, is_streamed=self._is_streamed(call))
         step = self._transport.step(call.key)
         said: ChatReply | None = None
         try:
@@ -248,6 +273,8 @@ class Remote:
         except (ModelError, TransportError) as failure:
             error = _meaning(failure, call, is_read=said is not None)
             error.usage = self._usage(call, step, said, perf_counter() - started)
+            if step.has_timed_out:
+                self._slow.add(call.model)
             raise error from None
         usage = self._usage(call, step, said, perf_counter() - started)
         answered = f"{self._provider}:{said.model or call.model}"
@@ -260,7 +287,7 @@ class Remote:
             request = self._dialect.request(call, unwanted)
             variant = f";without={'+'.join(sorted(unwanted))}" if unwanted else ""
             try:
-                body = await step.post(request, variant + lowered)
+                body = await self._send(step, call, request, variant + lowered, unwanted)
             except StatusRejected as refusal:
                 said = refusal.response.said
                 if refusal.response.status not in NAMES_A_PART:
@@ -291,6 +318,31 @@ class Remote:
         if not CONTEXT.search(said.lower()):
             self._most_output[call.model] = most
         return replace(call, max_output_tokens=most)
+
+    def _is_streamed(self, call: ModelCall) -> bool:
+        if call.follower is not None and call.follower.is_watched:
+            return True
+        in_time = self._transport.retry_policy.total_s * TOKENS_PER_S
+        return call.model in self._slow or 2 * call.expected_output_tokens > in_time
+
+    async def _send(
+        self,
+        step: RequestAttempts,
+        call: ModelCall,
+        request: Request,
+        variant: str,
+        unwanted: Unwanted,
+    ) -> bytes:
+        if not call.is_streamed or STREAM in unwanted:
+            return await step.post(request, variant)
+        return await step.stream(request, variant, partial(self._reader, call))
+
+    def _reader(self, call: ModelCall) -> ResponseInParts:
+        """Return the reader of one try; whoever follows the text begins anew."""
+        reader = ResponseInParts(self._dialect.parts())
+        if call.follower is not None:
+            call.follower.follow(reader.text)
+        return reader
 
     def _usage(
         self, call: ModelCall, step: RequestAttempts, said: ChatReply | None, seconds: float

@@ -16,11 +16,12 @@ import json
 import math
 import random
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -104,6 +105,11 @@ FIELDS = {
 }
 MOST_OF_A_REFUSAL = 64 * 1024
 DNS_CACHE_S = 60
+MOST_FRAMING = 256
+"""How many times as long as its text a stream may be: a chunk of one token has 150 to 400 bytes."""
+
+TO_THE_END_S = 1.0
+SELDOM_S = 0.1
 GZIP_OR_ZLIB = 47
 """`wbits` of zlib that accepts either header."""
 
@@ -174,6 +180,33 @@ class UnusableResponse(TransportError):
     """The response is too large, compressed in an unknown or broken way, or not HTTP."""
 
 
+class StreamFailed(Exception):
+    """A response failed while it was streamed; `status` is what it would have been before it."""
+
+    def __init__(self, detail: str, status: int, said: str = "") -> None:
+        super().__init__(detail)
+        self.status = status
+        self.said = said
+
+
+class ResponseReader(Protocol):
+    """Reads one response piece by piece."""
+
+    is_done: bool
+    """Whether the server has said that nothing follows."""
+    held_bytes: int
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the server streams; one that was asked to may still answer whole."""
+
+    def take(self, piece: bytes) -> None:
+        """Take the next piece. Raises `StreamFailed` and `UnusableResponse`."""
+
+    def body(self) -> bytes:
+        """Return what was read, after the last piece. Raises `StreamFailed` if it was cut off."""
+
+
 class _TemporaryFailure(Exception):
     """A try failed in a way that a retry may fix."""
 
@@ -216,14 +249,16 @@ async def open_transport(
 class RequestAttempts:
     """The requests of one step, which share one deadline and one number of tries.
 
-    `calls` counts requests; `may_have_cost` is true when the server may have processed one;
-    `fields` are the header fields of the last 2xx response.
+    `calls` counts requests; `may_have_cost` is true when the server may have processed one, and
+    `has_timed_out` when one got no response in time; `fields` are the header fields of the last 2xx
+    response.
     """
 
     def __init__(self, transport: Transport, key: str) -> None:
         self.calls = 0
         self.may_have_cost = False
         self.fields: Mapping[str, str] = {}
+        self.has_timed_out = False
         self._transport = transport
         self._retry_policy = transport.retry_policy
         self._key = quote(key, safe="/:;=+.-_")
@@ -236,9 +271,24 @@ class RequestAttempts:
 
         A request that differs from an earlier one of the step needs a `variant` of the key.
         """
+        return await self._repeated(request, variant, None)
+
+    async def stream(
+        self, request: Request, variant: str, open_reader: Callable[[], ResponseReader]
+    ) -> bytes:
+        """Return the body that a reader has made of a 2xx response; like `post` otherwise.
+
+        The time of the step is a limit on silence: it begins again with every piece of a stream.
+        Every try has a reader of its own. The limit on bytes counts those that the reader holds.
+        """
+        return await self._repeated(request, variant, open_reader)
+
+    async def _repeated(
+        self, request: Request, variant: str, open_reader: Callable[[], ResponseReader] | None
+    ) -> bytes:
         while True:
             try:
-                return await self._try(request, variant)
+                return await self._try(request, variant, open_reader and open_reader())
             except _TemporaryFailure as failure:
                 self._failures += 1
                 await self._wait(failure)
@@ -254,13 +304,13 @@ class RequestAttempts:
             raise RequestUnanswered(detail, failure.response) from None
         await asyncio.sleep(wait_s)
 
-    async def _try(self, request: Request, variant: str) -> bytes:
+    async def _try(self, request: Request, variant: str, reader: ResponseReader | None) -> bytes:
         """Send the request once; turn every failure into an error of this module."""
         self.calls += 1
         headers = request.headers | {"Idempotency-Key": self._key + variant}
         try:
             async with asyncio.timeout_at(self._first_byte_due()) as timeout:
-                return await self._exchange(request, headers, timeout)
+                return await self._exchange(request, headers, timeout, reader)
         except aiohttp.ConnectionTimeoutError:
             raise _TemporaryFailure(f"{request.host} is unreachable: connection timeout") from None
         except aiohttp.ClientConnectorCertificateError:
@@ -268,7 +318,7 @@ class RequestAttempts:
         except aiohttp.ClientConnectorError as error:
             raise _TemporaryFailure(f"{request.host} is unreachable: {error.strerror}") from None
         except TimeoutError:
-            self.may_have_cost = True
+            self.may_have_cost = self.has_timed_out = True
             raise _TemporaryFailure(f"{request.host} did not respond before the timeout") from None
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
             self.may_have_cost = True
@@ -286,7 +336,11 @@ class RequestAttempts:
         return min(self._deadline, self._clock() + first_byte_s)
 
     async def _exchange(
-        self, request: Request, headers: dict[str, str], timeout: asyncio.Timeout
+        self,
+        request: Request,
+        headers: dict[str, str],
+        timeout: asyncio.Timeout,
+        reader: ResponseReader | None,
     ) -> bytes:
         async with self._transport.session.post(
             request.url, data=request.body, headers=headers, allow_redirects=False
@@ -297,7 +351,51 @@ class RequestAttempts:
                 raise await _refusal(request, reply)
             self.may_have_cost = True
             self.fields = reply.headers
-            return await _read(reply, self._transport.max_reply_bytes, request)
+            if reader is None:
+                return await _read(reply, self._transport.max_reply_bytes, request)
+            try:
+                await self._read_stream(request, reply, reader, timeout)
+                return reader.body()
+            except StreamFailed as failed:
+                raise _failure_of(request, failed) from None
+
+    async def _read_stream(
+        self,
+        request: Request,
+        reply: aiohttp.ClientResponse,
+        reader: ResponseReader,
+        timeout: asyncio.Timeout,
+    ) -> None:
+        """Pass on every piece; the timeout is moved seldom, since moving it costs."""
+        most, total = self._transport.max_reply_bytes, 0
+        async with aclosing(_pieces(reply, request, most)) as pieces:
+            async for piece in pieces:
+                total += len(piece)
+                reader.take(piece)
+                if reader.is_stream:
+                    self._deadline = self._clock() + self._retry_policy.total_s
+                if self._deadline - (timeout.when() or 0.0) > SELDOM_S:
+                    timeout.reschedule(self._deadline)
+                held = max(reader.held_bytes, len(piece))
+                if held > most or total > most * MOST_FRAMING:
+                    raise UnusableResponse(f"{request.host} sent more than {most} bytes")
+                if reader.is_done:
+                    break
+        with suppress(TimeoutError):  # a connection is kept only if its response was read whole
+            async with asyncio.timeout(TO_THE_END_S):
+                while await reply.content.readany():
+                    pass
+
+
+def _failure_of(request: Request, failed: StreamFailed) -> StatusRejected | _TemporaryFailure:
+    """Return the error for a response that failed while it was streamed."""
+    detail, said = f"{request.host} failed while it answered: {failed}", failed.said
+    if request.secret:
+        detail, said = detail.replace(request.secret, "***"), said.replace(request.secret, "***")
+    response = ErrorResponse(failed.status, said, {})
+    if may_pass(failed.status, {}):
+        return _TemporaryFailure(detail, response)
+    return StatusRejected(detail, response)
 
 
 async def _refusal(
@@ -323,19 +421,27 @@ async def _refusal(
 
 async def _read(reply: aiohttp.ClientResponse, most: int, request: Request) -> bytes:
     """Return a body of at most `most` bytes, counted after decompression."""
+    body = bytearray()
+    async for piece in _pieces(reply, request, most):
+        body += piece
+        if len(body) > most:
+            raise UnusableResponse(f"{request.host} sent more than {most} bytes")
+    return bytes(body)
+
+
+async def _pieces(
+    reply: aiohttp.ClientResponse, request: Request, most: int
+) -> AsyncGenerator[bytes, None]:
+    """Yield a body as it arrives, decompressed, in pieces of at most `most` + 1 bytes each."""
     encoding = reply.headers.get("Content-Encoding", "identity").lower()
     if encoding not in {"identity", "gzip", "deflate"}:
         raise UnusableResponse(f"{request.host} sent the unsupported encoding {encoding[:20]!r}")
     inflate = zlib.decompressobj(GZIP_OR_ZLIB) if encoding != "identity" else None
-    body = bytearray()
     while piece := await reply.content.readany():
         try:
-            body += inflate.decompress(piece, most + 1 - len(body)) if inflate else piece
+            yield inflate.decompress(piece, most + 1) if inflate else piece
         except zlib.error:
             raise UnusableResponse(f"{request.host} sent invalid compressed data") from None
-        if len(body) > most:
-            raise UnusableResponse(f"{request.host} sent more than {most} bytes")
-    return bytes(body)
 
 
 def _message(said: str) -> str:

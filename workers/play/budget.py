@@ -134,14 +134,14 @@ class BudgetGuard:
         self._thought = spent.thinking_tokens // spent.calls if spent.calls else None
         bounds = self._bounds(ask, asked)
         if limits.max_tokens is None and limits.max_cost_usd is None:
-            return replace(ask, max_output_tokens=bounds.most)
+            return _bounded(ask, bounds.most, bounds)
         left = self._left(spent, limits)
         if not left.covers(self._needed(ask, asked, bounds.expected)):
             return None
         share = left.shared(max(1, self.branches - len(self._reserved)))
         output = self._longest(ask, asked, bounds, share)
         self._reserved[ask.path] = self._needed(ask, asked, output)
-        return replace(ask, max_output_tokens=output)
+        return _bounded(ask, output, bounds)
 
     def waits_for_others(self, ask: Ask) -> bool:
         """Return whether other calls in flight hold a part of the budget."""
@@ -228,3 +228,7 @@ class BudgetGuard:
     @cached_property
     def _first_draft(self) -> tuple[Estimate, ...]:
         return first_draft(self._request, self._models)
+
+
+def _bounded(ask: Ask, most: int, bounds: OutputBounds) -> Ask:
+    return replace(ask, max_output_tokens=most, expected_output_tokens=bounds.expected)

@@ -32,7 +32,13 @@ from workers.engine.search import Outcome
 from workers.engine.step_hash import about
 from workers.play.budget import BudgetGuard
 from workers.play.executor import StepExecutor, StepWaits
-from workers.play.journal_writer import Ending, JournalUnwritable, JournalWriter, JudgedDraft
+from workers.play.journal_writer import (
+    Ending,
+    JournalUnwritable,
+    JournalWriter,
+    JudgedDraft,
+    PromptKeeper,
+)
 from workers.play.replay import RecordedStep, Replay, refused, spared
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
@@ -197,12 +203,16 @@ class Driver:
         *,
         leaves_after_step: bool = False,
         max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
+        keeps_prompts: bool = True,
     ) -> None:
         self._strategy = strategy
         self._replay = recorded
         self._journal = journal
         self._time = TimeLimits(claimed)
-        self._writer = JournalWriter(journal, recorded, claimed.state, self._time.waited_s)
+        keeper = PromptKeeper(submitted) if keeps_prompts else None
+        self._writer = JournalWriter(
+            journal, recorded, claimed.state, self._time.waited_s, prompts=keeper
+        )
         self._plan = submitted.request.review
         self._budget_guard = BudgetGuard(submitted.request, submitted.models, max_output_tokens)
         self._executor = executor
@@ -356,7 +366,8 @@ class Driver:
     async def _step(self, move: moves.StepMove) -> Any:
         step = self._replay.steps.get(move.path)
         if step is None:
-            step = RecordedStep(await self._perform(move))
+            prompt = move.prompt if isinstance(move, Ask) else None
+            step = RecordedStep(await self._perform(move), prompt=prompt)
             self._replay.add(step)
             if self._leaves_after_step:
                 self.leave()

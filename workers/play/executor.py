@@ -3,6 +3,7 @@
 import json
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -24,10 +25,12 @@ from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
+from workers.engine.prompts.drafting import Amend
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
-from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits
+from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits, TextFollower
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
+from workers.play.live_text import TextPublisher
 from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
 
@@ -209,6 +212,8 @@ class StepExecutor:
     tenant: str = "default"
     permits: set[str] = field(default_factory=set)
     """Models for which the claim has a permit; the first call of each uses it up."""
+    texts: TextPublisher | None = None
+    """Publishes drafts and outputs while they are written."""
 
     async def perform(
         self, move: StepMove, *, progress: int = 0, tries: int = 0
@@ -224,7 +229,12 @@ class StepExecutor:
             entry: StepCompleted | StepFailed = await self._done(move, progress, tries)
         except ModelError as error:
             entry = StepFailed(
-                key=move.path, code=error.code, detail=error.detail, usage=error.usage, next=()
+                key=move.path,
+                code=error.code,
+                detail=error.detail,
+                prompt=_reference(move.prompt) if isinstance(move, Ask) else None,
+                usage=error.usage,
+                next=(),
             )
         except ValidatorUnavailable as error:
             entry = StepFailed(
@@ -291,6 +301,7 @@ class StepExecutor:
             max_output_tokens=(
                 move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
             ),
+            expected_output_tokens=move.expected_output_tokens,
             reasoning_effort=choice.reasoning_effort,
             tenant=self.tenant,
             progress=progress,
@@ -298,7 +309,9 @@ class StepExecutor:
         )
         # The model for which there is a permit goes first: the others are known to be busy.
         names = sorted(choice.names(), key=lambda name: name not in self.permits)
-        served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
+        with self._published(move) as follower:
+            call = replace(call, follower=follower)
+            served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
         answer = served.reply
         return StepCompleted(
             key=move.path,
@@ -317,6 +330,13 @@ class StepExecutor:
         has_permit = name in self.permits
         self.permits.discard(name)
         return await self.models.complete(name, replace(call, has_permit=has_permit))
+
+    def _published(self, move: Ask) -> AbstractContextManager[TextFollower | None]:
+        """Return who follows the reply: for texts only, not for edits, plans or verdicts."""
+        is_text = move.role == "generator" and not move.prepares
+        if self.texts is None or not is_text or isinstance(move.prompt_request, Amend):
+            return nullcontext()
+        return self.texts.writing(self.refinement_id, move.path)
 
 
 def dropped_in(move: Ask, text: str) -> tuple[DroppedItem, ...]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,8 +13,9 @@ from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.contract.waiting import REFUSALS, Waiting
-from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State
+from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State, Submitted
 from app.store.connection import until_answered
+from app.store.prompts import KeptPrompt, encode_prompt, known_texts
 from workers.engine.moves import Judged, Judgement, Review
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
@@ -190,6 +191,30 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
 Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
+class PromptKeeper:
+    """Turns prompts into the parts to keep; what this claim has kept is not sent again."""
+
+    def __init__(self, submitted: Submitted) -> None:
+        self._known = known_texts(submitted.request)
+        self._nonce = submitted.prompt_nonce
+        self._kept: set[bytes] = set()
+
+    def parts(self, pending: Sequence[Pending]) -> dict[bytes, bytes]:
+        """Return the parts of the prompts of steps that are not kept yet."""
+        parts: dict[bytes, bytes] = {}
+        for done in pending:
+            if isinstance(done, RecordedStep) and done.prompt and done.entry.prompt:
+                prompt = KeptPrompt(done.prompt.system, done.prompt.user, done.prompt.schema)
+                parts |= encode_prompt(
+                    done.entry.prompt.sha256, prompt.masked(self._nonce), self._known, self._kept
+                )
+        return parts
+
+    def kept(self, parts: Iterable[bytes]) -> None:
+        """Note that parts have been written."""
+        self._kept.update(parts)
+
+
 class JournalUnwritable(Exception):
     """An append failed in a way that waiting does not mend: the claim is left to its lease.
 
@@ -209,6 +234,7 @@ class _Append:
     limits_seq: int | None
     parking: Parking | None
     waited_s: float
+    prompts: Mapping[bytes, bytes]
 
 
 class JournalWriter:
@@ -225,9 +251,12 @@ class JournalWriter:
         recorded: Replay,
         state: State,
         waited_s: Callable[[], float] = lambda: 0.0,
+        *,
+        prompts: PromptKeeper | None = None,
     ) -> None:
         self.state = state
         self._waited_s = waited_s
+        self._prompts = prompts
         self.under_way: dict[str, None] = {}
         self._journal = journal
         self._replay = recorded
@@ -279,6 +308,7 @@ class JournalWriter:
                     judgings[0].limits_seq if judgings else None,
                     ending.parking if ending else None,
                     self._waited_s(),
+                    self._prompts.parts(pending) if self._prompts else {},
                 )
             )
 
@@ -317,6 +347,7 @@ class JournalWriter:
                     limits_seq=append.limits_seq,
                     parking=append.parking,
                     waited_s=append.waited_s,
+                    prompts=append.prompts,
                 ),
                 self._journal.id,
             )
@@ -328,6 +359,8 @@ class JournalWriter:
         self._unanswered = None
         if append.fields.waiting is not None:
             self._told = append.fields.waiting
+        if self._prompts:
+            self._prompts.kept(append.prompts)
         self._written(append.pending, append.under_way)
         return self.state
 

@@ -15,6 +15,7 @@ from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecor
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.executor import ModelCaller, StepExecutor, Tools
+from workers.play.live_text import TextPublisher
 from workers.play.quarantine import Quarantine
 from workers.play.replay import read
 from workers.validators import NO_RESOURCES, ServerResources, compile_validators
@@ -59,6 +60,8 @@ class Refinements:
         resources: ServerResources = NO_RESOURCES,
         quarantine: Quarantine | None = None,
         *,
+        texts: TextPublisher | None = None,
+        keeps_prompts: bool = True,
         policies: Mapping[int, Policy] = POLICIES,
         clears: bool = False,
         max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
@@ -73,6 +76,8 @@ class Refinements:
         self._quarantine = quarantine
         self._clears = clears
         self._max_output_tokens = max_output_tokens
+        self._texts = texts
+        self._keeps_prompts = keeps_prompts
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
@@ -205,6 +210,7 @@ class Refinements:
             recorded.voided,
             claimed.tenant,
             {claimed.permit} if claimed.permit else set(),
+            texts=self._texts,
         )
         journal = self._store.journal(claimed)
         return Driver(
@@ -216,6 +222,7 @@ class Refinements:
             claimed,
             leaves_after_step=self._clears,
             max_output_tokens=self._max_output_tokens,
+            keeps_prompts=self._keeps_prompts,
         )
 
 
@@ -291,6 +298,12 @@ async def heed_commands(store: WorkerStore, refinements: Refinements) -> None:
             await refinements.look(refinement_id)
         except RedisError as error:
             log.warning("%s: cannot read a command from Redis: %s", refinement_id, error)
+
+
+async def heed_watchers(store: WorkerStore, texts: TextPublisher) -> None:
+    """Learn whose texts are watched, until cancelled."""
+    async for ids in store.watched():
+        texts.watched(ids)
 
 
 async def keep_running(run: Callable[[], Awaitable[None]]) -> None:

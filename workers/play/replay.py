@@ -28,6 +28,7 @@ from app.contract.snapshot import Best, IterationScore
 from app.contract.status import StopReason
 from app.contract.waiting import Waiting
 from workers.engine import moves
+from workers.engine.prompt_requests import Prompt
 from workers.engine.step_hash import about
 
 REFUSED = "budget_exhausted"
@@ -43,6 +44,8 @@ class RecordedStep:
 
     entry: StepCompleted | StepFailed
     is_journaled: bool = False
+    prompt: Prompt | None = None
+    """What was asked, if this claim performed it: it is kept with the step."""
 
     def reply(self) -> Any:
         """Return the reply for the strategy. Raises `Stopped` or `StepError` for a failed step."""

@@ -1,7 +1,7 @@
 -- Appends entries for a worker: all of them or none.
 -- id, nonce of the claim, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
 -- or '', models under which it is parked (JSON) or '', ms that it has waited, number of summary
--- arguments, those (name, value), the entries (type, data).
+-- arguments, those (name, value), the entries (type, data), parts of prompts (`+` and name, content).
 local id, nonce, op, seen, relied, known, to, models, waited_ms = unpack(ARGV, 1, 9)
 local first = 11 + ARGV[10]
 local key = SUMMARY .. id
@@ -54,7 +54,9 @@ for i = first, #ARGV, 2 do
   if kind == 'iteration.completed' then progress = true end
   if kind == 'refinement.paused' then asked = data end
   if ENDS[kind] then kind = END[to] or kind end
-  if not left_out then
+  if string.sub(kind, 1, 1) == '+' then
+    redis.call('HSET', PROMPTS .. id, string.sub(kind, 2), data)
+  elseif not left_out then
     n = n + 1
     write(id, n, at, kind, data)
   end

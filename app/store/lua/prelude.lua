@@ -238,5 +238,5 @@ local function forget(id)
   redis.call('ZREM', DUE, id)
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
-  redis.call('UNLINK', SUMMARY .. id, JOURNAL .. id, REQUEST .. id, GIVEN .. id)
+  redis.call('UNLINK', SUMMARY .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
 end

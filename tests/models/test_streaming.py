@@ -1,0 +1,289 @@
+"""Streamed replies: as servers really send them, and as they fail."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from benchmarks.model_replies import ModelServerReply, chat, events, refusal
+from tests.models.calls import REPLY_BYTES, RETRY_POLICY, RecordingBehaviour, call, in_turn, serving
+from workers.models.anthropic import Anthropic
+from workers.models.port import ModelCall, ModelError, ModelRefused, NotServed
+from workers.models.port import UnreadableReply as Unreadable
+from workers.models.remote import TOKENS_PER_S
+
+LONG = int(RETRY_POLICY.total_s * TOKENS_PER_S / 2) + 1
+TEXT = "Dear customer, h\u00e9llo\u2028there."
+
+
+@dataclass
+class Follower:
+    """Follows a text, and keeps what it returns at the end of each try."""
+
+    is_watched: bool = True
+    tries: list[Callable[[], str]] = field(default_factory=list)
+
+    def follow(self, text: Callable[[], str]) -> None:
+        self.tries.append(text)
+
+
+def long_call(**changes: Any) -> ModelCall:
+    return call(expected_output_tokens=LONG, **changes)
+
+
+def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {
+        "model": "gpt-x-2026",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
+    }
+
+
+STOP = chunk("stop")
+USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
+WORDS = [chunk(role="assistant"), *(chunk(content=it) for it in (TEXT[:6], TEXT[6:])), STOP]
+DONE = b"data: [DONE]\n\n"
+
+
+def sent(
+    chunks: Iterable[object], data: bytes = b"data: ", end: bytes = b"\n\n", done: bytes = DONE
+) -> ModelServerReply:
+    lines = (json.dumps(it, ensure_ascii=False).encode() for it in chunks)
+    return events(*(data + line + end for line in lines), done)
+
+
+ODD_STREAMS = {
+    "as OpenAI sends it": sent([*WORDS, USAGE]),
+    "without [DONE]": sent([*WORDS, USAGE], done=b""),
+    "without a space after data:": sent([*WORDS, USAGE], b"data:"),
+    "with line ends of Windows": sent([*WORDS, USAGE], end=b"\r\n\r\n"),
+    "with carriage returns alone": sent([*WORDS, USAGE], end=b"\r\r", done=b"data: [DONE]\r\r"),
+    "without empty lines": sent([*WORDS, USAGE], end=b"\n"),
+    "with comments, ids and types": sent([*WORDS, USAGE], b": busy\nid: 7\nevent: x\ndata: "),
+    "an event on several lines": events(
+        *(
+            b"data: " + line.encode() + b"\n"
+            for line in json.dumps(chunk("stop", content=TEXT), indent=1).split("\n")
+        ),
+        b"\ndata: " + json.dumps(USAGE).encode() + b"\n\n",
+    ),
+    "with a byte order mark": events(b"\xef\xbb\xbf", *sent([*WORDS, USAGE]).pieces),
+    "with reasoning apart": sent([chunk(reasoning_content="Hm."), *WORDS, USAGE]),
+    "with content in parts": sent(
+        [
+            chunk(content=[{"type": "thinking", "thinking": "Hm."}]),
+            chunk(content=[{"type": "text", "text": TEXT}]),
+            STOP,
+            USAGE,
+        ]
+    ),
+    "with a message in place of deltas": sent(
+        [{"choices": [{"message": {"content": TEXT}, "finish_reason": "stop"}]}, USAGE]
+    ),
+    "usage in every chunk": sent(
+        [it | {"usage": {"prompt_tokens": 7, "completion_tokens": 1}} for it in WORDS] + [USAGE]
+    ),
+    "other choices beside the first": sent(
+        [{"choices": [{"index": 1, "delta": {"content": "No."}}]}, *WORDS, USAGE]
+    ),
+    "a byte at a time": replace(sent([*WORDS, USAGE]), pieces=(), chunk_bytes=1),
+    "whole, though a stream was asked for": chat(
+        TEXT, usage={"prompt_tokens": 7, "completion_tokens": 3}
+    ),
+}
+
+
+@pytest.mark.parametrize("reply", ODD_STREAMS.values(), ids=ODD_STREAMS.keys())
+async def test_a_stream_is_read_as_servers_really_send_it(reply: ModelServerReply) -> None:
+    behaviour = RecordingBehaviour(in_turn(reply))
+    async with serving(behaviour) as (model, _):
+        answer = await model.complete(long_call())
+    assert behaviour.asked[0].json["stream"] is True
+    assert behaviour.asked[0].json["stream_options"] == {"include_usage": True}
+    assert answer.text == TEXT
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7, 3)
+
+
+async def test_a_server_that_sends_no_usage_has_an_unknown_cost() -> None:
+    async with serving(in_turn(sent(WORDS))) as (model, _):
+        answer = await model.complete(long_call())
+    assert (answer.text, answer.model) == (TEXT, "local:gpt-x-2026")
+    assert answer.usage.output_tokens > 0
+    assert answer.usage.cost_usd is None
+
+
+async def test_a_short_reply_that_nobody_watches_comes_whole() -> None:
+    behaviour = RecordingBehaviour(in_turn(chat(TEXT)))
+    async with serving(behaviour) as (model, _):
+        await model.complete(call(follower=Follower(is_watched=False)))
+        await model.complete(call(follower=Follower()))
+    assert ["stream" in it.json for it in behaviour.asked] == [False, True]
+
+
+FAULTY = {
+    "cut off without an end": (sent(WORDS[:-1], done=b""), "ended before the reply did"),
+    "the connection is lost": (
+        replace(sent(WORDS, done=b""), is_cut=True, pieces=()),
+        "reset the connection",
+    ),
+    "an error in the stream": (
+        sent([*WORDS[:2], {"error": {"message": "CUDA", "code": 500}}]),
+        "failed while it answered: CUDA",
+    ),
+    "an error that is a text": (sent([{"error": "overloaded"}]), "overloaded"),
+    "an error of the older llama.cpp": (
+        events(b'error: {"code":500,"message":"slot"}\n\n'),
+        "slot",
+    ),
+    "nothing at all": (events(b": hello\n\n"), "ended before the reply did"),
+}
+
+
+@pytest.mark.parametrize(("reply", "detail"), FAULTY.values(), ids=FAULTY.keys())
+async def test_a_stream_that_fails_in_the_middle_is_a_failed_try(
+    reply: ModelServerReply, detail: str
+) -> None:
+    follower = Follower()
+    async with serving(in_turn(reply, sent([*WORDS, USAGE]))) as (model, _):
+        with pytest.raises(NotServed, match=detail) as caught:
+            await model.complete(long_call(follower=follower))
+        assert (await model.complete(long_call(follower=follower))).text == TEXT
+    assert caught.value.usage.cost_usd is None
+    assert len(follower.tries) == 2
+    assert follower.tries[-1]() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (sent([{"error": {"message": "no", "type": "invalid_request_error"}}]), ModelRefused),
+        (events(b"data: {half\n\n", DONE), Unreadable),
+        (events(b"data: [1]\ndata: 2]\n\n", b"data: [\n\n", DONE), Unreadable),
+    ],
+)
+async def test_a_stream_that_cannot_work_is_not_asked_for_again(
+    reply: ModelServerReply, kind: type[ModelError]
+) -> None:
+    async with serving(in_turn(reply)) as (model, server):
+        with pytest.raises(kind):
+            await model.complete(long_call(tries=2))
+        assert server.counts.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "left_out"),
+    [
+        ("Unrecognized request argument supplied: stream_options", ["stream_options"]),
+        ("Your organization must be verified to stream this model.", ["stream"]),
+    ],
+)
+async def test_a_server_that_rejects_streaming_is_remembered(
+    said: str, left_out: list[str]
+) -> None:
+    behaviour = RecordingBehaviour(in_turn(refusal(400, said), chat(TEXT)))
+    async with serving(behaviour) as (model, _):
+        await model.complete(long_call())
+        await model.complete(long_call())
+    bodies = [it.json for it in behaviour.asked]
+    assert [[name for name in left_out if name in body] for body in bodies] == [left_out, [], []]
+
+
+async def test_an_error_about_an_upstream_server_is_not_about_streaming() -> None:
+    async with serving(in_turn(refusal(400, "upstream said: bad model"))) as (model, server):
+        with pytest.raises(ModelRefused):
+            await model.complete(long_call())
+        assert server.counts.calls == 1
+
+
+async def test_a_long_stream_may_take_longer_than_a_call_that_comes_whole() -> None:
+    slow = replace(sent([*WORDS, USAGE]), every_s=0.3)
+    retry_policy = replace(RETRY_POLICY, total_s=1.0)
+    async with serving(in_turn(slow), retry_policy=retry_policy) as (model, _):
+        assert (await model.complete(long_call())).text == TEXT
+
+
+async def test_a_stream_that_falls_silent_is_given_up() -> None:
+    silent = replace(sent([*WORDS, USAGE]), every_s=30.0)
+    retry_policy = replace(RETRY_POLICY, total_s=0.5)
+    async with serving(in_turn(silent), retry_policy=retry_policy) as (model, _):
+        with pytest.raises(NotServed, match="did not respond before the timeout"):
+            await model.complete(long_call())
+
+
+async def test_a_model_whose_whole_reply_took_too_long_is_streamed_from_then_on() -> None:
+    late = replace(chat(TEXT), delay_s=30.0)
+    behaviour = RecordingBehaviour(in_turn(late, sent([*WORDS, USAGE])))
+    retry_policy = replace(RETRY_POLICY, total_s=0.5)
+    async with serving(behaviour, retry_policy=retry_policy) as (model, _):
+        with pytest.raises(NotServed):
+            await model.complete(call())
+        assert (await model.complete(call())).text == TEXT
+    assert ["stream" in it.json for it in behaviour.asked] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        sent(chunk(content="x" * 1_000) for _ in range(1 + REPLY_BYTES // 1_000)),
+        events(b"data: " + b"x" * (REPLY_BYTES + 1)),
+        events(b"data: {\n", *([b"data: 1\n"] * (REPLY_BYTES // 2))),
+        replace(chat("x" * REPLY_BYTES), chunk_bytes=64 * 1024),
+    ],
+    ids=["text", "one line", "one event", "whole"],
+)
+async def test_a_stream_keeps_the_limit_on_bytes(reply: ModelServerReply) -> None:
+    async with serving(in_turn(reply)) as (model, _):
+        with pytest.raises(Unreadable, match=f"more than {REPLY_BYTES} bytes"):
+            await model.complete(long_call(tries=2))
+
+
+async def test_a_text_of_many_small_chunks_counts_as_the_text_alone() -> None:
+    many = sent([*(chunk(content="word ") for _ in range(10_000)), STOP])
+    assert len(many.body) > 4 * REPLY_BYTES
+    async with serving(in_turn(many)) as (model, _):
+        assert (await model.complete(long_call())).text == "word " * 10_000
+
+
+ANTHROPIC = [
+    {"type": "message_start", "message": {"model": "c-1", "usage": {"input_tokens": 7}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}},
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "thinking_delta", "thinking": "Hm."},
+    },
+    {"type": "ping"},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": TEXT}},
+    {"type": "content_block_stop", "index": 1},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": {"output_tokens": 3},
+    },
+    {"type": "message_stop"},
+]
+
+
+async def test_a_message_of_anthropic_is_streamed() -> None:
+    behaviour = RecordingBehaviour(in_turn(sent(ANTHROPIC, b"event: x\ndata: ", done=b"")))
+    async with serving(behaviour, speaking=Anthropic) as (model, _):
+        answer = await model.complete(long_call())
+    assert behaviour.asked[0].json["stream"] is True
+    assert "stream_options" not in behaviour.asked[0].json
+    assert (answer.text, answer.model) == (TEXT, "local:c-1")
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [("overloaded_error", NotServed), ("invalid_request_error", ModelRefused)],
+)
+async def test_an_error_in_a_stream_of_anthropic_has_the_meaning_of_its_type(
+    error: str, kind: type[Exception]
+) -> None:
+    ended = [*ANTHROPIC[:6], {"type": "error", "error": {"type": error, "message": "Busy"}}]
+    async with serving(in_turn(sent(ended, done=b"")), speaking=Anthropic) as (model, _):
+        with pytest.raises(kind, match="failed while it answered: Busy"):
+            await model.complete(long_call())

@@ -1,0 +1,167 @@
+"""Streamed responses: builds from the pieces the body that the server would have sent whole.
+
+So a reply is read in one place, however it came. Servers differ, and are read tolerantly: an event
+may be one `data:` line without an empty line after it, line ends may be of any kind, comments and
+unknown events are skipped, and a server that ignores `stream` and answers whole is understood.
+A stream that ends before the model has finished is a failed call.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pydantic_core import from_json, to_json
+
+from workers.outbound.transport import StreamFailed, UnusableResponse
+
+STATUS_OF: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "insufficient_quota": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""HTTP status by the type of an error; an error in a stream comes after status 200."""
+
+FAILED = 500
+"""The status of every other error: it may pass."""
+
+
+class StreamParts(Protocol):
+    """Merges the events of one wire format into one response."""
+
+    is_complete: bool
+    """Whether the model has finished, so that a missing end of the stream does not matter."""
+
+    def merge(self, event: Mapping[str, Any]) -> int:
+        """Take one event, and return how many characters of text it has. Raises `StreamFailed`."""
+
+    def text(self) -> str:
+        """Return the text so far, without thinking that the format keeps apart."""
+
+    def body(self) -> bytes:
+        """Return the response as one body in the wire format."""
+
+
+class ResponseInParts:
+    """Reads one response, streamed or whole; `held_bytes` is about what it keeps in memory."""
+
+    def __init__(self, parts: StreamParts) -> None:
+        self.held_bytes = 0
+        self.is_done = False
+        self._parts = parts
+        self._whole: list[bytes] | None = None
+        self._unread: list[bytes] = []
+        self._data: list[bytes] = []
+        self._has_begun = False
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is an event stream, as far as it has come."""
+        return self._has_begun and self._whole is None
+
+    def take(self, piece: bytes) -> None:
+        """Take the next piece. Raises `StreamFailed` and `UnusableResponse`."""
+        if not self._has_begun:
+            piece = piece.removeprefix(b"\xef\xbb\xbf").lstrip()
+            if not piece:
+                return
+            self._has_begun = True
+            self._whole = [] if piece[:1] == b"{" else None
+        self.held_bytes += len(piece)
+        if self._whole is not None:
+            self._whole.append(piece)
+            return
+        for line in self._lines(piece):
+            self._take_line(line)
+
+    def text(self) -> str:
+        """Return the text so far; empty for a response that comes whole."""
+        return self._parts.text()
+
+    def body(self) -> bytes:
+        """Return the whole response at its end. Raises `StreamFailed` if it was cut off."""
+        if self._whole is not None:
+            return b"".join(self._whole)
+        if self._unread:
+            self._take_line(b"".join(self._unread))
+        self._take_lines_of_data()
+        if not (self.is_done or self._parts.is_complete):
+            raise StreamFailed("the stream ended before the reply did", FAILED)
+        return self._parts.body()
+
+    def _lines(self, piece: bytes) -> list[bytes]:
+        """Return the lines that end in this piece, without their ends."""
+        if b"\n" not in piece and b"\r" not in piece:
+            self._unread.append(piece)
+            return []
+        lines = b"".join([*self._unread, piece]).splitlines(keepends=True)
+        self._unread = [] if lines[-1].endswith(b"\n") else [lines.pop()]
+        return [line.rstrip(b"\r\n") for line in lines]
+
+    def _take_line(self, line: bytes) -> None:
+        self.held_bytes -= len(line)
+        name, _, value = line.partition(b":")
+        if not line:
+            self._take_lines_of_data()
+        elif name == b"data":
+            self._take_data(value.strip())
+        elif name == b"error":  # llama.cpp, before 2025
+            self._parts.merge({"error": _parsed(value.strip()) or value.decode(errors="replace")})
+
+    def _take_data(self, data: bytes) -> None:
+        if data == b"[DONE]":
+            self.is_done = True
+        elif self._data or (event := _parsed(data)) is None:
+            self._data.append(data)  # the rest stands in further lines
+            self.held_bytes += len(data)
+        elif isinstance(event, dict):
+            self.held_bytes += self._parts.merge(event)
+
+    def _take_lines_of_data(self) -> None:
+        if not self._data:
+            return
+        event = _parsed(b"\n".join(self._data))
+        self._data.clear()
+        if not isinstance(event, dict):
+            raise UnusableResponse("an event of the stream is not JSON")
+        self.held_bytes += self._parts.merge(event)
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return from_json(data)
+    except ValueError:
+        return None
+
+
+def failed(error: object) -> StreamFailed:
+    """Return the failure that an error in a stream reports, in any common form."""
+    if not isinstance(error, Mapping):
+        return StreamFailed(str(error)[:500], FAILED)
+    status = _number(error.get("code")) or _number(error.get("status"))
+    if status is None:
+        named = (STATUS_OF.get(str(error.get(name))) for name in ("type", "code"))
+        status = next((it for it in named if it), FAILED)
+    message = error.get("message")
+    said = to_json({"error": dict(error)}).decode()
+    return StreamFailed(message[:500] if isinstance(message, str) else said[:500], status, said)
+
+
+def _number(code: object) -> int | None:
+    text = str(code)
+    return int(text) if len(text) == 3 and text.isdecimal() and 400 <= int(text) < 600 else None
+
+
+def text_in(content: object) -> str:
+    """Return the text of a content: itself, or its parts of the type `text`."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [it for it in content if isinstance(it, dict) and it.get("type", "text") == "text"]
+    return "".join(it["text"] for it in parts if isinstance(it.get("text"), str))

@@ -1,0 +1,138 @@
+"""Publishes the texts that models are writing, for as long as somebody watches them.
+
+Nothing is sent, and no timer runs, while nobody does. Ten times a second at most, one text of a
+refinement that has grown is published; several side by side take turns. Thinking is withheld.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 0.1
+WATCHED_FOR_S = 15.0
+"""How long an announcement counts: three times as long as the API takes to repeat it."""
+
+THINKING = re.compile(r"\A\s*<(think|thinking|reasoning|thought)>.*?(</\1>\s*|\Z)", re.DOTALL)
+THOUGHT = re.compile(r"\A.*</(?:think|thinking|reasoning|thought)>\s*", re.DOTALL)
+HALF_A_TAG = re.compile(r"<(?:/?[a-z]{0,9})?\Z")
+
+Publish = Callable[[str, str, int, str | None], "asyncio.Future[Any]"]
+"""Sends a piece: id, key, offset, and the text from there, or None at the end of the step."""
+
+
+def shown(text: str) -> str:
+    """Return a text without what its model thought, and without the beginning of a tag at its end.
+
+    A closing tag alone ends thinking too: some servers leave the opening one in the prompt.
+    """
+    if "<" not in text:
+        return text
+    text = THOUGHT.sub("", THINKING.sub("", text))
+    return HALF_A_TAG.sub("", text)
+
+
+class PublishedText:
+    """The text of one call, and what was published of it."""
+
+    def __init__(self, begun: Callable[[], None], is_watched: Callable[[], bool]) -> None:
+        self.sent = ""
+        self.is_known = False
+        """Whether anything of it was ever published."""
+        self._begun = begun
+        self._is_watched = is_watched
+        self._text: Callable[[], str] = str
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody watches the refinement now."""
+        return self._is_watched()
+
+    def follow(self, text: Callable[[], str]) -> None:
+        """Publish from now on what `text` returns."""
+        self._text = text
+        self._begun()
+
+    def news(self) -> tuple[int, str] | None:
+        """Return offset and text of what is new, None if nothing is."""
+        now = shown(self._text())
+        if not now.startswith(self.sent):
+            self.sent = ""
+        offset = len(self.sent)
+        if offset == len(now):
+            return None
+        self.sent, self.is_known = now, True
+        return offset, now[offset:]
+
+
+class TextPublisher:
+    """The texts that the calls of this worker are writing."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+        self._loop = asyncio.get_running_loop()
+        self._watched_until: dict[str, float] = {}
+        self._writing: dict[str, dict[str, PublishedText]] = {}
+        self._ticking: set[str] = set()
+        self._under_way: dict[str, asyncio.Future[Any]] = {}
+
+    def watched(self, ids: Mapping[str, bool]) -> None:
+        """Take an announcement: what is watched, and whether texts are needed from their start."""
+        now = self._loop.time()
+        self._watched_until = {it: at for it, at in self._watched_until.items() if at > now}
+        for refinement_id, needs_whole in ids.items():
+            self._watched_until[refinement_id] = now + WATCHED_FOR_S
+            for text in self._writing.get(refinement_id, {}).values() if needs_whole else ():
+                text.sent = ""
+            self._begin(refinement_id)
+
+    @contextmanager
+    def writing(self, refinement_id: str, key: str) -> Iterator[PublishedText]:
+        """Publish the text that is followed in the context, if somebody watches."""
+        text = PublishedText(
+            lambda: self._begin(refinement_id), lambda: self._is_watched(refinement_id)
+        )
+        texts = self._writing.setdefault(refinement_id, {})
+        texts[key] = text
+        try:
+            yield text
+        finally:
+            del texts[key]
+            if not texts:
+                del self._writing[refinement_id]
+            if text.is_known:
+                self._send(refinement_id, key, 0, None)
+
+    def _is_watched(self, refinement_id: str) -> bool:
+        return self._watched_until.get(refinement_id, 0.0) > self._loop.time()
+
+    def _begin(self, refinement_id: str) -> None:
+        if refinement_id in self._ticking or refinement_id not in self._writing:
+            return
+        if self._is_watched(refinement_id):
+            self._ticking.add(refinement_id)
+            self._loop.call_later(EVERY_S, self._tick, refinement_id)
+
+    def _tick(self, refinement_id: str) -> None:
+        """Publish one text that has grown, unless Redis has not answered the last piece yet."""
+        self._ticking.discard(refinement_id)
+        texts = self._writing.get(refinement_id, {})
+        for key, text in texts.items() if refinement_id not in self._under_way else ():
+            if news := text.news():
+                self._send(refinement_id, key, *news)
+                texts[key] = texts.pop(key)  # the others come first next time
+                break
+        self._begin(refinement_id)
+
+    def _send(self, refinement_id: str, key: str, offset: int, text: str | None) -> None:
+        def sent(answer: asyncio.Future[Any]) -> None:
+            self._under_way.pop(refinement_id, None)
+            if not answer.cancelled() and (error := answer.exception()):
+                log.debug("%s: a piece of a text was not published: %s", refinement_id, error)
+
+        self._under_way[refinement_id] = answer = self._publish(refinement_id, key, offset, text)
+        answer.add_done_callback(sent)
