@@ -15,7 +15,7 @@ from tests.interop.environment import CannotInstall
 
 SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "llama.cpp": llama_cpp.play,
-    "litellm": litellm.play,
+    "LiteLLM": litellm.play,
 }
 """What plays through each server, in a folder of its own; it returns whether all went well."""
 

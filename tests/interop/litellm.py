@@ -1,6 +1,6 @@
-"""LiteLLM's proxy, in front of the scripted model server.
+"""LiteLLM's proxy in front of the scripted model server.
 
-Every second refinement is watched with `?deltas=true`: its drafts are streamed through both.
+Every second refinement is watched with `?deltas=true`, so that drafts are streamed through both.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from tests.interop.environment import environment_with
 from tests.models.calls import RecordingBehaviour
 from tests.waiting import TIMEOUT_S
 
-REQUIREMENT = "litellm[proxy]==1.106.2"
+PACKAGES = ("litellm[proxy]",)
+MODEL = "bench"
 STRATEGIES: tuple[dict[str, Any], ...] = ({"kind": "iterative"}, {"kind": "best_of_n", "n": 3})
 EACH = 10
 LOG = "litellm.log"
-MODEL = "bench"
 
 
 @dataclass
@@ -38,7 +38,6 @@ class Played:
 
     scored: dict[str, int] = field(default_factory=dict)
     pieces: int = 0
-    without_pieces: int = 0
     errors: list[str] = field(default_factory=list)
 
 
@@ -98,7 +97,7 @@ def end_of_log(folder: Path) -> str:
     return (folder / LOG).read_text()[-2_000:]
 
 
-async def _play(service: RunningService, played: Played) -> None:
+async def _play_all(service: RunningService, played: Played) -> None:
     """Play every strategy `EACH` times, and watch every second refinement."""
     for strategy in STRATEGIES:
         ids = [
@@ -107,7 +106,6 @@ async def _play(service: RunningService, played: Played) -> None:
         ]
         pieces = await asyncio.gather(*(deltas(service, it) for it in ids[::2]))
         played.pieces += sum(pieces)
-        played.without_pieces += pieces.count(0)
         ended = [await service.ended(it) for it in ids]
         played.scored[strategy["kind"]] = sum(
             it["status"] == "succeeded" and it["result"]["score"] is not None for it in ended
@@ -124,7 +122,7 @@ async def deltas(service: RunningService, refinement_id: str) -> int:
 
 async def play(folder: Path) -> bool:
     """Play everything; print one line, and return whether every refinement has a scored draft."""
-    python = await asyncio.to_thread(environment_with, "litellm", REQUIREMENT)
+    python = await asyncio.to_thread(environment_with, "litellm", *PACKAGES)
     behaviour, played = RecordingBehaviour(improving), Played()
     async with (
         ScriptedModelServer(behaviour, stream_every_s=0.005) as models,
@@ -133,11 +131,11 @@ async def play(folder: Path) -> bool:
             folder, openai_base_url=url, openai_api_key=SecretStr(key), model=f"openai:{MODEL}"
         ) as service,
     ):
-        await _play(service, played)
+        await _play_all(service, played)
     streamed = sum("stream" in it.json for it in behaviour.asked)
     scored = ", ".join(f"{kind} {count} of {EACH}" for kind, count in played.scored.items())
     calls = f"{streamed} of {len(behaviour.asked)} calls streamed"
-    print(f"litellm: scored: {scored}; {played.pieces} pieces of texts; {calls}")
+    print(f"LiteLLM: scored: {scored}; {calls}, {played.pieces} pieces of texts")
     for error in played.errors:
         print(f"  {error}")
     return played.pieces > 0 and streamed > 0 and set(played.scored.values()) == {EACH}
