@@ -183,8 +183,6 @@ class Ask(Move[str]):
     """What the reply is expected to take; set with the limit."""
     read: Callable[[ReplyReader], Any] | None = field(default=None, compare=False, repr=False)
     """How the reply is read; what it drops is recorded with the reply."""
-    expected_output_tokens: int = 0
-    """What the reply is expected to take; set with the limit."""
 
     @property
     def seat(self) -> str:
