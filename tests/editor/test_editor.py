@@ -104,6 +104,8 @@ async def test_it_costs_one_call_and_no_tokens() -> None:
         "calls": 1,
         "input_tokens": 0,
         "output_tokens": 0,
+        "cached_tokens": 0,
+        "thinking_tokens": 0,
         "cost_usd": 0.0,
     }
     assert reply.model == "offline:editor"

@@ -17,6 +17,7 @@ from tests.store.store_harness import (
     BROKEN,
     FAILED,
     JUDGED,
+    MODEL,
     TENANT,
     ListQueue,
     asking,
@@ -27,6 +28,7 @@ from tests.store.store_harness import (
     expire_review,
     iteration,
     new,
+    park,
     paused,
     started,
     submit,
@@ -50,6 +52,8 @@ async def _append(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
         "",
         1,
         "",
+        "",
+        0,
         len(fields),
         *fields,
         "step.completed",
@@ -68,6 +72,8 @@ async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
         "",
         1,
         "paused",
+        "",
+        0,
         0,
         "iteration.completed",
         "{}",
@@ -77,13 +83,26 @@ async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 async def _end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    return (held.id, held.claimed.nonce, 1, 2, "", 1, "failed", 0, "refinement.failed", "")
+    return (held.id, held.claimed.nonce, 1, 2, "", 1, "failed", "", 0, 0, "refinement.failed", "")
 
 
 async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.cancel(TENANT, held.id)
-    return (held.id, held.claimed.nonce, 1, 2, "", 1, "succeeded", 0, "refinement.completed", "")
+    return (
+        held.id,
+        held.claimed.nonce,
+        1,
+        2,
+        "",
+        1,
+        "succeeded",
+        "",
+        0,
+        0,
+        "refinement.completed",
+        "",
+    )
 
 
 async def _load(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -192,7 +211,7 @@ async def _enqueue(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArg
 async def _create(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     limits = encode_limits(new().limits)
     fields: ScriptArgs = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
-    queue: ScriptArgs = (ListQueue.key, 10, 0)
+    queue: ScriptArgs = (ListQueue.key, 10, 0, "")
     record: ScriptArgs = ("test:record", 60, "hash")
     rest: ScriptArgs = (*record, "{}", "{}", "{}", '{"a":"b"}', "123456", len(fields), *fields)
     return ("ref_1", TENANT, LEASE_MS, *queue, *rest, 3, "RPUSH", ListQueue.key, "ref_1-1")
@@ -258,6 +277,35 @@ async def _workers(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ()
 
 
+async def _park(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    return (
+        held.id,
+        held.claimed.nonce,
+        1,
+        2,
+        "",
+        1,
+        "",
+        f'["{MODEL}"]',
+        0,
+        0,
+        "step.waiting",
+        "{}",
+    )
+
+
+async def _parked(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    await park(await started(store, worker))
+    return (10,)
+
+
+async def _take_parked(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    for _number in range(2):
+        await park(await started(store, worker))
+    return (MODEL, 2, LEASE_MS)
+
+
 async def _permits(_s: Store, _w: WorkerStore, _r: Redis) -> ScriptArgs:
     report = PermitReport(number=3, wanted=2, refused=1, recent=9, bad=1, detail="down")
     return permit_words("p:m@f", "p@f", "worker-1", report)
@@ -268,6 +316,9 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("append", _pause),
     ("append", _end),
     ("append", _end_while_canceling),
+    ("append", _park),
+    ("parked", _parked),
+    ("take_parked", _take_parked),
     ("load", _load),
     ("snapshot", _snapshot),
     ("events", _events),
@@ -304,7 +355,7 @@ CASES: list[tuple[str, ScriptCase]] = [
 
 # These answer differently the second time, and their callers can bear it: what was taken once is
 # due again after a lease, what was erased is not found, and more time has gone by.
-ANSWERS_ONCE = {"take_due", "erase", "claim"}
+ANSWERS_ONCE = {"take_due", "take_parked", "erase", "claim"}
 
 
 def unordered(reply: object) -> object:
