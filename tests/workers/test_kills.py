@@ -102,7 +102,7 @@ async def test_parked_at_every_call_it_ends_as_if_it_had_not_been(
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("wait_s", [0.001, 60], ids=["waiting", "parked"])
-@pytest.mark.parametrize("kind", ["iterative", "best_of_n", "nested", "plan_execute"])
+@pytest.mark.parametrize("kind", ["iterative", "best_of_n"])
 async def test_killed_around_any_wait_it_ends_as_if_it_had_not_been(
     harness: RefinementHarness, kind: str, wait_s: float, after: bool
 ) -> None:
