@@ -24,7 +24,7 @@ from app.contract.reviews import ReviewPlan
 from app.contract.strategies import AnyStrategy
 from app.contract.strategies.loops import DEFAULT
 from app.contract.tools import Tool
-from app.contract.validators import AnyValidator
+from app.contract.validators import AnyValidator, Validator
 
 
 class Output(Contract):
@@ -207,10 +207,13 @@ class RefinementRequest(Contract):
         """Return every set of criteria that a critic is asked to judge on."""
         return (self.judged_on(), *self.strategy.rubrics())
 
+    def demanding(self) -> tuple[Validator, ...]:
+        """Return the validators that count: all except those that only warn."""
+        return tuple(it for it in self.validators if it.on_fail is not OnFail.WARN)
+
     def in_words(self) -> tuple[str, ...]:
         """Return what the validators demand of the text; none of those that only warn."""
-        demanding = (it for it in self.validators if it.on_fail is not OnFail.WARN)
-        return tuple(words for it in demanding if (words := it.in_words()))
+        return tuple(words for it in self.demanding() if (words := it.in_words()))
 
     def needs_a_writer(self) -> bool:
         """Return whether a text must be written that does not exist yet."""

@@ -15,6 +15,9 @@ Read = TypeVar("Read")
 REFUSED = "model_refused"
 """The code of a step whose model refused twice to do what it was asked."""
 
+REFUSES_ROOM = frozenset({"model_refused", "prompt_too_long"})
+"""The codes of a call that a server refuses because it asks for too long a reply, among others."""
+
 SHORTER = "it was cut off by the limit on its length: answer again, shorter"
 WHOLE = "it was cut off by the limit on its length: there is more room now, give the whole text"
 
@@ -33,18 +36,20 @@ async def ask(
 ) -> Read:
     """Return the parsed reply; ask again with the error, up to `times` times, if it is unreadable.
 
-    A reply that was cut off is asked for again with more room; `spared` of the times are kept for
-    another way then. Raises `StepError`, made up of all replies: with `code` when the last one is
-    unreadable too, `model_refused` when the model refused twice, `CutOff`: there is no default.
+    A reply that was cut off is asked for again with more room, unless the server refuses that;
+    `spared` of the times are kept for another way then. Raises `StepError`, made up of all replies:
+    with `code` when the last one is unreadable too, `model_refused` when the model refused twice,
+    `CutOff`: there is no default.
     """
     asked, refused, error = _read_by(question, read), 0, ""
     for attempt in range(times + 1):
         try:
             text = await asked
         except StepError as failure:
-            if not is_cut_off(failure, question):
+            is_too_much = asked.room > 0 and failure.code in REFUSES_ROOM
+            if not (is_too_much or is_cut_off(failure, question)):
                 raise
-            if attempt >= times - spared:
+            if is_too_much or attempt >= times - spared:
                 raise CutOff(failure, question, attempt + 1) from None
             asked = with_more_room(asked, question, attempt + 1)
             continue
@@ -80,9 +85,10 @@ def is_cut_off(failure: StepError, question: Ask) -> bool:
 def with_more_room(asked: Ask, question: Ask, attempt: int) -> Ask:
     """Return the question for a reply that may be twice as long as the one that was cut off.
 
-    Where the reply is an object, the model is told to be shorter as well.
+    Where the reply is an object and not the text, the model is told to be shorter as well.
     """
-    error = SHORTER if question.prompt.schema is not None else WHOLE
+    is_text = question.prompt.schema is None or question.prompt.is_document
+    error = WHOLE if is_text else SHORTER
     prompt = replace(question.prompt, user=f"{question.prompt.user}\n\nYour last answer: {error}.")
     asked = replace(asked, path=f"{question.path}/again/{attempt}", prompt=prompt)
     return replace(asked, room=asked.room + 1)
@@ -113,5 +119,5 @@ class WrittenText:
 
 def written_in(reply: ReplyReader) -> WrittenText:
     """Return the text of a reply that becomes a draft. Raises `Unreadable` when there is none."""
-    text = reply.text()
+    text = reply.text() if reply.asked.task.document is None else reply.document()
     return WrittenText(text, draft_of(reply.raw) == text)

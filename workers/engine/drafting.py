@@ -144,10 +144,15 @@ def edits_in(reply: ReplyReader) -> list[SearchReplace]:
     return [SearchReplace(it.search, it.replace) for it in said]
 
 
-def is_delta(edits: EditMode, draft: str, score: float | None) -> bool:
-    """Return whether to revise a draft by edits."""
+def is_delta(
+    edits: EditMode, draft: str, score: float | None, *, is_document: bool = False
+) -> bool:
+    """Return whether to revise a draft by edits.
+
+    With `auto` a document is rewritten: the format of a reply does not hold for what edits make.
+    """
     if edits == "auto":
-        return len(draft) >= LONG and score is not None and score >= GOOD
+        return not is_document and len(draft) >= LONG and score is not None and score >= GOOD
     return edits == "delta"
 
 
@@ -224,7 +229,7 @@ async def revise(
     draft, mended = scored.draft.text, mended_in(issues)
     prompt_request = Revise(task, draft, failing, scored.critique, scored.findings, mended, tried)
     path = "revise"
-    if is_delta(task.edits, draft, scored.score):
+    if is_delta(task.edits, draft, scored.score, is_document=task.document is not None):
         if edited := await amended(prompt_request):
             return _from_edits(edited, parent, failing)
         path = "revise/full"

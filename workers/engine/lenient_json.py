@@ -10,7 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 MOST_DEPTH = 64
 MOST_STARTS = 500
@@ -80,14 +80,19 @@ def values_in(text: str) -> Iterator[dict[str, Any] | list[Any] | Unparsable]:
 
     It ends at the first `Unusable` one: what is inside that, or after it, proves nothing.
     """
+    return (value for value, _ in passages_in(text))
+
+
+def passages_in(text: str) -> Iterator[tuple[dict[str, Any] | list[Any] | Unparsable, str]]:
+    """Yield what `values_in` yields, each with the words that it was read from."""
     at = tried = 0
     while (start := _opening(text, at)) >= 0 and tried < MOST_STARTS:
         tried += 1
         try:
             value, at = _value(text, start)
-            yield value
+            yield value, text[start:at]
         except Unparsable as error:
-            yield error
+            yield error, ""
             if isinstance(error, Unusable):
                 return
             at = start + 1
@@ -112,6 +117,21 @@ def _value(text: str, start: int) -> tuple[Any, int]:
     except (UnicodeEncodeError, RecursionError):
         raise Unusable("it contains half a surrogate pair, or nests too deeply") from None
     return value, end
+
+
+def flaw_in(text: str) -> str | None:
+    """Return why a text is no JSON value (RFC 8259), or why readers may differ on it."""
+    try:
+        json.loads(text, object_pairs_hook=_with_each_name_once, parse_constant=_refuse)
+    except ValueError as error:
+        return str(error)
+    except RecursionError:
+        return "it nests too deeply"
+    return None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise Unparsable(f"{constant} is not a JSON number")
 
 
 def _with_each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

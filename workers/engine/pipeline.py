@@ -48,12 +48,13 @@ from workers.engine.moves import (
     part_replies,
     relayed,
 )
-from workers.engine.prompt_requests import Prompt, Task
+from workers.engine.prompt_requests import Document, Prompt, Task
 from workers.engine.prompts.drafting import Derive, Revise
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
-from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
+from workers.engine.replies import STRICT, ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.reviewing import ReviewPolicy, reviewed
 from workers.engine.search import Outcome
+from workers.engine.strict_schema import strict
 from workers.engine.sub_search import informed
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
@@ -310,7 +311,20 @@ def task_of(
         grounding=request.grounding,
         instructions=request.instructions,
         checks=request.in_words(),
+        whole=document_of(request) if engine_version > STRICT else None,
     )
+
+
+def document_of(request: RefinementRequest) -> Document | None:
+    """Return what one validator demands of the whole text, if the format of a reply can say it."""
+    demanding = request.demanding()
+    schemas = [(it, schema) for it in demanding for schema in it.json_schemas().values()]
+    if len(schemas) != 1:
+        return None
+    ((validator, schema),) = schemas
+    found = strict(schema)
+    others = (it.in_words() for it in demanding if it is not validator)
+    return None if found is None else Document(found, tuple(filter(None, others)))
 
 
 def strategy_for(

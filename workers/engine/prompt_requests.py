@@ -74,6 +74,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """A text that is one JSON object: a strict schema of it, and what else is checked, in words."""
+
+    schema: Mapping[str, Any]
+    checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """What the text must achieve, what it is judged on and what may be used."""
 
@@ -108,12 +116,19 @@ class Task:
     """The house style of each role."""
     checks: tuple[str, ...] = ()
     """What the validators check, in words."""
+    whole: Document | None = None
+    """What the whole text is, if the format of a reply can demand it."""
     part: tuple[str, ...] = ()
     """What this part of the work is about, the whole first; empty for the whole text."""
     place: Place | None = None
     """Where the text stands, if it is a part of a larger one."""
     is_sampled: bool = False
     """Whether the same is asked for several times, so that the texts should differ."""
+
+    @property
+    def document(self) -> Document | None:
+        """What a draft must be; None for a part, and for a text on the way to the whole."""
+        return self.whole if self.has_validators and self.place is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +140,8 @@ class Prompt:
     system: str
     user: str
     schema: dict[str, object] | None = None
+    is_document: bool = False
+    """Whether the JSON is the text itself, so that the words do not say what the schema says."""
     shared: int = 0
     """Characters at the start of `user` that, after the same `system`, are the same in every call
     about the same task, context and criteria: worth caching."""

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from app.contract.drafts import draft_of
 from app.contract.events import DroppedItem
-from workers.engine.lenient_json import Unparsable, Unusable, values_in
-from workers.engine.prompt_requests import PromptRequest, Task
+from workers.engine.lenient_json import Unparsable, Unusable, flaw_in, passages_in, values_in
+from workers.engine.prompt_requests import Document, PromptRequest, Task
 from workers.engine.text_replies import (
     NoText,
     TextRequest,
@@ -93,6 +93,22 @@ class ReplyReader:
         if remark := remark_in(text, self._request):
             raise Unreadable(remark)
         return _not_empty(text)
+
+    def document(self) -> str:
+        """Return the one JSON object of a reply, exactly as it is written there.
+
+        Raises `Unreadable` when there is none, more than one or one that is not JSON, and `Refused`
+        for a refusal. A draft that is returned unchanged is taken, whatever it is.
+        """
+        bare, base = draft_of(self.raw), self._request.base
+        is_unchanged = base is not None and self.raw.strip() == base.strip()
+        if is_unchanged or (bare.startswith("{") and flaw_in(bare) is None):
+            return bare
+        try:
+            text = without_thinking(self.raw, TextRequest())
+        except NoText as error:
+            raise Unreadable(str(error)) from None
+        return _document(text, self._request, self.asked.task.document)
 
     def read_as(self, shape: type[Shape]) -> Shape:
         """Return the one JSON object of that shape. Raises `Unreadable` with what is wrong."""
@@ -187,6 +203,30 @@ def _only(shape: type[Shape], text: str, asked: TextRequest) -> Shape:
     missing = "it contains no JSON object"
     reasons += [f"{missing} that can be read: {it}" for it in errors]
     raise Unreadable(reasons[0] if reasons else missing)
+
+
+def _document(text: str, asked: TextRequest, document: Document | None) -> str:
+    """Return the only object of a text as it is written, unless it is the schema itself.
+
+    What stands inside of something that cannot be read proves nothing.
+    """
+    found: list[tuple[Any, str]] = []
+    for value, source in passages_in(text):
+        if isinstance(value, Unparsable):
+            raise Unreadable(f"it contains JSON that cannot be read: {value}")
+        is_schema = document is not None and value == document.schema
+        if isinstance(value, dict) and not is_schema and all(value != it for it, _ in found):
+            found.append((value, source))
+    if not found:
+        if is_refusal(text.strip(), asked):
+            raise Refused("it refuses to write the text")
+        raise Unreadable("it contains no JSON object")
+    if len(found) > 1:
+        raise Unreadable(f"it contains {len(found)} different JSON objects: give one")
+    ((_, source),) = found
+    if flaw := flaw_in(source):
+        raise Unreadable(f"it is not JSON: {flaw}")
+    return source
 
 
 def _is_plain(it: Any) -> bool:

@@ -20,7 +20,6 @@ from app.contract.providers import TokenCount, capacity_of
 from workers.models.port import ModelCall, UnreadableReply
 from workers.models.remote import (
     EFFORT,
-    NAMES_OF_JSON,
     STREAM,
     AdapterFactory,
     ChatReply,
@@ -28,6 +27,7 @@ from workers.models.remote import (
     counted,
     effort_of,
     flaw_of,
+    names_json,
     refused_effort,
     unwanted_stream,
     user_text,
@@ -108,8 +108,7 @@ class Anthropic:
         is_structured = call.prompt.schema is not None and STRUCTURED not in unwanted
         if part := _refused_thinking(said.lower(), call, unwanted):
             return part
-        is_named = any(name in said.lower() for name in NAMES_OF_JSON)
-        return STRUCTURED if is_structured and is_named else None
+        return STRUCTURED if is_structured and names_json(said) else None
 
     def read(self, body: bytes) -> ChatReply:
         """Return the text blocks of a message; thinking blocks are left out."""

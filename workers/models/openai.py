@@ -2,7 +2,8 @@
 
 https://platform.openai.com/docs/api-reference/chat. A base URL with `api-version` in its query is
 Azure's older form: the query stays, and the key goes into `api-key`. JSON is requested as
-`json_schema`, else as `json_object`, else in the prompt alone.
+`json_schema`, else as `json_object`, else in the prompt alone. OpenAI shows the schema to the
+model; other servers get that of a document in the prompt as well.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,6 @@ from app.contract.providers import TokenCount
 from workers.models.port import ModelCall, UnreadableReply
 from workers.models.remote import (
     EFFORT,
-    NAMES_OF_JSON,
     STREAM,
     STREAM_OPTIONS,
     AdapterFactory,
@@ -26,6 +26,7 @@ from workers.models.remote import (
     counted,
     effort_of,
     flaw_of,
+    names_json,
     refused_effort,
     unwanted_stream,
     user_text,
@@ -89,11 +90,16 @@ class OpenAI:
         is_openai = host.endswith(OPENAI_HOSTS)
         self._has_cache_keys = host.endswith(CACHE_KEY_HOSTS)
         self._limits = TOKEN_LIMITS[::-1] if is_openai else TOKEN_LIMITS
+        self._shows_schemas = is_openai
 
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
         """Return the request for one completion."""
         json_format = _json_format(call, unwanted)
-        wants_words = call.prompt.schema is not None and json_format != "json_schema"
+        # A grammar alone does not tell a model what the members of a document are for.
+        is_told = not call.prompt.is_document or self._shows_schemas
+        wants_words = call.prompt.schema is not None and (
+            json_format != "json_schema" or not is_told
+        )
         body: dict[str, object] = {
             "model": call.model,
             "messages": [
@@ -132,7 +138,7 @@ class OpenAI:
         if self._has_cache_keys and CACHE_KEY in said and CACHE_KEY not in unwanted:
             return CACHE_KEY
         json_format = _json_format(call, unwanted)
-        if json_format and any(name in said.lower() for name in NAMES_OF_JSON):
+        if json_format and names_json(said):
             return json_format
         return refused_effort(said, call, unwanted)
 

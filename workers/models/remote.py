@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from hashlib import sha256
 from importlib import import_module
 from time import perf_counter
 from typing import Protocol
@@ -44,6 +45,11 @@ NAMES_OF_JSON = (
     *("output_config", "output_format", "schema", "structured", "grammar"),
 )
 """Lower-case words in the errors of servers that do not support a way to request JSON."""
+
+
+def names_json(said: str) -> bool:
+    """Return whether an error is about the format of the reply."""
+    return any(name in said.lower() for name in NAMES_OF_JSON)
 
 
 def user_text(prompt: Prompt, *, in_words: bool) -> str:
@@ -233,6 +239,9 @@ def unwanted_stream(said: str, call: ModelCall, unwanted: Unwanted) -> str | Non
 NAMES_A_PART = frozenset({400, 422})
 """Statuses with which servers reject a part of a request that they do not support."""
 
+MOST_DOCUMENTS = 1_000
+"""Schemas of documents for which it is remembered what a server rejects with them."""
+
 MOST_UNREADABLE = 2
 """How often a call is made again whose reply was no reply of this wire format, or empty."""
 
@@ -242,9 +251,11 @@ class Remote:
 
     What a server rejects (a format, a parameter) is left out of the next request and, once that
     has worked, of every later request for the same model; likewise a limit of the output that it
-    calls too high is lowered to what it allows. If the server does not count a reply's tokens they
-    are estimated, and the cost is unknown. A reply is streamed if somebody watches, if it
-    may take longer than a call may, or if one of the model's whole replies did.
+    calls too high is lowered to what it allows. A format rejected with the schema of a document
+    says nothing about other schemas, and is left out for that one alone. If the server does not
+    count a reply's tokens they are estimated, and the cost is unknown. A reply is streamed if
+    somebody watches, if it may take longer than a call may, or if one of the model's whole replies
+    did.
     """
 
     def __init__(
@@ -257,6 +268,7 @@ class Remote:
         self._dialect = dialect
         self._transport = transport
         self._unwanted: dict[str, Unwanted] = {}
+        self._unwanted_with: dict[str, Unwanted] = {}
         self._most_output: dict[str, int] = {}
         self._slow: set[str] = set()
 
@@ -281,7 +293,8 @@ class Remote:
         return ModelReply(said.text, answered, usage, reported_limits(step.fields))
 
     async def _ask(self, call: ModelCall, step: RequestAttempts) -> bytes:
-        known = unwanted = self._unwanted.get(call.model, frozenset())
+        known = unwanted = self._known_unwanted(call)
+        of_document: Unwanted = frozenset()
         call, lowered = self._within_capacity(call), ""
         while True:
             request = self._dialect.request(call, unwanted)
@@ -299,10 +312,27 @@ class Remote:
                 if part is None:
                     raise
                 unwanted |= {part}
+                if call.prompt.is_document and names_json(said):
+                    of_document |= {part}
                 continue
             if unwanted is not known:
-                self._unwanted[call.model] = self._unwanted.get(call.model, known) | unwanted
+                self._remember(call, unwanted - known, of_document)
             return body
+
+    def _known_unwanted(self, call: ModelCall) -> Unwanted:
+        of_document = self._unwanted_with.get(_document_key(call), frozenset())
+        return self._unwanted.get(call.model, frozenset()) | of_document
+
+    def _remember(self, call: ModelCall, unwanted: Unwanted, of_document: Unwanted) -> None:
+        """Leave out of later requests what was rejected; `of_document` only with this schema."""
+        if general := unwanted - of_document:
+            self._unwanted[call.model] = self._unwanted.get(call.model, frozenset()) | general
+        if of_document:
+            key = _document_key(call)
+            known = self._unwanted_with.pop(key, frozenset())
+            self._unwanted_with[key] = known | of_document
+            if len(self._unwanted_with) > MOST_DOCUMENTS:
+                del self._unwanted_with[next(iter(self._unwanted_with))]
 
     def _within_capacity(self, call: ModelCall) -> ModelCall:
         """Return the call with the limit that its model can keep, as far as that is known."""
@@ -368,6 +398,14 @@ class Remote:
         model = f"{self._provider}:{call.model}"
         cost = cost_usd(model, used.input, used.output, used.cached, used.cache_written)
         return None if cost is None else round(cost, 9)
+
+
+def _document_key(call: ModelCall) -> str:
+    """Return the model and the schema of a call for a document; of another call the model."""
+    if not call.prompt.is_document:
+        return call.model
+    schema = json.dumps(call.prompt.schema, sort_keys=True)
+    return f"{call.model} {sha256(schema.encode()).hexdigest()}"
 
 
 def _meaning(

@@ -1,5 +1,6 @@
 """How long a model's reply may be: as the text needs it, and as the budget pays for it."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -131,6 +132,8 @@ class BudgetGuard:
         Returns None, and holds nothing, if `limits` do not pay for what it is expected to consume.
         """
         asked = tokens_in(ask.prompt.system) + tokens_in(ask.prompt.user)
+        if ask.prompt.is_document:  # its words do not say what the schema says
+            asked += tokens_in(json.dumps(ask.prompt.schema, ensure_ascii=False))
         self._thought = spent.thinking_tokens // spent.calls if spent.calls else None
         bounds = self._bounds(ask, asked)
         if limits.max_tokens is None and limits.max_cost_usd is None:

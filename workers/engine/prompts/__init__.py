@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
 from app.contract.models import Role
-from workers.engine.prompt_requests import Prompt, Task
+from workers.engine.prompt_requests import Document, Prompt, Task
 
 VERDICT = 0.0
 """The temperature of judgements: the same draft gets the same verdict."""
@@ -51,6 +51,7 @@ def assembled(
     schema: dict[str, object] | None = None,
     temperature: float | None = None,
     with_aim: bool = True,
+    is_document: bool = False,
 ) -> Prompt:
     """Return the prompt of one part: what all parts share, then its instructions and material.
 
@@ -64,6 +65,7 @@ def assembled(
         _system(task),
         shared + "\n\n".join(own),
         schema,
+        is_document,
         shared=len(shared),
         temperature=temperature,
     )
@@ -103,11 +105,18 @@ def grounded(task: Task, *given: str) -> str:
     )
 
 
-def checks(task: Task) -> list[str]:
-    """Return what the validators will check, for whoever writes; nothing where none runs."""
+IS_DOCUMENT = "as a whole is one JSON object, in the form that the answer must have"
+
+
+def checks(task: Task, document: Document | None = None) -> list[str]:
+    """Return what the validators will check, for whoever writes; nothing where none runs.
+
+    The schema of a document is the format of the reply, and not said again.
+    """
     if not (task.has_validators and task.checks):
         return []
-    demands = "\n".join(f"- {it}" for it in task.checks)
+    lines = task.checks if document is None else (IS_DOCUMENT, *document.checks)
+    demands = "\n".join(f"- {it}" for it in lines)
     return [fenced(task, "checks", f"The text\n{demands}")]
 
 

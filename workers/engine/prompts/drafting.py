@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from app.contract.judgement import Critique, Finding
 from workers.engine.matching import repeats
-from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest, Task
+from workers.engine.prompt_requests import IN_WORDS, Document, Prompt, PromptRequest, Task
 from workers.engine.prompts import (
     DIVERSE,
     TEXT,
@@ -18,7 +18,7 @@ from workers.engine.prompts import (
 
 WORDS = {IN_WORDS: True}
 
-WRITE_VERSION = 2
+WRITE_VERSION = 3
 WRITE = """\
 Write one text that does what the task asks and meets every criterion. {grounded}
 Answer with the text alone: no preamble, no comment, no code fence around it."""
@@ -30,7 +30,7 @@ class Write(PromptRequest):
 
     def prompt(self) -> Prompt:
         words = WRITE.format(grounded=grounded(self.task))
-        return _written(self.task, "write", WRITE_VERSION, words)
+        return _written(self.task, "write", WRITE_VERSION, words, document=self.task.document)
 
 
 SOLVE_VERSION = 1
@@ -60,7 +60,7 @@ class Solve(PromptRequest):
         return _written(self.task, "solve", SOLVE_VERSION, words, *(found if self.pattern else ()))
 
 
-REVISE_VERSION = 4
+REVISE_VERSION = 5
 REVISE = """\
 Revise the draft. Mend what the review names, worst first, and meet every criterion.
 What earlier attempts did not mend needs another way than theirs; what they mended stays mended.
@@ -84,7 +84,8 @@ class Revise(PromptRequest):
 
     def prompt(self) -> Prompt:
         words = REVISE.format(grounded=grounded(self.task, "the draft"))
-        return _written(self.task, "revise", REVISE_VERSION, words, *material(self))
+        given, document = material(self), self.task.document
+        return _written(self.task, "revise", REVISE_VERSION, words, *given, document=document)
 
 
 def material(prompt_request: Revise) -> list[str]:
@@ -129,11 +130,23 @@ def _written(
     words: str,
     *material: str,
     schema: dict[str, object] | None = None,
+    document: Document | None = None,
 ) -> Prompt:
-    """Return a prompt that asks for a draft: it says what will be checked."""
-    temperature = DIVERSE if task.is_sampled else None
-    given = (*checks(task), *material)
-    return assembled(task, name, version, words, *given, schema=schema, temperature=temperature)
+    """Return a prompt that asks for a draft: it says what will be checked.
+
+    For a document its schema is the format of the reply.
+    """
+    return assembled(
+        task,
+        name,
+        version,
+        words,
+        *checks(task, document),
+        *material,
+        schema=schema if document is None else dict(document.schema),
+        temperature=DIVERSE if task.is_sampled else None,
+        is_document=document is not None,
+    )
 
 
 AMEND_VERSION = 2
