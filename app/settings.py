@@ -215,7 +215,8 @@ class Settings(_WithProviders):
     max_output_tokens: int = Field(
         DEFAULT_MAX_OUTPUT_TOKENS,
         ge=1,
-        description="Maximum output tokens of a call to a model whose own maximum is unknown.",
+        description="Maximum output tokens of a call to a model whose own maximum is unknown, "
+        "unless a reply was cut off.",
     )
     max_reply_bytes: int = Field(
         4 * 1024 * 1024, ge=1024, description="Maximum size of one model reply in bytes."

@@ -141,6 +141,7 @@ def test_the_object_is_the_draft_as_it_is_written(name: str) -> None:
 
 
 UNREADABLE = {
+    "two objects that Python takes for one": ('{"total": 1}\n{"total": true}', "2 different"),
     "two objects": (f'{OBJECT}\n{{"total": 2}}', "2 different JSON objects"),
     "a comma too many": ('{"total": 1,}', "not JSON"),
     "single quotes": ("{'total': 1}", "not JSON"),

@@ -7,6 +7,7 @@ from app.contract.calls import at_most
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.models import ModelChoice
+from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.contract.versions import ENGINE_VERSION
@@ -61,6 +62,17 @@ async def test_a_long_draft_is_revised_with_more_room(
     assert steps(events, StepFailed) == ["iterations/1/revise"]
     assert "iterations/1/revise/again/1" in steps(events, StepCompleted)
     assert ended.usage.output_tokens >= SPENT.output_tokens
+
+
+async def test_a_model_of_which_nothing_is_known_gets_more_room_as_well(
+    harness: RefinementHarness,
+) -> None:
+    assert len(REVISED) > DEFAULT_MAX_OUTPUT_TOKENS
+    refinement_id = await harness.submit(ModelChoice(model="local:llama"), draft=LONG)
+    ended = await harness.play(refinement_id, limited(most_tokens=40_000))
+    assert ended.result is not None
+    assert ended.result.draft == REVISED.strip()
+    assert steps(await harness.events(refinement_id), StepFailed) == ["iterations/1/revise"]
 
 
 async def test_a_draft_too_long_for_the_model_is_revised_by_edits(

@@ -184,6 +184,14 @@ def test_a_model_that_is_unknown_gives_what_the_settings_say() -> None:
     assert limit_of(ask, ModelChoice(model="local:llama"), unknown=50_000) == 50_000
 
 
+def test_a_cut_off_reply_of_an_unknown_model_gets_more_room_than_the_settings_say() -> None:
+    ask, local = asking(revision("word " * 20_000)), ModelChoice(model="local:llama")
+    assert limit_of(replace(ask, room=1), local) == 2 * 16_384
+    assert limit_of(replace(ask, room=2), local, unknown=20_000) == 80_000
+    chosen = ModelChoice(model="local:llama", max_output_tokens=900)
+    assert limit_of(replace(ask, room=2), chosen) == 900
+
+
 def test_the_context_window_limits_what_is_left_for_the_output() -> None:
     size = reply_size(revision("word " * 80_000), request())
     choice = ModelChoice(model="anthropic:claude-haiku-4-5")

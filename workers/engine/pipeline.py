@@ -48,7 +48,7 @@ from workers.engine.moves import (
     part_replies,
     relayed,
 )
-from workers.engine.prompt_requests import Document, Prompt, Task
+from workers.engine.prompt_requests import JsonDocument, Prompt, Task
 from workers.engine.prompts.drafting import Derive, Revise
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 from workers.engine.replies import STRICT, ReplyModel, ReplyReader, Unreadable, listed_in
@@ -315,7 +315,7 @@ def task_of(
     )
 
 
-def document_of(request: RefinementRequest) -> Document | None:
+def document_of(request: RefinementRequest) -> JsonDocument | None:
     """Return what one validator demands of the whole text, if the format of a reply can say it."""
     demanding = request.demanding()
     schemas = [(it, schema) for it in demanding for schema in it.json_schemas().values()]
@@ -324,7 +324,7 @@ def document_of(request: RefinementRequest) -> Document | None:
     ((validator, schema),) = schemas
     found = strict(schema)
     others = (it.in_words() for it in demanding if it is not validator)
-    return None if found is None else Document(found, tuple(filter(None, others)))
+    return None if found is None else JsonDocument(found, tuple(filter(None, others)))
 
 
 def strategy_for(

@@ -74,7 +74,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class JsonDocument:
     """A text that is one JSON object: a strict schema of it, and what else is checked, in words."""
 
     schema: Mapping[str, Any]
@@ -116,7 +116,7 @@ class Task:
     """The house style of each role."""
     checks: tuple[str, ...] = ()
     """What the validators check, in words."""
-    whole: Document | None = None
+    whole: JsonDocument | None = None
     """What the whole text is, if the format of a reply can demand it."""
     part: tuple[str, ...] = ()
     """What this part of the work is about, the whole first; empty for the whole text."""
@@ -126,7 +126,7 @@ class Task:
     """Whether the same is asked for several times, so that the texts should differ."""
 
     @property
-    def document(self) -> Document | None:
+    def document(self) -> JsonDocument | None:
         """What a draft must be; None for a part, and for a text on the way to the whole."""
         return self.whole if self.has_validators and self.place is None else None
 

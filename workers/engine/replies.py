@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from app.contract.drafts import draft_of
 from app.contract.events import DroppedItem
 from workers.engine.lenient_json import Unparsable, Unusable, flaw_in, passages_in, values_in
-from workers.engine.prompt_requests import Document, PromptRequest, Task
+from workers.engine.prompt_requests import JsonDocument, PromptRequest, Task
 from workers.engine.text_replies import (
     NoText,
     TextRequest,
@@ -205,25 +205,25 @@ def _only(shape: type[Shape], text: str, asked: TextRequest) -> Shape:
     raise Unreadable(reasons[0] if reasons else missing)
 
 
-def _document(text: str, asked: TextRequest, document: Document | None) -> str:
+def _document(text: str, asked: TextRequest, document: JsonDocument | None) -> str:
     """Return the only object of a text as it is written, unless it is the schema itself.
 
     What stands inside of something that cannot be read proves nothing.
     """
-    found: list[tuple[Any, str]] = []
+    found: dict[str, str] = {}
     for value, source in passages_in(text):
         if isinstance(value, Unparsable):
             raise Unreadable(f"it contains JSON that cannot be read: {value}")
         is_schema = document is not None and value == document.schema
-        if isinstance(value, dict) and not is_schema and all(value != it for it, _ in found):
-            found.append((value, source))
+        if isinstance(value, dict) and not is_schema:
+            found.setdefault(json.dumps(value, sort_keys=True), source)
     if not found:
         if is_refusal(text.strip(), asked):
             raise Refused("it refuses to write the text")
         raise Unreadable("it contains no JSON object")
     if len(found) > 1:
         raise Unreadable(f"it contains {len(found)} different JSON objects: give one")
-    ((_, source),) = found
+    (source,) = found.values()
     if flaw := flaw_in(source):
         raise Unreadable(f"it is not JSON: {flaw}")
     return source

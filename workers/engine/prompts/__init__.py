@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
 from app.contract.models import Role
-from workers.engine.prompt_requests import Document, Prompt, Task
+from workers.engine.prompt_requests import JsonDocument, Prompt, Task
 
 VERDICT = 0.0
 """The temperature of judgements: the same draft gets the same verdict."""
@@ -108,7 +108,7 @@ def grounded(task: Task, *given: str) -> str:
 IS_DOCUMENT = "as a whole is one JSON object, in the form that the answer must have"
 
 
-def checks(task: Task, document: Document | None = None) -> list[str]:
+def checks(task: Task, document: JsonDocument | None = None) -> list[str]:
     """Return what the validators will check, for whoever writes; nothing where none runs.
 
     The schema of a document is the format of the reply, and not said again.

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from app.contract.judgement import Critique, Finding
 from workers.engine.matching import repeats
-from workers.engine.prompt_requests import IN_WORDS, Document, Prompt, PromptRequest, Task
+from workers.engine.prompt_requests import IN_WORDS, JsonDocument, Prompt, PromptRequest, Task
 from workers.engine.prompts import (
     DIVERSE,
     TEXT,
@@ -130,7 +130,7 @@ def _written(
     words: str,
     *material: str,
     schema: dict[str, object] | None = None,
-    document: Document | None = None,
+    document: JsonDocument | None = None,
 ) -> Prompt:
     """Return a prompt that asks for a draft: it says what will be checked.
 
