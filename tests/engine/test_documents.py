@@ -184,8 +184,9 @@ def test_a_reply_in_a_fence_and_with_words_around_it_ends_as_the_bare_object() -
 
 
 def test_replies_without_an_object_fail_the_step() -> None:
-    with pytest.raises(StepError, match="no JSON object"):
+    with pytest.raises(StepError, match="no JSON object") as failure:
         played("a", "b", "c")
+    assert failure.value.code == "unreadable_draft"
 
 
 LONG = json.dumps({"total": 1, "note": "word " * 400})

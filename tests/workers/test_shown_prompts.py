@@ -16,7 +16,7 @@ def test_the_prompts_of_a_request_are_written_out(
     assert run(["prompts", str(file)]) == 0
     shown = capsys.readouterr().out
     assert "=== critique, version 3, temperature: 0\n--- system\n" in shown
-    assert "=== revise, version 4, temperature: the model's\n" in shown
+    assert "=== revise, version 5, temperature: the model's\n" in shown
     assert shown.count("\nWe pay.\n</draft ") == 2
     assert shown.count('"additionalProperties": false') >= 1
 

@@ -210,7 +210,13 @@ async def propose(
 
 async def write(task: Task) -> WrittenText:
     """Return a first text for a task."""
-    return await ask(question("draft", "generator", Write(task)), written_in, "empty_draft")
+    asked = question("draft", "generator", Write(task))
+    return await ask(asked, written_in, _unread(task))
+
+
+def _unread(task: Task) -> str:
+    """Return the code of a step whose replies contain no draft."""
+    return "empty_draft" if task.document is None else "unreadable_draft"
 
 
 async def revise(
@@ -236,7 +242,7 @@ async def revise(
     is_first = path == "revise"
     try:
         asked = question(path, "generator", prompt_request)
-        text = await ask(asked, written_in, "empty_draft", spared=int(is_first))
+        text = await ask(asked, written_in, _unread(task), spared=int(is_first))
     except CutOff as cut_off:
         if not is_first or cut_off.asked > AGAIN:
             raise

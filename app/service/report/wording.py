@@ -62,6 +62,7 @@ ERRORS: Mapping[str, str] = {
     "unreadable_criteria": "A critic's list of criteria could not be parsed.",
     "unreadable_critique": "A critic's verdict could not be parsed, even after retries; no verdict"
     " was invented instead.",
+    "unreadable_draft": "A model repeatedly sent something else than one JSON object as a draft.",
     "unreadable_plan": "A model's plan could not be carried out.",
     "unreadable_reply": "A model's server sent a reply that could not be parsed.",
     "unreadable_steps": "The numbered steps of a revision could not be parsed.",
