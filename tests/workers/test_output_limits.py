@@ -15,7 +15,8 @@ from app.contract.status import StopReason
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers
 from workers.engine.asking import question
 from workers.engine.moves import Ask
-from workers.engine.prompt_requests import PromptRequest, Task
+from workers.engine.pipeline import task_of
+from workers.engine.prompt_requests import JsonDocument, PromptRequest, Task
 from workers.engine.prompts.drafting import Revise, Write
 from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall, ModelReply, ModelWaits
@@ -190,6 +191,28 @@ def test_a_cut_off_reply_of_an_unknown_model_gets_more_room_than_the_settings_sa
     assert limit_of(replace(ask, room=2), local, unknown=20_000) == 80_000
     chosen = ModelChoice(model="local:llama", max_output_tokens=900)
     assert limit_of(replace(ask, room=2), chosen) == 900
+
+
+def test_the_schema_of_a_draft_counts_as_input() -> None:
+    described = {"type": "string", "description": "word " * 3_000}
+    schema = {
+        "type": "object",
+        "properties": {"note": described},
+        "required": ["note"],
+        "additionalProperties": False,
+    }
+    checks = [{"kind": "json_schema", "schema": schema}]
+    asked = request(validators=checks, stop={"max_tokens": 20_000})
+    document = task_of(asked)
+    prompt_request = Write(document)
+    bare = Write(replace(document, whole=JsonDocument({"type": "object"})))
+    models = {"generator": CHOICE, "critic": CHOICE}
+    limits = [
+        granted.max_output_tokens or 0
+        for it in (bare, prompt_request)
+        if (granted := BudgetGuard(asked, models).reserve(asking(it), Usage(), asked.limits()))
+    ]
+    assert limits[1] < limits[0] - 1_000
 
 
 def test_the_context_window_limits_what_is_left_for_the_output() -> None:
