@@ -1,7 +1,8 @@
 """llama.cpp's server with constrained decoding, and a model with random weights.
 
 Such a model writes any text that the grammar of a reply allows: what a schema does not rule out
-happens. Every refinement must end with a scored draft nevertheless.
+happens. Every refinement must end with a scored draft nevertheless, and every draft for which a
+JSON Schema is given must satisfy it, revisions included.
 """
 
 import asyncio
@@ -26,7 +27,23 @@ STRATEGIES: dict[str, Any] = {
     "iterative": {"kind": "iterative"},
     "best_of_n": {"kind": "best_of_n", "n": 3},
 }
+DOCUMENT = {
+    "type": "object",
+    "properties": {
+        "unit": {"enum": ["days", "weeks"]},
+        "count": {"type": "integer", "minimum": 1, "maximum": 90},
+        "notes": {"type": "array", "items": {"type": ["string", "null"]}, "maxItems": 2},
+    },
+    "required": ["unit", "count", "notes"],
+    "additionalProperties": False,
+}
 PLANS: dict[str, dict[str, Any]] = {
+    "iterative, JSON drafts": {
+        "validators": [{"kind": "json_schema", "schema": DOCUMENT}],
+        "threshold": 1,
+        "stop": {"max_similarity": 1},
+    },
+} | {
     f"{name}, {judged}": {"strategy": strategy, **criteria}
     for name, strategy in STRATEGIES.items()
     for judged, criteria in {"default criteria": {}, "3 criteria": {"criteria": CRITERIA}}.items()
@@ -49,12 +66,19 @@ async def _scored(service: RunningService, name: str, plan: dict[str, Any]) -> i
     ids = [await service.submit(**plan, max_iterations=3) for _ in range(PER_PLAN)]
     ended = await asyncio.gather(*map(service.ended, ids))
     good = [it for it in ended if it["result"] and it["result"]["score"] is not None]
+    good = [it for it in good if await _are_valid(service, it["id"])]
     calls, tokens = (sum(it["usage"][part] for it in ended) for part in ("calls", "output_tokens"))
     print(f"{name}: {len(good)} of {len(ended)}; {calls} calls, {tokens} tokens written")
     for it in ended:
         if it not in good:
             print(f"  {it['status']}: {it['error']}")
     return len(good)
+
+
+async def _are_valid(service: RunningService, refinement_id: str) -> bool:
+    """Return whether the validators, if there are any, passed every draft."""
+    judged = (await service.get(refinement_id, "/iterations"))["data"]
+    return all(found["source"] == "critic" for it in judged for found in it["findings"])
 
 
 @contextmanager
