@@ -216,7 +216,7 @@ class Settings(_WithProviders):
         DEFAULT_MAX_OUTPUT_TOKENS,
         ge=1,
         description="Maximum output tokens of a call to a model whose own maximum is unknown, "
-        "unless a reply was cut off.",
+        "unless a text was cut off.",
     )
     max_reply_bytes: int = Field(
         4 * 1024 * 1024, ge=1024, description="Maximum size of one model reply in bytes."

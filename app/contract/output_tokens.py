@@ -145,16 +145,15 @@ def output_bounds(
 ) -> OutputBounds:
     """Return the bounds of a call, over the model and its fallbacks; a limit of the choice holds.
 
-    `unknown` is the most of a model whose maximum is unknown, until a reply is cut off: then it is
-    doubled as well, and the server says if that is too much. `thought` is how many tokens of
-    thinking calls took so far, `doublings` how often the room for the reply was doubled.
+    `unknown` is the most of a model whose maximum is unknown, `thought` how many tokens of thinking
+    calls took so far, `doublings` how often the room for the reply was doubled.
     """
     expected = most = 0
     for model in choice.names():
         thinking = thinking_of(model, choice.reasoning_effort)
         high = choice.max_output_tokens or min(
             (size.most + thinking.room) << doublings,
-            most_output(model, input_tokens, unknown << doublings),
+            most_output(model, input_tokens, unknown),
         )
         usual = size.expected + (thinking.expected if thought is None else thought)
         expected, most = max(expected, min(usual, high)), max(most, high)

@@ -189,6 +189,8 @@ def test_a_cut_off_reply_of_an_unknown_model_gets_more_room_than_the_settings_sa
     ask, local = asking(revision("word " * 20_000)), ModelChoice(model="local:llama")
     assert limit_of(replace(ask, room=1), local) == 2 * 16_384
     assert limit_of(replace(ask, room=2), local, unknown=20_000) == 80_000
+    verdict = asking(Judge(Task("Explain.", None, ()), "word " * 20_000))
+    assert limit_of(replace(verdict, room=2), local) == 16_384
     chosen = ModelChoice(model="local:llama", max_output_tokens=900)
     assert limit_of(replace(ask, room=2), chosen) == 900
 

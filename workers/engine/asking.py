@@ -87,8 +87,7 @@ def with_more_room(asked: Ask, question: Ask, attempt: int) -> Ask:
 
     Where the reply is an object and not the text, the model is told to be shorter as well.
     """
-    is_text = question.prompt.schema is None or question.prompt.is_document
-    error = WHOLE if is_text else SHORTER
+    error = WHOLE if question.prompt.asks_for_text else SHORTER
     prompt = replace(question.prompt, user=f"{question.prompt.user}\n\nYour last answer: {error}.")
     asked = replace(asked, path=f"{question.path}/again/{attempt}", prompt=prompt)
     return replace(asked, room=asked.room + 1)

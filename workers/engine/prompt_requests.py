@@ -148,6 +148,11 @@ class Prompt:
     temperature: float | None = None
     """The temperature of this kind of call, unless the client names one; None is the model's."""
 
+    @property
+    def asks_for_text(self) -> bool:
+        """Whether the reply is a text, not an object about one."""
+        return self.schema is None or self.is_document
+
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest(ABC):

@@ -159,7 +159,10 @@ class BudgetGuard:
         was left for it included thinking."""
         size, choice = reply_size(ask.prompt_request, self._request), self._models[ask.seat]
         thought = 0 if isinstance(ask.prompt_request, Judge) else self._thought
-        return output_bounds(choice, size, asked, self._unknown, thought, ask.room)
+        # A text may need more than the setting says, and the server knows what its model can give;
+        # a verdict that needs more repeats itself.
+        unknown = self._unknown << (ask.room if ask.prompt.asks_for_text else 0)
+        return output_bounds(choice, size, asked, unknown, thought, ask.room)
 
     def _left(self, spent: Usage, limits: Limits) -> Spendable:
         """Return what is neither spent nor held; nothing if the cost so far is unknown."""
