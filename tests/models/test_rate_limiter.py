@@ -13,6 +13,7 @@ from redis import Redis
 
 from app.contract.judgement import Usage
 from app.settings import Settings
+from app.store import keys
 from app.store.limits import PermitReport, Permits, permit_words, permits_in
 from app.store.scripts import PERMITS
 from benchmarks.limiter import (
@@ -213,6 +214,52 @@ def test_a_refused_key_stops_all_models_of_the_provider_and_no_other(redis: Redi
         await once(second, fine, "p:third")
 
     simulated(redis, main, workers=2)
+
+
+REFUSALS = [NotServed("unauthorized", "403"), NotServed("quota_exhausted", "402")]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda it: it.reason)
+def test_a_model_that_is_refused_does_not_hold_up_the_others_of_its_provider(
+    refusal: NotServed, redis: Redis
+) -> None:
+    forbidden, fine = ScriptedProvider(refusal), ScriptedProvider()
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        first = BenchedWorker(limiters[0], forbidden)  # type: ignore[arg-type]
+        others = [BenchedWorker(it, fine) for it in limiters]  # type: ignore[arg-type]
+        recovering = [asyncio.create_task(it.recover("p:fine")) for it in others]
+        recovering.append(asyncio.create_task(first.recover("p:forbidden")))
+        refused = [asyncio.create_task(first.answer(call(), "p:forbidden")) for _ in range(5)]
+        await asyncio.sleep(0.5)
+        answers = [asyncio.create_task(others[n % 2].answer(call(), "p:fine")) for n in range(20)]
+        await asyncio.wait_for(asyncio.gather(*answers), 5)
+        for _ in range(300):
+            await asyncio.sleep(1)
+            await once(limiters[1], fine, "p:fine")
+        for task in (*recovering, *refused):
+            task.cancel()
+
+    simulated(redis, main, workers=2)
+    assert 3 <= len(forbidden.at) <= 30
+
+
+def test_the_breaker_of_a_provider_is_closed_for_all_workers_by_one_answer(redis: Redis) -> None:
+    refusing = ScriptedProvider(NotServed("unauthorized", "the key is wrong"))
+    fine = ScriptedProvider()
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        for limiter in limiters:
+            await failed(limiter, refusing)
+            await failed(limiter, refusing, "p:other")
+        await asyncio.sleep(20)
+        await once(limiters[0], fine)
+        await asyncio.sleep(2)
+        await once(limiters[1], fine, "p:other")
+        await once(limiters[2], fine, "p:third")
+
+    simulated(redis, main, workers=3)
+    assert not redis.hexists(f"{keys.LIMIT}p@f", "open_at")
 
 
 def test_another_key_is_not_held_back(redis: Redis) -> None:

@@ -1,5 +1,6 @@
 """Refinements that wait for a model without a worker, and limits of time that nobody holds."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from app.contract.errors import Conflict, InvalidRequest
 from app.contract.events import EventType, Stopping
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
+from app.contract.waiting import WaitReason
 from app.store import Fenced, NewRefinement, Store, WorkerStore, keys
 from tests.store.store_harness import (
     BROKEN,
@@ -132,6 +134,28 @@ async def test_those_furthest_along_go_first_and_tenants_take_turns(
         assert await worker.resume_parked(MODEL, 1) == 1
     taken = [ids[job.rpartition("-")[0]] for job in reversed(await front(redis))]
     assert taken == ["a2", "b1", "a1", "b0", "a0"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "taken"), [("error", ["far", "near", "far"]), ("rate_limited", ["far", "far", "far"])]
+)
+async def test_a_call_that_fails_again_and_again_is_not_every_probe(
+    reason: WaitReason, taken: list[str], store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    ids: dict[str, str] = {}
+    for name, steps in (("far", 2), ("near", 0)):
+        held = await claim(worker, await submit(store))
+        await park(held, *(step(f"s/{n}") for n in range(steps)), reason=reason)
+        ids[held.id] = name
+    found, jobs = [], Counter(dict.fromkeys(ids, 1))
+    for _ in taken:
+        await redis.delete(ListQueue.key)
+        assert await worker.resume_parked(MODEL, 1) == 1
+        refinement_id = (await front(redis))[0].rpartition("-")[0]
+        found.append(ids[refinement_id])
+        jobs[refinement_id] += 1
+        await park(await claim(worker, refinement_id, job=jobs[refinement_id]), reason=reason)
+    assert found == taken
 
 
 async def test_the_first_permit_of_several_models_takes_it(
