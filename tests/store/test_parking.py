@@ -44,9 +44,14 @@ from tests.store.store_harness import (
 OTHER = "anthropic:claude-haiku-4-5"
 
 
-async def parked(store: Store, worker: WorkerStore, models: tuple[str, ...] = (MODEL,)) -> str:
+async def parked(
+    store: Store,
+    worker: WorkerStore,
+    models: tuple[str, ...] = (MODEL,),
+    reason: WaitReason = "rate_limited",
+) -> str:
     held = await started(store, worker)
-    assert (await park(held, models=models)).is_parked
+    assert (await park(held, models=models, reason=reason)).is_parked
     return held.id
 
 
@@ -137,7 +142,8 @@ async def test_those_furthest_along_go_first_and_tenants_take_turns(
 
 
 @pytest.mark.parametrize(
-    ("reason", "taken"), [("error", ["far", "near", "far"]), ("rate_limited", ["far", "far", "far"])]
+    ("reason", "taken"),
+    [("error", ["far", "near", "far"]), ("rate_limited", ["far", "far", "far"])],
 )
 async def test_a_call_that_fails_again_and_again_is_not_every_probe(
     reason: WaitReason, taken: list[str], store: Store, worker: WorkerStore, redis: Redis
@@ -156,6 +162,20 @@ async def test_a_call_that_fails_again_and_again_is_not_every_probe(
         jobs[refinement_id] += 1
         await park(await claim(worker, refinement_id, job=jobs[refinement_id]), reason=reason)
     assert found == taken
+
+
+async def test_after_a_probe_in_vain_the_next_is_any_that_was_not_tried(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    ids = [await parked(store, worker, reason="error") for _ in range(40)]
+    assert await worker.resume_parked(MODEL, 1) == 1
+    await park(await claim(worker, ids[0], job=2), reason="error")
+    await redis.delete(ListQueue.key)
+    for _ in range(20):
+        assert await worker.resume_parked(MODEL, 1) == 1
+    taken = [job.rpartition("-")[0] for job in reversed(await front(redis))]
+    assert set(taken) < set(ids[1:])
+    assert taken != ids[1:21]
 
 
 async def test_the_first_permit_of_several_models_takes_it(
