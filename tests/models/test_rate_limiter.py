@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from redis import Redis
 
 from app.contract.judgement import Usage
-from app.settings import Settings
+from app.settings import ModelServer, Settings, limits_in_words
 from app.store import keys
 from app.store.limits import PermitReport, Permits, permit_words, permits_in
 from app.store.scripts import PERMITS
@@ -438,13 +438,18 @@ def test_a_reported_limit_that_is_nearly_used_up_is_heeded(redis: Redis) -> None
             },
         ),
         ("a:x=requests:1;b:y=tokens:2", {"a:x": {"requests": 1}, "b:y": {"tokens": 2}}),
+        ("a:x=requests:2000000,tokens:1", {"a:x": {"requests": 2_000_000, "tokens": 1}}),
         ('{"a:x:7b": {"requests": 1}}', {"a:x:7b": {"requests": 1}}),
         ("", {}),
     ],
 )
 def test_limits_are_read_from_settings(text: str, caps: dict[str, dict[str, float]]) -> None:
-    settings = Settings(_env_file=None, limits=text)  # type: ignore[arg-type]
+    servers = dict.fromkeys("ab", ModelServer(base_url="http://127.0.0.1/v1"))
+    settings = Settings(_env_file=None, limits=text, providers=servers)  # type: ignore[arg-type]
     assert settings.limits == caps
+    shown = limits_in_words(settings.limits)
+    again = Settings(_env_file=None, limits=shown, providers=servers)  # type: ignore[arg-type]
+    assert again.limits == caps
     assert settings.caps_of("anthropic:claude") == caps.get("anthropic:*")
 
 
@@ -457,6 +462,9 @@ def test_limits_are_read_from_settings(text: str, caps: dict[str, dict[str, floa
         "openai:x=requests:0",
         "openai:x=requests:many",
         "openai:x=requests:5 openai:x=tokens:5",
+        "openai:x=requests:5,requests:6",
+        "opnai:x=requests:5",
+        "offline:*=requests:5",
         '{"openai:x": {"rpm": 5}}',
     ],
 )
