@@ -420,6 +420,25 @@ def test_caps_of_settings_hold_for_all_workers_together(redis: Redis) -> None:
     assert 55 <= granted({"input_tokens": 60_000}, 1_000) <= 65
 
 
+def test_what_waits_for_calls_in_flight_leaves_the_worker_and_goes_on_as_they_end(
+    redis: Redis,
+) -> None:
+    slow = ScriptedProvider(latency_s=60)
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        gate = limiters[0].gate("p:m", "f", {"in_flight": 2})
+        calls = [asyncio.create_task(once(limiters[0], slow)) for _ in range(2)]
+        await asyncio.sleep(0.5)
+        assert (await failed(limiters[0], slow)).wait_s >= WAIT_S
+        assert asyncio.get_running_loop().time() < WAIT_S + 1
+        assert await limiters[0].permits(gate, 1) == 0
+        await asyncio.gather(*calls)
+        assert await limiters[0].permits(gate, 3) == 2
+
+    simulated(redis, main)
+    assert len(slow.at) == 2
+
+
 def test_a_reported_limit_that_is_nearly_used_up_is_heeded(redis: Redis) -> None:
     said = {"requests": {"limit": 500.0, "remaining": 3.0, "reset": 60_000.0}}
     first = exchanged(redis, "w", 1, PermitReport(number=1, wanted=50, limits=said))
