@@ -16,7 +16,9 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
+    ValidationInfo,
     create_model,
+    field_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
@@ -28,7 +30,7 @@ from pydantic_settings import (
 )
 
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
-from app.contract.providers import PROVIDERS, Provider
+from app.contract.providers import PROVIDERS, Provider, provider_of
 
 PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)
 BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
@@ -87,8 +89,19 @@ def _read_limits(value: Any) -> Any:
             raise ValueError(f"{entry!r} is not of the form PROVIDER:MODEL=LIMIT:NUMBER,...")
         if model in caps:
             raise ValueError(f"{model} is limited twice")
-        caps[model] = dict(map(_read_limit, wanted.split(",")))
+        limits = [_read_limit(it) for it in wanted.split(",")]
+        caps[model] = dict(limits)
+        if len(caps[model]) < len(limits):
+            raise ValueError(f"{model} has two limits of one kind")
     return caps
+
+
+def limits_in_words(caps: Caps) -> str:
+    """Return caps in the form of `HONE_LIMITS`."""
+    return " ".join(
+        f"{model}={','.join(f'{name}:{number:.0f}' for name, number in limits.items())}"
+        for model, limits in caps.items()
+    )
 
 
 def _read_limit(text: str) -> tuple[str, float]:
@@ -271,6 +284,14 @@ class Settings(_WithProviders):
         False,
         description="Run `python_tests` validators in a sandbox; workers must not run as root.",
     )
+
+    @field_validator("limits")
+    @classmethod
+    def _limits_are_of_providers(cls, limits: Caps, before: ValidationInfo) -> Caps:
+        for model in limits:
+            if provider_of(model, before.data.get("providers", ())) is None:
+                raise ValueError(f"there is no provider of {model!r}")
+        return limits
 
     def server_of(self, provider: Provider) -> tuple[str, str]:
         """Return address and key of a provider that is called over the network.

@@ -36,7 +36,7 @@ from app.cli.root import INTERRUPTED, app, console, read_settings
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.local.supervisor import Interrupts
-from app.settings import Settings
+from app.settings import Settings, limits_in_words
 
 MODEL = "offline:editor"
 HOST = "127.0.0.1"
@@ -185,6 +185,8 @@ def _variable(name: str, field: FieldInfo) -> str:
 def _masked(value: Any) -> str:
     if isinstance(value, SecretStr):
         return MASK if value.get_secret_value() else ""
+    if isinstance(value, dict):
+        return limits_in_words(value)
     text = "" if value is None else PASSWORD_IN_URL.sub(rf"\1:{MASK}@", str(value))
     return PASSWORD_IN_QUERY.sub(rf"\1{MASK}", text)
 

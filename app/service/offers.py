@@ -1,6 +1,6 @@
 """The offers of this server, described by the models that validate requests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any, get_args
 
@@ -64,15 +64,17 @@ def readiness(
     warnings = [] if workers else [NO_WORKER]
     warnings += [UNREADABLE if it == LATER else _unplayed(it) for it in unplayable]
     for provider in model_roles.providers():
-        warnings += filter(None, map(_broken, model_roles.limits_of(provider, limits)))
+        warnings += _broken(model_roles.limits_of(provider, limits))
     return Readiness(workers=workers, warnings=tuple(warnings))
 
 
-def _broken(limit: ModelLimit) -> str | None:
-    if limit.breaker is None:
-        return None
-    since = limit.breaker.since.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"{limit.name}: {FACTS[limit.breaker.reason]} since {since}: {limit.breaker.detail}"
+def _broken(limits: Sequence[ModelLimit]) -> Iterator[str]:
+    """Yield what to say of open breakers; one of the provider says it for its models."""
+    of_provider = {it.breaker.reason for it in limits if it.breaker and ":" not in it.name}
+    for it in limits:
+        if it.breaker and (":" not in it.name or it.breaker.reason not in of_provider):
+            since = it.breaker.since.strftime("%Y-%m-%dT%H:%M:%SZ")
+            yield f"{it.name}: {FACTS[it.breaker.reason]} since {since}: {it.breaker.detail}"
 
 
 def _unplayed(version: str) -> str:

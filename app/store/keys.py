@@ -12,7 +12,7 @@ hone:1:waiting                  sorted set: id -> when its RQ job may be conside
 hone:1:deadlines                sorted set: id -> its absolute deadline
 hone:1:parked                   set: models for which refinements are parked
 hone:1:parked:MODEL             sorted set: tenant -> its turn, of those with parked refinements
-hone:1:parked_of:TENANT:MODEL   sorted set: id -> minus its recorded steps
+hone:1:parked_of:TENANT:MODEL   sorted set: id -> minus its recorded steps, + 1e6 per permit in vain
 hone:1:overtaken                the highest `waiting` score that was ever claimed
 hone:1:workers                  sorted set: name of a worker -> when its lease expires
 hone:1:held:NAME                set: the ids that a worker holds

@@ -61,13 +61,17 @@ def test_every_setting_is_shown_and_no_secret(terminal: bool) -> None:
 
 
 def test_config_prints_lines_that_a_dotenv_file_can_hold(hone: Run) -> None:
-    lines = hone("config", HONE_PORT="9999").stdout.splitlines()
+    limits = "openai:x=requests:9,in_flight:2 anthropic:*=tokens:8000000"
+    lines = hone("config", HONE_PORT="9999", HONE_LIMITS=limits).stdout.splitlines()
     assert "HONE_PORT=9999" in lines
+    assert f"HONE_LIMITS={limits}" in lines
     assert "# Port the API listens on. Default: 8080" in lines
 
 
 def test_a_setting_that_makes_no_sense_is_named(hone: Run) -> None:
-    done = hone("config", HONE_PORT="many", HONE_GRACE_S="-1", COLUMNS="200")
+    limits = "opnai:gpt-5-mini=requests:5"
+    done = hone("config", HONE_PORT="many", HONE_GRACE_S="-1", HONE_LIMITS=limits, COLUMNS="200")
     assert done.exit_code == 2
     assert "HONE_PORT" in done.stderr
+    assert "HONE_LIMITS: Value error, there is no provider of 'opnai:gpt-5-mini'" in done.stderr
     assert "HONE_GRACE_S" in done.stderr

@@ -36,6 +36,12 @@ from workers.outbound.transport import RetryPolicy
 
 HASTY = replace(RETRY_POLICY, total_s=1.0)
 RETRYING = replace(RETRY_POLICY, tries=3)
+FAILED_WHILE_WRITING = {
+    "message": {"content": "Dear"},
+    "finish_reason": "error",
+    "error": {"code": 503, "message": "overloaded"},
+}
+NOT_A_REPLY = ModelServerReply(body=b"It works!")
 BUSY = refusal(429, "slow down", ("Retry-After", "0"))
 
 
@@ -76,7 +82,7 @@ async def test_a_server_that_says_a_retry_is_useless_is_believed() -> None:
     assert calls == 1
 
 
-@pytest.mark.parametrize("reply", [NOT_JSON, WRONG_SCHEMA, EMPTY, chat(""), chat("  \n")])
+@pytest.mark.parametrize("reply", [NOT_A_REPLY, WRONG_SCHEMA, EMPTY, chat(""), chat("  \n")])
 async def test_a_reply_that_cannot_be_read_is_asked_for_again_twice(
     reply: ModelServerReply,
 ) -> None:
@@ -88,6 +94,26 @@ async def test_a_reply_that_cannot_be_read_is_asked_for_again_twice(
     last, _ = await failure(reply, tries=2)
     assert isinstance(last, UnreadableReply)
     assert last.usage.cost_usd is None
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (NOT_JSON.body, "unreachable"),
+        (b'{"error": {"code": 502, "message": "Provider returned error"}}', "unreachable"),
+        (
+            chat("Dear", choices=[FAILED_WHILE_WRITING]).body,
+            "overloaded",
+        ),
+    ],
+)
+async def test_a_failure_with_status_200_is_an_outage_however_often_it_comes(
+    body: bytes, reason: str
+) -> None:
+    error, calls = await failure(ModelServerReply(body=body), tries=99)
+    assert isinstance(error, NotServed)
+    assert (error.reason, error.is_outage, calls) == (reason, True, 1)
+    assert error.usage.cost_usd is None
 
 
 async def test_a_reply_cut_off_by_the_output_limit_is_not_taken_for_a_text() -> None:
@@ -178,7 +204,7 @@ async def test_a_reply_in_no_known_or_a_broken_encoding_cannot_be_read(
 
 async def test_a_redirect_is_not_followed() -> None:
     error, calls = await failure(
-        ModelServerReply(status=307, headers=(("Location", "/elsewhere"),))
+        ModelServerReply(status=308, headers=(("Location", "/elsewhere"),))
     )
     assert isinstance(error, ModelRefused)
     assert "redirect" in error.detail

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from redis import Redis
 
 from app.contract.judgement import Usage
-from app.settings import Settings
+from app.settings import ModelServer, Settings, limits_in_words
+from app.store import keys
 from app.store.limits import PermitReport, Permits, permit_words, permits_in
 from app.store.scripts import PERMITS
 from benchmarks.limiter import (
@@ -215,6 +216,52 @@ def test_a_refused_key_stops_all_models_of_the_provider_and_no_other(redis: Redi
     simulated(redis, main, workers=2)
 
 
+REFUSALS = [NotServed("unauthorized", "403"), NotServed("quota_exhausted", "402")]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda it: it.reason)
+def test_a_model_that_is_refused_does_not_hold_up_the_others_of_its_provider(
+    refusal: NotServed, redis: Redis
+) -> None:
+    forbidden, fine = ScriptedProvider(refusal), ScriptedProvider()
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        first = BenchedWorker(limiters[0], forbidden)  # type: ignore[arg-type]
+        others = [BenchedWorker(it, fine) for it in limiters]  # type: ignore[arg-type]
+        recovering = [asyncio.create_task(it.recover("p:fine")) for it in others]
+        recovering.append(asyncio.create_task(first.recover("p:forbidden")))
+        refused = [asyncio.create_task(first.answer(call(), "p:forbidden")) for _ in range(5)]
+        await asyncio.sleep(0.5)
+        answers = [asyncio.create_task(others[n % 2].answer(call(), "p:fine")) for n in range(20)]
+        await asyncio.wait_for(asyncio.gather(*answers), 5)
+        for _ in range(300):
+            await asyncio.sleep(1)
+            await once(limiters[1], fine, "p:fine")
+        for task in (*recovering, *refused):
+            task.cancel()
+
+    simulated(redis, main, workers=2)
+    assert 3 <= len(forbidden.at) <= 30
+
+
+def test_the_breaker_of_a_provider_is_closed_for_all_workers_by_one_answer(redis: Redis) -> None:
+    refusing = ScriptedProvider(NotServed("unauthorized", "the key is wrong"))
+    fine = ScriptedProvider()
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        for limiter in limiters:
+            await failed(limiter, refusing)
+            await failed(limiter, refusing, "p:other")
+        await asyncio.sleep(20)
+        await once(limiters[0], fine)
+        await asyncio.sleep(2)
+        await once(limiters[1], fine, "p:other")
+        await once(limiters[2], fine, "p:third")
+
+    simulated(redis, main, workers=3)
+    assert not redis.hexists(f"{keys.LIMIT}p@f", "open_at")
+
+
 def test_another_key_is_not_held_back(redis: Redis) -> None:
     async def main(limiters: list[RateLimiter]) -> None:
         refusing = ScriptedProvider(NotServed("unauthorized", "the key is wrong"))
@@ -373,6 +420,25 @@ def test_caps_of_settings_hold_for_all_workers_together(redis: Redis) -> None:
     assert 55 <= granted({"input_tokens": 60_000}, 1_000) <= 65
 
 
+def test_what_waits_for_calls_in_flight_leaves_the_worker_and_goes_on_as_they_end(
+    redis: Redis,
+) -> None:
+    slow = ScriptedProvider(latency_s=60)
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        gate = limiters[0].gate("p:m", "f", {"in_flight": 2})
+        calls = [asyncio.create_task(once(limiters[0], slow)) for _ in range(2)]
+        await asyncio.sleep(0.5)
+        assert (await failed(limiters[0], slow)).wait_s >= WAIT_S
+        assert asyncio.get_running_loop().time() < WAIT_S + 1
+        assert await limiters[0].permits(gate, 1) == 0
+        await asyncio.gather(*calls)
+        assert await limiters[0].permits(gate, 3) == 2
+
+    simulated(redis, main)
+    assert len(slow.at) == 2
+
+
 def test_a_reported_limit_that_is_nearly_used_up_is_heeded(redis: Redis) -> None:
     said = {"requests": {"limit": 500.0, "remaining": 3.0, "reset": 60_000.0}}
     first = exchanged(redis, "w", 1, PermitReport(number=1, wanted=50, limits=said))
@@ -391,13 +457,18 @@ def test_a_reported_limit_that_is_nearly_used_up_is_heeded(redis: Redis) -> None
             },
         ),
         ("a:x=requests:1;b:y=tokens:2", {"a:x": {"requests": 1}, "b:y": {"tokens": 2}}),
+        ("a:x=requests:2000000,tokens:1", {"a:x": {"requests": 2_000_000, "tokens": 1}}),
         ('{"a:x:7b": {"requests": 1}}', {"a:x:7b": {"requests": 1}}),
         ("", {}),
     ],
 )
 def test_limits_are_read_from_settings(text: str, caps: dict[str, dict[str, float]]) -> None:
-    settings = Settings(_env_file=None, limits=text)  # type: ignore[arg-type]
+    servers = dict.fromkeys("ab", ModelServer(base_url="http://127.0.0.1/v1"))
+    settings = Settings(_env_file=None, limits=text, providers=servers)  # type: ignore[arg-type]
     assert settings.limits == caps
+    shown = limits_in_words(settings.limits)
+    again = Settings(_env_file=None, limits=shown, providers=servers)  # type: ignore[arg-type]
+    assert again.limits == caps
     assert settings.caps_of("anthropic:claude") == caps.get("anthropic:*")
 
 
@@ -410,6 +481,9 @@ def test_limits_are_read_from_settings(text: str, caps: dict[str, dict[str, floa
         "openai:x=requests:0",
         "openai:x=requests:many",
         "openai:x=requests:5 openai:x=tokens:5",
+        "openai:x=requests:5,requests:6",
+        "opnai:x=requests:5",
+        "offline:*=requests:5",
         '{"openai:x": {"rpm": 5}}',
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.models.port import ModelError, NotServed, ReportedLimit
-from workers.models.refusals import failure_of, reported_limits
+from workers.models.refusals import failure_in, failure_of, reported_limits
 from workers.outbound.transport import ErrorResponse
 
 
@@ -304,7 +304,12 @@ RESPONSES: list[tuple[int, Any, str]] = [
     (409, "conflict", "error"),
     (425, "", "error"),
     (407, "proxy authentication required", "unauthorized"),
-    (307, "", "model_refused"),
+    (302, "<a href='http://login.example'>Log in</a>", "unreachable"),
+    (307, "", "unreachable"),
+    (308, "", "model_refused"),
+    (424, {"message": "The model failed"}, "error"),
+    (498, openai("Flex tier capacity exceeded", "capacity_exceeded"), "overloaded"),
+    (499, gemini(499, "CANCELLED", "The operation was cancelled."), "error"),
     (422, {"detail": [{"loc": ["body"], "msg": "field required"}]}, "model_refused"),
     # other languages, and nonsense
     (429, "请求过于频繁", "rate_limited"),
@@ -346,6 +351,39 @@ def test_the_time_that_a_server_asks_for_is_kept() -> None:
     error = meaning(429, "", **{"retry-after-ms": "250", "Retry-After": "1"})
     assert isinstance(error, NotServed)
     assert error.retry_after_s == 0.25
+
+
+def test_no_server_stops_its_model_for_years() -> None:
+    error = meaning(429, "", **{"Retry-After": "2147483647"})
+    assert isinstance(error, NotServed)
+    assert error.retry_after_s == 3_600
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('{"error": {"code": 502, "message": "Provider returned error"}}', "unreachable"),
+        ('{"error": {"code": 429, "message": "Rate limit exceeded"}}', "rate_limited"),
+        ('{"error": {"code": "insufficient_quota", "message": "Pay"}}', "quota_exhausted"),
+        ('{"error": {"code": 403, "message": "flagged by moderation"}}', "content_filtered"),
+        ('{"error": "upstream is down"}', "error"),
+        ('{"choices": [{"error": {"code": 503, "message": "busy"}}]}', "overloaded"),
+        ('{"type": "error", "error": {"type": "overloaded_error", "message": "x"}}', "overloaded"),
+        (" <!DOCTYPE html><p>Please log in to the Wi-Fi", "unreachable"),
+        ('{"choices": []}', None),
+        ('{"error": null, "choices": [1]}', None),
+        ("[]", None),
+        ("not JSON", None),
+        ("", None),
+    ],
+)
+def test_a_failure_with_status_200_is_known_as_one(body: str, expected: str | None) -> None:
+    error = failure_in(body.encode(), "api.example")
+    if error is None:
+        assert expected is None
+    else:
+        assert (error.reason if isinstance(error, NotServed) else error.code) == expected
+        assert "api.example" in error.detail
 
 
 @given(st.integers(300, 599), st.text())

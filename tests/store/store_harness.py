@@ -24,7 +24,7 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import OnTimeout, Paused
 from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason
-from app.contract.waiting import Waiting
+from app.contract.waiting import Waiting, WaitReason
 from app.store import (
     Claimed,
     Entry,
@@ -207,15 +207,23 @@ async def paused(
 MODEL = "openai:gpt-5-mini"
 
 
-def waiting(key: str = "iterations/1/draft", model: str = MODEL) -> Waiting:
+def waiting(
+    key: str = "iterations/1/draft", model: str = MODEL, reason: WaitReason = "rate_limited"
+) -> Waiting:
     until = datetime(2026, 1, 31, 9, tzinfo=UTC)
-    return Waiting(key=key, reason="rate_limited", model=model, until=until)
+    return Waiting(key=key, reason=reason, model=model, until=until)
 
 
-async def park(held: HeldClaim, *entries: Entry, models: tuple[str, ...] = (MODEL,)) -> State:
+async def park(
+    held: HeldClaim,
+    *entries: Entry,
+    models: tuple[str, ...] = (MODEL,),
+    reason: WaitReason = "rate_limited",
+) -> State:
     """Give up the claim until there is a permit for one of the models."""
-    waits = (*entries, Entry(EventType.STEP_WAITING, waiting()))
-    fields = Fields(phase=(waiting().key,), waiting=(waiting(),))
+    wait = waiting(reason=reason)
+    waits = (*entries, Entry(EventType.STEP_WAITING, wait))
+    fields = Fields(phase=(wait.key,), waiting=(wait,))
     return await held.journal.append(waits, fields, parking=Parking(models))
 
 

@@ -1,5 +1,6 @@
 """Refinements that wait for a model without a worker, and limits of time that nobody holds."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from app.contract.errors import Conflict, InvalidRequest
 from app.contract.events import EventType, Stopping
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
+from app.contract.waiting import WaitReason
 from app.store import Fenced, NewRefinement, Store, WorkerStore, keys
 from tests.store.store_harness import (
     BROKEN,
@@ -42,9 +44,14 @@ from tests.store.store_harness import (
 OTHER = "anthropic:claude-haiku-4-5"
 
 
-async def parked(store: Store, worker: WorkerStore, models: tuple[str, ...] = (MODEL,)) -> str:
+async def parked(
+    store: Store,
+    worker: WorkerStore,
+    models: tuple[str, ...] = (MODEL,),
+    reason: WaitReason = "rate_limited",
+) -> str:
     held = await started(store, worker)
-    assert (await park(held, models=models)).is_parked
+    assert (await park(held, models=models, reason=reason)).is_parked
     return held.id
 
 
@@ -132,6 +139,43 @@ async def test_those_furthest_along_go_first_and_tenants_take_turns(
         assert await worker.resume_parked(MODEL, 1) == 1
     taken = [ids[job.rpartition("-")[0]] for job in reversed(await front(redis))]
     assert taken == ["a2", "b1", "a1", "b0", "a0"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "taken"),
+    [("error", ["far", "near", "far"]), ("rate_limited", ["far", "far", "far"])],
+)
+async def test_a_call_that_fails_again_and_again_is_not_every_probe(
+    reason: WaitReason, taken: list[str], store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    ids: dict[str, str] = {}
+    for name, steps in (("far", 2), ("near", 0)):
+        held = await claim(worker, await submit(store))
+        await park(held, *(step(f"s/{n}") for n in range(steps)), reason=reason)
+        ids[held.id] = name
+    found, jobs = [], Counter(dict.fromkeys(ids, 1))
+    for _ in taken:
+        await redis.delete(ListQueue.key)
+        assert await worker.resume_parked(MODEL, 1) == 1
+        refinement_id = (await front(redis))[0].rpartition("-")[0]
+        found.append(ids[refinement_id])
+        jobs[refinement_id] += 1
+        await park(await claim(worker, refinement_id, job=jobs[refinement_id]), reason=reason)
+    assert found == taken
+
+
+async def test_after_a_probe_in_vain_the_next_is_any_that_was_not_tried(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    ids = [await parked(store, worker, reason="error") for _ in range(40)]
+    assert await worker.resume_parked(MODEL, 1) == 1
+    await park(await claim(worker, ids[0], job=2), reason="error")
+    await redis.delete(ListQueue.key)
+    for _ in range(20):
+        assert await worker.resume_parked(MODEL, 1) == 1
+    taken = [job.rpartition("-")[0] for job in reversed(await front(redis))]
+    assert set(taken) < set(ids[1:])
+    assert taken != ids[1:21]
 
 
 async def test_the_first_permit_of_several_models_takes_it(

@@ -149,6 +149,8 @@ class OpenAI:
         except ValidationError:
             raise UnreadableReply("the response is not a valid chat completion") from None
         choice = completion.choices[0]
+        if choice.finish_reason == "error":
+            raise UnreadableReply("the server failed while it answered")
         text = choice.message.text()
         tokens = _counted(completion.usage)
         is_withheld = bool(choice.message.refusal) or choice.finish_reason == "content_filter"

@@ -300,10 +300,13 @@ class ModelGate:
     def waits(self, now: float, *, in_line: bool = False) -> ModelWaits:
         """Return the error for a call that gets no permit now.
 
-        One that has waited `in_line` comes back sooner, so that the line does not run empty.
+        One that has waited `in_line` comes back sooner, so that the line does not run empty; not if
+        the rate is unknown, as with a cap on calls in flight: it would stay in line for ever.
         """
         reason = self.reason
-        wait_s = self.expected_wait_s(now, len(self.queue)) / (2 if in_line else 1)
+        wait_s = self.expected_wait_s(now, len(self.queue))
+        if in_line:
+            wait_s = wait_s / 2 if self.rate else max(wait_s, WAIT_S)
         words = _breaker_words(self.state) if reason else f"{self.name} is rate limited"
         return ModelWaits(
             self.name, reason or "rate_limited", wait_s, words, is_open=reason is not None

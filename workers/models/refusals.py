@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, get_args
 
+from pydantic_core import from_json
+
 from app.contract.waiting import WaitReason
 from workers.models.port import (
     ContentFiltered,
@@ -24,6 +26,7 @@ from workers.models.port import (
     ReportedLimit,
     UnknownModel,
 )
+from workers.models.streaming import failed
 from workers.outbound.transport import ErrorResponse, retry_after_s
 
 CODE_FIELDS = ("code", "type", "status", "error_code", "reason", "__type")
@@ -103,12 +106,21 @@ THROTTLED = frozenset(
 )
 OF_CLIENT = frozenset({400, 403, 404, 413, 422})
 BY_STATUS: Mapping[int, WaitReason] = {
-    **dict.fromkeys((408, 409, 425), "error"),
+    **dict.fromkeys((408, 409, 423, 424, 425, 499), "error"),
     429: "rate_limited",
-    **dict.fromkeys((503, 529), "overloaded"),
+    **dict.fromkeys((498, 503, 529), "overloaded"),
+    **dict.fromkeys((302, 303, 307), "unreachable"),
     **dict.fromkeys((502, 504, 521, 522, 523, 524), "unreachable"),
 }
-"""The reason by status alone; those above 520 are Cloudflare's, which does not reach the server."""
+"""The reason by status alone.
+
+424 is Bedrock's for a model that failed, 498 Groq's for a lack of capacity, 499 Google's for a call
+that was cancelled. A temporary redirect is a page to log in to a network, or of a server under
+maintenance. Those above 520 are Cloudflare's, which does not reach the server.
+"""
+
+LONGEST_RETRY_AFTER_S = 3_600.0
+"""No server is believed that asks for more: one wrong number would stop its model for years."""
 
 MINUTES = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
@@ -124,12 +136,43 @@ def failure_of(response: ErrorResponse, detail: str) -> ModelError | NotServed:
         return ModelRefused(detail)
     if reason == "rate_limited" and response.fields.get("x-should-retry") == "false":
         reason = "quota_exhausted"
+    asked_s = retry_after_s(response.fields)
     return NotServed(
         reason,
         detail,
-        retry_after_s=retry_after_s(response.fields),
+        retry_after_s=None if asked_s is None else min(asked_s, LONGEST_RETRY_AFTER_S),
         limits=reported_limits(response.fields),
     )
+
+
+def failure_in(body: bytes, host: str) -> ModelError | NotServed | None:
+    """Return the failure that a response with status 200 is, None if it may be a reply.
+
+    OpenRouter and LiteLLM send the error of the server behind them in this way, beside or within
+    the choices. A page is from a network that wants a login, or from a proxy.
+    """
+    if body.lstrip()[:1] == b"<":
+        return NotServed(
+            "unreachable", f"{host} answered with a page, which is no reply of a model"
+        )
+    try:
+        said = from_json(body)
+    except ValueError:
+        return None
+    error = _error_in(said)
+    if not error:
+        return None
+    found = failed(error)
+    detail = f"{host} failed while it answered: {found}"
+    return failure_of(ErrorResponse(found.status, found.said, {}), detail)
+
+
+def _error_in(said: object) -> object:
+    if not isinstance(said, dict):
+        return None
+    choices = said.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return said.get("error") or (first.get("error") if isinstance(first, dict) else None)
 
 
 def _final(status: int, codes: frozenset[str], words: str) -> type[ModelError] | None:

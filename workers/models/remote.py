@@ -26,7 +26,7 @@ from workers.models.port import (
     ReplyCutOff,
     UnreadableReply,
 )
-from workers.models.refusals import failure_of, reported_limits
+from workers.models.refusals import failure_in, failure_of, reported_limits
 from workers.models.streaming import ResponseInParts, StreamParts
 from workers.outbound.transport import (
     Request,
@@ -279,10 +279,10 @@ class Remote:
         step = self._transport.step(call.key)
         said: ChatReply | None = None
         try:
-            said = self._dialect.read(await self._ask(call, step))
+            said = self._read(*await self._ask(call, step))
             if said.flaw:
                 raise said.flaw
-        except (ModelError, TransportError) as failure:
+        except (ModelError, NotServed, TransportError) as failure:
             error = _meaning(failure, call, is_read=said is not None)
             error.usage = self._usage(call, step, said, perf_counter() - started)
             if step.has_timed_out:
@@ -292,7 +292,21 @@ class Remote:
         answered = f"{self._provider}:{said.model or call.model}"
         return ModelReply(said.text, answered, usage, reported_limits(step.fields))
 
-    async def _ask(self, call: ModelCall, step: RequestAttempts) -> bytes:
+    def _read(self, body: bytes, request: Request) -> ChatReply:
+        """Parse a response; one that is no reply may be a failure of the server with status 200."""
+        said: ChatReply | None
+        try:
+            said = self._dialect.read(body)
+            if not isinstance(said.flaw, EmptyReply):
+                return said
+        except UnreadableReply:
+            said = None
+        shown = body.replace(request.secret.encode(), b"***") if request.secret else body
+        if failure := failure_in(shown, request.host):
+            raise failure
+        return said or self._dialect.read(body)
+
+    async def _ask(self, call: ModelCall, step: RequestAttempts) -> tuple[bytes, Request]:
         known = unwanted = self._known_unwanted(call)
         of_document: Unwanted = frozenset()
         call, lowered = self._within_capacity(call), ""
@@ -317,7 +331,7 @@ class Remote:
                 continue
             if unwanted is not known:
                 self._remember(call, unwanted - known, of_document)
-            return body
+            return body, request
 
     def _known_unwanted(self, call: ModelCall) -> Unwanted:
         of_document = self._unwanted_with.get(_document_key(call), frozenset())
@@ -409,10 +423,12 @@ def _document_key(call: ModelCall) -> str:
 
 
 def _meaning(
-    failure: ModelError | TransportError, call: ModelCall, *, is_read: bool
+    failure: ModelError | NotServed | TransportError, call: ModelCall, *, is_read: bool
 ) -> ModelError | NotServed:
     """Return the error of a call; `is_read`: the reply was one of this wire format."""
     match failure:
+        case NotServed():
+            return failure
         case RequestUnanswered(response=None) | UntrustedServer():
             return NotServed("unreachable", failure.detail)
         case RequestUnanswered(response=response) | StatusRejected(response=response):

@@ -8,6 +8,7 @@
 local BETA, CLOSE_MS, EXPIRES_MS, LEASED_MS, WORKER_MS = 0.9, 5000, 3600000, 600000, 15000
 local BURST_S, FAILURES, PROBE_MS, FREE_RATE, LONG_MS, SHORT_MS = 0.15, 5, 1000, 500, 2000, 60
 local LONGEST_PROBE_MS = {quota_exhausted = 300000}
+local OF_KEY, WORKED_MS = {unauthorized = true, quota_exhausted = true}, 600000
 
 local model, provider, worker, at, report = unpack(ARGV)
 report = cjson.decode(report)
@@ -49,7 +50,7 @@ end
 local function close(state)
   if not state.open_at then return false end
   state.open_at, state.reason, state.detail, state.probe_at, state.interval = nil, nil, nil, nil, nil
-  state.failures, state.probes = nil, nil
+  state.failures, state.probes, state.is_heard = nil, nil, nil
   return true
 end
 
@@ -74,16 +75,35 @@ local was_leased = m.leased_until and m.leased_until > at or report.caps ~= nil
 local dt = math.max(0, math.min(at - (m.at or at), 60000)) / 1000
 m.at = at
 
+-- A refused key stops all models of a provider, yet it may be that only one of them is forbidden, or
+-- dearer than the credit. So each model finds out by itself, and what is refused while another works
+-- stops no other.
+local function learn_from_provider()
+  if report.ok > 0 and close(p) then p.worked_at = at end
+  if report.key_reason then
+    open(m, report.key_reason, report.detail)
+    m.is_heard = nil
+    if not p.worked_at or at - p.worked_at > WORKED_MS then open(p, report.key_reason, report.detail) end
+  elseif p.open_at and not m.open_at then
+    open(m, p.reason, p.detail)
+    m.probe_at, m.is_heard = math.max(at, p.open_at + PROBE_MS), 1
+  elseif m.is_heard and not p.open_at then
+    close(m)
+  elseif OF_KEY[m.reason] and p.worked_at and m.probe_at - m.interval < p.worked_at then
+    m.probe_at = math.min(m.probe_at, at)
+  end
+end
+
 local function learn_breakers()
   if report.ok > 0 then
-    close(p)
-    if close(m) then  -- the rate rises from a few calls a second, rather than jumping
+    local was_refused = OF_KEY[m.reason]
+    if close(m) and not was_refused then  -- the rate rises from a few calls a second, rather than jumping
       m.ramp, m.rate, m.level, m.tau, m.leased_until = 1, 4, 2, 0, at + LEASED_MS
       m.rate_max = m.rate_max or FREE_RATE
       m.paused_until, m.blocked = nil, nil
     end
   end
-  if report.key_reason then open(p, report.key_reason, report.detail) end
+  learn_from_provider()
   local bad, ok = (m.bad or 0) * 0.9 ^ dt + report.bad, (m.ok or 0) * 0.9 ^ dt + report.answered
   m.bad, m.ok = bad, ok
   if report.bad == 0 then
@@ -257,7 +277,7 @@ if m.rate_max and m.leased_until then rise() end
 hold_all()
 local in_flight, workers = under_way()
 local is_leased = (m.leased_until and m.leased_until > at) or report.caps ~= nil
-local opened = p.open_at and p or m.open_at and m
+local opened = m.open_at and m
 local granted, parked
 if opened then
   local is_probe = report.wanted > 0 and probe(opened)
@@ -292,7 +312,7 @@ local answer = {
 if opened then
   answer.reason, answer.detail = opened.reason, opened.detail
   answer.paused_ms = opened.probe_at - at
-  answer.of_provider = opened == p
+  answer.of_provider = p.open_at ~= nil
 end
 answer = cjson.encode(answer)
 local calls = string.format('%d %d', report.in_flight + granted + parked, at + WORKER_MS)

@@ -1,6 +1,8 @@
 -- Functions shared by all scripts. scripts.py puts the names of keys in front of it, and the tables
 -- MOVES, TERMINAL, END and ENDS.
 
+local MOST_STEPS = 1000000
+
 local function clock()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
@@ -62,15 +64,31 @@ local function waits_until(id)
   return math.floor(parked_at + most_s * 1000 - (waited_ms or 0))
 end
 
+-- Returns how often a refinement was parked again without a step in between. Refusals because of a rate
+-- concern all alike; others may be due to the call itself.
+local function times_in_vain(id, steps)
+  local before, waiting = unpack(redis.call('HMGET', SUMMARY .. id, 'in_vain', 'waiting'))
+  local at, times = string.match(before or '', '^(%d+) (%d+)$')
+  times = tonumber(at) == steps and times + 1 or 0
+  redis.call('HSET', SUMMARY .. id, 'in_vain', string.format('%d %d', steps, times))
+  for _, wait in ipairs(cjson.decode(waiting or '[]')) do
+    if wait.reason ~= 'rate_limited' then return times end
+  end
+  return 0
+end
+
 -- Parks a refinement under the models that it waits for (JSON): no worker holds it, until it is claimed
--- with a permit for one of them. Within a tenant those with more steps go first, then the older ones.
+-- with a permit for one of them. Within a tenant those go first whose permits were in vain the fewest
+-- times, so that a call that always fails cannot be every probe; then those with more steps, then the
+-- older ones.
 local function park(id, tenant, at, models, steps)
+  local place = times_in_vain(id, steps) * MOST_STEPS - steps
   redis.call('HSET', SUMMARY .. id, 'parked', models, 'parked_at', at)
   for _, model in ipairs(cjson.decode(models)) do
     redis.call('SADD', PARKED, model)
     local last = redis.call('ZREVRANGE', PARKED .. ':' .. model, 0, 0, 'WITHSCORES')[2] or 0
     redis.call('ZADD', PARKED .. ':' .. model, 'NX', last + 1, tenant)
-    redis.call('ZADD', PARKED_OF .. tenant .. ':' .. model, -steps, id)
+    redis.call('ZADD', PARKED_OF .. tenant .. ':' .. model, place, id)
   end
   redis.call('ZADD', DUE, waits_until(id), id)
 end
@@ -179,7 +197,8 @@ local function ended(id, tenant, from, to, at, retention_ms)
   relist(id, tenant, from, to)
   release(id)
   unpark(id, tenant)
-  redis.call('HDEL', SUMMARY .. id, 'review', 'paused_at', 'review_until', 'waiting', 'parked_at')
+  redis.call('HDEL', SUMMARY .. id, 'review', 'paused_at', 'review_until', 'waiting', 'parked_at',
+    'in_vain')
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
   redis.call('ZADD', DUE, expires, id)

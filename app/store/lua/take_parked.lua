@@ -4,10 +4,20 @@ local model, permits, lease_ms = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local turns = PARKED .. ':' .. model
 local at = clock()
 local found = {}
+
+-- Returns the first of a tenant. For a single permit, as for a probe, after another one was in vain: any of
+-- those that were not tried, since all those ahead may be such that they fail.
+local function next_of(waiting)
+  local untried = redis.call('ZCOUNT', waiting, '-inf', '(' .. MOST_STEPS / 2)
+  local is_open = tonumber(ARGV[2]) == 1 and untried > 0 and untried < redis.call('ZCARD', waiting)
+  local place = is_open and at % untried or 0
+  return redis.call('ZRANGE', waiting, place, place)[1]
+end
+
 while permits > 0 do
   local tenant = redis.call('ZRANGE', turns, 0, 0)[1]
   if not tenant then break end
-  local id = redis.call('ZRANGE', PARKED_OF .. tenant .. ':' .. model, 0, 0)[1]
+  local id = next_of(PARKED_OF .. tenant .. ':' .. model)
   local last = redis.call('ZREVRANGE', turns, 0, 0, 'WITHSCORES')[2]
   redis.call('ZADD', turns, last + 1, tenant)
   local status, holder, lease = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'holder', 'lease'))
