@@ -38,6 +38,7 @@ MOST_DROPPED = 50
 """Dropped items that a step's record names."""
 
 PLACEHOLDER = re.compile(r"<[a-z][a-z ,-]{2,60}>|\.\.\.|…", re.IGNORECASE)
+KEY = re.compile(r"[acs]\d+")
 
 
 class Unreadable(Exception):
@@ -102,7 +103,7 @@ class ReplyReader:
             text = without_thinking(self.raw, TextRequest())
         except NoText as error:
             raise Unreadable(str(error)) from None
-        return _only(shape, text, self._request)
+        return _only(shape, _decoded(text), self._request)
 
     @cached_property
     def _request(self) -> TextRequest:
@@ -166,6 +167,28 @@ def _out_of_object(raw: str, task: Task) -> str:
     return raw
 
 
+def _decoded(text: str) -> str:
+    """Return a reply without the string that it is encoded in as a whole, up to three times."""
+    for _ in range(3):
+        if not (bare := draft_of(text)).startswith('"'):
+            break
+        try:
+            decoded = json.loads(bare, strict=False)
+        except ValueError:
+            break
+        text = str(decoded)
+    return text
+
+
+def decoded(said: Any) -> Any:
+    """Return a member of an object, out of the string that it is encoded in if there is one."""
+    if isinstance(said, str) and said.lstrip().startswith(("{", "[")):
+        found = list(values_in(said))
+        if len(found) == 1 and not isinstance(found[0], Unparsable):
+            return found[0]
+    return said
+
+
 def _only(shape: type[Shape], text: str, asked: TextRequest) -> Shape:
     """Return what the only object of a text is read as, or the only list if there is no object."""
     values = list(values_in(text))
@@ -198,7 +221,10 @@ def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], li
     found: list[Shape] = []
     reasons: list[str] = []
     for value in values:
-        for form in () if _is_example(value) else _forms(value, shape):
+        if _is_example(value):
+            reasons.append("it repeats the form asked for, without an answer")
+            continue
+        for form in _forms(value, shape):
             try:
                 read = shape.model_validate(form)
             except ValidationError as error:
@@ -210,8 +236,11 @@ def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], li
 
 
 def _is_example(value: Any) -> bool:
-    """Return whether an object repeats the form asked for: each of its texts is a placeholder."""
-    texts = [it for it in _leaves(value) if isinstance(it, str)]
+    """Return whether an object repeats the form asked for: each of its texts is a placeholder.
+
+    Keys such as `c1` stand in the form as well, and do not count.
+    """
+    texts = [it for it in _leaves(value) if isinstance(it, str) and not KEY.fullmatch(it)]
     return bool(texts) and all(PLACEHOLDER.fullmatch(it.strip()) for it in texts)
 
 
@@ -289,7 +318,7 @@ def _with_each_name_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-DECIMAL = r"\d+(?:[.,]\d+)?|[.,]\d+"
+DECIMAL = r"(?:0|[1-9]\d*)(?:[.,]\d+)?|[.,]\d+"
 SHARE = re.compile(
     rf"({DECIMAL})\s*(?:/|out of|of|von|sur|de|su|van|z|из)\s*({DECIMAL})"
     r"(?:\s*(?:points?|stars?))?",
@@ -298,7 +327,11 @@ SHARE = re.compile(
 PERCENT = re.compile(rf"({DECIMAL})\s*(?:%|percent|per cent|prozent)", re.IGNORECASE)
 PLAIN = re.compile(rf"({DECIMAL})(?:\s*\([^0-9()]*\))?")
 NOT_MEASURED = frozenset({"null", "none", "n/a", "not applicable", "not measured"})
-SCALES = ("max", "maximum", "out_of", "scale")
+THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")
+SCORES = ("score", "value", "rating")
+SCALES = ("max", "maximum", "out_of", "scale", "max_score", "maximum_score")
+"""Names of members that say what a score is out of."""
+SCALE = re.compile(rf"(?:[01]\s*(?:-|\u2013|to)\s*)?({DECIMAL})")
 
 
 def score_of(said: Any) -> float | None:
@@ -323,25 +356,50 @@ def _written(said: str) -> float | None:
     if text.casefold() in NOT_MEASURED:
         return None
     if found := SHARE.fullmatch(text):
-        most = _number(found[2])
-        return _in_range(_number(found[1]) / most if most else float("nan"), said)
+        return _share(_number(found[1]), _number(found[2]), said)
     if found := PERCENT.fullmatch(text):
-        return _in_range(_number(found[1]) / 100, said)
+        return _share(_number(found[1]), 100, said)
     if found := PLAIN.fullmatch(text):
         return _in_range(_number(found[1]), said)
     raise Unreadable(f"{said[:80]!r} is not a score from 0 to 1")
 
 
+def _share(score: float, most: float, said: Any) -> float:
+    """Return a score on a scale from 0 to `most`.
+
+    Raises `Unreadable` for less than 1 on a longer scale: "0.7/10" may as well mean 0.7.
+    """
+    if most < 1 or (most > 1 and 0 < score < 1):
+        raise Unreadable(f"{str(said)[:80]!r} does not say which scale it is on: from 0 to 1")
+    return _in_range(score / most, said)
+
+
+def has_score(said: Mapping[str, Any]) -> bool:
+    """Return whether an object has a member that is a score."""
+    return any(name in said for name in SCORES)
+
+
+def scale_in(said: Mapping[str, Any]) -> Any:
+    """Return what an object says its scores are out of, None if it does not."""
+    return next((said[name] for name in SCALES if name in said), None)
+
+
 def _of_object(said: Mapping[str, Any]) -> float | None:
-    value = next((said[name] for name in ("score", "value") if name in said), ...)
-    if value is ...:
+    if not has_score(said):
         raise Unreadable("an object is not a score from 0 to 1")
-    most = next((said[name] for name in SCALES if name in said), None)
-    is_scaled = isinstance(most, int | float) and not isinstance(most, bool)
-    return score_of(f"{value}/{most}") if is_scaled else score_of(value)
+    value = next(said[name] for name in SCORES if name in said)
+    most = scale_in(said)
+    if most is None or (isinstance(value, str) and not PLAIN.fullmatch(value.strip())):
+        return score_of(value)
+    found = SCALE.fullmatch(str(most).strip())
+    if not found:
+        raise Unreadable(f"{str(most)[:80]!r} is not a scale: give scores from 0 to 1")
+    return None if value is None else score_of(f"{value}/{found[1]}")
 
 
 def _number(text: str) -> float:
+    if THOUSANDS.fullmatch(text):
+        raise Unreadable(f"{text[:80]!r} is not a score from 0 to 1")
     return float(text.replace(",", "."))
 
 
