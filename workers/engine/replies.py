@@ -86,7 +86,9 @@ class ReplyReader:
         if self.is_strict:
             return _not_empty(draft_of(self.raw))
         try:
-            text = text_of(_out_of_object(self.raw, self.asked.task), self._request)
+            text = text_of(
+                _out_of_object(self.raw, self.asked.task, self._request.base), self._request
+            )
         except NoText as error:
             raise Unreadable(str(error)) from None
         if is_refusal(text, self._request):
@@ -150,20 +152,40 @@ TEXT_NAMES = frozenset(
 )
 
 
-def _out_of_object(raw: str, task: Task) -> str:
-    """Return the text of a reply that is a JSON object with nothing but a text."""
-    bare = draft_of(raw)
+NOTE_NAMES = frozenset(
+    {"note", "notes", "change", "changes", "changes_made", "comment", "comments", "explanation"}
+    | {"reasoning", "rationale", "summary_of_changes", "thoughts", "word_count"}
+)
+A_JSON = re.compile("json", re.IGNORECASE)
+OF_DATA = re.compile(
+    r"json|\b(?:objects?|payloads?|config\w*|schemas?|api|dict\w*|structured)\b", re.IGNORECASE
+)
+"""Tasks whose first draft may be an object."""
+
+TOOL_CALL = re.compile(r"\A<tool_call>\s*(.*?)\s*(?:</tool_call>)?\Z", re.DOTALL)
+
+
+def _out_of_object(raw: str, task: Task, base: str | None) -> str:
+    """Return the text of a reply that is a JSON string, or an object with one text and notes."""
+    bare = TOOL_CALL.sub(r"\1", draft_of(raw))
     if (
         task.schemas
-        or not bare.startswith("{")
-        or re.search("json", task.instruction or "", re.IGNORECASE)
+        or (base or "").lstrip().startswith(("{", "[", '"'))
+        or (OF_DATA if base is None else A_JSON).search(task.instruction or "")
     ):
         return raw
+    is_encoded = r"\n\n" in bare or (base is not None and re.search(r'\\[n"]', bare))
+    if bare.startswith('"') and "\n" not in bare and is_encoded and "\\" not in (base or ""):
+        return _decoded(bare)
+    if not bare.startswith("{") or not bare.endswith("}"):
+        return raw
     found = next(iter(values_in(bare)), None)
-    if isinstance(found, dict) and len(found) == 1 and bare.endswith("}"):
-        ((name, text),) = found.items()
-        if name.casefold() in TEXT_NAMES and isinstance(text, str):
-            return text
+    if isinstance(found, dict) and isinstance(found.get("arguments"), dict):
+        found = found["arguments"]
+    named = with_plain_names(found) if isinstance(found, dict) else {}
+    texts = [it for name, it in named.items() if name in TEXT_NAMES]
+    if len(texts) == 1 and isinstance(texts[0], str) and named.keys() <= TEXT_NAMES | NOTE_NAMES:
+        return texts[0]
     return raw
 
 
