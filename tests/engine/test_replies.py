@@ -144,3 +144,10 @@ def test_a_criterion_may_have_the_name_of_a_scale() -> None:
     said = '{"scores": {"scale": {"score": 0.9}, "max": {"score": 0.6}}}'
     critique = reader(criteria, DRAFT)(replied(said))
     assert [it.score for it in critique.scores] == [0.9, 0.6]
+
+
+@pytest.mark.parametrize(
+    "text", ["*" * 100_000 + "x", "a\n</think>\n" * 9_000 + "x", "I. " * 40_000 + "x"]
+)
+def test_a_long_reply_of_one_pattern_is_read_in_linear_time(text: str) -> None:
+    assert text_in(replied(text)).endswith("x")

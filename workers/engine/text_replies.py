@@ -85,11 +85,11 @@ HERE = (
     r"a continuación|ecco|di seguito|aqui está|segue|oto|poniżej|вот|ниже|işte|aşağıda|här är|"
     r"nedan|إليك|فيما يلي|以下是|这是|下面是|以下(?:が|は)|こちらが|다음은|아래는|여기)"
 )
-SENTENCES = r"(?P<said>[^\n:：]{1,200}?[.!?。！？][*_]*\s+)??"
+SENTENCES = r"(?P<said>[^\n:：]{1,200}?[.!?。！？][*_]*+\s+)??"
 LEAD_IN = re.compile(
-    rf"\A[*_¡]*{SENTENCES}(?:(?P<pleased>{PLEASED})(?:[^\w\n]*(?:\n+|(?<!\w)))?)?"
+    rf"\A[*_¡]*+{SENTENCES}(?:(?P<pleased>{PLEASED})(?:[^\w\n]*(?:\n+|(?<!\w)))?)?"
     rf"(?:(?P<here>{HERE})(?P<what>[^\n]{{0,160}}?)|(?:i(?:'ve|’ve| have) (?:{REVISED[3:-1]})\b"
-    rf"(?P<did>[^\n]{{0,160}}?)))?(?P<end>[:：]?[*_]*[:：]|[.。])[*_]*[ \t]*\n+",
+    rf"(?P<did>[^\n]{{0,160}}?)))?(?P<end>[:：]?[*_]*+[:：]|[.。])[*_]*+[ \t]*\n+",
     re.IGNORECASE,
 )
 PERSONAL = re.compile(
@@ -98,30 +98,31 @@ PERSONAL = re.compile(
 OPENING = re.compile(rf"\A\W*(?:{PLEASED}|{HERE})\b", re.IGNORECASE)
 """How a text begins that may itself have a line like a lead-in."""
 GIVEN = re.compile(
-    r"\A[*_]*(?:here (?:it is|you go|you are|we go)|voici|voilà|bitte(?: sehr| schön)?|hier|"
+    r"\A[*_]*+(?:here (?:it is|you go|you are|we go)|voici|voilà|bitte(?: sehr| schön)?|hier|"
     r"aquí (?:tienes|está|va)|ecco(?:lo|la)?|oto|вот|どうぞ|こちらです)"
-    r"[ \u00a0]?[*_]*[:：!][*_]*[ \t]*\n+",
+    r"[ \u00a0]?[*_]*+[:：!][*_]*+[ \t]*\n+",
     re.IGNORECASE,
 )
 ROLE_LABEL = re.compile(
-    r"\A[*_#\[ ]*(?:assistant|ai|draft|text|output|final (?:answer|text|draft|version)|response)"
-    r"[*_\] ]*[:：][*_]*[ \t]*\n+",
+    r"\A[*_#\[ ]*+(?:assistant|ai|draft|text|output|final (?:answer|text|draft|version)|response)"
+    r"[*_\] ]*+[:：][*_]*+[ \t]*\n+",
     re.IGNORECASE,
 )
 NAME = (
-    rf"[*_\[(]*(?:the |der |die |le |la |el |il )?(?:{REVISED}[ \t]*{NOUN}|"
-    rf"{NOUN} {REVISED})[*_\])]*(?:[ \t]*\([^()\n]{{1,40}}\))?[*_]*[ \t]*"
+    rf"[*_\[(]*+(?:the |der |die |le |la |el |il )?(?:{REVISED}[ \t]*{NOUN}|"
+    rf"{NOUN} {REVISED})[*_\])]*+(?:[ \t]*\([^()\n]{{1,40}}\))?[*_]*+[ \t]*"
 )
 LABEL = re.compile(
-    rf"\A(?:#{{1,4}} +)?{NAME}(?P<colon>[:：][*_]*)?[ \t]*\n+",
+    rf"\A(?:#{{1,4}} +)?{NAME}(?P<colon>[:：][*_]*+)?[ \t]*\n+",
     re.IGNORECASE,
 )
 LABEL_INSIDE = re.compile(
-    rf"(?m)^(?:#{{1,4}} +)?(?P<name>{NAME}|[*_]*revised[*_]*)[:：]?[*_]*[ \t]*\n+", re.IGNORECASE
+    rf"(?m)^(?:#{{1,4}} +)?(?P<name>{NAME}|[*_]*+revised[*_]*+)[:：]?[*_]*+[ \t]*\n+", re.IGNORECASE
 )
 BEFORE_LABEL = re.compile(
-    rf"\A[#*_ ]*(?:(?:reasoning|thinking(?: process)?|thoughts?|analysis|critique|feedback|original"
-    rf"(?: {NOUN})?|changes(?: made)?|plan)[*_]*[ \t]*[:：]?[*_]*[ \t]*\n|"
+    rf"\A[#*_ ]*+(?:(?:reasoning|thinking(?: process)?|thoughts?|analysis|critique|feedback|"
+    r"original"
+    rf"(?: {NOUN})?|changes(?: made)?|plan)[*_]*+[ \t]*[:：]?[*_]*+[ \t]*\n|"
     r"based on |i (?:made|have) |i've )",
     re.IGNORECASE,
 )
@@ -150,14 +151,14 @@ WORK = re.compile(
     re.IGNORECASE,
 )
 NOTE = re.compile(
-    r"[*_#> ]*(?:notes?|explanation|rationale|anmerkung(?:en)?|hinweis|remarques?|notas?|opmerking|"
-    r"说明|注|備考|참고)[*_ ]*[:：]",
+    r"[*_#> ]*+(?:notes?|explanation|rationale|anmerkung(?:en)?|hinweis|remarques?|notas?|"
+    r"opmerking|说明|注|備考|참고)[*_ ]*+[:：]",
     re.IGNORECASE,
 )
 CHANGES = re.compile(
-    r"[*_#> ]*(?:changes(?: made)?|key changes|what (?:i )?changed|summary of (?:the )?changes|"
+    r"[*_#> ]*+(?:changes(?: made)?|key changes|what (?:i )?changed|summary of (?:the )?changes|"
     r"änderungen|modifications(?: apportées)?|cambios(?: realizados)?|modifiche|修改说明|変更点|"
-    r"주요 변경 사항)[*_ ]*[:：]|"
+    r"주요 변경 사항)[*_ ]*+[:：]|"
     r"(?:#{1,4} +|[*_]{1,2})?(?:key (?:changes|improvements)|(?:changes|improvements) made)"
     r"[*_:：]*[ \t]*\n",
     re.IGNORECASE,
@@ -165,14 +166,14 @@ CHANGES = re.compile(
 A_CHANGE = re.compile(
     r"\b(?:change|improvement|release)|änderung|modific|cambio|修改|変更|변경", re.IGNORECASE
 )
-END_MARK = re.compile(rf"[\[(<*_]*end of (?:the )?(?:{REVISED} )?{NOUN}[\])>*_.]*", re.IGNORECASE)
+END_MARK = re.compile(rf"[\[(<*_]*+end of (?:the )?(?:{REVISED} )?{NOUN}[\])>*_.]*+", re.IGNORECASE)
 WORD_COUNT = re.compile(
-    r"[\[(*_]*word count[*_]*\s*[:：]?[*_]*\s*~?\d+(?: words)?[\])*_.]*|[\[(]~?\d+ words[\])]",
+    r"[\[(*_]*+word count[*_]*+\s*[:：]?[*_]*+\s*~?\d+(?: words)?[\])*_.]*+|[\[(]~?\d+ words[\])]",
     re.IGNORECASE,
 )
 SELF_PRAISE = re.compile(
     r"\W*all (?:criteria|checks|requirements) (?:are |have been )?(?:met|satisfied|addressed)\W*|"
-    r"[*_]*(?:self-)?(?:score|rating|confidence)[*_]*\s*[:：][*_]*\s*[\d.]+(?:/\d+|%)?[*_]*",
+    r"[*_]*+(?:self-)?(?:score|rating|confidence)[*_]*+\s*[:：][*_]*+\s*[\d.]+(?:/\d+|%)?[*_]*+",
     re.IGNORECASE,
 )
 THIS_VERSION = re.compile(
@@ -306,15 +307,21 @@ def without_thinking(text: str, asked: TextRequest) -> str:
         return _after(text, prose.end())
     while opened := OPENED.match(text):
         text = _after(text, _end_of_thought(text, opened.end()))
-    if closed := [it for it in CLOSED.finditer(text) if not _is_opened(text, it.start())]:
-        return _after(text, closed[-1].end())
+    if end := _last_unopened(text):
+        return _after(text, end)
     return text if "```" in text else THOUGHT_BLOCK.sub("", text).strip(BLANK)
 
 
-def _is_opened(text: str, end: int) -> bool:
-    """Return whether a thinking tag is open at `end`."""
-    opened = sum(1 for _ in OPENED.finditer(text, 0, end))
-    return opened > sum(1 for _ in CLOSED.finditer(text, 0, end))
+def _last_unopened(text: str) -> int:
+    """Return the end of the last closing tag before which no thinking is open, 0 without one."""
+    marks = [(it.start(), it.end(), 1) for it in OPENED.finditer(text)]
+    marks += [(it.start(), it.end(), -1) for it in CLOSED.finditer(text)]
+    depth, last = 0, 0
+    for _, end, change in sorted(marks):
+        if change < 0 and depth <= 0:
+            last = end
+        depth += change
+    return last
 
 
 def _end_of_thought(text: str, at: int) -> int:
@@ -357,10 +364,14 @@ def _without_tokens(text: str, asked: TextRequest) -> str:
     return text
 
 
+LONGEST_LINES = 1_000
+"""Characters in which lines before a text are looked for."""
+
+
 def _without_lead_in(text: str, asked: TextRequest) -> str:
     """Remove a first line such as "Sure! Here is the revised text:"."""
     for pattern, is_certain in LINES_BEFORE:
-        found = pattern.match(text)
+        found = pattern.match(text[:LONGEST_LINES])
         if not found or found.end() == len(text) or asked.starts_with(pattern):
             continue
         line, rest = found[0].strip().rstrip(":：*"), text[found.end() :].lstrip(BLANK)
@@ -641,14 +652,14 @@ ANNOUNCES = re.compile(
     re.IGNORECASE,
 )
 STAND_IN = re.compile(
-    r"\A[*_]*\[[^\]\n]{0,60}\b(?:insert|revised|rewritten|final|full)\b[^\]\n]{0,60}\][*_]*\Z",
+    r"\A[*_]*+\[[^\]\n]{0,60}\b(?:insert|revised|rewritten|final|full)\b[^\]\n]{0,60}\][*_]*+\Z",
     re.IGNORECASE,
 )
 SEVERAL = re.compile(
-    rf"\A[*_]*(?:{PLEASED}\W*)?(?:here|below) are (?:two|three|four|several|some|a few|[2-5]) "
+    rf"\A[*_]*+(?:{PLEASED}\W*)?(?:here|below) are (?:two|three|four|several|some|a few|[2-5]) "
     r"(?:\w+ )?(?:versions|variants|drafts|revisions|rewrites)\b[^\n]{0,80}[:.]|"
-    r"\A[#*_ ]*(?:version|draft|variant) (?:1|a|one)\b[^\n]{0,40}\n.*"
-    r"\n[#*_ ]*(?:version|draft|variant) (?:2|b|two)\b",
+    r"\A[#*_ ]*+(?:version|draft|variant) (?:1|a|one)\b[^\n]{0,40}\n.*"
+    r"\n[#*_ ]*+(?:version|draft|variant) (?:2|b|two)\b",
     re.IGNORECASE | re.DOTALL,
 )
 A_CHOICE = re.compile(r"\b(?:versions?|variants?|drafts?|revisions?|rewrites?)\b", re.IGNORECASE)
