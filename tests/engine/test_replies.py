@@ -137,3 +137,17 @@ def test_a_refinement_of_version_1_gets_todays_prompts_and_reads_todays_form() -
         version_1('{"scores": {"c1": {"score": 0.9}}}', criterion)
     )
     assert [it.score for it in critique.scores] == [0.9]
+
+
+def test_a_criterion_may_have_the_name_of_a_scale() -> None:
+    criteria = (Criterion(name="scale"), Criterion(name="max"))
+    said = '{"scores": {"scale": {"score": 0.9}, "max": {"score": 0.6}}}'
+    critique = reader(criteria, DRAFT)(replied(said))
+    assert [it.score for it in critique.scores] == [0.9, 0.6]
+
+
+@pytest.mark.parametrize(
+    "text", ["*" * 100_000 + "x", "a\n</think>\n" * 9_000 + "x", "I. " * 40_000 + "x"]
+)
+def test_a_long_reply_of_one_pattern_is_read_in_linear_time(text: str) -> None:
+    assert text_in(replied(text)).endswith("x")

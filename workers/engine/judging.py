@@ -1,12 +1,13 @@
 """How a draft is judged: validators first, then the blind critics, whose replies are read here."""
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from statistics import median
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from app.contract.criteria import CRITIC, Criterion, PanelMember
 from app.contract.drafts import lacking
@@ -18,16 +19,23 @@ from workers.engine.prompt_requests import Task
 from workers.engine.prompts import keys_of
 from workers.engine.prompts.judging import Judge
 from workers.engine.replies import (
+    SCALES,
     ReplyModel,
     ReplyReader,
     Unreadable,
+    decoded,
+    has_score,
     items_in,
+    scale_in,
     score_of,
     with_plain_names,
 )
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; further lines are dropped."""
+
+SCORE_LISTS = ("scores", "score", "ratings", "criteria")
+"""Names under which models write their scores, the one asked for first."""
 
 MOST_EVIDENCE = 10
 """Quotations looked up for one criterion; further ones are dropped."""
@@ -76,6 +84,27 @@ class _Said(ReplyModel):
     weaknesses: Any = ()
     suggestions: Any = ()
     findings: Any = ()
+    scale: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_scores(cls, said: Any) -> Any:
+        """Find the scores under another name, in a string, or where nothing holds them."""
+        if not isinstance(said, dict):
+            return said
+        scale = scale_in(said)
+        if name := next((it for it in SCORE_LISTS if it in said), None):
+            scores = decoded(said[name])
+            is_list = isinstance(scores, dict | list)
+            return {**said, "scores": scores, "scale": scale} if is_list else said
+        rest = {key: it for key, it in said.items() if key not in {*cls.model_fields, *SCALES}}
+        are_scores = all(_is_scored(decoded(it)) for it in rest.values())
+        return {**said, "scores": rest, "scale": scale} if rest and are_scores else said
+
+
+def _is_scored(said: Any) -> bool:
+    is_number = isinstance(said, int | float) and not isinstance(said, bool)
+    return is_number or (isinstance(said, dict) and has_score(with_plain_names(said)))
 
 
 def reader(
@@ -105,7 +134,7 @@ def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
     said = reply.read_as(_Said)
     names = _names(criteria)
     return _Verdict(
-        scores=[_scored(names, *it) for it in _entries(said.scores)],
+        scores=list(_scores_said(reply, said, names)),
         strengths=_lines(reply, said.strengths, "a strength"),
         weaknesses=_lines(reply, said.weaknesses, "a weakness"),
         suggestions=_lines(reply, said.suggestions, "a suggestion"),
@@ -122,12 +151,32 @@ def _names(criteria: Sequence[Criterion]) -> dict[str, str]:
 def _named(names: Mapping[str, str], said: Any) -> str:
     """Return the name of the criterion meant, as it was said if there is none."""
     word = str(said).strip(" *_`\"':").casefold()
-    key, _, rest = word.partition(":" if ":" in word else " ")
     if word in names:
         return names[word]
-    if rest and key in names and names.get(rest.strip(" ()")) == names[key]:
-        return names[key]
+    if found := KEY_AND_NAME.fullmatch(word):
+        key, rest = found.groups()
+        if key in names and names.get(rest) == names[key]:
+            return names[key]
     return str(said)
+
+
+KEY_AND_NAME = re.compile(r"(c\d+)[\s:.()\[\]\u2013-]+(.+?)[)\]]?")
+
+
+def _scores_said(reply: ReplyReader, said: _Said, names: Mapping[str, str]) -> Iterator[_Score]:
+    """Yield the scores; one of an unknown criterion that cannot be read is dropped."""
+    entries = _entries(said.scores)
+    scale = said.scale
+    if isinstance(said.scores, dict) and scale is None:
+        scale = scale_in({name: it for name, it in said.scores.items() if name not in names})
+        entries = [it for it in entries if it[0] not in SCALES or it[0] in names]
+    for criterion, score in entries:
+        try:
+            yield _scored(names, criterion, decoded(score), scale)
+        except Unreadable as error:
+            if criterion == "" or _named(names, criterion) in names.values():
+                raise
+            reply.drop("score", str(error))
 
 
 def _entries(said: dict[str, Any] | list[Any]) -> list[tuple[Any, Any]]:
@@ -138,14 +187,17 @@ def _entries(said: dict[str, Any] | list[Any]) -> list[tuple[Any, Any]]:
     return [(it.get("criterion", it.get("name", it.get("key", ""))), it) for it in objects]
 
 
-def _scored(names: Mapping[str, str], criterion: Any, said: Any) -> _Score:
+def _scored(names: Mapping[str, str], criterion: Any, said: Any, scale: Any = None) -> _Score:
+    if criterion == "":
+        raise Unreadable("an entry of `scores` does not say which criterion it scores")
     given = with_plain_names(said) if isinstance(said, dict) else {"score": said}
-    if "score" not in given:
+    if not has_score(given):
         raise Unreadable(f"no score for {_named(names, criterion)}")
     reason = given.get("reason")
+    scaled = given if scale is None or scale_in(given) is not None else {**given, "scale": scale}
     return _Score(
         criterion=_named(names, criterion),
-        score=score_of(given["score"]),
+        score=score_of(scaled),
         reason=reason if isinstance(reason, str) else "",
         evidence=given.get("evidence"),
     )

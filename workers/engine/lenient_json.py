@@ -53,7 +53,7 @@ ESCAPES: Mapping[str, str] = {
     "\n": "",
 }
 BLANK = re.compile(r"(?:[\s\u200b-\u200d\u2060\ufeff]+|//[^\n]*|/\*.*?\*/|#[^\n]*)+", re.DOTALL)
-NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 BARE = re.compile(r"[^\s,\uff0c{}\[\]\"'`:\uff1a]+")
 NAME = re.compile(r"[^\W\d][\w.$ -]*?(?=\s*[:\uff1a])")
 COMMAS = ",\uff0c"

@@ -38,6 +38,7 @@ MOST_DROPPED = 50
 """Dropped items that a step's record names."""
 
 PLACEHOLDER = re.compile(r"<[a-z][a-z ,-]{2,60}>|\.\.\.|…", re.IGNORECASE)
+KEY = re.compile(r"[acs]\d+")
 
 
 class Unreadable(Exception):
@@ -85,7 +86,9 @@ class ReplyReader:
         if self.is_strict:
             return _not_empty(draft_of(self.raw))
         try:
-            text = text_of(_out_of_object(self.raw, self.asked.task), self._request)
+            text = text_of(
+                _out_of_object(self.raw, self.asked.task, self._request.base), self._request
+            )
         except NoText as error:
             raise Unreadable(str(error)) from None
         if is_refusal(text, self._request):
@@ -118,7 +121,7 @@ class ReplyReader:
             text = without_thinking(self.raw, TextRequest())
         except NoText as error:
             raise Unreadable(str(error)) from None
-        return _only(shape, text, self._request)
+        return _only(shape, _decoded(text), self._request)
 
     @cached_property
     def _request(self) -> TextRequest:
@@ -165,21 +168,63 @@ TEXT_NAMES = frozenset(
 )
 
 
-def _out_of_object(raw: str, task: Task) -> str:
-    """Return the text of a reply that is a JSON object with nothing but a text."""
-    bare = draft_of(raw)
+NOTE_NAMES = frozenset(
+    {"note", "notes", "change", "changes", "changes_made", "comment", "comments", "explanation"}
+    | {"reasoning", "rationale", "summary_of_changes", "thoughts", "word_count"}
+)
+A_JSON = re.compile("json", re.IGNORECASE)
+OF_DATA = re.compile(
+    r"json|\b(?:objects?|payloads?|config\w*|schemas?|api|dict\w*|structured)\b", re.IGNORECASE
+)
+"""Tasks whose first draft may be an object."""
+
+TOOL_CALL = re.compile(r"\A<tool_call>\s*(.*?)\s*(?:</tool_call>)?\Z", re.DOTALL)
+
+
+def _out_of_object(raw: str, task: Task, base: str | None) -> str:
+    """Return the text of a reply that is a JSON string, or an object with one text and notes."""
+    bare = TOOL_CALL.sub(r"\1", draft_of(raw))
     if (
         task.schemas
-        or not bare.startswith("{")
-        or re.search("json", task.instruction or "", re.IGNORECASE)
+        or (base or "").lstrip().startswith(("{", "[", '"'))
+        or (OF_DATA if base is None else A_JSON).search(task.instruction or "")
     ):
         return raw
+    is_encoded = r"\n\n" in bare or (base is not None and re.search(r'\\[n"]', bare))
+    if bare.startswith('"') and "\n" not in bare and is_encoded and "\\" not in (base or ""):
+        return _decoded(bare)
+    if not bare.startswith("{") or not bare.endswith("}"):
+        return raw
     found = next(iter(values_in(bare)), None)
-    if isinstance(found, dict) and len(found) == 1 and bare.endswith("}"):
-        ((name, text),) = found.items()
-        if name.casefold() in TEXT_NAMES and isinstance(text, str):
-            return text
+    if isinstance(found, dict) and isinstance(found.get("arguments"), dict):
+        found = found["arguments"]
+    named = with_plain_names(found) if isinstance(found, dict) else {}
+    texts = [it for name, it in named.items() if name in TEXT_NAMES]
+    if len(texts) == 1 and isinstance(texts[0], str) and named.keys() <= TEXT_NAMES | NOTE_NAMES:
+        return texts[0]
     return raw
+
+
+def _decoded(text: str) -> str:
+    """Return a reply without the string that it is encoded in as a whole, up to three times."""
+    for _ in range(3):
+        if not (bare := draft_of(text)).startswith('"'):
+            break
+        try:
+            decoded = json.loads(bare, strict=False)
+        except ValueError:
+            break
+        text = str(decoded)
+    return text
+
+
+def decoded(said: Any) -> Any:
+    """Return a member of an object, out of the string that it is encoded in if there is one."""
+    if isinstance(said, str) and said.lstrip().startswith(("{", "[")):
+        found = list(values_in(said))
+        if len(found) == 1 and not isinstance(found[0], Unparsable):
+            return found[0]
+    return said
 
 
 def _only(shape: type[Shape], text: str, asked: TextRequest) -> Shape:
@@ -238,7 +283,10 @@ def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], li
     found: list[Shape] = []
     reasons: list[str] = []
     for value in values:
-        for form in () if _is_example(value) else _forms(value, shape):
+        if _is_example(value):
+            reasons.append("it repeats the form asked for, without an answer")
+            continue
+        for form in _forms(value, shape):
             try:
                 read = shape.model_validate(form)
             except ValidationError as error:
@@ -250,8 +298,11 @@ def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], li
 
 
 def _is_example(value: Any) -> bool:
-    """Return whether an object repeats the form asked for: each of its texts is a placeholder."""
-    texts = [it for it in _leaves(value) if isinstance(it, str)]
+    """Return whether an object repeats the form asked for: each of its texts is a placeholder.
+
+    Keys such as `c1` stand in the form as well, and do not count.
+    """
+    texts = [it for it in _leaves(value) if isinstance(it, str) and not KEY.fullmatch(it)]
     return bool(texts) and all(PLACEHOLDER.fullmatch(it.strip()) for it in texts)
 
 
@@ -329,7 +380,7 @@ def _with_each_name_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-DECIMAL = r"\d+(?:[.,]\d+)?|[.,]\d+"
+DECIMAL = r"(?:0|[1-9]\d*)(?:[.,]\d+)?|[.,]\d+"
 SHARE = re.compile(
     rf"({DECIMAL})\s*(?:/|out of|of|von|sur|de|su|van|z|из)\s*({DECIMAL})"
     r"(?:\s*(?:points?|stars?))?",
@@ -338,7 +389,11 @@ SHARE = re.compile(
 PERCENT = re.compile(rf"({DECIMAL})\s*(?:%|percent|per cent|prozent)", re.IGNORECASE)
 PLAIN = re.compile(rf"({DECIMAL})(?:\s*\([^0-9()]*\))?")
 NOT_MEASURED = frozenset({"null", "none", "n/a", "not applicable", "not measured"})
-SCALES = ("max", "maximum", "out_of", "scale")
+THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")
+SCORES = ("score", "value", "rating")
+SCALES = ("max", "maximum", "out_of", "scale", "max_score", "maximum_score")
+"""Names of members that say what a score is out of."""
+SCALE = re.compile(rf"(?:[01]\s*(?:-|\u2013|to)\s*)?({DECIMAL})")
 
 
 def score_of(said: Any) -> float | None:
@@ -363,25 +418,50 @@ def _written(said: str) -> float | None:
     if text.casefold() in NOT_MEASURED:
         return None
     if found := SHARE.fullmatch(text):
-        most = _number(found[2])
-        return _in_range(_number(found[1]) / most if most else float("nan"), said)
+        return _share(_number(found[1]), _number(found[2]), said)
     if found := PERCENT.fullmatch(text):
-        return _in_range(_number(found[1]) / 100, said)
+        return _share(_number(found[1]), 100, said)
     if found := PLAIN.fullmatch(text):
         return _in_range(_number(found[1]), said)
     raise Unreadable(f"{said[:80]!r} is not a score from 0 to 1")
 
 
+def _share(score: float, most: float, said: Any) -> float:
+    """Return a score on a scale from 0 to `most`.
+
+    Raises `Unreadable` for less than 1 on a longer scale: "0.7/10" may as well mean 0.7.
+    """
+    if most < 1 or (most > 1 and 0 < score < 1):
+        raise Unreadable(f"{str(said)[:80]!r} does not say which scale it is on: from 0 to 1")
+    return _in_range(score / most, said)
+
+
+def has_score(said: Mapping[str, Any]) -> bool:
+    """Return whether an object has a member that is a score."""
+    return any(name in said for name in SCORES)
+
+
+def scale_in(said: Mapping[str, Any]) -> Any:
+    """Return what an object says its scores are out of, None if it does not."""
+    return next((said[name] for name in SCALES if name in said), None)
+
+
 def _of_object(said: Mapping[str, Any]) -> float | None:
-    value = next((said[name] for name in ("score", "value") if name in said), ...)
-    if value is ...:
+    if not has_score(said):
         raise Unreadable("an object is not a score from 0 to 1")
-    most = next((said[name] for name in SCALES if name in said), None)
-    is_scaled = isinstance(most, int | float) and not isinstance(most, bool)
-    return score_of(f"{value}/{most}") if is_scaled else score_of(value)
+    value = next(said[name] for name in SCORES if name in said)
+    most = scale_in(said)
+    if most is None or (isinstance(value, str) and not PLAIN.fullmatch(value.strip())):
+        return score_of(value)
+    found = SCALE.fullmatch(str(most).strip())
+    if not found:
+        raise Unreadable(f"{str(most)[:80]!r} is not a scale: give scores from 0 to 1")
+    return None if value is None else score_of(f"{value}/{found[1]}")
 
 
 def _number(text: str) -> float:
+    if THOUSANDS.fullmatch(text):
+        raise Unreadable(f"{text[:80]!r} is not a score from 0 to 1")
     return float(text.replace(",", "."))
 
 

@@ -15,31 +15,50 @@ LANGUAGE = r"[ \t]*(?:markdown|md|text|txt|plaintext|plain)?[ \t]*"
 
 THOUGHT = r"think|thinking|thought|thoughts|reasoning|reflection|analysis|scratchpad|seed:think"
 OPENED = re.compile(
-    rf"<(?P<tag>{THOUGHT})\b[^>\n]*>|\[THINK\]|◁think▷|<\|begin_of_thought\|>", re.IGNORECASE
+    rf"<(?P<tag>{THOUGHT})\b[^>\n]*>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|"
+    r"<\|START_THINKING\|>|<\|inner_prefix\|>|<\|channel>\s*thought\b",
+    re.IGNORECASE,
 )
-CLOSED = re.compile(rf"</(?:{THOUGHT})\s*>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>", re.IGNORECASE)
+CLOSED = re.compile(
+    rf"</(?:{THOUGHT})\s*>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|"
+    r"<\|END_THINKING\|>|<\|inner_suffix\|>|<channel\|>",
+    re.IGNORECASE,
+)
+NAMED_THOUGHT = re.compile(
+    r"\b(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad)[ -]"
+    r"(?:block|tag|element)s?\b",
+    re.IGNORECASE,
+)
+PROSE_THOUGHT = re.compile(
+    r"\A(?:Here is my thought process:.*?\n\s*Here is my response:|"
+    r"Thinking\.\.\.\n.*?\n\.\.\.done thinking\.|"
+    r"<details type=\"reasoning\"[^>\n]*>.*?</details>)",
+    re.DOTALL,
+)
 THOUGHT_BLOCK = re.compile(
     rf"^[ \t]*<(?P<tag>{THOUGHT})\b[^>\n]*>.*?</(?P=tag)\s*>[ \t]*(?:\n+|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 FINAL = re.compile(
     r"<\|channel\|>\s*final\s*(?:<\|constrain\|>\s*\w+\s*)?<\|message\|>|"
-    r"\A\s*analysis.*?assistantfinal",
-    re.IGNORECASE | re.DOTALL,
+    r"\A\s*analysis(?=\S).*?(?<=\S)assistantfinal(?=\S)",
+    re.DOTALL,
 )
+A_CHANNEL = re.compile(r"<\|channel\|>")
 CHANNEL = re.compile(
     r"\A\s*<\|(?:channel\|>|start\|>assistant<\|channel\|>)\s*(?:analysis|commentary)"
 )
 TOKENS = re.compile(
     r"(?:<\|(?:im_end|im_start|eot_id|end|endoftext|return|end_of_text|end_of_solution|"
-    r"begin_of_solution|start_header_id|end_header_id|begin_of_text)\|>|</?s>|<(?:end|start)_of_turn>|"
-    r"\[/?INST\])"
+    r"begin_of_solution|start_header_id|end_header_id|begin_of_text|assistant|START_RESPONSE|"
+    r"END_RESPONSE)\|>|</?s>|<(?:end|start)_of_turn>|<\|turn>|<turn\|>|\[/?INST\])"
 )
+ROLE = re.compile(r"(?:assistant|model)(?=[ \t]*\n|<)")
 
 NOUN = (
     r"(?:text|draft|version|revision|rewrite|rewriting|edit|entwurf|fassung|überarbeitung|texte|brouillon|texto|borrador|versión|versão|"
     r"testo|bozza|versione|tekst|versie|concept|wersj[aę]|текст\w*|верси\w+|черновик\w*|"
-    r"metin|metni|taslak|utkast|文本|版本|草稿|文章|原稿|草案|バージョン|텍스트|초안|버전|글)"
+    r"metin|metni|taslak|utkast|النص|المسودة|النسخة|文本|版本|草稿|文章|原稿|草案|バージョン|텍스트|초안|버전|글)"
 )
 REVISED = (
     r"(?:revised|rewritten|reworked|updated|improved|edited|corrected|polished|refined|final|new|"
@@ -47,44 +66,79 @@ REVISED = (
     r"remanié\w*|revisad\w+|corregid\w+|mejorad\w+|melhorad\w+|corrigid\w+|rivist\w+|corrett\w+|"
     r"migliorat\w+|herziene|verbeterde|poprawion\w+|исправленн\w+|улучшенн\w+|переработанн\w+|"
     r"düzeltilmiş|gözden geçirilmiş|reviderade|omarbetade|修改后的?|修订后的?|改进后的?|润色后的?|"
-    r"修正後の?|改訂版|推敲後の?|수정된|개선된|다듬은)"
+    r"修正(?:後の?|した)|改訂(?:版|した)|書き直した|推敲(?:後の?|した)|"
+    r"المنقح\w*|المعدل\w*|المحسن\w*|المراجع\w*|수정된|개선된|다듬은)"
 )
 PLEASED = (
     r"(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|alright|great|got it|understood|"
-    r"no problem|gerne|natürlich|selbstverständlich|klar|bien sûr|d'accord|claro|por supuesto|"
+    r"no problem|as (?:requested|you asked)|per your request|"
+    r"gerne|natürlich|selbstverständlich|klar|bien sûr|d'accord|claro|"
+    r"por supuesto|"
     r"con gusto|certo|certamente|natuurlijk|oczywiście|jasne|конечно|tabii(?: ki)?|elbette|"
     r"självklart|javisst|好的|当然(?:可以)?|没问题|承知(?:いた)?しました|もちろんです|かしこまりました|"
     r"네|물론입니다|물론이죠)"
 )
 HERE = (
     r"(?:here(?:'s|’s| is| are|, as requested, is)|below is|the following is|this is|"
-    r"hier (?:ist|sind|kommt)|hier is|nachfolgend|voici|voilà|ci-dessous|aquí (?:tienes|está|va)|"
+    r"hier (?:ist|sind|kommt|die|der|das)|hier is|nachfolgend|voici|voilà|ci-dessous|"
+    r"aquí (?:tienes|está|va)|"
     r"a continuación|ecco|di seguito|aqui está|segue|oto|poniżej|вот|ниже|işte|aşağıda|här är|"
-    r"nedan|以下是|这是|下面是|以下(?:が|は)|こちらが|다음은|아래는|여기)"
+    r"nedan|إليك|فيما يلي|以下是|这是|下面是|以下(?:が|は)|こちらが|다음은|아래는|여기)"
 )
+SENTENCES = r"(?P<said>[^\n:：]{1,200}?[.!?。！？][*_]*+\s+)??"
 LEAD_IN = re.compile(
-    rf"\A[*_¡]*(?:(?P<pleased>{PLEASED})\s*[!,.:;、，。！—–-]*\s*)?"
+    rf"\A[*_¡]*+{SENTENCES}(?:(?P<pleased>{PLEASED})(?:[^\w\n]*(?:\n+|(?<!\w)))?)?"
     rf"(?:(?P<here>{HERE})(?P<what>[^\n]{{0,160}}?)|(?:i(?:'ve|’ve| have) (?:{REVISED[3:-1]})\b"
-    rf"(?P<did>[^\n]{{0,160}}?)))?[:：]?[*_]*[:：][*_]*[ \t]*\n+",
+    rf"(?P<did>[^\n]{{0,160}}?)))?(?P<end>[:：]?[*_]*+[:：]|[.。])[*_]*+[ \t]*\n+",
     re.IGNORECASE,
+)
+PERSONAL = re.compile(
+    rf"\W*(?:{PLEASED}|thank(?:s| you)|great|good|i |merci|danke|gracias)\b", re.IGNORECASE
+)
+OPENING = re.compile(rf"\A\W*(?:{PLEASED}|{HERE})\b", re.IGNORECASE)
+"""How a text begins that may itself have a line like a lead-in."""
+GIVEN = re.compile(
+    r"\A[*_]*+(?:here (?:it is|you go|you are|we go)|voici|voilà|bitte(?: sehr| schön)?|hier|"
+    r"aquí (?:tienes|está|va)|ecco(?:lo|la)?|oto|вот|どうぞ|こちらです)"
+    r"[ \u00a0]?[*_]*+[:：!][*_]*+[ \t]*\n+",
+    re.IGNORECASE,
+)
+ROLE_LABEL = re.compile(
+    r"\A[*_#\[ ]*+(?:assistant|ai|draft|text|output|final (?:answer|text|draft|version)|response)"
+    r"[*_\] ]*+[:：][*_]*+[ \t]*\n+",
+    re.IGNORECASE,
+)
+NAME = (
+    rf"[*_\[(]*+(?:the |der |die |le |la |el |il )?(?:{REVISED}[ \t]*{NOUN}|"
+    rf"{NOUN} {REVISED})[*_\])]*+(?:[ \t]*\([^()\n]{{1,40}}\))?[*_]*+[ \t]*"
 )
 LABEL = re.compile(
-    rf"\A(?:#{{1,4}} +)?[*_]*(?:the |der |die |le |la |el |il )?"
-    rf"(?:{REVISED}[ \t]*{NOUN}|{NOUN} {REVISED})[*_]*[ \t]*(?P<colon>[:：][*_]*)?[ \t]*\n+",
+    rf"\A(?:#{{1,4}} +)?{NAME}(?P<colon>[:：][*_]*+)?[ \t]*\n+",
+    re.IGNORECASE,
+)
+LABEL_INSIDE = re.compile(
+    rf"(?m)^(?:#{{1,4}} +)?(?P<name>{NAME}|[*_]*+revised[*_]*+)[:：]?[*_]*+[ \t]*\n+", re.IGNORECASE
+)
+BEFORE_LABEL = re.compile(
+    rf"\A[#*_ ]*+(?:(?:reasoning|thinking(?: process)?|thoughts?|analysis|critique|feedback|"
+    r"original"
+    rf"(?: {NOUN})?|changes(?: made)?|plan)[*_]*+[ \t]*[:：]?[*_]*+[ \t]*\n|"
+    r"based on |i (?:made|have) |i've )",
     re.IGNORECASE,
 )
 
-A_NOUN = re.compile(rf"(?<![^\W\d_a-z])(?<![a-zà-ÿ]){NOUN}(?![a-zà-ÿ])", re.IGNORECASE)
+A_NOUN = re.compile(rf"(?<![a-zà-ÿа-яё]){NOUN}(?![a-zà-ÿ])", re.IGNORECASE)
 
+LAST_RULE = re.compile(r"\n[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*\Z")
 RULE = re.compile(r"\n[ \t]*(?:-{3,}|\*{3,}|_{3,}|={3,})[ \t]*\n")
 OFFER = re.compile(
     r"(?:(?:please )?let me know|feel free|if you(?:'d|’d| would)? (?:like|want|need|prefer)|"
-    r"would you like|i hope (?:this|that)|hope (?:this|that)|is there anything|happy to|"
+    r"would you like|i hope (?:this|that|it)|hope (?:this|that|it)|is there anything|happy to|"
     r"lass(?:en)? (?:mich|es mich)|lassen sie|sag(?:en sie)? (?:mir )?bescheid|ich hoffe|wenn du|"
     r"n'hésitez pas|dites-moi|j'espère|si vous souhaitez|avísame|déjame saber|házmelo saber|"
     r"espero que|si quieres|fammi sapere|spero che|me avise|avise-me|laat (?:het )?me weten|"
     r"daj (?:mi )?znać|дайте знать|если (?:нужно|хотите)|надеюсь|如(?:果|需)|希望(?:这|对)|"
-    r"请告诉我|"
+    r"请告诉我|أخبرني|يرجى إعلامي|إذا (?:كنت|أردت)|لا تتردد|هل (?:ترغب|تود|تريد)|"
     r"ご(?:不明|希望)|さらに|必要(?:で|が)|추가로|필요하시면|더 수정)",
     re.IGNORECASE,
 )
@@ -92,18 +146,39 @@ WORK = re.compile(
     r"\b(?:revis|adjust|chang|tweak|edit|shorten|lengthen|expand|tone|version|draft|improv|modif|"
     r"refin|rewrit|polish|helps|überarbeit|änder|anpass|kürz|hilft|modifi|ajust|raccourc|change|"
     r"cambi|modific|revisi|ajuste|accorci|alter|aanpas|wijzig|zmian|popraw)|"
+    r"\bmake it |تعديل|تغيير|تحسين|صياغة|"
     r"измен|правк|доработ|помо|修改|调整|润色|帮助|修正|変更|調整|수정|변경|조정|도움",
     re.IGNORECASE,
 )
 NOTE = re.compile(
-    r"[*_#> ]*(?:notes?|explanation|rationale|anmerkung(?:en)?|hinweis|remarques?|notas?|opmerking|"
-    r"说明|注|備考|참고)[*_ ]*[:：]",
+    r"[*_#> ]*+(?:notes?|explanation|rationale|anmerkung(?:en)?|hinweis|remarques?|notas?|"
+    r"opmerking|说明|注|備考|참고)[*_ ]*+[:：]",
     re.IGNORECASE,
 )
 CHANGES = re.compile(
-    r"[*_#> ]*(?:changes(?: made)?|key changes|what (?:i )?changed|summary of (?:the )?changes|"
+    r"[*_#> ]*+(?:changes(?: made)?|key changes|what (?:i )?changed|summary of (?:the )?changes|"
     r"änderungen|modifications(?: apportées)?|cambios(?: realizados)?|modifiche|修改说明|変更点|"
-    r"주요 변경 사항)[*_ ]*[:：]",
+    r"주요 변경 사항)[*_ ]*+[:：]|"
+    r"(?:#{1,4} +|[*_]{1,2})?(?:key (?:changes|improvements)|(?:changes|improvements) made)"
+    r"[*_:：]*[ \t]*\n",
+    re.IGNORECASE,
+)
+A_CHANGE = re.compile(
+    r"\b(?:change|improvement|release)|änderung|modific|cambio|修改|変更|변경", re.IGNORECASE
+)
+END_MARK = re.compile(rf"[\[(<*_]*+end of (?:the )?(?:{REVISED} )?{NOUN}[\])>*_.]*+", re.IGNORECASE)
+WORD_COUNT = re.compile(
+    r"[\[(*_]*+word count[*_]*+\s*[:：]?[*_]*+\s*~?\d+(?: words)?[\])*_.]*+|[\[(]~?\d+ words[\])]",
+    re.IGNORECASE,
+)
+SELF_PRAISE = re.compile(
+    r"\W*all (?:criteria|checks|requirements) (?:are |have been )?(?:met|satisfied|addressed)\W*|"
+    r"[*_]*+(?:self-)?(?:score|rating|confidence)[*_]*+\s*[:：][*_]*+\s*[\d.]+(?:/\d+|%)?[*_]*+",
+    re.IGNORECASE,
+)
+THIS_VERSION = re.compile(
+    r"this (?:revised |new |updated )?(?:version|revision|rewrite|draft)\b[^\n]{0,200}"
+    r"\b(?:original|tone|wording|criteri\w+|feedback|concise|clearer)",
     re.IGNORECASE,
 )
 DID = re.compile(
@@ -134,6 +209,11 @@ WRAPPED = re.compile(
     r"revised_text|revised_draft|rewritten|solution|data-[\w-]+)>\s*\n?(?P<body>.*?)\n?\s*</(?P=tag)>\Z",
     re.IGNORECASE | re.DOTALL,
 )
+WRAPPED_AND_CUT = re.compile(
+    r"\A<(?P<tag>answer|final_answer|response|revised_text|revised_draft)>[ \t]*\n(?P<body>.*)\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+MARKUP = re.compile(r"\b(?:xml|html|xsl\w*|svg|jsx|markup|elements?|tags?)\b", re.IGNORECASE)
 FENCE_LABEL = re.compile(r"\A[^\n<>]{0,60}:\n(?=<data-[\w-]+>\n)")
 LINE_OF_FENCE = re.compile(r"(?m)^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^\n`]*)$")
 
@@ -172,6 +252,10 @@ class TextRequest:
         """Return whether the draft to be revised matches a pattern at its start."""
         return self.base is not None and pattern.match(self.base.strip(BLANK)) is not None
 
+    def ends_with(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether the draft to be revised matches a pattern that reaches its end."""
+        return self.base is not None and pattern.search(self.base.strip(BLANK)) is not None
+
     def is_about(self, pattern: re.Pattern[str]) -> bool:
         """Return whether the task, or without one the draft, matches a pattern somewhere."""
         return pattern.search(self.task or self.base or "") is not None
@@ -196,7 +280,14 @@ def text_of(reply: str, asked: TextRequest) -> str:
         text = _without_quotes(text, asked, is_framed=is_framed).strip(BLANK)
         if text == before:
             break
-    return text
+    return _with_indent(text, reply)
+
+
+def _with_indent(text: str, reply: str) -> str:
+    """Return a text with the indent of its first line; one space is a manner of models."""
+    at = reply.rfind(text)
+    indent = reply[reply.rfind("\n", 0, max(at, 0)) + 1 : max(at, 0)]
+    return indent + text if text and re.fullmatch(r" {2,}| *\t[ \t]*", indent) else text
 
 
 def without_thinking(text: str, asked: TextRequest) -> str:
@@ -204,23 +295,33 @@ def without_thinking(text: str, asked: TextRequest) -> str:
 
     Raises `NoText` when the thinking is unfinished or nothing follows it.
     """
+    if asked.has(A_CHANNEL):
+        return text
     if final := list(FINAL.finditer(text)):
         return _after(text, final[-1].end())
     if CHANNEL.match(text):
         raise NoText("it contains nothing but unfinished thinking")
-    if asked.has(OPENED):
+    if asked.has(OPENED) or NAMED_THOUGHT.search(asked.task):
         return text
+    if prose := PROSE_THOUGHT.match(text):
+        return _after(text, prose.end())
     while opened := OPENED.match(text):
         text = _after(text, _end_of_thought(text, opened.end()))
-    if closed := [it for it in CLOSED.finditer(text) if not _is_opened(text, it.start())]:
-        return _after(text, closed[-1].end())
+    if end := _last_unopened(text):
+        return _after(text, end)
     return text if "```" in text else THOUGHT_BLOCK.sub("", text).strip(BLANK)
 
 
-def _is_opened(text: str, end: int) -> bool:
-    """Return whether a thinking tag is open at `end`."""
-    opened = sum(1 for _ in OPENED.finditer(text, 0, end))
-    return opened > sum(1 for _ in CLOSED.finditer(text, 0, end))
+def _last_unopened(text: str) -> int:
+    """Return the end of the last closing tag before which no thinking is open, 0 without one."""
+    marks = [(it.start(), it.end(), 1) for it in OPENED.finditer(text)]
+    marks += [(it.start(), it.end(), -1) for it in CLOSED.finditer(text)]
+    depth, last = 0, 0
+    for _, end, change in sorted(marks):
+        if change < 0 and depth <= 0:
+            last = end
+        depth += change
+    return last
 
 
 def _end_of_thought(text: str, at: int) -> int:
@@ -250,7 +351,12 @@ def _without_tokens(text: str, asked: TextRequest) -> str:
     if asked.has(TOKENS):
         return text
     while found := TOKENS.match(text):
-        text = text[found.end() :].removeprefix("assistant").lstrip(BLANK)
+        text = (
+            ROLE.sub("", text[found.end() :], count=1)
+            if ROLE.match(text, found.end())
+            else text[found.end() :]
+        )
+        text = text.lstrip(BLANK)
     while ends := [
         it for it in TOKENS.finditer(text, max(0, len(text) - 40)) if it.end() == len(text)
     ]:
@@ -258,33 +364,88 @@ def _without_tokens(text: str, asked: TextRequest) -> str:
     return text
 
 
+LONGEST_LINES = 1_000
+"""Characters in which lines before a text are looked for."""
+
+
 def _without_lead_in(text: str, asked: TextRequest) -> str:
     """Remove a first line such as "Sure! Here is the revised text:"."""
-    for pattern in (LEAD_IN, LABEL):
-        found = pattern.match(text)
-        if found and found.end() < len(text) and not asked.starts_with(pattern):
-            line = found[0].strip().rstrip(":：*")
-            if pattern is LABEL:  # without a colon it could be the title of a first draft
-                is_certain = bool(found["colon"]) or asked.base is not None
-            else:
-                is_certain = _names_a_text(found, asked)
-            if is_certain and not asked.contains(line):
-                return text[found.end() :].lstrip(BLANK)
+    for pattern, is_certain in LINES_BEFORE:
+        found = pattern.match(text[:LONGEST_LINES])
+        if not found or found.end() == len(text) or asked.starts_with(pattern):
+            continue
+        line, rest = found[0].strip().rstrip(":：*"), text[found.end() :].lstrip(BLANK)
+        if asked.starts_with(OPENING) and not OPENING.match(rest):
+            continue
+        if is_certain(found, asked) and not asked.contains(line):
+            return rest
     return text
+
+
+def _is_label(found: re.Match[str], asked: TextRequest) -> bool:
+    """Return whether it is no title: without a colon it could be that of a first draft."""
+    return bool(found["colon"]) or asked.base is not None
+
+
+def _is_before_revision(found: re.Match[str], asked: TextRequest) -> bool:
+    return not asked.is_message and asked.base is not None
+
+
+def _is_before_text(found: re.Match[str], asked: TextRequest) -> bool:
+    """Return whether a short line can only stand before a revision, or before a framed text."""
+    is_framed = found.string[found.end() :].startswith(("```", "~~~", *QUOTES))
+    return not asked.is_message and (asked.base is not None or is_framed)
 
 
 def _names_a_text(found: re.Match[str], asked: TextRequest) -> bool:
     """Return whether a line before the text says that the text follows."""
     what = found["what"] or found["did"] or ""
-    is_revised = re.search(REVISED, what, re.IGNORECASE) is not None
-    if is_revised and asked.contains(what.strip(" :：,.!")):
+    revised = re.search(REVISED, what, re.IGNORECASE)
+    if revised and asked.contains(what.strip(" :：,.!")):
+        return False
+    if revised and asked.is_message and asked.contains(what[revised.start() :].strip(" :：,.!")):
         return False
     names = A_NOUN.search(what) is not None
-    if is_revised and (names or asked.base is not None):
+    if found["end"] in ".。" or found["said"]:
+        return _is_said_of_a_text(found, what, asked)
+    if revised and (names or asked.base is not None):
         return True
     if asked.is_message:
         return SALUTATION.match(found.string, found.end()) is not None
     return names or bool(found["pleased"] or found["did"])
+
+
+def _is_said_of_a_text(found: re.Match[str], what: str, asked: TextRequest) -> bool:
+    """Return whether several sentences, or one without a colon, say that the text follows."""
+    if asked.base is None and found["end"] in ".。":
+        return False
+    is_done = bool(found["said"]) and DID.search(found["said"]) is not None
+    if is_done and asked.base is not None:
+        return True
+    if found["said"] and not PERSONAL.match(found["said"]):
+        return False
+    is_revised = re.search(REVISED, what, re.IGNORECASE) is not None
+    is_last = re.search(rf"{NOUN}\W*\Z", what, re.IGNORECASE) is not None
+    return is_revised and is_last and (found["here"] or "").casefold() != "this is"
+
+
+LINES_BEFORE: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str], TextRequest], bool]]] = (
+    (LEAD_IN, _names_a_text),
+    (LABEL, _is_label),
+    (GIVEN, _is_before_text),
+    (ROLE_LABEL, _is_before_revision),
+)
+"""Lines before a text, and what must hold for each so that it cannot be part of the text."""
+
+
+def _without_work_before(text: str, asked: TextRequest) -> str:
+    """Remove what stands before a label such as "Revised text:", if it is about the revision."""
+    labels = [it for it in LABEL_INSIDE.finditer(text) if it.start() > 0]
+    if asked.base is None or len(labels) != 1 or not BEFORE_LABEL.match(text):
+        return text
+    name, rest = labels[0]["name"].strip(" *_[]()#:"), text[labels[0].end() :].strip(BLANK)
+    first = text.split("\n", 1)[0].strip(" *_#:")
+    return text if not rest or asked.contains(name) or asked.base.startswith(first) else rest
 
 
 def _without_remark_before_rule(text: str, asked: TextRequest) -> str:
@@ -300,14 +461,19 @@ def _without_tags(text: str, asked: TextRequest) -> str:
     """Remove tags around the whole text, those of the prompt's fence included."""
     if asked.nonce is not None:
         tag = re.escape(asked.nonce)
+        echo = re.compile(
+            rf"\A<(?P<name>[^<>\n]{{1,80}}) {tag}>(?P<body>.*?)</(?P=name) {tag}>", re.DOTALL
+        )
+        while (found := echo.match(text)) and asked.contains(found["body"].strip()):
+            if not (rest := text[found.end() :].strip(BLANK)):
+                break
+            text = rest
         text = re.sub(rf"\A<[a-z0-9 ]{{1,40}} {tag}>\n?|\n?</[a-z0-9 ]{{1,40}} {tag}>\Z", "", text)
     text = FENCE_LABEL.sub("", text)
-    found = WRAPPED.match(text)
+    found = WRAPPED.match(text) or WRAPPED_AND_CUT.match(text)
     if not found or f"</{found['tag']}" in found["body"]:
         return text
-    is_content = asked.contains(f"<{found['tag']}") or asked.has(
-        re.compile(r"\b(?:xml|html)\b", re.IGNORECASE)
-    )
+    is_content = asked.contains(f"<{found['tag']}") or asked.has(MARKUP)
     return text if is_content else found["body"]
 
 
@@ -359,9 +525,24 @@ def _without_closing(text: str, asked: TextRequest, *, is_framed: bool) -> str:
         if not kept.strip(BLANK) or asked.contains(note.strip()):
             continue
         note = note.strip(BLANK)
+        if _is_mark(note, asked):
+            return kept.rstrip(BLANK)
         if _is_note(note) if is_framed or is_ruled else _is_about_revising(note, asked):
             return kept.rstrip(BLANK)
+    if (is_framed or asked.base is not None) and not asked.ends_with(LAST_RULE):
+        text = LAST_RULE.sub("", text)
     return text
+
+
+def _is_mark(note: str, asked: TextRequest) -> bool:
+    """Return whether a last line marks the end of a text, or counts its words unasked."""
+    if END_MARK.fullmatch(note):
+        return not asked.contains("end of")
+    if WORD_COUNT.fullmatch(note):
+        is_named = "count" in note.casefold()
+        return (is_named or asked.base is not None) and not asked.contains("word count")
+    is_praise = asked.base is not None and SELF_PRAISE.fullmatch(note) is not None
+    return is_praise and not asked.contains("score")
 
 
 def _last_paragraphs(text: str) -> list[re.Match[str]]:
@@ -375,13 +556,20 @@ def _is_note(note: str) -> bool:
     """Return whether a paragraph after a framed text is about that text."""
     if OFFER.match(note):
         return WORK.search(note) is not None and len(note) <= SHORT and "\n\n" not in note
-    is_remark = any(it.match(note) for it in (NOTE, CHANGES, DID))
+    is_remark = any(it.match(note) for it in (NOTE, CHANGES, DID, THIS_VERSION))
     return is_remark and len(note) <= 3 * SHORT
 
 
 def _is_about_revising(note: str, asked: TextRequest) -> bool:
     """Return whether a last paragraph can only be about the revision that it follows."""
-    if asked.base is None or asked.is_message or not _is_note(note) or NOTE.match(note):
+    if asked.base is None or asked.is_message:
+        return False
+    if prefix := NOTE.match(note):
+        note = note[prefix.end() :].lstrip(" *_")
+        return DID.match(note) is not None and not FIRST_PERSON.search(asked.base)
+    if THIS_VERSION.match(note):
+        return len(note) <= SHORT and not asked.contains("version")
+    if not _is_note(note) or (CHANGES.match(note) and A_CHANGE.search(asked.base)):
         return False
     return not DID.match(note) or not FIRST_PERSON.search(asked.base)
 
@@ -402,9 +590,11 @@ def _without_quotes(text: str, asked: TextRequest, *, is_framed: bool) -> str:
 
 
 REFUSALS = re.compile(
+    r"\Asorry[,.]?(?: but)? (?:i )?can(?:not|'t) (?:do|help|assist)\b|"
     r"\A(?:(?:i(?:'m| am)|we(?:'re| are)) (?:really |very |so )?sorry[,.]?(?: but)? |"
+    r"i (?:appreciate|understand)[^\n.]{0,80}, but |"
     r"sorry[,.]?(?: but)? |i apologi[sz]e[,.]?(?: but)? |unfortunately,? |as an ai[^,.]{0,40}, )?"
-    r"(?:i|we) (?:can(?:not|'t|’t)|am (?:unable|not able)|'m (?:unable|not able)|won't|will not|"
+    r"(?:i|we)(?:'(?:m|re)|) ?(?:can(?:not|'t)|(?:am |are )?(?:unable|not able)|won't|will not|"
     r"(?:must|have to) decline|do not feel comfortable|don't feel comfortable)\b"
     r"[^\n]{0,80}\b(?:help|assist|comply|fulfil+|provide|creat|generat|writ|complet|continue|"
     r"do that|with (?:that|this)|request|engage|produc|support)"
@@ -432,16 +622,47 @@ REFUSALS = re.compile(
 DECLINING = re.compile(
     r"refus|declin|reject|sorry|apolog|den(?:y|ial)|turn(?:s|ed|ing)? down|say(?:s|ing)? no|cannot|"
     r"can't|unable|unfortunately|absag|ablehn|entschuldig|leider|désol|excus|rechaz|disculp|"
-    r"recus|rifiut|scus|afwijz|odmow|отказ|извин|拒绝|道歉|抱歉|断り|謝罪|거절|사과",
+    r"recus|rifiut|scus|afwijz|odmow|отказ|извин|拒绝|道歉|抱歉|断[りるっ]|謝罪|거절|사과",
     re.IGNORECASE,
 )
 UNCHANGED = re.compile(
     r"\A(?:the (?:text|draft)|it|this (?:text|draft)|no (?:further )?"
-    r"(?:changes?|edits?|revisions?))[^\n]{0,80}\b(?:(?:are|is) (?:needed|necessary|required)|"
+    r"(?:changes?|edits?|revisions?))[^\n]{0,80}\b"
+    r"(?:(?:(?:are|is|were) )?(?:needed|necessary|required)|"
     r"needs no (?:changes?|revision)|"
-    r"already (?:good|meets|satisfies|perfect|fine)|looks? good)",
+    r"already (?:good|meets|satisfies|perfect|fine)|looks? good)"
+    r"|\A(?:der|dieser) (?:text|entwurf)[^\n]{0,80}\bkeine (?:weiteren )?änderungen"
+    r"|\A(?:es sind )?keine (?:weiteren )?änderungen (?:nötig|notwendig|erforderlich)"
+    r"|\A(?:le|ce) (?:texte|brouillon)[^\n]{0,80}\baucune modification"
+    r"|\A(?:el|este) (?:texto|borrador)[^\n]{0,80}\bno (?:necesita|requiere)",
     re.IGNORECASE,
 )
+ASKS_FOR_TEXT = re.compile(
+    r"\A[^\n]{0,60}\b(?:(?:could|can|would) you (?:please )?(?:provide|share|paste|send)|"
+    r"please (?:provide|share|paste|send)|i (?:don't|do not|can't|cannot) see)\b[^\n]{0,20}"
+    r"\b(?:text|draft)\b",
+    re.IGNORECASE,
+)
+TO_WORK_ON = re.compile(
+    r"\b(?:(?:want|like|need) me to|i'll|i will|i can|i'd|happy to)\b", re.IGNORECASE
+)
+ANNOUNCES = re.compile(
+    r"\A(?:\w+[!,.] )?(?:i'll|i will|let me) (?:now )?(?:revise|rewrite|refine|edit|improve) "
+    rf"(?:the|this|your) {NOUN}\b[^\n,\"“]{{0,60}}[.!:]\Z",
+    re.IGNORECASE,
+)
+STAND_IN = re.compile(
+    r"\A[*_]*+\[[^\]\n]{0,60}\b(?:insert|revised|rewritten|final|full)\b[^\]\n]{0,60}\][*_]*+\Z",
+    re.IGNORECASE,
+)
+SEVERAL = re.compile(
+    rf"\A[*_]*+(?:{PLEASED}\W*)?(?:here|below) are (?:two|three|four|several|some|a few|[2-5]) "
+    r"(?:\w+ )?(?:versions|variants|drafts|revisions|rewrites)\b[^\n]{0,80}[:.]|"
+    r"\A[#*_ ]*+(?:version|draft|variant) (?:1|a|one)\b[^\n]{0,40}\n.*"
+    r"\n[#*_ ]*+(?:version|draft|variant) (?:2|b|two)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+A_CHOICE = re.compile(r"\b(?:versions?|variants?|drafts?|revisions?|rewrites?)\b", re.IGNORECASE)
 ELIDED = re.compile(
     r"(?im)^[ \t\[(<*_.…]*(?:the )?(?:rest|remainder|remaining "
     r"(?:text|sections?|paragraphs?))\b[^\n]{0,60}\b(?:unchanged|the same|omitted|stays?|remains?|"
@@ -462,14 +683,39 @@ def is_refusal(text: str, asked: TextRequest) -> bool:
 
 
 def remark_in(text: str, asked: TextRequest) -> str | None:
-    """Return why a reply to a request for a revision is not the whole revision, if it says so."""
-    if asked.base is None:
-        return None
-    if len(text) <= SHORT and UNCHANGED.match(text) and not _shares_words(text, asked.base):
-        return "it is a remark on the text and not the text"
+    """Return why a reply to a request for a text is not the whole text, if it says so."""
+    reason = _remark(text, asked)
+    if reason is None and asked.nonce is not None and _has_tags(text, asked.nonce):
+        reason = "it repeats tags of the prompt: give the text alone"
+    if reason is not None or asked.base is None:
+        return reason
+    lines = {f"-{it}" for it in asked.base.splitlines() if it.strip()}
     if ELIDED.search(text) and not asked.has(ELIDED):
-        return "it leaves out a part of the text that is to stay: give the whole text"
-    return None
+        reason = "it leaves out a part of the text that is to stay: give the whole text"
+    elif SEVERAL.match(text) and not asked.has(A_CHOICE):
+        reason = "it gives more than one text: give one"
+    elif lines & set(text.splitlines()) and re.search(r"(?m)^\+", text):
+        reason = "it is a list of differences: give the whole text"
+    return reason
+
+
+def _has_tags(text: str, nonce: str) -> bool:
+    return re.search(rf"</?[^<>\n]{{1,80}} {re.escape(nonce)}>", text) is not None
+
+
+def _remark(text: str, asked: TextRequest) -> str | None:
+    """Return why a short reply is a remark instead of a text, if it is one."""
+    if len(text) > SHORT or asked.is_message or _shares_words(text, asked.base):
+        return None
+    text = text.replace("’", "'")
+    reason = None
+    if asked.base is not None and UNCHANGED.match(text):
+        reason = "it is a remark on the text and not the text"
+    elif ASKS_FOR_TEXT.match(text) and TO_WORK_ON.search(text):
+        reason = "it asks for a text that was given: it stands between tags above"
+    elif ANNOUNCES.match(text) or (STAND_IN.match(text) and not asked.contains(text)):
+        reason = "it announces the text and does not contain it"
+    return reason
 
 
 def _shares_words(text: str, base: str | None) -> bool:
@@ -487,6 +733,7 @@ LONGER_WORD = re.compile(r"\w{5,}")
 
 RULES: Sequence[Callable[[str, TextRequest], str]] = (
     _without_lead_in,
+    _without_work_before,
     _without_remark_before_rule,
     _without_tags,
     _without_fence,

@@ -1,5 +1,7 @@
 """Replies to requests for an object: verdicts, votes, plans, edits and others."""
 
+import json
+
 from tests.engine.replies.case import Again, Case, Dropped, Refuses
 
 C1 = '{"evidence": [], "reason": "Plain.", "score": 0.9}'
@@ -106,6 +108,41 @@ FORMS = [
         Again("no criterion has a score"),
     ),
     Case("form", "critique", "one unmeasured", scored("0.9", "null"), (0.9, None)),
+    Case("form", "critique", "an object in a string", json.dumps(KEYED), READ),
+    Case("form", "critique", "a string in a string", json.dumps(json.dumps(KEYED)), READ),
+    Case(
+        "form",
+        "critique",
+        "scores in a string",
+        json.dumps({"scores": json.dumps({"c1": 0.9, "c2": 0.6})}),
+        READ,
+    ),
+    Case(
+        "form",
+        "critique",
+        "keys and names with a full stop",
+        KEYED.replace("c1", "c1. clarity").replace("c2", "c2. tone"),
+        READ,
+    ),
+    Case("form", "critique", "nothing around the scores", f'{{"c1": {C1}, "c2": {C2}}}', READ),
+    Case("form", "critique", "bare scores by name", '{"clarity": 0.9, "tone": 0.6}', READ),
+    Case("form", "critique", "scores as ratings", '{"ratings": {"c1": 0.9, "c2": 0.6}}', READ),
+    Case(
+        "form",
+        "critique",
+        "entries without a criterion",
+        '{"scores": [{"score": 0.9}, {"score": 0.6}]}',
+        Again("which criterion"),
+    ),
+    Case(
+        "form",
+        "critique",
+        "the example of the prompt",
+        '{"scores": {"c1": {"evidence": ["<words of the draft>"], "reason": "<why>", "score": 0.5},'
+        ' "c2": {"evidence": [], "reason": "<why>", "score": 0.5}}, "strengths": ["..."],'
+        ' "findings": [{"kind": "c1", "message": "...", "fix": "...", "quote": "..."}]}',
+        Again("repeats the form"),
+    ),
 ]
 
 SCALES = [
@@ -140,6 +177,60 @@ SCALES = [
     Case("score", "critique", "infinity", scored("Infinity"), Again("inf")),
     Case("score", "critique", "a list", scored("[0.9]"), Again("0.9")),
     Case("score", "critique", "a huge exponent", scored("1e999"), Again("inf")),
+    Case(
+        "score",
+        "critique",
+        "a scale beside the score",
+        '{"scores": {"c1": {"score": 9, "max_score": 10}, "c2": {"score": 3, "scale": "1-5"}}}',
+        (0.9, 0.6),
+    ),
+    Case(
+        "score",
+        "critique",
+        "one of five",
+        '{"scores": {"c1": {"score": 1, "max": 5}, "c2": {"score": 1, "max": 5}}}',
+        (0.2, 0.2),
+    ),
+    Case(
+        "score",
+        "critique",
+        "a scale of all scores",
+        '{"scores": {"c1": 9, "c2": 6}, "scale": "0-10"}',
+        READ,
+    ),
+    Case(
+        "score",
+        "critique",
+        "a scale among the scores",
+        '{"scores": {"c1": 1, "c2": 0, "max": 10}}',
+        (0.1, 0.0),
+    ),
+    Case(
+        "score",
+        "critique",
+        "a share of another scale",
+        '{"scores": {"c1": {"score": 0.9, "max": 10}, "c2": 0.6}}',
+        Again("which scale"),
+    ),
+    Case(
+        "score",
+        "critique",
+        "a scale in words",
+        '{"scores": {"c1": {"score": 1, "scale": "low to high"}, "c2": 0.6}}',
+        Again("not a scale"),
+    ),
+    Case("score", "critique", "less than one of ten", scored('"0.9/10"'), Again("which scale")),
+    Case("score", "critique", "less than one per cent", scored('"0.9%"'), Again("which scale")),
+    Case("score", "critique", "out of less than one", scored('"0.8/0.9"'), Again("which scale")),
+    Case("score", "critique", "a thousand", scored('"1,000"'), Again("1,000")),
+    Case("score", "critique", "a leading zero", scored("01"), Again("01")),
+    Case(
+        "score",
+        "critique",
+        "a sum among the scores",
+        '{"scores": {"c1": 0.9, "c2": 0.6, "total": 1.5}}',
+        Dropped(READ, 1),
+    ),
 ]
 
 SYNTAX = [

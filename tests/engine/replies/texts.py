@@ -1,5 +1,7 @@
 """Replies to requests for a text: first drafts, and revisions of `DRAFT` or of another base."""
 
+import json
+
 from tests.engine.replies.case import DRAFT, Again, Case, Refuses
 
 TEXT = "We refund you within 14 days.\n\nSend the goods back unopened."
@@ -103,6 +105,54 @@ FIRST = [
     first("an end token", f"{TEXT}<|eot_id|>"),
     first("an end token of Gemma", f"{TEXT}\n<end_of_turn>"),
     first("a header of Llama", f"<|start_header_id|>assistant<|end_header_id|>\n\n{TEXT}"),
+    first("thinking of Gemma", f"<|channel>thought\nHm.\n<channel|>{TEXT}"),
+    first("empty thinking of Gemma", f"<|channel>thought\n<channel|>{TEXT}<turn|>"),
+    first(
+        "thinking of Command",
+        f"<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>{TEXT}<|END_RESPONSE|>",
+    ),
+    first("thinking of Apertus", f"<|inner_prefix|>Hm.<|inner_suffix|>{TEXT}"),
+    first(
+        "thinking of Granite", f"Here is my thought process:\nHm.\n\nHere is my response:\n{TEXT}"
+    ),
+    first("thinking, then an answer that is not closed", f"<think>Hm.</think>\n<answer>\n{TEXT}"),
+    first("a turn of Gemma", f"<start_of_turn>model\n{TEXT}<end_of_turn>"),
+    first("in French without a noun", f"Voici\u00a0:\n\n« {LINE} »", LINE),
+    first("in Chinese, revised", f"以下是修改后的文本：\n\n{TEXT}"),
+    first("thanks before it", f"Thank you for the feedback. Here is the updated draft:\n\n{TEXT}"),
+    first(
+        "a call of a tool",
+        '<tool_call>{"name": "f", "arguments": {"draft": "We refund you within 14 days."}}</tool_call>',
+        LINE,
+    ),
+    first(
+        "an object with notes",
+        '{"revised_draft": "We refund you within 14 days.", "notes": "Short."}',
+        LINE,
+    ),
+    first("a JSON string", json.dumps(TEXT)),
+    first(
+        "the task before it", f"<task 4f0c2e>\nExplain our refund policy.\n</task 4f0c2e>\n\n{TEXT}"
+    ),
+    first(
+        "a part of the task before it",
+        f"<task 4f0c2e>\nExplain.\n</task 4f0c2e>\n{TEXT}",
+        Again("tags"),
+    ),
+    first("a count of words", f"{TEXT}\n\n(Word count: 11)"),
+    first("a mark at the end", f"{TEXT}\n\n[End of draft]"),
+    first(
+        "no text to work on",
+        "I don't see any draft. Please paste the text and I'll help!",
+        Again("asks for a text"),
+    ),
+    first("a placeholder", "[Insert the final text here]", Again("announces")),
+    first("a refusal in a short form", "I'm unable to help with that.", Refuses()),
+    first(
+        "a refusal with understanding",
+        "I appreciate the details, but I'm not able to write this.",
+        Refuses(),
+    ),
     first("unfinished thinking", "<think>\nThe user wants a policy. First", Again("thinking")),
     first("thinking and nothing else", "<think>Done.</think>", Again("nothing after")),
     first("an unfinished channel", "<|channel|>analysis<|message|>We need", Again("thinking")),
@@ -159,6 +209,44 @@ REVISION = [
     ),
     revision("an object with the draft", '{"revised_text": "We refund you within 14 days."}', LINE),
     revision("the prompt's label and fence", f"Draft:\n<data-17>\n{TEXT}\n</data-17>"),
+    revision("Here you go:", f"Here you go:\n\n{TEXT}"),
+    revision("a line with a full stop", f"Of course. Below is the improved version.\n\n{TEXT}"),
+    revision("as requested", f"As requested, here is the revised draft.\n\n{TEXT}"),
+    revision(
+        "what was done before it",
+        f"Absolutely! I've tightened the wording. Here's the result:\n\n{TEXT}",
+    ),
+    revision("a smiling line", f"Sure thing! 😊\n\nHere's the improved text:\n\n{TEXT}"),
+    revision("a label in brackets", f"[Revised Draft]\n\n{TEXT}"),
+    revision("a label with a count", f"Revised version (11 words):\n\n{TEXT}"),
+    revision("a short label", f"**Output:**\n\n{TEXT}"),
+    revision("in German without a verb", f"Gerne! Hier die überarbeitete Fassung:\n\n{TEXT}"),
+    revision("in Japanese", f"以下は修正した文章です：\n\n{TEXT}"),
+    revision("in Arabic", f"إليك النص المنقح:\n\n{TEXT}\n\nأخبرني إذا كنت تريد أي تعديلات."),
+    revision(
+        "changes before it",
+        f"Based on the critique, I made these changes:\n- shorter\n\nRevised text:\n\n{TEXT}",
+    ),
+    revision("the draft before it", f"**Original:**\n{DRAFT}\n\n**Revised:**\n{TEXT}"),
+    revision("reasoning before it", f"## Reasoning\nIt is long.\n\n## Revised draft\n{TEXT}"),
+    revision("a fence and a remark", f"Here it is:\n\n```text\n{TEXT}\n```\n\nHope it helps!"),
+    revision("a rule at the end", f"{TEXT}\n\n---"),
+    revision("an offer", f"{TEXT}\n\nWould you like me to make it more formal?"),
+    revision("a note on the work", f"{TEXT}\n\nNote: I removed the aside, as it was unclear."),
+    revision("praise of the version", f"{TEXT}\n\nThis version is clearer than the original."),
+    revision("praise by criteria", f"{TEXT}\n\n✅ All criteria met."),
+    revision("improvements", f"{TEXT}\n\n### Key improvements\n1. Clarity\n2. Tone"),
+    revision("nothing to change, short", "No changes needed.", Again("remark")),
+    revision(
+        "nothing to change, in German",
+        "Der Text ist sehr gut. Es sind keine Änderungen nötig.",
+        Again("remark"),
+    ),
+    revision("an announcement", "I'll revise the draft now.", Again("announces")),
+    revision(
+        "two versions", f"Version 1:\n\n{TEXT}\n\nVersion 2:\n\n{LINE}", Again("more than one")
+    ),
+    revision("differences", f"```diff\n-{DRAFT}\n+{LINE}\n```", Again("differences")),
     revision("nothing to change", "The draft is fine, no changes are needed.", Again("remark")),
     revision(
         "a part left out",
@@ -270,6 +358,56 @@ CONTENT = [
     kept("Windows line ends of the draft", "One.\r\nTwo.", "Say it.", "One.\r\nThree."),
     kept("a poem in single quotes", "'Tis the season of refunds, 'twas said.", "Write a line."),
     kept("full-width digits", "返金は１４日以内です。", "返金について説明してください。"),
+    kept("a JSON draft", '{"text": "We refund you."}', "", '{"text": "We refunds you."}'),
+    kept("a configuration", '{"answer": "42"}', "Give the config file for answer 42."),
+    kept("a string of C", '"a\\nb"', "Show a string with an escape."),
+    kept("indented code", "    x = 1\n    y = 2", "Show the body.", "    x = 1"),
+    kept(
+        "a block of thinking",
+        "<think>\nHm.\n</think>\n\nYes.",
+        "Write an example with a think block.",
+    ),
+    kept(
+        "words of a channel", "analysis shows that the assistantfinal tag is odd.", "Describe it."
+    ),
+    kept("an element", "<output>We refund you.</output>", "Write an output element."),
+    kept(
+        "a draft that begins with a line",
+        "Sure! Here's the deal:\n\nWe refund you.",
+        "",
+        "Sure! Here is the deal: we refund you.",
+    ),
+    kept(
+        "release notes",
+        "We release 2.1.\n\nKey changes:\n- Faster refunds.",
+        "",
+        "We release 2.1. It has changes.",
+    ),
+    kept(
+        "a prompt",
+        "Here is the revised text:\n\n{text}",
+        "Write a prompt that shows a revised text.",
+    ),
+    kept(
+        "news of a version",
+        "We changed our terms. Here is the new version:\n\n1. 14 days.",
+        "",
+        "Our terms: 14 days.",
+    ),
+    kept("an order to the reader", "Please send the signed document by Friday.", "Write a notice."),
+    kept("a line about writing", "Let me revise the text once more, she thought.", "Write a line."),
+    kept("output of a command", "Output:\n\n```\nok\n```\n\nThen stop.", "Document it."),
+    kept(
+        "a clerk who refuses",
+        "申し訳ありませんが、返金はできません。",
+        "返金を断る一文を書いてください。",
+    ),
+    kept(
+        "two choices",
+        "Here are two options:\n\nOption A: refund.\n\nOption B: voucher.",
+        "",
+        "A refund or a voucher.",
+    ),
     kept("joined emoji", "Thank you 👩\u200d💻!", "Thank the team."),
 ]
 
