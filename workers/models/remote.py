@@ -26,7 +26,7 @@ from workers.models.port import (
     UnreadableReply,
 )
 from workers.models.refusals import failure_of, reported_limits
-from workers.models.streaming import ResponseInParts, StreamParts
+from workers.models.streaming import ResponseInParts, StreamParts, well_formed
 from workers.outbound.transport import (
     Request,
     RequestAttempts,
@@ -237,6 +237,11 @@ MOST_UNREADABLE = 2
 """How often a call is made again whose reply was no reply of this wire format, or empty."""
 
 
+MOST_BROKEN = 2
+"""How many streams of a model may break off, one after the other, before watchers get none."""
+UNSTREAMED_S = 60.0
+
+
 class Remote:
     """Every model of one provider.
 
@@ -244,7 +249,8 @@ class Remote:
     has worked, of every later request for the same model; likewise a limit of the output that it
     calls too high is lowered to what it allows. If the server does not count a reply's tokens they
     are estimated, and the cost is unknown. A reply is streamed if somebody watches, if it
-    may take longer than a call may, or if one of the model's whole replies did.
+    may take longer than a call may, or if one of the model's whole replies did. Streams that break
+    off, one after the other, are no longer asked for only because somebody watches, for a while.
     """
 
     def __init__(
@@ -259,6 +265,8 @@ class Remote:
         self._unwanted: dict[str, Unwanted] = {}
         self._most_output: dict[str, int] = {}
         self._slow: set[str] = set()
+        self._broken_streams: dict[str, int] = {}
+        self._unstreamed_until: dict[str, float] = {}
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer a call; the `usage` of the reply or error counts every request made for it."""
@@ -271,11 +279,15 @@ class Remote:
             if said.flaw:
                 raise said.flaw
         except (ModelError, TransportError) as failure:
+            if call.is_streamed and not step.has_timed_out and _is_break(failure):
+                self._count_break(call.model, started)
             error = _meaning(failure, call, is_read=said is not None)
             error.usage = self._usage(call, step, said, perf_counter() - started)
             if step.has_timed_out:
                 self._slow.add(call.model)
             raise error from None
+        if call.is_streamed:
+            self._broken_streams.pop(call.model, None)
         usage = self._usage(call, step, said, perf_counter() - started)
         answered = f"{self._provider}:{said.model or call.model}"
         return ModelReply(said.text, answered, usage, reported_limits(step.fields))
@@ -320,10 +332,17 @@ class Remote:
         return replace(call, max_output_tokens=most)
 
     def _is_streamed(self, call: ModelCall) -> bool:
-        if call.follower is not None and call.follower.is_watched:
+        is_watched = call.follower is not None and call.follower.is_watched
+        if is_watched and self._unstreamed_until.get(call.model, 0.0) <= perf_counter():
             return True
         in_time = self._transport.retry_policy.total_s * TOKENS_PER_S
         return call.model in self._slow or 2 * call.expected_output_tokens > in_time
+
+    def _count_break(self, model: str, now: float) -> None:
+        """Count a stream that broke off; watching must not make a call fail that else succeeds."""
+        broken = self._broken_streams[model] = self._broken_streams.get(model, 0) + 1
+        if broken >= MOST_BROKEN:
+            self._unstreamed_until[model] = now + UNSTREAMED_S
 
     async def _send(
         self,
@@ -334,7 +353,7 @@ class Remote:
         unwanted: Unwanted,
     ) -> bytes:
         if not call.is_streamed or STREAM in unwanted:
-            return await step.post(request, variant)
+            return well_formed(await step.post(request, variant))
         return await step.stream(request, variant, partial(self._reader, call))
 
     def _reader(self, call: ModelCall) -> ResponseInParts:
@@ -368,6 +387,13 @@ class Remote:
         model = f"{self._provider}:{call.model}"
         cost = cost_usd(model, used.input, used.output, used.cached, used.cache_written)
         return None if cost is None else round(cost, 9)
+
+
+def _is_break(failure: ModelError | TransportError) -> bool:
+    """Return whether a stream was unreadable or ended early, without an error from the server."""
+    if isinstance(failure, RequestUnanswered):
+        return failure.response is None or not failure.response.said
+    return isinstance(failure, UnusableResponse | UnreadableReply)
 
 
 def _meaning(
