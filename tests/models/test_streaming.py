@@ -236,16 +236,17 @@ async def test_a_server_that_rejects_streaming_is_remembered(
 BROKEN = [events(b"data: {half\n\n", DONE), sent(WORDS[:-1], done=b"")]
 
 
+@pytest.mark.parametrize("asked", [call(follower=Follower()), long_call()], ids=["watched", "long"])
 @pytest.mark.parametrize("broken", BROKEN, ids=["unreadable", "cut off"])
-async def test_watching_does_not_make_a_call_fail_whose_streams_are_broken(
-    broken: ModelServerReply,
+async def test_a_call_whose_streams_are_broken_is_answered_whole(
+    broken: ModelServerReply, asked: ModelCall
 ) -> None:
-    behaviour = RecordingBehaviour(lambda asked: broken if asked.json.get("stream") else chat(TEXT))
+    behaviour = RecordingBehaviour(lambda said: broken if said.json.get("stream") else chat(TEXT))
     async with serving(behaviour) as (model, _):
         for tries in range(2):
             with pytest.raises(NotServed):
-                await model.complete(call(follower=Follower(), tries=tries))
-        answer = await model.complete(call(follower=Follower(), tries=2))
+                await model.complete(replace(asked, tries=tries))
+        answer = await model.complete(replace(asked, tries=2))
     assert answer.text == TEXT
     assert ["stream" in it.json for it in behaviour.asked] == [True, True, False]
 

@@ -238,7 +238,7 @@ MOST_UNREADABLE = 2
 
 
 MOST_BROKEN = 2
-"""How many streams of a model may break off, one after the other, before watchers get none."""
+"""How many streams of a model may break off, one after the other, before its replies come whole."""
 UNSTREAMED_S = 60.0
 
 
@@ -250,7 +250,7 @@ class Remote:
     calls too high is lowered to what it allows. If the server does not count a reply's tokens they
     are estimated, and the cost is unknown. A reply is streamed if somebody watches, if it
     may take longer than a call may, or if one of the model's whole replies did. Streams that break
-    off, one after the other, are no longer asked for only because somebody watches, for a while.
+    off, one after the other, are not asked for again for a while, unless a whole reply timed out.
     """
 
     def __init__(
@@ -332,14 +332,16 @@ class Remote:
         return replace(call, max_output_tokens=most)
 
     def _is_streamed(self, call: ModelCall) -> bool:
-        is_watched = call.follower is not None and call.follower.is_watched
-        if is_watched and self._unstreamed_until.get(call.model, 0.0) <= perf_counter():
+        if call.model in self._slow:
             return True
+        if self._unstreamed_until.get(call.model, 0.0) > perf_counter():
+            return False
         in_time = self._transport.retry_policy.total_s * TOKENS_PER_S
-        return call.model in self._slow or 2 * call.expected_output_tokens > in_time
+        is_watched = call.follower is not None and call.follower.is_watched
+        return is_watched or 2 * call.expected_output_tokens > in_time
 
     def _count_break(self, model: str, now: float) -> None:
-        """Count a stream that broke off; watching must not make a call fail that else succeeds."""
+        """Count a stream that broke off; streaming must not fail a call that succeeds whole."""
         broken = self._broken_streams[model] = self._broken_streams.get(model, 0) + 1
         if broken >= MOST_BROKEN:
             self._unstreamed_until[model] = now + UNSTREAMED_S
