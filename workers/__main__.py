@@ -163,16 +163,19 @@ async def play_suspects(
     parent: Parent,
 ) -> None:
     """Play the refinements that the parent process names until it closes the pipe."""
+    texts = TextPublisher(store.publish_text)
     refinements = Refinements(
         store,
         models,
         name,
         resources,
         clears=True,
+        texts=texts,
         keeps_prompts=settings.keep_prompts,
         max_output_tokens=settings.max_output_tokens,
     )
-    async with _beside(store, _lease(settings, name, refinements), refinements):
+    lease, heeding = _lease(settings, name, refinements), partial(heed_watchers, store, texts)
+    async with _beside(store, lease, refinements, heeding):
         await parent.serve(refinements.refine, refinements.leave)
 
 

@@ -93,7 +93,7 @@ async def _unreadable(request: Request, error: Exception) -> Response:
     """Reject a path, query parameter or header; bodies are parsed elsewhere."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    where, name = first["loc"][0], first["loc"][-1] if len(first["loc"]) > 1 else ""
+    where, name = (*first["loc"], "")[:2]  # what follows are the types of a union
     if where == "path":
         return await _refused(request, NotFound(f"no resource at {request.url.path}"))
     return await _refused(request, MalformedHeader(f"{where} {name}: {first['msg']}"))

@@ -330,10 +330,14 @@ def steps(
 ) -> None:
     """List the steps; with PATH print what a model was asked and what it said."""
     with connected(server) as client:
+        is_there = path is None
         for step in client.steps(refinement_id, path):
+            is_there = True
             say(console(), _headline(step), "bold" if path else "")
             for line in _asked_and_said(step) if path else ():
                 say(console(), line)
+    if not is_there:
+        raise typer.BadParameter(f"no step at {path} has ended; without PATH the steps are listed")
 
 
 def _headline(step: Step) -> str:

@@ -28,10 +28,11 @@ class EndedStep:
 def ended_steps(journal: Sequence[Event], path: str | None) -> Iterator[EndedStep]:
     """Yield the steps in the order in which they ended: all, or the one at `path` and below it."""
     counting = {event.event for event in standing(journal)}
+    below = "" if path is None else f"{path.rstrip('/')}/"
     for event in journal:
         match event.data:
             case StepCompleted(key=key) | StepFailed(key=key) as data:
-                if path is None or key == path or key.startswith(f"{path}/"):
+                if f"{key}/".startswith(below):
                     yield EndedStep(event.event, event.at, data, event.event not in counting)
 
 

@@ -71,7 +71,13 @@ async def test_a_step_has_its_question_and_its_reply(
 
 @pytest.mark.parametrize(
     ("path", "count"),
-    [("iterations/1/critique", 2), ("iterations/1", 2), ("iterations/10", 1), ("iteration", 0)],
+    [
+        ("iterations/1/critique", 2),
+        ("iterations/1", 2),
+        ("iterations/1/", 2),
+        ("iterations/10", 1),
+        ("iteration", 0),
+    ],
 )
 async def test_a_path_selects_a_step_and_those_below_it(
     api: httpx.AsyncClient, worker: WorkerStore, path: str, count: int
@@ -103,4 +109,5 @@ async def test_an_odd_parameter_is_refused(
     api: httpx.AsyncClient, worker: WorkerStore, query: str
 ) -> None:
     url = f"/v1/refinements/{await played(api, worker)}/steps?{query}"
-    problem(await api.get(url), 400, "malformed_header")
+    said = problem(await api.get(url), 400, "malformed_header")
+    assert said["detail"].startswith(f"query {query.partition('=')[0]}: ")

@@ -259,6 +259,16 @@ def test_a_step_is_printed_with_prompt_and_reply(server: ScriptedApi, hone: Run)
     ]
 
 
+def test_a_path_without_a_step_is_an_error(server: ScriptedApi, hone: Run) -> None:
+    page = {"data": [], "has_more": False, "next_after": 0}
+    server.answers[f"GET /v1/refinements/{ID}/steps?path=none&after=0"] = [
+        CannedResponse(json.dumps(page))
+    ]
+    done = hone("steps", ID, "none")
+    assert done.exit_code != 0
+    assert "no step at none has ended" in done.stderr
+
+
 PIECES = """event: step.delta
 data: {"key":"iterations/1/draft","offset":0,"text":"First try."}
 

@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
 
 from app.store.keys import WATCHED
-from benchmarks.model_replies import AskedPrompt, ModelServerReply, improving, streamed
-from tests.e2e.running_service import RunningService, frozen
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, improving, streamed
+from tests.e2e.running_service import RunningService, frozen, running_service
 from tests.e2e.scripted_models import key_of
 from tests.models.calls import RecordingBehaviour
 from tests.waiting import TIMEOUT_S
@@ -165,6 +166,30 @@ async def test_a_call_that_is_repeated_begins_its_text_anew(service: RunningServ
     ]
     assert offsets.count(0) == 2
     assert replied(sent, REVISION).startswith(written(sent, REVISION)[-1])
+
+
+async def test_a_text_is_shown_anew_when_its_worker_was_killed(tmp_path: Path) -> None:
+    """The next claim is played in a child process, since the first one ended without a step."""
+    text = chat("word " * 1_000)
+    async with running_service(tmp_path, lambda _: text, model_timeout_s=5) as service:
+        with slow_words(service, 0.02):
+            async with watched_from_its_start(service) as (_, stream):
+                first = await _delta(stream)
+                service.processes[1].kill()
+                service.worker()
+                async for it in stream:
+                    if it.type == "refinement.resumed":
+                        break
+                again = await _delta(stream)
+    assert (first.data["key"], first.data["offset"]) == (DRAFT_1, 0)
+    assert (again.data["key"], again.data["offset"]) == (DRAFT_1, 0)
+
+
+async def _delta(stream: AsyncIterator[Sent]) -> Sent:
+    async for it in stream:
+        if it.type == "step.delta":
+            return it
+    raise AssertionError("no text was shown")
 
 
 async def test_a_stream_resumed_in_the_middle_has_every_event_once(

@@ -141,6 +141,14 @@ async def test_parameters_a_model_refuses_are_left_out_from_then_on() -> None:
     assert behaviour.asked[-1].json.keys() == {"model", "messages", "max_completion_tokens"}
 
 
+async def test_a_key_of_a_few_characters_hides_no_word_of_an_error() -> None:
+    def with_key(url: str) -> OpenAI:
+        return OpenAI(url, "to")
+
+    async with serving(reasoning_model, speaking=with_key) as (model, _):
+        assert (await model.complete(call(temperature=0))).text == "done"
+
+
 async def test_an_output_limit_refused_under_both_names_is_a_refusal() -> None:
     def answer(asked: AskedPrompt) -> ModelServerReply:
         (name,) = asked.json.keys() & {"max_tokens", "max_completion_tokens"}

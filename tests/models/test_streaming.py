@@ -10,9 +10,11 @@ import pytest
 from benchmarks.model_replies import ModelServerReply, chat, events, refusal
 from tests.models.calls import REPLY_BYTES, RETRY_POLICY, RecordingBehaviour, call, in_turn, serving
 from workers.models.anthropic import Anthropic
+from workers.models.openai import OpenAI
 from workers.models.port import ModelCall, ModelError, ModelRefused, NotServed
 from workers.models.port import UnreadableReply as Unreadable
 from workers.models.remote import TOKENS_PER_S
+from workers.models.streaming import ResponseInParts
 
 LONG = int(RETRY_POLICY.total_s * TOKENS_PER_S / 2) + 1
 TEXT = "Dear customer, h\u00e9llo\u2028there."
@@ -121,10 +123,52 @@ async def test_a_short_reply_that_nobody_watches_comes_whole() -> None:
     assert ["stream" in it.json for it in behaviour.asked] == [False, True]
 
 
+HALVES = (
+    [chunk(content="Dear \ud83d"), chunk(content="\ude00."), STOP, USAGE],
+    "Dear \U0001f600.",
+    ["Dear ", "Dear \U0001f600."],
+)
+ALONE = ([chunk(content="Dear \ud83d"), chunk(content=" you."), STOP, USAGE], "Dear \ufffd you.")
+
+
+@pytest.mark.parametrize("is_escaped", [True, False])
+@pytest.mark.parametrize(("chunks", "text"), [HALVES[:2], ALONE], ids=["pair", "alone"])
+async def test_half_a_character_in_a_piece_is_no_failed_call(
+    chunks: list[object], text: str, is_escaped: bool
+) -> None:
+    lines = (
+        json.dumps(it, ensure_ascii=is_escaped).encode("utf-8", "surrogatepass") for it in chunks
+    )
+    stream = events(*(b"data: " + line + b"\n\n" for line in lines), DONE)
+    async with serving(in_turn(stream)) as (model, _):
+        assert (await model.complete(long_call())).text == text
+
+
+async def test_half_a_character_in_a_whole_reply_is_no_failed_call() -> None:
+    async with serving(in_turn(chat("Dear \ud83d"))) as (model, _):
+        assert (await model.complete(call())).text == "Dear \ufffd"
+
+
+def test_a_text_under_way_can_be_sent_at_any_time() -> None:
+    reader, seen = ResponseInParts(OpenAI("http://127.0.0.1").parts()), []
+    for it in HALVES[0]:
+        reader.take(b"data: " + json.dumps(it).encode() + b"\n\n")
+        seen.append(reader.text())
+    assert seen[:2] == HALVES[2]
+
+
+async def test_a_reply_whose_connection_is_lost_after_it_is_read() -> None:
+    lost = replace(sent([*WORDS, USAGE], done=b""), is_cut=True, pieces=())
+    async with serving(in_turn(lost)) as (model, server):
+        answer = await model.complete(long_call())
+        assert server.counts.calls == 1
+    assert (answer.text, answer.usage.input_tokens) == (TEXT, 7)
+
+
 FAULTY = {
     "cut off without an end": (sent(WORDS[:-1], done=b""), "ended before the reply did"),
     "the connection is lost": (
-        replace(sent(WORDS, done=b""), is_cut=True, pieces=()),
+        replace(sent(WORDS[:-1], done=b""), is_cut=True, pieces=()),
         "reset the connection",
     ),
     "an error in the stream": (
@@ -187,6 +231,35 @@ async def test_a_server_that_rejects_streaming_is_remembered(
         await model.complete(long_call())
     bodies = [it.json for it in behaviour.asked]
     assert [[name for name in left_out if name in body] for body in bodies] == [left_out, [], []]
+
+
+BROKEN = [events(b"data: {half\n\n", DONE), sent(WORDS[:-1], done=b"")]
+
+
+@pytest.mark.parametrize("asked", [call(follower=Follower()), long_call()], ids=["watched", "long"])
+@pytest.mark.parametrize("broken", BROKEN, ids=["unreadable", "cut off"])
+async def test_a_call_whose_streams_are_broken_is_answered_whole(
+    broken: ModelServerReply, asked: ModelCall
+) -> None:
+    behaviour = RecordingBehaviour(lambda said: broken if said.json.get("stream") else chat(TEXT))
+    async with serving(behaviour) as (model, _):
+        for tries in range(2):
+            with pytest.raises(NotServed):
+                await model.complete(replace(asked, tries=tries))
+        answer = await model.complete(replace(asked, tries=2))
+    assert answer.text == TEXT
+    assert ["stream" in it.json for it in behaviour.asked] == [True, True, False]
+
+
+async def test_a_stream_that_breaks_off_now_and_then_is_asked_for_again() -> None:
+    good = sent([*WORDS, USAGE])
+    behaviour = RecordingBehaviour(in_turn(BROKEN[1], good, BROKEN[1], good))
+    async with serving(behaviour) as (model, _):
+        for _ in range(2):
+            with pytest.raises(NotServed):
+                await model.complete(call(follower=Follower()))
+            await model.complete(call(follower=Follower()))
+    assert all("stream" in it.json for it in behaviour.asked)
 
 
 async def test_an_error_about_an_upstream_server_is_not_about_streaming() -> None:

@@ -8,6 +8,7 @@ marked for the cache, if it is long enough (https://platform.claude.com/docs/en/
 prompt-caching).
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -162,7 +163,7 @@ class _Events:
 
     def body(self) -> bytes:
         content = [{"type": "text", "text": self.text()}]
-        return to_json({**self._known, "content": content, "usage": self._usage})
+        return json.dumps({**self._known, "content": content, "usage": self._usage}).encode()
 
 
 _HOLDERS = {

@@ -6,6 +6,7 @@ Azure's older form: the query stays, and the key goes into `api-key`. JSON is re
 model; other servers get that of a document in the prompt as well.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -197,7 +198,7 @@ class _Chunks:
     def body(self) -> bytes:
         message = {"content": self.text(), "refusal": "".join(self._refusals) or None}
         choice = {"message": message, "finish_reason": self._finish_reason}
-        return to_json({**self._known, "choices": [choice]})
+        return json.dumps({**self._known, "choices": [choice]}).encode()
 
 
 ADAPTER: AdapterFactory = OpenAI

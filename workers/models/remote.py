@@ -27,7 +27,7 @@ from workers.models.port import (
     UnreadableReply,
 )
 from workers.models.refusals import failure_in, failure_of, reported_limits
-from workers.models.streaming import ResponseInParts, StreamParts
+from workers.models.streaming import ResponseInParts, StreamParts, well_formed
 from workers.outbound.transport import (
     Request,
     RequestAttempts,
@@ -246,6 +246,11 @@ MOST_UNREADABLE = 2
 """How often a call is made again whose reply was no reply of this wire format, or empty."""
 
 
+MOST_BROKEN = 2
+"""How many streams of a model may break off, one after the other, before its replies come whole."""
+UNSTREAMED_S = 60.0
+
+
 class Remote:
     """Every model of one provider.
 
@@ -255,7 +260,8 @@ class Remote:
     says nothing about other schemas, and is left out for that one alone. If the server does not
     count a reply's tokens they are estimated, and the cost is unknown. A reply is streamed if
     somebody watches, if it may take longer than a call may, or if one of the model's whole replies
-    did.
+    did. Streams that break off, one after the other, are not asked for again for a while, unless a
+    whole reply timed out.
     """
 
     def __init__(
@@ -271,6 +277,8 @@ class Remote:
         self._unwanted_with: dict[str, Unwanted] = {}
         self._most_output: dict[str, int] = {}
         self._slow: set[str] = set()
+        self._broken_streams: dict[str, int] = {}
+        self._unstreamed_until: dict[str, float] = {}
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer a call; the `usage` of the reply or error counts every request made for it."""
@@ -283,11 +291,15 @@ class Remote:
             if said.flaw:
                 raise said.flaw
         except (ModelError, NotServed, TransportError) as failure:
+            if call.is_streamed and not step.has_timed_out and _is_break(failure):
+                self._count_break(call.model, started)
             error = _meaning(failure, call, is_read=said is not None)
             error.usage = self._usage(call, step, said, perf_counter() - started)
             if step.has_timed_out:
                 self._slow.add(call.model)
             raise error from None
+        if call.is_streamed:
+            self._broken_streams.pop(call.model, None)
         usage = self._usage(call, step, said, perf_counter() - started)
         answered = f"{self._provider}:{said.model or call.model}"
         return ModelReply(said.text, answered, usage, reported_limits(step.fields))
@@ -364,10 +376,19 @@ class Remote:
         return replace(call, max_output_tokens=most)
 
     def _is_streamed(self, call: ModelCall) -> bool:
-        if call.follower is not None and call.follower.is_watched:
+        if call.model in self._slow:
             return True
+        if self._unstreamed_until.get(call.model, 0.0) > perf_counter():
+            return False
         in_time = self._transport.retry_policy.total_s * TOKENS_PER_S
-        return call.model in self._slow or 2 * call.expected_output_tokens > in_time
+        is_watched = call.follower is not None and call.follower.is_watched
+        return is_watched or 2 * call.expected_output_tokens > in_time
+
+    def _count_break(self, model: str, now: float) -> None:
+        """Count a stream that broke off; streaming must not fail a call that succeeds whole."""
+        broken = self._broken_streams[model] = self._broken_streams.get(model, 0) + 1
+        if broken >= MOST_BROKEN:
+            self._unstreamed_until[model] = now + UNSTREAMED_S
 
     async def _send(
         self,
@@ -378,7 +399,7 @@ class Remote:
         unwanted: Unwanted,
     ) -> bytes:
         if not call.is_streamed or STREAM in unwanted:
-            return await step.post(request, variant)
+            return well_formed(await step.post(request, variant))
         return await step.stream(request, variant, partial(self._reader, call))
 
     def _reader(self, call: ModelCall) -> ResponseInParts:
@@ -420,6 +441,13 @@ def _document_key(call: ModelCall) -> str:
         return call.model
     schema = json.dumps(call.prompt.schema, sort_keys=True)
     return f"{call.model} {sha256(schema.encode()).hexdigest()}"
+
+
+def _is_break(failure: ModelError | NotServed | TransportError) -> bool:
+    """Return whether a stream was unreadable or ended early, without an error from the server."""
+    if isinstance(failure, RequestUnanswered):
+        return failure.response is None or not failure.response.said
+    return isinstance(failure, UnusableResponse | UnreadableReply)
 
 
 def _meaning(

@@ -6,8 +6,10 @@ unknown events are skipped, and a server that ignores `stream` and answers whole
 A stream that ends before the model has finished is a failed call.
 """
 
+import json
+import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic_core import from_json, to_json
 
@@ -64,6 +66,11 @@ class ResponseInParts:
         """Whether it is an event stream, as far as it has come."""
         return self._has_begun and self._whole is None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the reply is there, although the stream may not have ended."""
+        return self.is_stream and (self.is_done or self._parts.is_complete)
+
     def take(self, piece: bytes) -> None:
         """Take the next piece. Raises `StreamFailed` and `UnusableResponse`."""
         if not self._has_begun:
@@ -80,19 +87,19 @@ class ResponseInParts:
             self._take_line(line)
 
     def text(self) -> str:
-        """Return the text so far; empty for a response that comes whole."""
-        return self._parts.text()
+        """Return the text so far, as far as it can be encoded; empty for a whole response."""
+        return _encodable(self._parts.text(), "ignore")
 
     def body(self) -> bytes:
         """Return the whole response at its end. Raises `StreamFailed` if it was cut off."""
         if self._whole is not None:
-            return b"".join(self._whole)
+            return well_formed(b"".join(self._whole))
         if self._unread:
             self._take_line(b"".join(self._unread))
         self._take_lines_of_data()
-        if not (self.is_done or self._parts.is_complete):
+        if not self.is_complete:
             raise StreamFailed("the stream ended before the reply did", FAILED)
-        return self._parts.body()
+        return well_formed(self._parts.body())
 
     def _lines(self, piece: bytes) -> list[bytes]:
         """Return the lines that end in this piece, without their ends."""
@@ -133,23 +140,51 @@ class ResponseInParts:
 
 
 def _parsed(data: bytes) -> Any:
+    """Return what is JSON, None for the rest; a text may have half of a character beyond U+FFFF."""
     try:
         return from_json(data)
     except ValueError:
+        return _leniently_parsed(data) if HALF.search(data) else None
+
+
+def _leniently_parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError):
         return None
+
+
+HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+"""A surrogate, escaped or not: servers that count in UTF-16 cut texts between the two of a pair."""
+
+
+def well_formed(body: bytes) -> bytes:
+    """Return a body in which U+FFFD replaces each surrogate without the other one of its pair."""
+    if not HALF.search(body) or (said := _leniently_parsed(body)) is None:
+        return body
+    return _encodable(json.dumps(said, ensure_ascii=False), "replace").encode()
+
+
+def _encodable(text: str, errors: Literal["ignore", "replace"]) -> str:
+    """Return a text in which surrogates are joined in pairs; `errors` is what becomes of others."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
+    return text
 
 
 def failed(error: object) -> StreamFailed:
     """Return the failure that an error in a stream reports, in any common form."""
     if not isinstance(error, Mapping):
-        return StreamFailed(str(error)[:500], FAILED)
+        return StreamFailed(str(error), FAILED)
     status = _number(error.get("code")) or _number(error.get("status"))
     if status is None:
         named = (STATUS_OF.get(str(error.get(name))) for name in ("type", "code"))
         status = next((it for it in named if it), FAILED)
     message = error.get("message")
     said = to_json({"error": dict(error)}).decode()
-    return StreamFailed(message[:500] if isinstance(message, str) else said[:500], status, said)
+    return StreamFailed(message if isinstance(message, str) else said, status, said)
 
 
 def _number(code: object) -> int | None:

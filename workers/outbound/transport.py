@@ -104,6 +104,7 @@ FIELDS = {
     "User-Agent": "hone",
 }
 MOST_OF_A_REFUSAL = 64 * 1024
+MOST_SHOWN = 500
 DNS_CACHE_S = 60
 MOST_FRAMING = 256
 """How many times as long as its text a stream may be: a chunk of one token has 150 to 400 bytes."""
@@ -122,6 +123,10 @@ class Request:
     headers: dict[str, str]
     body: bytes
     secret: str = field(default="", repr=False)
+
+    def shown(self, message: str) -> str:
+        """Return at most 500 characters of what a server said, without the secret."""
+        return (message.replace(self.secret, "***") if self.secret else message)[:MOST_SHOWN]
 
     @property
     def host(self) -> str:
@@ -161,7 +166,11 @@ class UntrustedServer(RequestRefused):
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """A response that is no 2xx; `said` is its body, empty if above 64 KiB."""
+    """A response that is no 2xx.
+
+    `said` is its body, empty if above 64 KiB. It may have the secret of the request: a short one
+    cannot be masked in it without destroying the words by which the error is recognized.
+    """
 
     status: int
     said: str
@@ -199,6 +208,10 @@ class ResponseReader(Protocol):
     @property
     def is_stream(self) -> bool:
         """Whether the server streams; one that was asked to may still answer whole."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the reply is there, although the stream may not have ended."""
 
     def take(self, piece: bytes) -> None:
         """Take the next piece. Raises `StreamFailed` and `UnusableResponse`."""
@@ -287,9 +300,12 @@ class RequestAttempts:
         self, request: Request, variant: str, open_reader: Callable[[], ResponseReader] | None
     ) -> bytes:
         while True:
+            reader = open_reader and open_reader()
             try:
-                return await self._try(request, variant, open_reader and open_reader())
+                return await self._try(request, variant, reader)
             except _TemporaryFailure as failure:
+                if reader is not None and reader.is_complete and failure.response is None:
+                    return reader.body()  # lost after the reply: it is there, and was paid for
                 self._failures += 1
                 await self._wait(failure)
 
@@ -389,10 +405,8 @@ class RequestAttempts:
 
 def _failure_of(request: Request, failed: StreamFailed) -> StatusRejected | _TemporaryFailure:
     """Return the error for a response that failed while it was streamed."""
-    detail, said = f"{request.host} failed while it answered: {failed}", failed.said
-    if request.secret:
-        detail, said = detail.replace(request.secret, "***"), said.replace(request.secret, "***")
-    response = ErrorResponse(failed.status, said, {})
+    detail = f"{request.host} failed while it answered: {request.shown(str(failed))}"
+    response = ErrorResponse(failed.status, failed.said, {})
     if may_pass(failed.status, {}):
         return _TemporaryFailure(detail, response)
     return StatusRejected(detail, response)
@@ -406,14 +420,12 @@ async def _refusal(
     except UnusableResponse:
         body = b""
     said = body.decode(errors="replace")
-    if request.secret:
-        said = said.replace(request.secret, "***")
     detail = f"{request.host} answered {reply.status}"
     response = ErrorResponse(reply.status, said, reply.headers)
     if 300 <= reply.status < 400:
         return StatusRejected(f"{detail}, a redirect; redirects are not followed", response)
     if message := _message(said):
-        detail = f"{detail}: {message}"
+        detail = f"{detail}: {request.shown(message)}"
     if may_pass(reply.status, reply.headers):
         return _TemporaryFailure(detail, response)
     return StatusRejected(detail, response)
@@ -445,14 +457,14 @@ async def _pieces(
 
 
 def _message(said: str) -> str:
-    """Return the message of an error response in any common form, at most 500 characters."""
+    """Return the message of an error response in any common form."""
     try:
         body = json.loads(said)
     except (ValueError, RecursionError):
-        return said.strip()[:500]
+        return said.strip()
     for name in ("error", "message", "detail"):
         if isinstance(body, dict) and body.get(name):
             body = body[name]
             if name != "error" or isinstance(body, str):
                 break
-    return (body if isinstance(body, str) else json.dumps(body))[:500]
+    return body if isinstance(body, str) else json.dumps(body)
