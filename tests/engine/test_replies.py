@@ -151,3 +151,8 @@ def test_a_criterion_may_have_the_name_of_a_scale() -> None:
 )
 def test_a_long_reply_of_one_pattern_is_read_in_linear_time(text: str) -> None:
     assert text_in(replied(text)).endswith("x")
+
+
+def test_an_object_that_ends_in_endless_blank_lines_is_read_in_linear_time() -> None:
+    with pytest.raises(Unreadable):
+        reader(CRITERIA, DRAFT)(replied('{"scores": "b"' + "\n " * 90_000 + "x"))

@@ -61,7 +61,7 @@ COLONS = ":\uff1a"
 
 MEMBER = r"(?:[\"'`\u201c\u2018\u201e\u300c][^\n]{0,200}?[\"'`\u201d\u2019\u201c\u300d]|[^\W\d]\w*)"
 AFTER_MEMBER = re.compile(rf"\s*(?:\}}|[,\uff0c]\s*(?:\}}|{MEMBER}\s*[:\uff1a]|//|/\*|#)|\Z)")
-NEXT_MEMBER = re.compile(rf"\s*\n\s*{MEMBER}\s*[:\uff1a]")
+NEXT_MEMBER = re.compile(rf"(?=[^\S\n]*\n)\s*+{MEMBER}\s*+[:\uff1a]")
 AFTER_ITEM = re.compile(
     r"\s*(?:\]|[,\uff0c]\s*(?:[\]\"'`\u201c\u2018\u201e\u300c{\[\d-]|true|false|null|//|/\*|#)|\Z)"
 )
