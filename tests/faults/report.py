@@ -32,6 +32,22 @@ def write(page: Path, rows: Sequence[FaultRow], done: Sequence[Figures], load: f
     page.write_text(f"{before}{BEGIN}\n\n{table(rows, done, load)}\n\n{END}{after}")
 
 
+def rewrite(page: Path, rows: Sequence[FaultRow], done: Sequence[Figures]) -> None:
+    """Replace the lines of these rows in the page, or add them; the other lines stay."""
+    text = page.read_text()
+    before, rest = text.split(BEGIN, 1)
+    body, after = rest.split(END, 1)
+    lines = body.strip().splitlines()
+    for row in rows:
+        runs = [it for it in done if it.row == row.name]
+        seeds = ", ".join(str(it.seed) for it in runs)
+        line = _line(row, runs).removesuffix(" |") + (f", seed {seeds} |" if runs else " |")
+        start = f"| `{row.name}` |"
+        at = next((n for n, it in enumerate(lines) if it.startswith(start)), len(lines))
+        lines[at : at + 1] = [line]
+    page.write_text(f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{after}")
+
+
 def table(rows: Sequence[FaultRow], done: Sequence[Figures], load: float) -> str:
     """Return the rows as Markdown, the seeds of each taken together."""
     seeds = ", ".join(map(str, sorted({it.seed for it in done})))

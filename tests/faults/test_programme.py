@@ -11,7 +11,7 @@ from tests.faults import nemeses
 from tests.faults.checker import Expected
 from tests.faults.figures import Figures, Seconds
 from tests.faults.nemeses import Nemesis
-from tests.faults.report import BEGIN, END, PAGE, write
+from tests.faults.report import BEGIN, END, PAGE, rewrite, write
 from tests.faults.rows import ROWS, FaultRow, run, undisturbed
 
 
@@ -76,6 +76,19 @@ def test_the_table_adds_the_seeds_up_and_names_what_did_not_run(tmp_path: Path) 
     assert "| 400 succeeded | 100 workers killed | 6 / 10 | recovery 6.0 / 9.0 / 9.0 s |" in kills
     assert "| 2, 0.5 s | seed 2: recovery p99 9.0 s, promised 7 s |" in kills
     assert "there is no tests.missing" in clock
+
+
+def test_the_lines_of_some_rows_are_replaced_and_the_others_stay(tmp_path: Path) -> None:
+    page = tmp_path / "reliability.md"
+    page.write_text(PAGE.read_text())
+    rows = [ROWS["kills"], ROWS["serve"]]
+    write(page, rows, [figures("kills"), figures("serve")], 0.1)
+    rewrite(page, [ROWS["serve"], ROWS["rate-limit"]], [figures("serve", seed=7)])
+    table = page.read_text().split(BEGIN)[1].split(END)[0]
+    lines = [line for line in table.splitlines() if line.startswith("| `")]
+    assert [line.split("`")[1] for line in lines] == ["kills", "serve", "rate-limit"]
+    assert lines[0].endswith("| kept |")
+    assert lines[1].endswith("| kept, seed 7 |")
 
 
 def test_the_page_names_every_row() -> None:
