@@ -35,14 +35,3 @@ async def test_an_outage_fails_nothing_and_holds_no_slot(tmp_path: Path) -> None
         assert {it["status"] for it in ended} == {"succeeded"}
         assert {it["waiting"] for it in ended} == {None}
         assert parked(service) == 0
-
-
-async def test_a_deadline_ends_a_wait_during_an_outage(tmp_path: Path) -> None:
-    async with running_service(tmp_path) as service:
-        service.models.fail(600)
-        refinement_id = await service.submit(stop={"max_wait_seconds": 7})
-        ended = await service.ended(refinement_id)
-        assert (ended["status"], ended["error"]["code"]) == ("failed", "nothing_judged")
-        assert "openai:test, which was overloaded" in ended["error"]["detail"]
-        kinds = [it["type"] for it in await service.events(refinement_id)]
-        assert kinds.count("step.waiting") == 1

@@ -21,7 +21,7 @@ from tests.workers.replay_cases import ReplayCase
 from tests.workers.test_kills import record, submitted
 from workers.models.port import ModelCall, ModelReply
 
-BUDGETS = 6
+BUDGETS = 4
 UNLIMITED = ModelChoice(model="scripted:test")
 ASKED_AGAIN = {"reasoning_revision", "edits"}
 """Cases in which a text cannot be used, and no budget may be left to ask for it again."""

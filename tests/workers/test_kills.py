@@ -61,8 +61,14 @@ def ended(snapshot: Snapshot) -> dict[str, Any]:
     return fields
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("kind", EVERY)
+LOSING_THE_CALL = ("iterative", "best_of_n", "nested", "plan_execute")
+"""Killed before an append it also loses the reply: of the strategies, a chain, parts and tools."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "after"),
+    [*((kind, True) for kind in EVERY), *((kind, False) for kind in LOSING_THE_CALL)],
+)
 async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
     harness: RefinementHarness, kind: str, after: bool
 ) -> None:
