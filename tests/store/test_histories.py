@@ -22,7 +22,6 @@ from app.store import Store, keys, open_store, open_worker_store
 from tests.store.state_machine import ACTIONS, StateMachine
 from tests.store.store_harness import TENANT, ListQueue
 
-
 ASKING = {EventType.PAUSED, EventType.STEP_WAITING}
 """They name a step before it is done; how often one waits is up to its worker."""
 
