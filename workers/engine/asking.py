@@ -1,11 +1,12 @@
 """Asks a model for a reply in a given form, and again with the error if it is unreadable."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
+from app.contract.events import DroppedItem
 from workers.engine.moves import Ask, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import fenced
@@ -41,7 +42,8 @@ async def ask(
     with `code` when the last one is unreadable too, `model_refused` when the model refused twice,
     `CutOff`: there is no default.
     """
-    asked, refused, error = _read_by(question, read), 0, ""
+    reading = _Reading(read)
+    asked, refused, error = replace(question, read=reading), 0, ""
     for attempt in range(times + 1):
         try:
             text = await asked
@@ -54,19 +56,36 @@ async def ask(
             asked = with_more_room(asked, question, attempt + 1)
             continue
         try:
-            return read(ReplyReader(text, question.prompt_request))
+            return reading(ReplyReader(text, question.prompt_request))
         except Unreadable as unreadable:
             error = str(unreadable)
             refused += isinstance(unreadable, Refused)
         if refused > 1:
             raise StepError(REFUSED, f"the model refused twice: {error}", (question.path,))
-        asked = replace(_read_by(again(question, attempt + 1, text, error), read), room=asked.room)
+        repeated = again(question, attempt + 1, text, error)
+        asked = replace(repeated, read=reading, room=asked.room)
     raise StepError(code, f"asked {times + 1} times; the last reply: {error}", (question.path,))
 
 
-def _read_by(question: Ask, read: Callable[[ReplyReader], object]) -> Ask:
-    """Return the move with the reader, so that what it drops is recorded with the reply."""
-    return replace(question, read=read)
+class _Reading(Generic[Read]):
+    """Reads the replies to one question, each once: for the step's record and for the strategy."""
+
+    def __init__(self, read: Callable[[ReplyReader], Read]) -> None:
+        self._read = read
+        self._last: tuple[str, Sequence[DroppedItem], Read | Unreadable] | None = None
+
+    def __call__(self, reply: ReplyReader) -> Read:
+        if self._last is None or self._last[0] != reply.raw:
+            try:
+                found: Read | Unreadable = self._read(reply)
+            except Unreadable as unreadable:
+                found = unreadable
+            self._last = reply.raw, tuple(reply.dropped), found
+        _, dropped, found = self._last
+        reply.dropped[:] = dropped
+        if isinstance(found, Unreadable):
+            raise found
+        return found
 
 
 class CutOff(StepError):
