@@ -10,7 +10,6 @@ from app.contract.models import ModelChoice
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
-from app.contract.versions import ENGINE_VERSION
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
 from workers.engine.prompts.drafting import Amend
 from workers.engine.prompts.judging import Judge
@@ -102,7 +101,7 @@ async def test_it_ends_within_the_calls_that_a_request_makes_at_most(
 
 async def test_a_refinement_of_version_1_fails_as_before(harness: RefinementHarness) -> None:
     models = limited()
-    refinement_id = await harness.submit(DEFAULT, draft=LONG, engine_version=ENGINE_VERSION - 1)
+    refinement_id = await harness.submit(DEFAULT, draft=LONG, engine_version=1)
     ended = await harness.play(refinement_id, models)
     assert models.calls["iterations/1/revise"] == 1
     assert "iterations/1/revise/again/1" not in models.calls
