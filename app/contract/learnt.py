@@ -1,0 +1,21 @@
+"""What was learnt from the scores of ended refinements: numbers only, no text."""
+
+from pydantic import Field
+
+from app.contract import Contract
+
+
+class Learnt(Contract):
+    """Sums over refinements of one kind; those of one refinement are what it adds at its end.
+
+    Each addition first multiplies what is there by 0.99, so that about the latest 100 count.
+    """
+
+    bank: int = Field(ge=1, description="Version of the hypotheses; others' sums are not read.")
+    refinements: float = Field(0, ge=0, description="How many refinements, decayed.")
+    evidence: tuple[float, ...] = Field(
+        (), description="Log-likelihood of the scores under each hypothesis."
+    )
+    first_drafts: tuple[float, float, float] = Field(
+        (0, 0, 0), description="Number, sum and sum of squares of the scores of first drafts."
+    )
