@@ -82,6 +82,14 @@ class Critique(Contract):
     findings: tuple[Finding, ...] = ()
 
 
+class Estimate(Contract):
+    """The probable quality of a draft, by its score and by what earlier scores taught."""
+
+    value: Score
+    error: float = Field(ge=0, description="Standard deviation of the true quality from `value`.")
+    chance: Score = Field(description="Probability that the threshold is truly met.")
+
+
 class Usage(Contract):
     """What model calls consumed. An unknown cost is `null`, never 0."""
 

@@ -1,0 +1,190 @@
+"""Estimates the true quality of drafts from noisy scores: a bank of Kalman filters.
+
+Each hypothesis of the bank says what a revision adds on average, how much that varies, how noisy
+the critic is, and how the gain fades as texts get better. Under one hypothesis the qualities of a
+draft and of its revision are jointly normal, and a score updates both (Kalman 1960). The hypotheses
+are weighed by how well they predicted the scores (multiple-model estimation, Magill 1965); what
+ended refinements taught is the prior of the next one (empirical Bayes).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress, product, repeat
+from math import exp, log, pi, sqrt
+
+from app.contract.learnt import Learnt
+
+BANK = 1
+"""Version of the hypotheses: evidence about others is not read."""
+MARGIN = 0.01
+"""How far a revision's expected quality may fall below its parent's for the revision to be kept."""
+TRUST = 0.5
+"""Share of an apparent change of quality that is believed: an error that stays with a text looks
+like quality."""
+RUBBISH = 0.05
+"""Probability that a score says nothing about the text: then it is uniform on [0, 1]."""
+NEGLIGIBLE = 0.01
+"""Hypotheses whose weight is below this share of the highest are not updated any more."""
+FIRST_DRAFT = (0.5, 0.25)
+"""Mean and variance of the quality of a text without a parent."""
+MIDDLE = 0.5
+"""The quality at which a hypothesis states its gain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """What may hold for a reviser and a critic, in units of the score.
+
+    A revision of a text of quality q has the quality q + gain - fading * (q - 0.5) with a standard
+    deviation of `spread`; a score has one of `noise`.
+    """
+
+    gain: float
+    spread: float
+    noise: float
+    fading: float
+
+    @property
+    def prior(self) -> float:
+        """Its weight while nothing is learnt, up to a factor."""
+        return exp(4 * self.noise - 4 * self.spread)
+
+    def as_rates(self) -> tuple[float, float, float, float]:
+        """Return what a revision keeps of a quality and adds, its variance, and the score's."""
+        rise = self.gain + self.fading * MIDDLE
+        return (1 - self.fading, rise, self.spread**2, self.noise**2)
+
+
+HYPOTHESES = tuple(
+    Hypothesis(*it)
+    for it in product((0.0, 0.04, 0.08), (0.04, 0.08, 0.16), (0.03, 0.1, 0.2), (0.15,))
+)
+REVISIONS = tuple(it.as_rates() for it in HYPOTHESES)
+FIRST = tuple((0.0, *FIRST_DRAFT, it.noise**2) for it in HYPOTHESES)
+"""The same for a text without a parent."""
+NO_PARENT = (0.0, 0.0)
+GENUINE = (1 - RUBBISH) / sqrt(2 * pi)
+
+
+def weights_of(learnt: Learnt | None) -> list[float]:
+    """Return the weight of each hypothesis after what was learnt; they add up to 1."""
+    evidence = learnt.evidence if learnt and is_readable(learnt) else (0.0,) * len(HYPOTHESES)
+    most = max(evidence)
+    return _normalized(
+        it.prior * exp(said - most) for it, said in zip(HYPOTHESES, evidence, strict=True)
+    )
+
+
+def is_readable(learnt: Learnt) -> bool:
+    """Return whether it is about the hypotheses of this bank."""
+    return learnt.bank == BANK and len(learnt.evidence) == len(HYPOTHESES)
+
+
+def _normalized(weights: Iterable[float]) -> list[float]:
+    given = list(weights)
+    total = sum(given)
+    return [it / total for it in given]
+
+
+Normal = tuple[float, float]
+"""A mean and a variance."""
+
+
+class QualityFilter:
+    """What the scores of one search say about its drafts, which are named by their paths.
+
+    `learnt` is what ended refinements of the same kind taught. A draft costs about 0.03 ms.
+    """
+
+    def __init__(self, learnt: Learnt | None = None) -> None:
+        known = learnt is not None and is_readable(learnt)
+        self._trust = learnt.trust if learnt and known else TRUST
+        self._prior = weights_of(learnt)
+        self._weights: Sequence[float] = self._prior
+        self._live: Sequence[int] = range(len(HYPOTHESES))
+        self._evidence = [0.0] * len(HYPOTHESES)
+        self._beliefs: dict[str, Sequence[Normal]] = {}
+        self._first_drafts: list[float] = []
+        self._drop_negligible()
+
+    def add(
+        self, path: str, score: float, parent: str | None = None, *, is_certain: bool = False
+    ) -> None:
+        """Take in the score of a new draft; `parent` is the draft that it revises, if any.
+
+        A score that `is_certain` has no noise and says nothing about the critic.
+        """
+        base = self._beliefs.get(parent) if parent is not None else None
+        if base is None:
+            self._first_drafts.append(score)
+        rates = FIRST if base is None else REVISIONS
+        own, of_base, weights = [], [], []
+        for number, weight, (mean, variance) in zip(
+            self._live, self._weights, base or repeat(NO_PARENT), strict=False
+        ):
+            kept, rise, spread, noise = rates[number]
+            expected = kept * mean + rise
+            common = kept * variance
+            variation = kept * common + spread
+            total = variation if is_certain else variation + noise
+            error = score - expected
+            fit = GENUINE * exp(-0.5 * error * error / total) / sqrt(total)
+            gain = (1.0 if is_certain else fit / (fit + RUBBISH)) / total
+            own.append((expected + gain * variation * error, variation - gain * variation**2))
+            of_base.append((mean + gain * common * error, variance - gain * common * common))
+            weights.append(weight if is_certain else weight * (fit + RUBBISH))
+        self._beliefs[path] = own
+        if base is not None and parent is not None:
+            self._beliefs[parent] = of_base
+        self._weights = _normalized(weights)
+        self._drop_negligible()
+
+    def keeps(self, path: str, parent: str) -> bool:
+        """Return whether a revision is kept: it is probably not worse than its parent.
+
+        Of the difference from what a revision adds on average only a share is believed.
+        """
+        rise = 0.0
+        for number, weight, (mean, _), (base, _) in zip(
+            self._live, self._weights, self._beliefs[path], self._beliefs[parent], strict=True
+        ):
+            kept, added, _, _ = REVISIONS[number]
+            expected = kept * base + added - base
+            rise += weight * (expected + self._trust * (mean - base - expected))
+        return rise >= -MARGIN
+
+    def quality(self, path: str) -> float:
+        """Return the expected quality of a draft."""
+        pairs = zip(self._weights, self._beliefs[path], strict=True)
+        return sum(weight * mean for weight, (mean, _) in pairs)
+
+    def lesson(self) -> Learnt:
+        """Return what the scores add to what was learnt.
+
+        Hypotheses that were dropped have the evidence they had then, and none since.
+        """
+        self._note_evidence(range(len(self._live)))
+        scores = self._first_drafts
+        return Learnt(
+            bank=BANK,
+            refinements=1,
+            evidence=tuple(round(it, 6) for it in self._evidence),
+            first_drafts=(len(scores), sum(scores), sum(it * it for it in scores)),
+        )
+
+    def _drop_negligible(self) -> None:
+        least = NEGLIGIBLE * max(self._weights)
+        kept = [weight >= least for weight in self._weights]
+        if all(kept):
+            return
+        self._note_evidence([place for place, is_kept in enumerate(kept) if not is_kept])
+        self._live = [*compress(self._live, kept)]
+        self._weights = _normalized(compress(self._weights, kept))
+        self._beliefs = {path: [*compress(it, kept)] for path, it in self._beliefs.items()}
+
+    def _note_evidence(self, places: Iterable[int]) -> None:
+        """Note how much likelier hypotheses have become than they were in the beginning."""
+        for place in places:
+            number, weight = self._live[place], self._weights[place]
+            before = self._prior[number]
+            self._evidence[number] = log(weight / before) if weight and before else 0.0
