@@ -5,11 +5,18 @@ from collections.abc import Iterator, Mapping
 from app.contract.events import IterationCompleted
 from app.contract.judgement import OnFail
 from app.store import Addition, Submitted
-from app.store.learning import Agreement, Kind, agreements, lessons
+from app.store.learning import Agreement, Hypotheses, Kind, agreements, lessons
+from workers.engine.quality_filter import HYPOTHESES
 from workers.engine.search import Outcome
 
 FIRST_TO_LEARN = 3
 """The version of the engine from which on refinements learn from each other."""
+
+OF_THE_BANK = Hypotheses(
+    noise=tuple(it.noise for it in HYPOTHESES),
+    gain=tuple(it.gain for it in HYPOTHESES),
+    prior=tuple(it.prior for it in HYPOTHESES),
+)
 
 VALIDATORS_WEIGHT = 0.25
 """What a pair compared by validators weighs, against 1 by a person: they see a part of it."""
@@ -27,7 +34,8 @@ def additions_of(
     """Return what an outcome adds; `judged` has every judged draft by its path."""
     if kind is None:
         return ()
-    learnt = () if outcome.lesson is None else lessons(tenant, kind, outcome.lesson)
+    lesson = outcome.lesson
+    learnt = () if lesson is None else lessons(tenant, kind, lesson, OF_THE_BANK)
     return (*learnt, *agreements(tenant, kind.critic, agreements_in(judged)))
 
 
