@@ -11,6 +11,7 @@ from app.contract import Contract
 from app.contract.drafts import EditsMade
 from app.contract.judgement import CriterionScore, Finding, IssueNote, Score, ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
+from app.contract.ratings import Rated
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Best, Failure, Snapshot
 from app.contract.status import StopReason
@@ -56,6 +57,7 @@ class EventType(StrEnum):
     CANCELING = "refinement.canceling"
     PAUSED = "refinement.paused"
     REVIEWED = "refinement.reviewed"
+    RATED = "refinement.rated"
     RETRIED = "refinement.retried"
     COMPLETED = "refinement.completed"
     FAILED = "refinement.failed"
@@ -63,7 +65,10 @@ class EventType(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True if the work ended with the event; only `refinement.retried` can follow it."""
+        """True if the work ended with the event.
+
+        Only `refinement.rated` and `refinement.retried` can follow it.
+        """
         return self in (EventType.COMPLETED, EventType.FAILED, EventType.CANCELED)
 
 
@@ -277,6 +282,7 @@ EventData = (
     | Canceling
     | Paused
     | Reviewed
+    | Rated
     | Retried
     | Snapshot
 )
@@ -295,6 +301,7 @@ DATA_OF: dict[EventType, type[Contract]] = {
     EventType.CANCELING: Canceling,
     EventType.PAUSED: Paused,
     EventType.REVIEWED: Reviewed,
+    EventType.RATED: Rated,
     EventType.RETRIED: Retried,
     EventType.COMPLETED: Snapshot,
     EventType.FAILED: Snapshot,

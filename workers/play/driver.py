@@ -13,7 +13,7 @@ from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
-from app.store import Claimed, Fenced, Journal, StaleLimits, State, Submitted
+from app.store import Addition, Claimed, Fenced, Journal, StaleLimits, State, Submitted
 from app.store.prompts import PromptKeeper, known_texts
 from workers.engine import moves
 from workers.engine.moves import (
@@ -39,6 +39,7 @@ from workers.play.journal_writer import (
     JournalWriter,
     JudgedDraft,
 )
+from workers.play.lessons import additions_of, kind_of
 from workers.play.replay import RecordedStep, Replay, refused, spared
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
@@ -225,6 +226,7 @@ class Driver:
         self._is_leaving = False
         self._is_rehearsed = False
         self._engine_version = submitted.engine_version
+        self._tenant, self._kind = claimed.tenant, kind_of(submitted)
         self._leaves_after_step = leaves_after_step
         self.is_giving_up = False
         """Whether it pauses or ends: after a review or a retry another claim may exist already."""
@@ -275,7 +277,7 @@ class Driver:
         try:
             await self._rehearse()
             outcome = await self._play(self._strategy())
-            return Ending.succeeded(outcome, self._replay.stopping)
+            return Ending.succeeded(outcome, self._replay.stopping, self._additions(outcome))
         except Canceled:
             return Ending.canceled()
         except Stopped as stop:
@@ -290,6 +292,10 @@ class Driver:
         except Exception:
             log.exception("%s: internal error while playing the strategy", self._journal.id)
             return Ending.failed("internal_error", "internal error: see the log of the worker")
+
+    def _additions(self, outcome: Outcome) -> tuple[Addition, ...]:
+        judged = self._replay.iterations | self._writer.unwritten
+        return additions_of(self._tenant, self._kind, outcome, judged)
 
     async def _rehearse(self) -> None:
         """Check, once per claim, that the strategy goes on from the journal."""

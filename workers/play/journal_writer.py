@@ -13,7 +13,7 @@ from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.contract.waiting import REFUSALS, Waiting
-from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State
+from app.store import Addition, Entry, Fenced, Fields, Journal, Parking, StaleLimits, State
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, PromptKeeper
 from workers.engine.moves import Judged, Judgement, Review
@@ -64,9 +64,16 @@ class Ending:
     changes: Mapping[str, Any]
     asked: Paused | None = None
     parking: Parking | None = None
+    additions: tuple[Addition, ...] = ()
+    """What it adds to the sums of its tenant."""
 
     @classmethod
-    def succeeded(cls, outcome: Outcome, stopping: StopReason | None) -> Self:
+    def succeeded(
+        cls,
+        outcome: Outcome,
+        stopping: StopReason | None,
+        additions: tuple[Addition, ...] = (),
+    ) -> Self:
         """Return the ending for an outcome; a strategy that was stopped from outside has no reason.
 
         The reason `completed` does not count after a stop, since parts were refused. A stop without
@@ -82,7 +89,7 @@ class Ending:
             ),
             "best_passed": outcome.passed,
         }
-        return cls(Status.SUCCEEDED, changes)
+        return cls(Status.SUCCEEDED, changes, additions=additions)
 
     @classmethod
     def paused(cls, move: Review, plan: ReviewPlan) -> Self:
@@ -211,6 +218,7 @@ class _Append:
     parking: Parking | None
     waited_s: float
     prompts: Mapping[bytes, bytes]
+    additions: tuple[Addition, ...]
 
 
 class JournalWriter:
@@ -241,6 +249,11 @@ class JournalWriter:
         self._told = self._waits()
         self._unanswered: _Append | None = None
         self._lock = asyncio.Lock()
+
+    @property
+    def unwritten(self) -> dict[str, IterationCompleted]:
+        """The judged drafts of the next append, by path."""
+        return {it.entry.path: it.entry for it in self._pending if isinstance(it, JudgedDraft)}
 
     def add(self, done: RecordedStep | JudgedDraft) -> None:
         """Journal a step or a judged draft with the next append."""
@@ -285,6 +298,7 @@ class JournalWriter:
                     ending.parking if ending else None,
                     self._waited_s(),
                     self._prompt_fields(pending),
+                    ending.additions if ending else (),
                 )
             )
 
@@ -336,6 +350,7 @@ class JournalWriter:
                     parking=append.parking,
                     waited_s=append.waited_s,
                     prompts=append.prompts,
+                    additions=append.additions,
                 ),
                 self._journal.id,
             )

@@ -67,6 +67,8 @@ class Replay:
     words: dict[str, moves.ReviewerReply] = field(default_factory=dict)
     limits: dict[tuple[str, ScoreFrom], Limits] = field(default_factory=dict)
     scores: dict[str, IterationScore] = field(default_factory=dict)
+    iterations: dict[str, IterationCompleted] = field(default_factory=dict)
+    """Every judged draft by its path, as it was judged last."""
     best: Best | None = None
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     known_cost_usd: float = 0.0
@@ -89,6 +91,7 @@ class Replay:
         """Record that a draft was judged, and the limits that were the reply."""
         self.limits[iteration.path, iteration.score_from] = iteration.limits
         self.scores[iteration.path] = score_of(iteration)
+        self.iterations[iteration.path] = iteration
         self.best = iteration.best
 
     def void(self, step: StepCompleted | StepFailed) -> None:
