@@ -22,6 +22,7 @@ from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
 from app.store.scripts import Committer
 from app.store.state import (
+    Addition,
     Claimed,
     Entry,
     Fenced,
@@ -46,6 +47,7 @@ EXCHANGE_TIMEOUT_S = 1.0
 __all__ = [
     "LATER",
     "Achieved",
+    "Addition",
     "ChangeSignal",
     "Claimed",
     "Entry",

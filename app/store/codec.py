@@ -18,6 +18,7 @@ from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, 
 from app.contract.status import TERMINAL, Status, StopReason
 from app.contract.waiting import Waiting
 from app.store.state import (
+    Addition,
     Entry,
     Fields,
     Parking,
@@ -85,11 +86,13 @@ def encode_append(
     parking: Parking | None = None,
     waited_s: float = 0.0,
     prompts: Mapping[bytes, bytes] = NO_PROMPTS,
+    additions: Sequence[Addition] = (),
 ) -> tuple[str | bytes | int, ...]:
     """Return the arguments of an append that define what is written.
 
     Raises ValueError unless there are entries or it parks, with a terminal one exactly if `to` is
-    terminal, and one `refinement.paused` exactly if `to` is paused.
+    terminal, and one `refinement.paused` exactly if `to` is paused; and for additions without a
+    terminal one.
     """
     ends = any(entry.type.is_terminal for entry in entries)
     if not (entries or parking) or ends != (to is not None and to.is_terminal):
@@ -97,12 +100,26 @@ def encode_append(
     asks = [entry.type for entry in entries].count(EventType.PAUSED)
     if asks != (to is Status.PAUSED):
         raise ValueError("an append must have one refinement.paused exactly if it pauses")
+    if additions and not ends:
+        raise ValueError("only an append that ends a refinement adds to sums")
     encoded = encode_fields(fields)
     models = b"" if parking is None else to_json(parking.models)
     waited_ms = round(waited_s * 1000)
     parts = (word for name, part in prompts.items() for word in (b"+" + name, part))
-    written = (*encode_entries(entries), *parts)
+    sums = (word for it in additions for word in (f"={it.key}", _addition(it)))
+    written = (*encode_entries(entries), *parts, *sums)
     return (to or "", models, waited_ms, len(encoded), *encoded, *written)
+
+
+def _addition(it: Addition) -> bytes:
+    """Encode what is added; empty sums are left out, since Lua cannot tell [] from {}."""
+    sums = {name: numbers for name, numbers in it.sums.items() if numbers}
+    told: dict[str, Any] = {"sums": sums, "decay": it.decay}
+    if it.version is not None:
+        told |= {"version": it.version, "about": dict(it.about)}
+    if it.listed_in is not None:
+        told["list"] = it.listed_in
+    return to_json(told)
 
 
 def encode_decision(review: ReviewDecision) -> bytes:

@@ -63,6 +63,33 @@ class Fields:
     error: Failure | None = None
 
 
+LARGEST = 1e100
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Numbers that the end of a refinement adds to the sums in the hash `key`, place by place.
+
+    What is there under these names is multiplied by `decay` first. Sums of a lower `version` are
+    replaced, those of a higher one stay as they are. `about` says what the sums are of; it is kept
+    only with a version. The sorted set `listed_in` has the keys that were added to lately, with the
+    time: it bounds their number (`MOST_LISTED`). Sums without an addition for 90 days are deleted.
+
+    Raises ValueError for a number that is not finite, or so large that its sums might not be.
+    """
+
+    key: str
+    sums: Mapping[str, tuple[float, ...]]
+    decay: float = 1.0
+    version: int | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+    listed_in: str | None = None
+
+    def __post_init__(self) -> None:
+        if not all(abs(number) < LARGEST for numbers in self.sums.values() for number in numbers):
+            raise ValueError("a number to add must be finite, and less than 1e100")
+
+
 @dataclass(frozen=True, slots=True)
 class Parking:
     """What a refinement waits for without a worker: a permit for one of `models`."""

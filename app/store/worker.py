@@ -50,6 +50,7 @@ from app.store.scripts import (
     run,
 )
 from app.store.state import (
+    Addition,
     Claimed,
     Entry,
     Fenced,
@@ -115,6 +116,7 @@ class Journal:
         parking: Parking | None = None,
         waited_s: float = 0.0,
         prompts: Mapping[bytes, bytes] = NO_PROMPTS,
+        additions: Sequence[Addition] = (),
     ) -> State:
         """Append all of `entries` with the summary fields and the prompts' parts, or nothing.
 
@@ -126,13 +128,14 @@ class Journal:
 
         With `parking` it gives up the claim, and the attempt does not count; if the refinement is
         `canceling` or `stopping` it keeps the claim: see `is_parked` of the returned state.
-        `waited_s` is the time in total that it has waited for models.
+        `waited_s` is the time in total that it has waited for models. `additions` are added to sums
+        by the first append that lets it succeed or fail, once for a refinement.
 
         Raises Fenced, StaleLimits and redis errors. After a redis error or a cancellation the same
         call may be repeated, and takes effect once; if another call is made instead, the first one
         takes effect before it.
         """
-        what = encode_append(entries, fields, to, parking, waited_s, prompts)
+        what = encode_append(entries, fields, to, parking, waited_s, prompts, additions)
         payload = ("" if limits_seq is None else limits_seq, *what)
         async with self._turn:
             if self._unanswered is not None and self._unanswered != payload:

@@ -13,7 +13,17 @@ from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.contract.waiting import REFUSALS, Waiting
-from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State, Submitted
+from app.store import (
+    Addition,
+    Entry,
+    Fenced,
+    Fields,
+    Journal,
+    Parking,
+    StaleLimits,
+    State,
+    Submitted,
+)
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, encode_prompt, known_texts
 from workers.engine.moves import Judged, Judgement, Review
@@ -64,6 +74,8 @@ class Ending:
     changes: Mapping[str, Any]
     asked: Paused | None = None
     parking: Parking | None = None
+    additions: tuple[Addition, ...] = ()
+    """What it adds to the sums of its tenant."""
 
     @classmethod
     def succeeded(cls, outcome: Outcome, stopping: StopReason | None) -> Self:
@@ -235,6 +247,7 @@ class _Append:
     parking: Parking | None
     waited_s: float
     prompts: Mapping[bytes, bytes]
+    additions: tuple[Addition, ...]
 
 
 class JournalWriter:
@@ -309,6 +322,7 @@ class JournalWriter:
                     ending.parking if ending else None,
                     self._waited_s(),
                     self._prompts.parts(pending) if self._prompts else {},
+                    ending.additions if ending else (),
                 )
             )
 
@@ -348,6 +362,7 @@ class JournalWriter:
                     parking=append.parking,
                     waited_s=append.waited_s,
                     prompts=append.prompts,
+                    additions=append.additions,
                 ),
                 self._journal.id,
             )
