@@ -145,6 +145,7 @@ REPORTED: Responses = {
         },
     },
 }
+INSIGHTS: Responses = {200: {"content": _json(examples.INSIGHTS)}}
 
 
 UNSEEN = (Problem, RefinementRequest, LimitsChange, ReviewDecision, Continuation)

@@ -1,9 +1,10 @@
 """What was worth it over many refinements: sums of gains and costs, and what follows from them."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
+from itertools import islice
 from math import sqrt
 from typing import NamedTuple, Self
 
@@ -18,9 +19,6 @@ LONGEST_VALUE = 100
 
 KEPT_DAYS = 90
 """For how many days sums are kept, today included."""
-
-OTHER = "other"
-"""The value under which a day's further values are summed, once it has its maximum of them."""
 
 
 class Dimension(StrEnum):
@@ -71,24 +69,27 @@ class _Case(NamedTuple):
     usage: Usage
 
 
-def additions_of(gains: Gains, strategy: str, usage: Usage) -> Mapping[Key, Sums]:
+def additions_of(
+    gains: Gains, strategy: str, usage: Usage, named: Collection[str]
+) -> Mapping[Key, Sums]:
     """Return what one ended refinement adds to the sums of its tenant.
 
     A case is a draft that compares with the one it came of; by strategy it is the whole refinement,
-    whose `usage` is its cost.
+    whose `usage` is its cost. Criteria count only if the request has `named` them: the names that a
+    critic lists say what the text is about, and sums outlive an erased refinement.
     """
     cases: defaultdict[Key, list[_Case]] = defaultdict(list)
     if gains.change is not None:
         is_kept = gains.start is not gains.final
         cases[Dimension.STRATEGY, strategy].append(_Case(gains.change, is_kept, usage))
     for draft in gains.drafts:
-        for dimension, value, change in _groups(draft):
+        for dimension, value, change in _groups(draft, named):
             case = _Case(change, draft.is_kept, draft.usage + draft.parts)
             cases[dimension, value[:LONGEST_VALUE]].append(case)
     return {key: _sums(of) for key, of in cases.items()}
 
 
-def _groups(draft: DraftGain) -> Iterator[tuple[Dimension, str, float]]:
+def _groups(draft: DraftGain, named: Collection[str]) -> Iterator[tuple[Dimension, str, float]]:
     """Yield what a draft counts for, and the change that it stands for there."""
     yield Dimension.STEP, draft.step, draft.change
     if draft.writer is not None:
@@ -96,7 +97,8 @@ def _groups(draft: DraftGain) -> Iterator[tuple[Dimension, str, float]]:
     for critic in draft.critics:
         yield Dimension.CRITIC, critic, draft.change
     for criterion, change in draft.criteria.items():
-        yield Dimension.CRITERION, criterion, change
+        if criterion in named:
+            yield Dimension.CRITERION, criterion, change
 
 
 def _sums(cases: Sequence[_Case]) -> Sums:
@@ -145,8 +147,8 @@ class Insight(Contract):
 
     by: Dimension
     value: str = Field(
-        description="Strategy, model, criterion or kind of step; `other` for those beyond the"
-        " maximum of a day."
+        description="Strategy, model, criterion or kind of step; a model that writes is in `model`,"
+        " one that judges in `critic`."
     )
     refinements: int = Field(ge=1, description="Refinements with such a case.")
     cases: int = Field(
@@ -185,10 +187,21 @@ class Insight(Contract):
 
 
 class InsightList(Contract):
-    """The best first, by mean gain, for each kind of grouping."""
+    """Insights, grouping by grouping; in each those with the highest mean gain first."""
 
     since: date = Field(description="First day that counts, in UTC.")
     data: tuple[Insight, ...]
+
+
+def ranked(sums: Mapping[Key, Sums], limit: int) -> tuple[Insight, ...]:
+    """Return the insights of every dimension, at most `limit` of each, the highest gain first."""
+    found = [Insight.of(by, value, it) for (by, value), it in sums.items()]
+    found.sort(key=lambda it: (-it.gain.mean, -it.cases, it.value))
+    return tuple(
+        insight
+        for dimension in Dimension
+        for insight in islice((it for it in found if it.by is dimension), limit)
+    )
 
 
 def _mean(sums: Sums, total: float, squared: float, by_cases: float) -> MeanGain:

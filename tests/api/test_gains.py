@@ -106,21 +106,21 @@ def test_what_drafts_cost_adds_up_to_the_steps_of_their_iterations() -> None:
 
 
 @dataclass
-class Journal:
+class JournalByHand:
     """A journal that is written down draft by draft."""
 
     events: list[Event]
     paths: list[str]
 
     @classmethod
-    def empty(cls) -> "Journal":
+    def empty(cls) -> "JournalByHand":
         return cls([], []).with_(QUEUED, EventType.QUEUED)
 
-    def with_(self, data: EventData, kind: EventType) -> "Journal":
+    def with_(self, data: EventData, kind: EventType) -> "JournalByHand":
         self.events.append(Event(event=len(self.events) + 1, type=kind, at=AT, data=data))
         return self
 
-    def asked(self, key: str, model: str, usage: Usage = ASKED) -> "Journal":
+    def asked(self, key: str, model: str, usage: Usage = ASKED) -> "JournalByHand":
         step = StepCompleted(
             key=key,
             kind="ask",
@@ -140,7 +140,7 @@ class Journal:
         best: str = "",
         score_from: ScoreFrom = "critique",
         spread: float | None = None,
-    ) -> "Journal":
+    ) -> "JournalByHand":
         known = [it for it in scores if it is not None]
         number = int(path.rpartition("/")[2])
         score = sum(known) / len(known) if known else None
@@ -179,9 +179,9 @@ class Journal:
         return Story(snapshot(result=ended), RefinementRequest(draft="x"), tuple(self.events), ())
 
 
-def two_revisions() -> Journal:
+def two_revisions() -> JournalByHand:
     """Return a journal of a draft and two revisions of it; the first revision is the result."""
-    journal = Journal.empty()
+    journal = JournalByHand.empty()
     for number, (parent, *scores) in enumerate(
         ((None, 0.2, 0.6), ("iterations/1", 0.6, 0.6), ("iterations/2", 0.5, 0.3)), 1
     ):
@@ -223,7 +223,7 @@ def test_a_report_compares_the_models_by_what_their_drafts_added_on_average() ->
 
 def test_scores_of_the_editor_are_exact_and_others_are_said_to_be_noisy() -> None:
     def judged_by(critic: str) -> str:
-        journal = Journal.empty().judged("iterations/0", None, 0.2)
+        journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
         journal.asked("iterations/1/revise", "m").asked("iterations/1/critique", critic)
         return gains(journal.judged("iterations/1", "iterations/0", 0.4).told())
 
@@ -232,7 +232,7 @@ def test_scores_of_the_editor_are_exact_and_others_are_said_to_be_noisy() -> Non
 
 
 def test_scores_that_measure_something_else_are_not_compared() -> None:
-    journal = Journal.empty().judged("iterations/0", None, 0.2)
+    journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
     journal.judged("iterations/1", "iterations/0", 0.4, score_from="review")
     journal.judged("iterations/2", "iterations/1", 0.4, 0.4)
     journal.judged("iterations/3", "iterations/2", None, None)
@@ -241,14 +241,14 @@ def test_scores_that_measure_something_else_are_not_compared() -> None:
 
 
 def test_a_criterion_that_was_not_measured_has_no_gain() -> None:
-    journal = Journal.empty().judged("iterations/0", None, 0.2, None)
+    journal = JournalByHand.empty().judged("iterations/0", None, 0.2, None)
     journal.judged("iterations/1", "iterations/0", 0.4, 0.4)
     (draft,) = gains_in(journal.told()).drafts
     assert draft.criteria == {"criterion 0": 0.2}
 
 
 def test_a_critics_score_counts_and_not_the_reviewers_instead() -> None:
-    journal = Journal.empty().judged("iterations/0", None, 0.2)
+    journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
     journal.judged("iterations/1", "iterations/0", 0.4)
     journal.judged("iterations/1", "iterations/0", 0.9, score_from="review")
     (draft,) = gains_in(journal.told()).drafts
@@ -256,7 +256,7 @@ def test_a_critics_score_counts_and_not_the_reviewers_instead() -> None:
 
 
 def test_a_part_that_is_missing_from_the_result_brought_nothing() -> None:
-    journal = Journal.empty()
+    journal = JournalByHand.empty()
     for part in ("parts/a", "parts/b"):
         journal.judged(f"{part}/iterations/0", None, 0.2)
         journal.judged(f"{part}/iterations/1", f"{part}/iterations/0", 0.4)
