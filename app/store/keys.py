@@ -2,7 +2,8 @@
 
 hone:1:refinement:ID            hash: the summary of the journal
 hone:1:journal:ID               stream: entry n has the id `n-0`
-hone:1:request:ID               hash: `request` and `models`, JSON; `prompt_nonce`
+hone:1:request:ID               hash: `request` and `models`, JSON; `prompt_nonce`; `learnt`, what
+                                was known of its kind when it was first claimed
 hone:1:prompts:ID               hash: the parts of its prompts, see prompts.py
 hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command that took effect
 hone:1:erased:ID                for ten minutes after it was erased
@@ -30,6 +31,9 @@ hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinemen
 hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
 hone:1:insights:TENANT:DAY:BY   hash: value -> JSON list of `Sums`; BY such as `model`; DAY such
                                 as 2026-01-31, UTC: of the refinements that ended then
+hone:1:learnt:TENANT            sorted set: the hashes below -> when they were last added to
+hone:1:learnt:TENANT:KIND       hash: sums over the refinements of a kind, see learning.py
+hone:1:trust:TENANT             hash: `pairs C`, `ratings C` of critic C
 hone:1:limit:MODEL@F            hash: rate and breaker of a model; F: keyed hash of key and URL
 hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its credit
 hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->
@@ -73,6 +77,8 @@ IDEMPOTENCY = f"{PREFIX}idempotency:"
 PROMPT_NONCE = f"{PREFIX}prompt_nonce:"
 ACHIEVED = f"{PREFIX}achieved:"
 INSIGHTS = f"{PREFIX}insights:"
+LEARNT = f"{PREFIX}learnt:"
+TRUST = f"{PREFIX}trust:"
 LIMIT = f"{PREFIX}limit:"
 LIMITS = f"{PREFIX}limits"
 PROBE = f"{PREFIX}probe"
@@ -106,6 +112,8 @@ LUA = {
     "LIST": LIST,
     "PROMPT_NONCE": PROMPT_NONCE,
     "ACHIEVED": ACHIEVED,
+    "LEARNT": LEARNT,
+    "TRUST": TRUST,
     "LIMIT": LIMIT,
     "LIMITS": LIMITS,
     "CHANGES": CHANGES,
@@ -146,3 +154,18 @@ def achieved(tenant: str) -> str:
 def insights(tenant: str, day: date, by: str) -> str:
     """Return the key of the sums of gains of a tenant's refinements that ended on a day."""
     return f"{INSIGHTS}{tenant}:{day.isoformat()}:{by}"
+
+
+def all_learnt(tenant: str) -> str:
+    """Return the key of the list of what was learnt for a tenant."""
+    return f"{LEARNT}{tenant}"
+
+
+def learnt(tenant: str, name: str) -> str:
+    """Return the key of the sums over the refinements of a kind."""
+    return f"{LEARNT}{tenant}:{name}"
+
+
+def trust(tenant: str) -> str:
+    """Return the key of how the tenant's critics agree with people and validators."""
+    return f"{TRUST}{tenant}"

@@ -15,6 +15,7 @@ from typing import Self
 from app.contract import Contract
 from app.contract.events import Event, EventType, Queued
 from app.contract.judgement import Usage
+from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
@@ -139,6 +140,7 @@ class Claimed:
     waited_s: float
     left_s: float | None
     permit: str | None
+    learnt: Learnt | None = None  # of its kind, when it was claimed for the first time
 
 
 @dataclass(frozen=True, slots=True)

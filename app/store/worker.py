@@ -30,6 +30,7 @@ from app.store.codec import (
 )
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
+from app.store.learning import Kind, decode_learnt
 from app.store.live_texts import decode_watched, encode_piece
 from app.store.scripts import (
     ANNOUNCE,
@@ -260,21 +261,36 @@ class WorkerStore:
         self._committer = committer
 
     async def claim(
-        self, refinement_id: str, job_id: str, worker: str, *, takes_suspects: bool = True
+        self,
+        refinement_id: str,
+        job_id: str,
+        worker: str,
+        *,
+        takes_suspects: bool = True,
+        kind: Kind | None = None,
     ) -> Claimed | None:
         """Claim it and journal `started` or `resumed`; return None if there is nothing to do.
 
         `worker` is the name of the worker, whose lease begins if it has none. A job that is
         delivered twice is claimed once, even by the same worker. Without `takes_suspects` it raises
         Suspected if nothing was journaled since the last claim; the refinement is then due again
-        after a lease. While Redis is away the claim is sent again.
+        after a lease. While Redis is away the claim is sent again. With `kind`, the first claim
+        copies what was learnt of that kind into the record; no later claim changes it.
         """
+        learns_from = (kind.own, kind.with_its_models, kind.critic) if kind else ("", "", "")
         # New for every call: only a command that is sent again gets the same token again. Two
         # journals with one token would use the same numbers.
         once = uuid4().hex
         reply = await until_answered(
             lambda: self._committer.run(
-                CLAIM, refinement_id, job_id, worker, once, self._lease_ms, int(takes_suspects)
+                CLAIM,
+                refinement_id,
+                job_id,
+                worker,
+                once,
+                self._lease_ms,
+                int(takes_suspects),
+                *learns_from,
             ),
             refinement_id,
         )
@@ -283,7 +299,8 @@ class WorkerStore:
         if reply == b"SUSPECT":
             raise Suspected(refinement_id)
         assert isinstance(reply, list)
-        token, attempt, resumed, elapsed_ms, tenant, state, at, waited_ms, left_ms, permit = reply
+        token, attempt, resumed, elapsed_ms, tenant, state, at, waited_ms, *rest = reply
+        left_ms, permit, learnt = rest
         return Claimed(
             id=refinement_id,
             tenant=tenant.decode(),
@@ -297,6 +314,7 @@ class WorkerStore:
             waited_s=int(waited_ms) / 1000,
             left_s=int(left_ms) / 1000 if left_ms != b"" else None,
             permit=permit.decode() or None,
+            learnt=decode_learnt(learnt),
         )
 
     def journal(self, claimed: Claimed) -> Journal:

@@ -124,6 +124,12 @@ async def test_what_was_canceled_counts_nothing(harness: RefinementHarness) -> N
     assert await counted(harness) == {}
 
 
+async def test_what_is_not_to_be_learnt_from_counts_nothing(harness: RefinementHarness) -> None:
+    ended = await harness.play(await harness.submit(learn=False), priced(0.4, 0.7, 0.6))
+    assert ended.status is Status.SUCCEEDED
+    assert await counted(harness) == {}
+
+
 async def test_every_tenant_has_its_own_sums(harness: RefinementHarness) -> None:
     await harness.play(await harness.submit(), priced(0.4, 0.7, 0.6))
     assert (await harness.store.insights("another", None, [*Dimension]))[1] == {}

@@ -86,7 +86,12 @@ class Ending:
     """What it adds to the sums of its tenant."""
 
     @classmethod
-    def succeeded(cls, outcome: Outcome, stopping: StopReason | None) -> Self:
+    def succeeded(
+        cls,
+        outcome: Outcome,
+        stopping: StopReason | None,
+        additions: tuple[Addition, ...] = (),
+    ) -> Self:
         """Return the ending for an outcome; a strategy that was stopped from outside has no reason.
 
         The reason `completed` does not count after a stop, since parts were refused. A stop without
@@ -102,7 +107,7 @@ class Ending:
             ),
             "best_passed": outcome.passed,
         }
-        return cls(Status.SUCCEEDED, changes)
+        return cls(Status.SUCCEEDED, changes, additions=additions)
 
     @classmethod
     def paused(cls, move: Review, plan: ReviewPlan) -> Self:
@@ -303,6 +308,11 @@ class JournalWriter:
         self._told = self._waits()
         self._unanswered: _Append | None = None
         self._lock = asyncio.Lock()
+
+    @property
+    def unwritten(self) -> dict[str, IterationCompleted]:
+        """The judged drafts of the next append, by path."""
+        return {it.entry.path: it.entry for it in self._pending if isinstance(it, JudgedDraft)}
 
     def add(self, done: RecordedStep | JudgedDraft) -> None:
         """Journal a step or a judged draft with the next append."""

@@ -96,6 +96,11 @@ class Replay:
         self.judgements.append(iteration)
 
     @property
+    def iterations(self) -> dict[str, IterationCompleted]:
+        """Every judged draft by its path, as it was judged last."""
+        return {it.path: it for it in self.judgements}
+
+    @property
     def paid(self) -> list[StepCompleted | StepFailed]:
         """All steps, those that a retry voided included."""
         return [*self.void_steps, *(it.entry for it in self.steps.values())]
