@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from app.contract.events import StepCompleted, StepFailed
@@ -35,6 +36,7 @@ from workers.play.budget import BudgetGuard
 from workers.play.executor import StepExecutor, StepWaits
 from workers.play.journal_writer import (
     Ending,
+    InsightScope,
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
@@ -215,8 +217,14 @@ class Driver:
             if keeps_prompts
             else None
         )
+        scope = InsightScope(claimed.tenant, submitted.request, partial(self._time.time_in, 0))
         self._writer = JournalWriter(
-            journal, recorded, claimed.state, self._time.waited_s, prompts=keeper
+            journal,
+            recorded,
+            claimed.state,
+            self._time.waited_s,
+            prompts=keeper,
+            insights=scope if submitted.request.learn else None,
         )
         self._plan = submitted.request.review
         self._budget_guard = BudgetGuard(submitted.request, submitted.models, max_output_tokens)

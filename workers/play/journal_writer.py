@@ -1,25 +1,42 @@
 """Writes the journal: steps done, steps under way, judged drafts, and how a refinement ends."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
-from app.contract.judgement import IssueNote
+from app.contract.gains import Gains, gains_of
+from app.contract.insights import additions_of
+from app.contract.judgement import IssueNote, Usage
 from app.contract.limits import Limits, TimeLimit
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.contract.waiting import REFUSALS, Waiting
-from app.store import Addition, Entry, Fenced, Fields, Journal, Parking, StaleLimits, State
+from app.store import (
+    Addition,
+    Entry,
+    Fenced,
+    Fields,
+    Journal,
+    Parking,
+    StaleLimits,
+    State,
+    insight_additions,
+)
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, PromptKeeper
 from workers.engine.moves import Judged, Judgement, Review
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
 from workers.play.waiting import EveryBranchWaits
+
+log = logging.getLogger(__name__)
 
 ITERATION = re.compile(r"iterations/(\d+)/")
 
@@ -198,6 +215,21 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
 Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
+@dataclass(frozen=True, slots=True)
+class InsightScope:
+    """Where the gains of a refinement count; `now` returns the time of Redis."""
+
+    tenant: str
+    request: RefinementRequest
+    now: Callable[[], datetime]
+
+    def additions(self, gains: Gains, usage: Usage) -> tuple[Addition, ...]:
+        """Return what the gains add to the sums of this day."""
+        named = {it.name for rubric in self.request.rubrics() for it in rubric}
+        added = additions_of(gains, self.request.strategy.kind, usage, named)
+        return insight_additions(self.tenant, self.now().date(), added)
+
+
 class JournalUnwritable(Exception):
     """An append failed in a way that waiting does not mend: the claim is left to its lease.
 
@@ -237,8 +269,10 @@ class JournalWriter:
         waited_s: Callable[[], float] = lambda: 0.0,
         *,
         prompts: PromptKeeper | None = None,
+        insights: InsightScope | None = None,
     ) -> None:
         self.state = state
+        self._insights = insights
         self._waited_s = waited_s
         self._prompts = prompts
         self.under_way: dict[str, None] = {}
@@ -298,7 +332,7 @@ class JournalWriter:
                     ending.parking if ending else None,
                     self._waited_s(),
                     self._prompt_fields(pending),
-                    ending.additions if ending else (),
+                    self._additions(judgings, ending) if ending else (),
                 )
             )
 
@@ -333,6 +367,24 @@ class JournalWriter:
         if (number := _iteration(under_way)) is not None:
             fields["iteration"] = number
         return Fields(**(fields | dict(ending.changes) if ending else fields))
+
+    def _additions(self, judgings: Sequence[JudgedDraft], ending: Ending) -> tuple[Addition, ...]:
+        """Return what an ending adds to sums: its own, and what its drafts have brought."""
+        scope = self._insights
+        if scope is None or ending.status not in (Status.SUCCEEDED, Status.FAILED):
+            return ending.additions
+        result = ending.changes.get("result")
+        try:
+            gains = gains_of(
+                [*self._replay.judgements, *(it.entry for it in judgings)],
+                self._replay.paid,
+                result.path if result else None,
+                result.missing if result else (),
+            )
+            return (*ending.additions, *scope.additions(gains, self._replay.usage))
+        except Exception:  # figures must not keep a refinement from ending
+            log.exception("%s: its gains were not counted", self._journal.id)
+            return ending.additions
 
     def _waits(self) -> tuple[Waiting, ...]:
         return () if self._replay.stopping else tuple(self._replay.waits.values())
