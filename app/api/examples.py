@@ -156,6 +156,32 @@ SNAPSHOT: Example = {
     "links": LINKS,
 }
 
+INSIGHTS: Example = {
+    "since": "2025-08-24",
+    "data": [
+        {
+            "by": "strategy",
+            "value": "iterative",
+            "refinements": 214,
+            "cases": 214,
+            "gain": {"mean": 0.1312, "low": 0.1104, "high": 0.152},
+            "change": {"mean": 0.1312, "low": 0.1104, "high": 0.152},
+            "kept": 0.864,
+            "mean_usage": {"calls": 5.2, "tokens": 6920.4, "cost_usd": 0.0119, "seconds": 21.7},
+        },
+        {
+            "by": "step",
+            "value": "revision",
+            "refinements": 203,
+            "cases": 391,
+            "gain": {"mean": 0.0718, "low": 0.0603, "high": 0.0833},
+            "change": {"mean": 0.0537, "low": 0.0409, "high": 0.0665},
+            "kept": 0.726,
+            "mean_usage": {"calls": 2.0, "tokens": 2734.8, "cost_usd": 0.0046, "seconds": 8.9},
+        },
+    ],
+}
+
 EVENT: Example = {
     "event": 2,
     "type": "refinement.started",

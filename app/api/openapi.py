@@ -146,6 +146,7 @@ REPORTED: Responses = {
         },
     },
 }
+INSIGHTS: Responses = {200: {"content": _json(examples.INSIGHTS)}}
 
 
 UNSEEN = (Problem, RefinementRequest, LimitsChange, ReviewDecision, RatingRequest, Continuation)

@@ -17,7 +17,9 @@ from app.api.dependencies import (
     Deltas,
     EventLimit,
     EventsAs,
+    GroupedBy,
     IdempotencyKey,
+    InsightLimit,
     IterationNumber,
     Limit,
     Metadata,
@@ -29,6 +31,7 @@ from app.api.dependencies import (
     ReviewBody,
     SearchPath,
     SeenEvents,
+    Since,
     StepLimit,
     StepPath,
     Submission,
@@ -42,6 +45,7 @@ from app.api.dependencies import (
 )
 from app.api.openapi import (
     ACCEPTED,
+    INSIGHTS,
     LISTED,
     LOOKED_AT,
     REPORTED,
@@ -62,6 +66,7 @@ from app.contract.errors import (
     Overloaded,
     RefinementNotFound,
 )
+from app.contract.insights import InsightList
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
 from app.contract.ratings import Rating, RatingRequest
@@ -484,6 +489,29 @@ async def report(
     with tables) or a self-contained HTML page for screen and print, without scripts or links.
     """
     return reported(await service.report(tenant, refinement_id, format_), format_)
+
+
+@server.get(
+    "/v1/insights",
+    tags=["insights"],
+    operation_id="listInsights",
+    responses=INSIGHTS | problems(MalformedHeader),
+)
+async def insights(
+    tenant: Tenant,
+    service: TheService,
+    by: GroupedBy = None,
+    since: Since = None,
+    limit: InsightLimit = 20,
+) -> InsightList:
+    """Return what was worth it: by how much strategies, models and steps raised the score.
+
+    By `step`, `model`, `critic` and `criterion` a case is a draft, compared with the one that it
+    came of; by `strategy` it is a refinement, its result compared with its first draft. Every
+    refinement that succeeded or failed counts once, on the day on which it ended. Scores compare
+    only within one rubric and one critic: read intervals that overlap as no difference.
+    """
+    return await service.insights(tenant, since, by, limit)
 
 
 @server.get("/v1/strategies", tags=["offers"], operation_id="listStrategies")

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from app.contract import Contract
 from app.contract.errors import Problem
 from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
+from app.contract.insights import InsightList
 from app.contract.ratings import Rating
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
 from app.contract.steps import Step, StepPage
@@ -236,6 +237,12 @@ class Client:
         if not response.headers.get("Content-Type", "").startswith(MEDIA_TYPES[format_]):
             raise NotHone(self._server)
         return response.content.decode(errors="replace")
+
+    def insights(self, by: str | None, since: str | None, limit: int) -> InsightList:
+        """Return what was worth it over many refinements."""
+        query = {name: it for name, it in (("by", by), ("since", since)) if it is not None}
+        response = self._send("GET", "/v1/insights", params=query | {"limit": str(limit)})
+        return self._read(InsightList, response)
 
     def follow(
         self, refinement_id: str, on_delta: Callable[[StepDelta], None] | None = None

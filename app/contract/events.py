@@ -69,7 +69,7 @@ class EventType(StrEnum):
 
         Only `refinement.rated` and `refinement.retried` can follow it.
         """
-        return self in {EventType.COMPLETED, EventType.FAILED, EventType.CANCELED}
+        return self in (EventType.COMPLETED, EventType.FAILED, EventType.CANCELED)
 
 
 class Queued(Contract):

@@ -16,6 +16,7 @@ from app.contract.events import (
     TextReply,
     standing,
 )
+from app.contract.gains import WRITERS
 from app.contract.judgement import Finding, Issue, IssueNote, Usage
 from app.contract.ratings import Rated, Rating
 from app.contract.requests import RefinementRequest
@@ -55,10 +56,6 @@ def _issue(note: IssueNote, found: Finding) -> Issue:
         span=found.span if note.state.is_open else None,
         since=note.id.rpartition("#")[0],
     )
-
-
-WRITERS = ("draft", "revise")
-"""Steps whose reply is the draft of their iteration."""
 
 
 class JournalContradiction(Exception):

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import date
 from hashlib import sha256
 from itertools import chain
 from typing import Any
@@ -12,6 +13,7 @@ from app.contract.drafts import in_order, lacking
 from app.contract.editor import EDITOR
 from app.contract.errors import Conflict, FieldError, InvalidRequest
 from app.contract.events import Event, Queued
+from app.contract.insights import Dimension, InsightList, ranked
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
@@ -236,6 +238,13 @@ class Service:
         return await asyncio.to_thread(
             lambda: report_of(story_of(snapshot, request, journal), format_)
         )
+
+    async def insights(
+        self, tenant: str, since: date | None, by: Dimension | None, limit: int
+    ) -> InsightList:
+        """Return what ended refinements have gained, at most `limit` values per grouping."""
+        first, sums = await self._store.insights(tenant, since, [by] if by else [*Dimension])
+        return InsightList(since=first, data=ranked(sums, limit))
 
     async def review(
         self, tenant: str, refinement_id: str, review: ReviewDecision, key: str | None

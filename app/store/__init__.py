@@ -17,6 +17,7 @@ from app.store.connection import (
     worker_client,
 )
 from app.store.enqueue import Enqueuer, Queue
+from app.store.insights import insight_additions
 from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
@@ -72,6 +73,7 @@ __all__ = [
     "UnusableRedis",
     "Wakeups",
     "WorkerStore",
+    "insight_additions",
     "open_permit_exchange",
     "open_renewal",
     "open_store",

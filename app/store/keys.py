@@ -29,6 +29,8 @@ hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the 
 hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinements; kept for 24
                                 hours; DAY counts from 1970
 hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
+hone:1:insights:TENANT:DAY:BY   hash: value -> JSON list of `Sums`; BY such as `model`; DAY such
+                                as 2026-01-31, UTC: of the refinements that ended then
 hone:1:learnt:TENANT            sorted set: the hashes below -> when they were last added to
 hone:1:learnt:TENANT:KIND       hash: sums over the refinements of a kind, see learning.py
 hone:1:trust:TENANT             hash: `pairs C`, `ratings C` of critic C
@@ -48,6 +50,7 @@ names.
 """
 
 import hashlib
+from datetime import date
 
 PREFIX = "hone:1:"
 
@@ -73,6 +76,7 @@ LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
 PROMPT_NONCE = f"{PREFIX}prompt_nonce:"
 ACHIEVED = f"{PREFIX}achieved:"
+INSIGHTS = f"{PREFIX}insights:"
 LEARNT = f"{PREFIX}learnt:"
 TRUST = f"{PREFIX}trust:"
 LIMIT = f"{PREFIX}limit:"
@@ -145,6 +149,11 @@ def idempotency(tenant: str, key: str) -> str:
 def achieved(tenant: str) -> str:
     """Return the key of what models achieved in the tenant's refinements they were drawn for."""
     return f"{ACHIEVED}{tenant}"
+
+
+def insights(tenant: str, day: date, by: str) -> str:
+    """Return the key of the sums of gains of a tenant's refinements that ended on a day."""
+    return f"{INSIGHTS}{tenant}:{day.isoformat()}:{by}"
 
 
 def all_learnt(tenant: str) -> str:

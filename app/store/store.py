@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from functools import wraps
 from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -30,6 +31,7 @@ from app.contract.errors import (
     Unavailable,
 )
 from app.contract.events import Event
+from app.contract.insights import KEPT_DAYS, Dimension, Key, Sums
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
@@ -60,6 +62,7 @@ from app.store.codec import (
 )
 from app.store.connection import is_away
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
+from app.store.insights import decode_insights, insight_keys
 from app.store.learning import calibrations
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
@@ -353,6 +356,22 @@ class Store:
         entries = await self._entries(tenant, refinement_id, after, limit)
         found = (decoded_event(entry_id, entry, final) for entry_id, entry, final, _ in entries)
         return tuple(event for event in found if event is not None)
+
+    @refusing
+    async def insights(
+        self, tenant: str, since: date | None, by: Collection[Dimension]
+    ) -> tuple[date, dict[Key, Sums]]:
+        """Return the sums of gains since a day, and that day: the first one that is kept, if later.
+
+        Without a day, all that are kept count.
+        """
+        seconds, _ = await self._committer.execute("TIME")
+        today = datetime.fromtimestamp(seconds, UTC).date()
+        first = max(since or date.min, today - timedelta(days=KEPT_DAYS - 1))
+        named = [*insight_keys(tenant, first, today, by)]
+        stored = await asyncio.gather(*(self._committer.execute("HGETALL", it) for _, it in named))
+        days = zip((of for of, _ in named), stored, strict=True)
+        return first, await asyncio.to_thread(decode_insights, days)
 
     @refusing
     async def prompts(

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from app.api import examples
 from app.contract.events import Event, EventPage
+from app.contract.insights import InsightList
 from app.contract.limits import LimitsChange
 from app.contract.providers import BY_NAME, PROVIDERS
 from app.contract.ratings import RatingRequest
@@ -143,6 +144,7 @@ def test_every_example_is_what_its_contract_reads() -> None:
     Snapshot.model_validate(examples.SNAPSHOT)
     Event.model_validate(examples.EVENT)
     EventPage.model_validate(examples.EVENT_PAGE)
+    InsightList.model_validate(examples.INSIGHTS)
 
 
 async def report(redis_url: str, settings: Settings, report: PermitReport) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from app.contract.events import StepCompleted, StepFailed
@@ -14,6 +15,7 @@ from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
 from app.store import Addition, Claimed, Fenced, Journal, StaleLimits, State, Submitted
+from app.store.prompts import PromptKeeper, known_texts
 from workers.engine import moves
 from workers.engine.moves import (
     Ask,
@@ -34,10 +36,10 @@ from workers.play.budget import BudgetGuard
 from workers.play.executor import StepExecutor, StepWaits
 from workers.play.journal_writer import (
     Ending,
+    InsightScope,
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
-    PromptKeeper,
 )
 from workers.play.lessons import additions_of, kind_of
 from workers.play.replay import RecordedStep, Replay, refused, spared
@@ -210,9 +212,19 @@ class Driver:
         self._replay = recorded
         self._journal = journal
         self._time = TimeLimits(claimed)
-        keeper = PromptKeeper(submitted) if keeps_prompts else None
+        keeper = (
+            PromptKeeper(submitted.prompt_nonce, known_texts(submitted.request))
+            if keeps_prompts
+            else None
+        )
+        scope = InsightScope(claimed.tenant, submitted.request, partial(self._time.time_in, 0))
         self._writer = JournalWriter(
-            journal, recorded, claimed.state, self._time.waited_s, prompts=keeper
+            journal,
+            recorded,
+            claimed.state,
+            self._time.waited_s,
+            prompts=keeper,
+            insights=scope if submitted.request.learn else None,
         )
         self._plan = submitted.request.review
         self._budget_guard = BudgetGuard(submitted.request, submitted.models, max_output_tokens)

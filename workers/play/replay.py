@@ -67,8 +67,6 @@ class Replay:
     words: dict[str, moves.ReviewerReply] = field(default_factory=dict)
     limits: dict[tuple[str, ScoreFrom], Limits] = field(default_factory=dict)
     scores: dict[str, IterationScore] = field(default_factory=dict)
-    iterations: dict[str, IterationCompleted] = field(default_factory=dict)
-    """Every judged draft by its path, as it was judged last."""
     best: Best | None = None
     usage: Usage = Usage()  # noqa: RUF009 - frozen
     known_cost_usd: float = 0.0
@@ -80,6 +78,9 @@ class Replay:
     """The steps that were refused and have no reply yet, by key."""
     voided: Counter[str] = field(default_factory=Counter)
     """How many replies of a step retries have voided, by key."""
+    judgements: list[IterationCompleted] = field(default_factory=list)
+    """The judgements that stand, in their order."""
+    void_steps: list[StepCompleted | StepFailed] = field(default_factory=list)
 
     def add(self, step: RecordedStep) -> None:
         """Record a step and its usage."""
@@ -91,12 +92,23 @@ class Replay:
         """Record that a draft was judged, and the limits that were the reply."""
         self.limits[iteration.path, iteration.score_from] = iteration.limits
         self.scores[iteration.path] = score_of(iteration)
-        self.iterations[iteration.path] = iteration
         self.best = iteration.best
+        self.judgements.append(iteration)
+
+    @property
+    def iterations(self) -> dict[str, IterationCompleted]:
+        """Every judged draft by its path, as it was judged last."""
+        return {it.path: it for it in self.judgements}
+
+    @property
+    def paid(self) -> list[StepCompleted | StepFailed]:
+        """All steps, those that a retry voided included."""
+        return [*self.void_steps, *(it.entry for it in self.steps.values())]
 
     def void(self, step: StepCompleted | StepFailed) -> None:
         """Record that a retry voided a step; its usage stays counted."""
         self.voided[step.key] += 1
+        self.void_steps.append(step)
         self._count(step)
 
     def _count(self, step: StepCompleted | StepFailed) -> None:
