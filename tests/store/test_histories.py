@@ -61,8 +61,9 @@ class Auditor:
         work = [event for event in events if event.type is not EventType.RATED]
         for ended, after in pairwise(work):
             assert ended.type.is_terminal == (after.type is EventType.RETRIED)
-        for ended in (it for it in work if isinstance(it.data, Snapshot)):
-            assert ended.data.last_event == ended.event
+        for event in work:
+            if isinstance(event.data, Snapshot):
+                assert event.data.last_event == event.event
         assert work[-1].type.is_terminal == snapshot.status.is_terminal
         types = [it.type for it in events]
         assert types.count(EventType.STOPPING) <= 1 + types.count(EventType.RETRIED)
