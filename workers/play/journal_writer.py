@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
-from app.contract.judgement import IssueNote
+from app.contract.judgement import Estimate, IssueNote
 from app.contract.limits import Limits, TimeLimit
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
@@ -39,7 +39,12 @@ def best_of(judgement: Judgement, path: str) -> Best:
     )
 
 
-def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) -> Result:
+def result_of(
+    judgement: Judgement,
+    path: str,
+    missing: tuple[str, ...] = (),
+    estimate: Estimate | None = None,
+) -> Result:
     """Return a draft with the score of exactly that text; `missing` lists parts without a draft."""
     scored = judgement.scored
     return Result(
@@ -50,6 +55,7 @@ def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) ->
         score_from=scored.score_from,
         sha256=scored.draft.sha256,
         missing=missing,
+        estimate=estimate,
     )
 
 
@@ -73,7 +79,7 @@ class Ending:
         a journaled reason was a call that the budget did not allow beside others in flight.
         """
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
-        result = result_of(outcome.best, outcome.best.path, outcome.missing)
+        result = result_of(outcome.best, outcome.best.path, outcome.missing, outcome.estimate)
         changes = {
             "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
             "best": best_of(outcome.best, outcome.best.path),
@@ -173,7 +179,7 @@ class JudgedDraft:
             limits=limits,
         )
         may_change = best is it or scored.score_from == "review"
-        result = result_of(best, best_path) if may_change else None
+        result = result_of(best, best_path, estimate=move.estimate) if may_change else None
         return cls(entry, result, best.scored.passes(threshold), limits_seq)
 
 
