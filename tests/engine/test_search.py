@@ -74,13 +74,15 @@ def test_the_same_text_made_of_the_same_draft_again_is_a_rejected_sample() -> No
     assert why(scores, texts) == (StopReason.THRESHOLD_MET, 5)
 
 
-def test_oscillating_when_scores_swing_between_two_values() -> None:
-    assert why([0.5, 0.45, 0.5, 0.45]) == (StopReason.OSCILLATING, 4)
+def test_oscillating_when_exact_scores_swing_between_two_values() -> None:
+    model, body = driver_scoring(0.5, 0.3, 0.5, 0.3), request(max_iterations=9)
+    outcome = model.run(strategy_for(body, is_exact=True), body.limits())
+    assert (outcome.reason, len(model.asked("critic"))) == (StopReason.OSCILLATING, 4)
 
 
-def test_rejected_samples_with_equal_scores_do_not_swing() -> None:
-    scores = [0.5, 0.3, 0.5, 0.3, 0.9]
-    assert why(scores, stop={"tolerance": 0}) == (StopReason.THRESHOLD_MET, 5)
+def test_a_swing_of_noisy_scores_is_chance() -> None:
+    scores = [0.5, 0.45, 0.5, 0.45, 0.9]
+    assert why(scores) == (StopReason.THRESHOLD_MET, 5)
 
 
 def test_max_iterations_is_inclusive() -> None:

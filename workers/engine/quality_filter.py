@@ -31,8 +31,8 @@ NEGLIGIBLE = 0.01
 """Hypotheses whose weight is below this share of the highest are not updated any more."""
 FIRST_DRAFT = (0.5, 0.25)
 """Mean and variance of the quality of a text without a parent."""
-CALIBRATED_FROM = 30
-"""Refinements of a kind from which its estimates are calibrated."""
+CALIBRATED_FROM = 26
+"""Refinements of a kind from which its estimates are calibrated: what decay leaves of 30."""
 ALLOWANCE = 0.05
 """Standard deviation of what no score shows: a critic that is lenient or strict."""
 MIDDLE = 0.5

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
@@ -153,11 +152,11 @@ class Ranking:
         alike = similarity(parent.scored.draft.text, last.scored.draft.text)
         return alike >= max_similarity
 
-    def oscillates(self, *, in_one_line: bool = True) -> bool:
+    def oscillates(self, *, spares_samples: bool = True) -> bool:
         """Return whether the last draft was seen before, or the last scores are a, b, a, b.
 
-        A text that came of the same parent before is a rejected sample. With `in_one_line` scores
-        count if each draft was made of the one before; otherwise rejected samples count, too.
+        With `spares_samples` a text that came of the same parent before does not count. Equal
+        scores of a noisy critic are chance.
         """
         last = self._judged[-1]
         parent = self._parent_of(last)
@@ -165,16 +164,12 @@ class Ranking:
             it.scored.draft.sha256
             for it in self._judged[:-1]
             if it is not parent
-            and not (in_one_line and parent and it.scored.draft.parent == parent.path)
+            and not (spares_samples and parent and it.scored.draft.parent == parent.path)
         }
         if last.scored.draft.sha256 in seen:
             return True
-        latest = self._judged[-4:]
-        if in_one_line and not all(
-            it.scored.draft.parent == before.path for before, it in pairwise(latest)
-        ):
-            return False
-        return _swing(latest)
+        is_exact = self.quality is None or last.scored.score_from not in NOISY
+        return is_exact and _swing(self._judged[-4:])
 
     def _placed(self, judgement: Judgement, goal: float | None) -> float:
         gain, top = self._gain(judgement), self._top
@@ -558,7 +553,7 @@ class Search:
             return StopReason.MAX_ITERATIONS
         if self._ranking.is_stable(self.limits.max_similarity):
             return StopReason.STABLE
-        if self._ranking.oscillates(in_one_line=self._counts_errors):
+        if self._ranking.oscillates(spares_samples=self._counts_errors):
             return StopReason.OSCILLATING
         patience = self.limits.patience
         if patience is None and not self._counts_errors:
