@@ -1,6 +1,6 @@
 """Results of the policies, with 95 % confidence intervals over seeds; differences are paired."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -158,7 +158,7 @@ class Spec:
             strict=self._arm(worlds, strict),
         )
 
-    def _arm(self, worlds: Sequence[SimulatedWorld], stop: dict[str, float]) -> Arm:
+    def _arm(self, worlds: Sequence[SimulatedWorld], stop: Mapping[str, float]) -> Arm:
         request = self._request(stop=stop)
         return Arm([hone(it, request) for it in worlds])
 
