@@ -47,6 +47,12 @@ class Finding(Contract):
         None, description="The words of the draft that it is about, verbatim."
     )
     on_fail: OnFail = OnFail.REVISE
+    weight: float = Field(
+        1,
+        gt=0,
+        description="How much it counts against the draft, beside other findings of validators: 1,"
+        " up to 2 for a limit exceeded by far, and more if it hides what else is wrong.",
+    )
 
 
 class Quotation(Contract):

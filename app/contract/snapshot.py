@@ -10,6 +10,7 @@ from app.contract.drafts import EditsReport
 from app.contract.judgement import (
     Comparison,
     CriterionScore,
+    Estimate,
     Finding,
     Issue,
     Score,
@@ -50,6 +51,12 @@ class Result(Contract):
         None, description="Comparison with the draft it started from, if `compare` is set."
     )
     outputs: dict[str, str] = Field({}, description="Additional texts by name, as requested.")
+    estimate: Estimate | None = Field(
+        None,
+        description="What the draft is probably worth, by its score and by what the scores of"
+        " earlier refinements taught; null until 30 of this kind are known, for an exact critic,"
+        " and for a score that no critic gave.",
+    )
 
 
 class Failure(Contract):

@@ -351,6 +351,28 @@ def _finding(said: _Finding, source: Source, by: str) -> Finding:
     )
 
 
+def averaged(scored: Scored, said: Sequence[Critique], criteria: Sequence[Criterion]) -> Scored:
+    """Return a draft with the mean of several critiques as its score; the rest is of the first."""
+    scores = tuple(_mean(it, said) for it in scored.critique.scores)
+    return replace(
+        scored,
+        score=total(scores, criteria),
+        scores=tuple(_mean(it, said) for it in scored.scores),
+        floors_met=not below_floor(scores, criteria),
+        times=len(said),
+    )
+
+
+def _mean(first: CriterionScore, said: Sequence[Critique]) -> CriterionScore:
+    given = [it.score for of in said for it in of.scores if it.criterion == first.criterion]
+    scores = [it for it in given if it is not None]
+    if not scores:
+        return first
+    spread = round(max(scores) - min(scores), 6)
+    mean = round(sum(scores) / len(scores), 6)
+    return first.model_copy(update={"score": mean, "spread": spread})
+
+
 CritiqueLine = TypeVar("CritiqueLine")
 
 
@@ -443,6 +465,21 @@ def _place(finding: Finding) -> Hashable:
         return (finding.kind, finding.span)
     return (finding.kind, _words(finding.message))
 
+
+def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
+    """Return the weights of what rules found: with a veto, and without one.
+
+    Warnings do not count, nor do findings of models, of which a worse draft may have fewer.
+    """
+    weights = {OnFail.VETO: 0.0, OnFail.REVISE: 0.0, OnFail.WARN: 0.0}
+    for it in findings:
+        if it.source == LOCKED or it.source.startswith(VALIDATORS):
+            weights[it.on_fail] += it.weight
+    return round(weights[OnFail.VETO], 6), round(weights[OnFail.REVISE], 6)
+
+
+VALIDATORS = "validators/"
+"""What the sources of validators' findings begin with."""
 
 LOCKED = "locked"
 """The source of findings about missing locked text; it does not count as a validator."""

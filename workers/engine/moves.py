@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.drafts import EditsMade
-from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
+from app.contract.judgement import CriterionScore, Critique, Estimate, Finding, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.models import Role
 from app.contract.reviews import ReviewAction, ReviewWhen
@@ -45,6 +45,8 @@ class Scored:
     critique: Critique
     findings: tuple[Finding, ...] = ()
     score_from: ScoreFrom = "critique"
+    times: int = 1
+    """How often it was judged; the score is the mean."""
 
     def passes(self, threshold: float) -> bool:
         """Return whether vetoing validators passed, and all floors and the threshold are met."""
@@ -60,12 +62,24 @@ class Judgement:
     iteration: int
     path: str
     issues: IssueTracker = NO_ISSUES
+    errors: tuple[float, float] = (0.0, 0.0)
+    """What validators found, weighed: with a veto, and without one; warnings do not count."""
 
     @property
-    def rank(self) -> tuple[bool, bool, float]:
-        """Order of drafts within one rubric; of two equal ones the earlier is the better."""
-        scored = self.scored
-        return (scored.valid, scored.floors_met, -1.0 if scored.score is None else scored.score)
+    def rank(self) -> tuple[bool, bool, float, float, float]:
+        """Order of drafts within one rubric; of two equal ones the earlier is the better.
+
+        What a rule found wrong goes before the score, which is an opinion.
+        """
+        scored, (vetoes, lighter) = self.scored, self.errors
+        score = -1.0 if scored.score is None else scored.score
+        return (scored.valid, scored.floors_met, -vetoes, -lighter, score)
+
+    @property
+    def kind(self) -> tuple[bool, bool, float, float, bool]:
+        """Its rank without the score; a draft without one is of a lower kind."""
+        valid, floors_met, vetoes, lighter, _ = self.rank
+        return (valid, floors_met, vetoes, lighter, self.scored.score is not None)
 
     def rated(self, score: float) -> Self:
         """Return it with a reviewer's score instead of its own."""
@@ -235,6 +249,8 @@ class Judged(Move[Limits]):
     judgement: Judgement
     best: Judgement
     threshold: float | None = None
+    estimate: Estimate | None = None
+    """What the best draft is probably worth."""
 
 
 @dataclass(frozen=True, slots=True)

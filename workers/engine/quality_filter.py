@@ -8,25 +8,33 @@ ended refinements taught is the prior of the next one (empirical Bayes).
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import compress, product, repeat
-from math import exp, log, pi, sqrt
+from math import erfc, exp, log, sqrt
 
+from app.contract.judgement import Estimate
 from app.contract.learnt import Learnt
 
 BANK = 1
 """Version of the hypotheses: evidence about others is not read."""
+MOST_FALL = 0.4
+"""A revision that scores more than this below its parent is never kept."""
 MARGIN = 0.01
 """How far a revision's expected quality may fall below its parent's for the revision to be kept."""
 TRUST = 0.5
 """Share of an apparent change of quality that is believed: an error that stays with a text looks
 like quality."""
-RUBBISH = 0.05
-"""Probability that a score says nothing about the text: then it is uniform on [0, 1]."""
+STAYS = 0.5
+"""Share of the variance of a critic's error that is the same when the text is judged again."""
 NEGLIGIBLE = 0.01
 """Hypotheses whose weight is below this share of the highest are not updated any more."""
 FIRST_DRAFT = (0.5, 0.25)
 """Mean and variance of the quality of a text without a parent."""
+CALIBRATED_FROM = 26
+"""Refinements of a kind from which its estimates are calibrated: what decay leaves of 30."""
+ALLOWANCE = 0.05
+"""Standard deviation of what no score shows: a critic that is lenient or strict."""
 MIDDLE = 0.5
 """The quality at which a hypothesis states its gain."""
 
@@ -63,7 +71,6 @@ REVISIONS = tuple(it.as_rates() for it in HYPOTHESES)
 FIRST = tuple((0.0, *FIRST_DRAFT, it.noise**2) for it in HYPOTHESES)
 """The same for a text without a parent."""
 NO_PARENT = (0.0, 0.0)
-GENUINE = (1 - RUBBISH) / sqrt(2 * pi)
 
 
 def weights_of(learnt: Learnt | None) -> list[float]:
@@ -97,26 +104,62 @@ class QualityFilter:
     """
 
     def __init__(self, learnt: Learnt | None = None) -> None:
-        known = learnt is not None and is_readable(learnt)
-        self._trust = learnt.trust if learnt and known else TRUST
+        self._learnt = learnt
+        self._trust = learnt.trust if learnt else TRUST
+        is_of_its_kind = learnt is not None and learnt.is_own and is_readable(learnt)
+        self._known = learnt.refinements if learnt and is_of_its_kind else 0.0
         self._prior = weights_of(learnt)
         self._weights: Sequence[float] = self._prior
         self._live: Sequence[int] = range(len(HYPOTHESES))
         self._evidence = [0.0] * len(HYPOTHESES)
         self._beliefs: dict[str, Sequence[Normal]] = {}
-        self._first_drafts: list[float] = []
+        self._scores: dict[str, float] = {}
+        self._first_drafts: tuple[float, ...] = ()
         self._drop_negligible()
 
-    def add(
-        self, path: str, score: float, parent: str | None = None, *, is_certain: bool = False
-    ) -> None:
-        """Take in the score of a new draft; `parent` is the draft that it revises, if any.
+    def anew(self) -> "QualityFilter":
+        """Return one without drafts that has learnt the same."""
+        return QualityFilter(self._learnt)
 
-        A score that `is_certain` has no noise and says nothing about the critic.
+    def copy(self) -> "QualityFilter":
+        """Return one that knows the same and changes independently."""
+        other = copy(self)
+        other._evidence = [*self._evidence]
+        other._beliefs, other._scores = dict(self._beliefs), dict(self._scores)
+        return other
+
+    def knows(self, path: str) -> bool:
+        """Return whether a draft with a score was added under this path."""
+        return path in self._beliefs
+
+    @property
+    def has_scores(self) -> bool:
+        """Return whether the score of any draft was added."""
+        return bool(self._beliefs)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Return whether enough was learnt for an estimate."""
+        return self._known >= CALIBRATED_FROM
+
+    def add(
+        self,
+        path: str,
+        score: float,
+        parent: str = "",
+        *,
+        times: int = 1,
+        is_certain: bool = False,
+    ) -> None:
+        """Take in the score of a new draft; `parent` is the draft that it was made of, if any.
+
+        A score may be the mean of several `times`. One that `is_certain` has no noise and says
+        nothing about the critic.
         """
-        base = self._beliefs.get(parent) if parent is not None else None
+        less = 0.0 if is_certain else STAYS + (1 - STAYS) / times
+        base = self._beliefs.get(parent)
         if base is None:
-            self._first_drafts.append(score)
+            self._first_drafts = (*self._first_drafts, score)
         rates = FIRST if base is None else REVISIONS
         own, of_base, weights = [], [], []
         for number, weight, (mean, variance) in zip(
@@ -126,15 +169,16 @@ class QualityFilter:
             expected = kept * mean + rise
             common = kept * variance
             variation = kept * common + spread
-            total = variation if is_certain else variation + noise
+            total = variation + less * noise
             error = score - expected
-            fit = GENUINE * exp(-0.5 * error * error / total) / sqrt(total)
-            gain = (1.0 if is_certain else fit / (fit + RUBBISH)) / total
+            gain = 1 / total
             own.append((expected + gain * variation * error, variation - gain * variation**2))
             of_base.append((mean + gain * common * error, variance - gain * common * common))
-            weights.append(weight if is_certain else weight * (fit + RUBBISH))
+            fit = 1.0 if is_certain else exp(-0.5 * error * error / total) / sqrt(total)
+            weights.append(weight * fit)
+        self._scores[path] = score
         self._beliefs[path] = own
-        if base is not None and parent is not None:
+        if base is not None:
             self._beliefs[parent] = of_base
         self._weights = _normalized(weights)
         self._drop_negligible()
@@ -144,6 +188,8 @@ class QualityFilter:
 
         Of the difference from what a revision adds on average only a share is believed.
         """
+        if self._scores[path] < self._scores[parent] - MOST_FALL:
+            return False
         rise = 0.0
         for number, weight, (mean, _), (base, _) in zip(
             self._live, self._weights, self._beliefs[path], self._beliefs[parent], strict=True
@@ -153,10 +199,24 @@ class QualityFilter:
             rise += weight * (expected + self._trust * (mean - base - expected))
         return rise >= -MARGIN
 
-    def quality(self, path: str) -> float:
+    def of(self, path: str) -> float:
         """Return the expected quality of a draft."""
         pairs = zip(self._weights, self._beliefs[path], strict=True)
         return sum(weight * mean for weight, (mean, _) in pairs)
+
+    def estimate(self, path: str, threshold: float) -> Estimate:
+        """Return what a draft is probably worth, and how probably it meets the threshold."""
+        value = self.of(path)
+        pairs = [*zip(self._weights, self._beliefs[path], strict=True)]
+        spread = sum(
+            weight * (variance + (mean - value) ** 2) for weight, (mean, variance) in pairs
+        )
+        error = sqrt(spread + ALLOWANCE**2)
+        return Estimate(
+            value=round(min(1.0, max(0.0, value)), 6),
+            error=round(error, 6),
+            chance=round(0.5 * erfc((threshold - value) / (error * sqrt(2))), 6),
+        )
 
     def lesson(self) -> Learnt:
         """Return what the scores add to what was learnt.

@@ -11,7 +11,7 @@ from typing import Any, Self
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.gains import Gains, gains_of
 from app.contract.insights import additions_of
-from app.contract.judgement import IssueNote, Usage
+from app.contract.judgement import Estimate, IssueNote, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, ReviewPlan
@@ -56,7 +56,12 @@ def best_of(judgement: Judgement, path: str) -> Best:
     )
 
 
-def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) -> Result:
+def result_of(
+    judgement: Judgement,
+    path: str,
+    missing: tuple[str, ...] = (),
+    estimate: Estimate | None = None,
+) -> Result:
     """Return a draft with the score of exactly that text; `missing` lists parts without a draft."""
     scored = judgement.scored
     return Result(
@@ -67,6 +72,7 @@ def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) ->
         score_from=scored.score_from,
         sha256=scored.draft.sha256,
         missing=missing,
+        estimate=estimate,
     )
 
 
@@ -97,7 +103,7 @@ class Ending:
         a journaled reason was a call that the budget did not allow beside others in flight.
         """
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
-        result = result_of(outcome.best, outcome.best.path, outcome.missing)
+        result = result_of(outcome.best, outcome.best.path, outcome.missing, outcome.estimate)
         changes = {
             "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
             "best": best_of(outcome.best, outcome.best.path),
@@ -197,7 +203,7 @@ class JudgedDraft:
             limits=limits,
         )
         may_change = best is it or scored.score_from == "review"
-        result = result_of(best, best_path) if may_change else None
+        result = result_of(best, best_path, estimate=move.estimate) if may_change else None
         return cls(entry, result, best.scored.passes(threshold), limits_seq)
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from app.contract.events import IterationCompleted
-from app.contract.judgement import OnFail
 from app.store import Addition, Submitted
 from app.store.learning import Agreement, Hypotheses, Kind, agreements, lessons
+from workers.engine.judging import errors_in
 from workers.engine.quality_filter import HYPOTHESES
 from workers.engine.search import Outcome
 
@@ -42,8 +42,8 @@ def additions_of(
 def agreements_in(judged: Mapping[str, IterationCompleted]) -> Iterator[Agreement]:
     """Yield how the critic agrees with the validators about each revision and its parent.
 
-    The better of the two has fewer findings of validators that count. Pairs without such a
-    difference, and those that critics did not score, say nothing.
+    The better of the two has fewer and lighter findings. Pairs without such a difference, and those
+    that critics did not score, say nothing.
     """
     for draft in judged.values():
         parent = judged.get(draft.parent or "")
@@ -51,14 +51,8 @@ def agreements_in(judged: Mapping[str, IterationCompleted]) -> Iterator[Agreemen
             continue
         if draft.score is None or parent.score is None:
             continue
-        fewer = _found(parent) - _found(draft)
+        fewer = sum(errors_in(parent.findings)) - sum(errors_in(draft.findings))
         if fewer:
             apparent = draft.score - parent.score
             agrees = apparent * fewer > 0
             yield Agreement.of_preference(apparent, agrees=agrees, weight=VALIDATORS_WEIGHT)
-
-
-def _found(draft: IterationCompleted) -> int:
-    """Return how many findings of validators that count a draft has."""
-    demanding = (it for it in draft.findings if it.on_fail is not OnFail.WARN)
-    return sum(it.source.startswith("validators/") for it in demanding)

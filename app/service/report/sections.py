@@ -88,6 +88,7 @@ RULES = {
     "threshold": "threshold",
     "max_iterations": "maximum drafts",
     "patience": "maximum drafts in a row without improvement",
+    "confidence": "minimum probability that the threshold is truly met",
     "min_improvement": "minimum improvement",
     "max_similarity": "similarity that counts as stable",
     "tolerance": "tolerance below the best score",

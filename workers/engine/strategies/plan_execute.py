@@ -409,7 +409,7 @@ async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) ->
         if await passes_as_it_is(task, search):
             return search.outcome()
         observed = as_documents(await pursued(going_on(task, search), plan.max_steps))
-        knowing = informed(task, observed)
+        search.task = knowing = informed(task, observed)
         for at in search.iterations():
             draft = await within(at, propose(knowing, search))
             await search.judged(await within(at, judge(knowing, draft)))
