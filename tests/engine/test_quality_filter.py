@@ -137,3 +137,19 @@ def test_a_copy_changes_independently() -> None:
     assert not quality.knows("x")
     assert quality.of("1") != other.of("1")
     assert quality.lesson() == chain(0.5, 0.6)[0].lesson()
+
+
+def test_estimates_need_refinements_of_the_same_kind() -> None:
+    known = Learnt(bank=BANK, refinements=50, evidence=(0.0,) * len(HYPOTHESES))
+    assert QualityFilter(known).is_calibrated
+    assert not QualityFilter(known.model_copy(update={"is_own": False})).is_calibrated
+
+
+def test_the_trust_in_a_critic_counts_without_evidence_about_the_hypotheses() -> None:
+    def keeps(trust: float) -> bool:
+        quality = QualityFilter(Learnt(bank=BANK, is_own=False, trust=trust))
+        quality.add("iterations/1", 0.9)
+        quality.add("iterations/2", 0.6, "iterations/1")
+        return quality.keeps("iterations/2", "iterations/1")
+
+    assert (keeps(0.0), keeps(1.0)) == (True, False)
