@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from app.contract.judgement import FindingsReply
 from app.contract.requests import RefinementRequest
 from workers.engine.moves import (
     Ask,
@@ -74,9 +75,9 @@ class StrategyPlayer:
             case Call():
                 return await self._tools.call(move.tool, move.arguments, move.path)
             case Check(of="calls"):
-                return await self._tools.check(move.draft)
+                return FindingsReply(findings=await self._tools.check(move.draft))
             case Check():
-                return await self._checks.run(move.draft)
+                return await self._checks.examine(move.draft)
             case Ask():
                 return await self._asked(move)
         raise TypeError(move)

@@ -198,6 +198,20 @@ class RefinementRequest(Contract):
                 raise FieldConflict(f"/{field.split()[0]}", f"two {field} have the same name")
         return self
 
+    @model_validator(mode="after")
+    def _scores_of_validators_have_names_of_their_own(self) -> Self:
+        taken = {criterion.name for rubric in self.rubrics() for criterion in rubric}
+        for index, it in enumerate(self.validators):
+            if (counts := it.counts_as()) is None:
+                continue
+            if counts.name in taken:
+                raise FieldConflict(
+                    f"/validators/{index}/score/name",
+                    f"two scores have the name {counts.name!r}: give this one another",
+                )
+            taken.add(counts.name)
+        return self
+
     def judged_on(self) -> tuple[Criterion, ...]:
         """Return the criteria, or the default criterion if there are none, or none yet."""
         listed = () if self.criteria == AUTO else self.criteria

@@ -23,7 +23,6 @@ from app.contract.judgement import (
     CriterionScore,
     Critique,
     Finding,
-    OnFail,
     Order,
     Side,
     Verdict,
@@ -31,10 +30,12 @@ from app.contract.judgement import (
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
 from app.contract.strategies import STRATEGIES, Strategy
+from app.contract.validators import Validator
 from app.contract.versions import ENGINE_VERSION, PLAYABLE
 from workers.engine import strategies
 from workers.engine.asking import ask, question, text_in
 from workers.engine.drafting import failures
+from workers.engine.judging import VALIDATORS
 from workers.engine.moves import (
     Ask,
     Draft,
@@ -48,7 +49,7 @@ from workers.engine.moves import (
     part_replies,
     relayed,
 )
-from workers.engine.prompt_requests import JsonDocument, Prompt, Task
+from workers.engine.prompt_requests import JsonDocument, Measure, Prompt, Task
 from workers.engine.prompts.drafting import Derive, Revise
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 from workers.engine.replies import STRICT, ReplyModel, ReplyReader, Unreadable, listed_in
@@ -305,13 +306,24 @@ def task_of(
         edits=request.edits,
         locked=in_order(request.draft, request.locked),
         has_validators=bool(request.validators),
-        demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
+        demanding=sum(it.counts_as() is None for it in request.demanding()),
+        measures=measures_of(request.validators),
         schemas=tuple(schema for it in request.validators for schema in it.json_schemas().values()),
         nonce=nonce,
         grounding=request.grounding,
         instructions=request.instructions,
         checks=request.in_words(),
         whole=document_of(request) if engine_version > STRICT else None,
+    )
+
+
+def measures_of(validators: Sequence[Validator]) -> tuple[Measure, ...]:
+    """Return the scores that validators give."""
+    counting = ((index, it, it.counts_as()) for index, it in enumerate(validators))
+    return tuple(
+        Measure(f"{VALIDATORS}{index}", criterion, it.decides)
+        for index, it, criterion in counting
+        if criterion is not None
     )
 
 

@@ -82,6 +82,16 @@ class JsonDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """A score that a validator gives: where it comes from, and what it counts as."""
+
+    source: str
+    criterion: Criterion
+    decides: bool = False
+    """Whether it is the score of the draft, whatever critics say."""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """What the text must achieve, what it is judged on and what may be used."""
 
@@ -93,7 +103,10 @@ class Task:
     is_clients_draft: bool = True
     """False for a draft that an earlier part of the strategy made."""
     demanding: int = 0
-    """How many validators count: all except those that only warn."""
+    """How many validators count as passed or failed: neither those that only warn nor those that
+    give a score."""
+    measures: tuple[Measure, ...] = ()
+    """The scores that validators give."""
     schemas: tuple[Mapping[str, Any] | bool, ...] = ()
     """JSON Schemas that the draft must satisfy."""
     tools: tuple[Tool, ...] = ()

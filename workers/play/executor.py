@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from app.contract.drafts import sha256_of
 from app.contract.events import (
     DroppedItem,
-    FindingsReply,
     PromptRef,
     StepCompleted,
     StepFailed,
@@ -18,7 +17,7 @@ from app.contract.events import (
     ToolReply,
     Tried,
 )
-from app.contract.judgement import Finding, Usage
+from app.contract.judgement import Finding, FindingsReply, Usage
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
@@ -195,7 +194,7 @@ class ModelCaller(Protocol):
 class DraftChecks(Protocol):
     """The validators of one request."""
 
-    async def run(self, draft: str, key: str) -> tuple[Finding, ...]: ...
+    async def examine(self, draft: str, key: str) -> FindingsReply: ...
 
 
 @dataclass(frozen=True)
@@ -272,10 +271,9 @@ class StepExecutor:
     async def _check(self, move: Check) -> StepCompleted:
         key = self._key(move)
         if move.of == "calls":
-            findings = await self.tools.check(move.draft)
+            reply = FindingsReply(findings=await self.tools.check(move.draft))
         else:
-            findings = await self.checks.run(move.draft, key)
-        reply = FindingsReply(findings=findings)
+            reply = await self.checks.examine(move.draft, key)
         return StepCompleted(
             key=move.path, kind="check", reply=reply, usage=Usage(), seconds=0, next=()
         )

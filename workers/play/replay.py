@@ -9,7 +9,6 @@ from app.contract.events import (
     AnyReply,
     Changed,
     Event,
-    FindingsReply,
     IterationCompleted,
     Queued,
     Retried,
@@ -20,7 +19,7 @@ from app.contract.events import (
     ToolReply,
     standing,
 )
-from app.contract.judgement import ScoreFrom, Usage
+from app.contract.judgement import FindingsReply, ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.providers import cost_usd
 from app.contract.reviews import Reviewed
@@ -177,6 +176,6 @@ def _value(reply: AnyReply) -> Any:
         case TextReply():
             return reply.text
         case FindingsReply():
-            return reply.findings
+            return reply
         case ToolReply():
             return moves.ToolResult(reply.ok, reply.text)

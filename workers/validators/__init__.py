@@ -12,12 +12,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from itertools import chain
 from typing import Any
 
 from aiohttp.connector import SocketFactoryType
 
-from app.contract.judgement import Finding, Span
+from app.contract.judgement import CriterionScore, Finding, FindingsReply, Span
 from app.contract.regexes import PatternError
 from app.contract.resources import Resource
 from app.contract.validators import AnyValidator
@@ -25,7 +24,7 @@ from app.settings import Settings
 from workers.outbound.guarded_client import EndpointClient, open_endpoints, public_socket
 from workers.validators.check_process import CheckProcess, Documents, shared
 from workers.validators.python import RunsAsRoot, Sandbox, open_sandbox
-from workers.validators.violation import ValidatorUnavailable, Violation
+from workers.validators.violation import Measurement, ValidatorUnavailable, Violation
 
 __all__ = [
     "NO_RESOURCES",
@@ -106,45 +105,54 @@ class RequestValidators:
         self._resources = resources
 
     async def run(self, draft: str, key: str = "") -> tuple[Finding, ...]:
-        """Return the findings on the draft, in the order of the validators; empty when all pass.
+        """Return the findings of `examine` alone."""
+        return (await self.examine(draft, key)).findings
+
+    async def examine(self, draft: str, key: str = "") -> FindingsReply:
+        """Return the findings on the draft, in the order of the validators, and their scores.
 
         It blocks the event loop for a few milliseconds at most. A validator that is too expensive
         for this draft is a finding too: a draft that could not be checked has not passed. `key` is
         the same whenever the same step is repeated. Raises `ValidatorUnavailable` when a validator
         cannot run, whatever the draft.
         """
-        found = [await self._check(*each, draft, key) for each in enumerate(self._validators)]
-        return tuple(chain.from_iterable(found))
+        findings: list[Finding] = []
+        scores: list[CriterionScore] = []
+        for index, validator in enumerate(self._validators):
+            for it in await self._check(index, validator, draft, key):
+                if isinstance(it, Violation):
+                    findings.append(_finding(index, validator, it))
+                else:
+                    scores.append(_score(validator, it))
+        return FindingsReply(findings=tuple(findings), scores=tuple(scores))
 
     async def _check(
         self, index: int, validator: AnyValidator, draft: str, key: str
-    ) -> list[Finding]:
+    ) -> tuple[Violation | Measurement, ...]:
         try:
             if validator.needs:
                 step = f"{key}/validators/{index}"
-                found = await self._with(validator.needs, validator, draft, step)
-            elif validator.is_quick(draft):
-                found = tuple(violations(validator, draft, self._documents))
-            else:
-                check_process = self._check_process or shared()
-                found = await asyncio.get_running_loop().run_in_executor(
-                    check_process.executor,
-                    check_process.check,
-                    validator,
-                    draft,
-                    self._documents if validator.reads_documents else (),
-                )
+                return await self._with(validator.needs, validator, draft, step)
+            if validator.is_quick(draft):
+                return tuple(violations(validator, draft, self._documents))
+            check_process = self._check_process or shared()
+            return await asyncio.get_running_loop().run_in_executor(
+                check_process.executor,
+                check_process.check,
+                validator,
+                draft,
+                self._documents if validator.reads_documents else (),
+            )
         except PatternError as error:
-            found = (Violation(str(error), "correct the pattern of the validator"),)
-        return [_finding(index, validator, each) for each in found]
+            return (Violation(str(error), "correct the pattern of the validator"),)
 
     async def _with(
         self, needed: Resource, validator: AnyValidator, draft: str, step: str
-    ) -> tuple[Violation, ...]:
+    ) -> tuple[Violation | Measurement, ...]:
         resource = getattr(self._resources, needed.name)
         if resource is None:
             raise ValidatorUnavailable(needed.missing)
-        found: tuple[Violation, ...] = await _start(
+        found: tuple[Violation | Measurement, ...] = await _start(
             validator, draft, self._documents, resource, step
         )
         return found
@@ -163,6 +171,12 @@ def compile_validators(
     of the server use `resources`.
     """
     return RequestValidators(validators, context, check_process, resources)
+
+
+def _score(validator: AnyValidator, measured: Measurement) -> CriterionScore:
+    name = validator.counts_as()
+    assert name is not None  # it measures only if it counts
+    return CriterionScore(criterion=name.name, score=measured.score, reason=measured.reason)
 
 
 def _finding(index: int, validator: AnyValidator, violation: Violation) -> Finding:

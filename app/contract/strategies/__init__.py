@@ -57,6 +57,9 @@ class Strategy(Contract):
     rewrites: ClassVar[bool] = True
     """Whether a revision may rewrite the client's whole draft, unless `edits` is `delta`."""
 
+    counts_scores: ClassVar[bool] = True
+    """Whether the score of a validator can count; else `score` of a validator is rejected."""
+
     uses_tools: ClassVar[bool] = False
     """Whether it calls the request's tools; else tools are rejected."""
 
@@ -117,6 +120,13 @@ class Strategy(Contract):
                     "/critics",
                     f"`critics` is not supported by {self.kind}, which asks no critic for scores",
                 )
+        if not self.counts_scores:
+            for index, it in enumerate(request.validators):
+                if it.counts_as() is not None:
+                    yield FieldConflict(
+                        f"/validators/{index}/score",
+                        f"the score of a validator does not count in {self.kind}",
+                    )
         yield from self.refused_tools(request)
 
     def refused_tools(self, request: "RefinementRequest") -> Iterator[FieldConflict]:

@@ -139,7 +139,7 @@ async def _from_parts(
     """Return the joined text with the score of its lowest part; the whole was not judged."""
     findings: tuple[Finding, ...] = ()
     if task.has_validators:
-        findings = await Check(f"iterations/{number}/parts/check", draft.text)
+        findings = (await Check(f"iterations/{number}/parts/check", draft.text)).findings
     scores = [it.best.scored.score for it in parts if it.best.scored.score is not None]
     scored = Scored(
         draft=draft,
