@@ -28,7 +28,7 @@ from workers.engine.prompts.drafting import Amend
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
 from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits, TextFollower
-from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
 from workers.play.live_text import TextPublisher
 from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
@@ -50,7 +50,7 @@ class Served:
 
 
 class StepWaits(Exception):
-    """No model takes the call of a step now: it is to be made again after the shortest `wait`.
+    """No model, or no endpoint, takes the call of a step now: made again after the shortest `wait`.
 
     `models` are those that may take it then, and `usage` is what it has consumed so far.
     """
@@ -220,7 +220,7 @@ class StepExecutor:
         """Perform one step; the failure of a model or a validator is an entry like any other.
 
         `progress` is the number of recorded steps, and `tries` how often this one had to wait.
-        Raises `StepWaits` when it has to wait for a model.
+        Raises `StepWaits` when it has to wait for a model or an endpoint.
         """
         clock = get_running_loop().time
         started = clock()
@@ -273,7 +273,11 @@ class StepExecutor:
         if move.of == "calls":
             reply = FindingsReply(findings=await self.tools.check(move.draft))
         else:
-            reply = await self.checks.examine(move.draft, key)
+            try:
+                reply = await self.checks.examine(move.draft, key)
+            except EndpointWaits as away:
+                wait = ModelWaits(away.name, away.reason, away.wait_s, away.detail)
+                raise StepWaits([wait], NOTHING) from None
         return StepCompleted(
             key=move.path, kind="check", reply=reply, usage=Usage(), seconds=0, next=()
         )

@@ -36,6 +36,9 @@ REFUSED = "budget_exhausted"
 SPARED = "finished_early"
 """The code of a preparing step that is skipped because a finish waits for the first draft."""
 
+UNWAITED = "stopped_waiting"
+"""The code of a check whose endpoint was away when the refinement was stopped."""
+
 
 @dataclass
 class RecordedStep:
@@ -49,7 +52,7 @@ class RecordedStep:
     def reply(self) -> Any:
         """Return the reply for the strategy. Raises `Stopped` or `StepError` for a failed step."""
         if isinstance(self.entry, StepFailed):
-            if self.entry.code in {REFUSED, SPARED}:
+            if self.entry.code in {REFUSED, SPARED, UNWAITED}:
                 raise moves.Stopped(self.entry.key)
             raise moves.StepError(self.entry.code, self.entry.detail, (self.entry.key,))
         return _value(self.entry.reply)
@@ -154,6 +157,12 @@ def spared(move: moves.StepMove) -> StepFailed:
     """Return the journal entry of a step that a finish skips."""
     detail = "a finish was requested: the first draft is written without this step"
     return _not_performed(move, SPARED, detail)
+
+
+def unwaited(move: moves.StepMove) -> StepFailed:
+    """Return the journal entry of a check that would have to wait after a stop."""
+    detail = "the refinement was stopped while an endpoint that checks drafts was away"
+    return _not_performed(move, UNWAITED, detail)
 
 
 def _not_performed(move: moves.StepMove, code: str, detail: str) -> StepFailed:

@@ -16,12 +16,17 @@ from typing import Any
 
 from aiohttp.connector import SocketFactoryType
 
-from app.contract.judgement import CriterionScore, Finding, FindingsReply, Span
+from app.contract.judgement import CriterionScore, Finding, FindingsReply, OnFail, Span
 from app.contract.regexes import PatternError
 from app.contract.resources import Resource
 from app.contract.validators import AnyValidator
 from app.settings import Settings
-from workers.outbound.guarded_client import EndpointClient, open_endpoints, public_socket
+from workers.outbound.guarded_client import (
+    EndpointClient,
+    EndpointWaits,
+    open_endpoints,
+    public_socket,
+)
 from workers.validators.check_process import CheckProcess, Documents, shared
 from workers.validators.python import RunsAsRoot, Sandbox, open_sandbox
 from workers.validators.violation import Measurement, ValidatorUnavailable, Violation
@@ -70,6 +75,7 @@ class ServerResources:
 
 
 NO_RESOURCES = ServerResources()
+NOT_CHECKED = "nothing in the draft: this validator could not run"
 
 
 @asynccontextmanager
@@ -114,7 +120,8 @@ class RequestValidators:
         It blocks the event loop for a few milliseconds at most. A validator that is too expensive
         for this draft is a finding too: a draft that could not be checked has not passed. `key` is
         the same whenever the same step is repeated. Raises `ValidatorUnavailable` when a validator
-        cannot run, whatever the draft.
+        cannot run, whatever the draft, and `EndpointWaits` when an endpoint is away; of one that
+        only warns either is a finding.
         """
         findings: list[Finding] = []
         scores: list[CriterionScore] = []
@@ -145,6 +152,10 @@ class RequestValidators:
             )
         except PatternError as error:
             return (Violation(str(error), "correct the pattern of the validator"),)
+        except (ValidatorUnavailable, EndpointWaits) as error:
+            if validator.on_fail is not OnFail.WARN:
+                raise
+            return (Violation(f"the draft was not checked: {error.detail}", NOT_CHECKED),)
 
     async def _with(
         self, needed: Resource, validator: AnyValidator, draft: str, step: str

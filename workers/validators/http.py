@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.judgement import Span
 from app.contract.validators.http import HttpValidator
-from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
 from workers.validators.violation import Measurement, ValidatorUnavailable, Violation, shortened
 
 MAX_VIOLATIONS = 20
@@ -47,11 +47,14 @@ async def check_http(
 ) -> tuple[Violation | Measurement, ...]:
     """Return the findings of the endpoint, none for a draft that it passes, and its score.
 
-    Raises `ValidatorUnavailable` when there is no answer, or an invalid one.
+    Raises `ValidatorUnavailable` when there is no answer, or an invalid one, and `EndpointWaits`
+    when the call is to be made again later.
     """
     body = json.dumps({"draft": draft}, ensure_ascii=False).encode()
     try:
         reply = await endpoints.post(validator.url, body, key, validator.timeout_s)
+    except EndpointWaits:
+        raise
     except EndpointUnavailable as error:
         raise ValidatorUnavailable(f"the endpoint gave no verdict: {error.detail}") from None
     form = EndpointVerdict if validator.score is None else ScoringVerdict

@@ -138,14 +138,18 @@ async def _from_parts(
 ) -> Outcome:
     """Return the joined text with the score of its lowest part; the whole was not judged."""
     findings: tuple[Finding, ...] = ()
+    is_checked = True
     if task.has_validators:
-        findings = (await Check(f"iterations/{number}/parts/check", draft.text)).findings
+        try:
+            findings = (await Check(f"iterations/{number}/parts/check", draft.text)).findings
+        except Stopped:  # an endpoint that checks it is away
+            findings, is_checked = (), False
     scores = [it.best.scored.score for it in parts if it.best.scored.score is not None]
     scored = Scored(
         draft=draft,
         score=min(scores, default=None),
         scores=(),
-        valid=all(it.on_fail is not OnFail.VETO for it in findings),
+        valid=is_checked and all(it.on_fail is not OnFail.VETO for it in findings),
         floors_met=False,  # floors were not checked
         critique=Critique(scores=()),
         findings=findings,
