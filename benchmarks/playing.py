@@ -48,7 +48,9 @@ class StrategyPlayer:
 
     async def play(self) -> Outcome:
         """Play the strategy and return its outcome."""
-        self._checks = compile_validators(self.request.validators)
+        self._checks = compile_validators(
+            self.request.validators, items=self.request.strategy.item_validators()
+        )
         self._tools = Tools(self.request.tools, self.endpoints)
         outcome: Outcome = await self._played(strategy_for(self.request, NONCE))
         return outcome
@@ -77,7 +79,7 @@ class StrategyPlayer:
             case Check(of="calls"):
                 return FindingsReply(findings=await self._tools.check(move.draft))
             case Check():
-                return await self._checks.examine(move.draft)
+                return await self._checks.examine(move.draft, scopes=move.scopes)
             case Ask():
                 return await self._asked(move)
         raise TypeError(move)

@@ -38,7 +38,8 @@ class Finding(Contract):
     """One problem of a draft: its place, a message, and a fix."""
 
     source: str = Field(
-        description="Origin: `critic`, `critic/NAME`, `verification` or `validators/0`."
+        description="Origin: `critic`, `critic/NAME`, `verification`, `validators/0`, or"
+        " `validators/stages/outline/0` for a validator of a stage."
     )
     kind: str = Field(description="Criterion or kind of validator that it concerns.")
     message: str

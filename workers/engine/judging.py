@@ -20,10 +20,11 @@ from app.contract.judgement import (
     Quotation,
     Span,
 )
+from app.contract.validators import Validator
 from workers.engine.asking import ask, question
 from workers.engine.matching import Source
 from workers.engine.moves import Check, Draft, Scored, Together, part_replies
-from workers.engine.prompt_requests import Task
+from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
 from workers.engine.prompts import keys_of
 from workers.engine.prompts.judging import Judge
 from workers.engine.replies import (
@@ -411,6 +412,34 @@ def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
     return round(weights[OnFail.VETO], 6), round(weights[OnFail.REVISE], 6)
 
 
+def measures_of(validators: Sequence[Validator], scope: str = "") -> tuple[ValidatorScore, ...]:
+    """Return the scores that the validators of the request, or of an item, give."""
+    before = f"{VALIDATORS}{scope}/" if scope else VALIDATORS
+    counting = ((index, it, it.counts_as()) for index, it in enumerate(validators))
+    return tuple(
+        ValidatorScore(f"{before}{index}", criterion, it.decides)
+        for index, it, criterion in counting
+        if criterion is not None
+    )
+
+
+def with_own_checks(task: Task, scope: str, validators: Sequence[Validator], *, ends: bool) -> Task:
+    """Return the task of a stage, pass or part, which its own validators check.
+
+    Those of what it is an item of check it too if its result is the whole's: if it `ends` that.
+    """
+    demanding = [it for it in validators if it.on_fail is not OnFail.WARN]
+    checks = tuple(words for it in demanding if (words := it.in_words()))
+    own = ItemChecks(scope, checks, measures_of(validators, scope))
+    schemas = (schema for it in validators for schema in it.json_schemas().values())
+    return replace(
+        task,
+        has_validators=task.has_validators and ends,
+        own=(*(task.own if ends else ()), *([own] if validators else [])),
+        schemas=(*task.schemas, *schemas),
+    )
+
+
 VALIDATORS = "validators/"
 """What the sources of validators' findings begin with."""
 
@@ -424,7 +453,7 @@ async def judge(task: Task, draft: Draft) -> Scored:
     critique = await critiqued(task, draft.text)
     scores = (*critique.scores, *checked.scores)
     decided = _decided(task, checked.scores)
-    criteria = (*task.criteria, *(it.criterion for it in task.measures))
+    criteria = (*task.criteria, *(it.criterion for it in task.counted))
     return Scored(
         draft=draft,
         score=total(scores, criteria) if decided is None else decided,
@@ -460,15 +489,15 @@ async def validate(task: Task, draft: Draft) -> Scored:
 async def _checked(task: Task, draft: str) -> FindingsReply:
     """Return what validators say, and the findings about missing locked text."""
     gone = tuple(_gone(it) for it in lacking(draft, task.locked))
-    if not task.has_validators:
+    if not task.scopes:
         return FindingsReply(findings=gone)
-    checked = await Check("check", draft)
+    checked = await Check("check", draft, scopes=task.scopes)
     return checked.model_copy(update={"findings": (*checked.findings, *gone)})
 
 
 def _decided(task: Task, scores: Sequence[CriterionScore]) -> float | None:
     """Return the weighted mean of the scores that decide alone; None if there is none."""
-    deciding = [it.criterion for it in task.measures if it.decides]
+    deciding = [it.criterion for it in task.counted if it.decides]
     names = {it.name for it in deciding}
     return total([it for it in scores if it.criterion in names], deciding)
 

@@ -205,6 +205,8 @@ class Check(Move[FindingsReply]):
 
     draft: str
     of: Literal["draft", "calls"] = "draft"
+    scopes: tuple[str, ...] = ("",)
+    """Whose validators: those of the request, and those of items by their paths."""
     prepares: ClassVar[bool] = False
 
 

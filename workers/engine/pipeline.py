@@ -30,12 +30,11 @@ from app.contract.judgement import (
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
 from app.contract.strategies import STRATEGIES, Strategy
-from app.contract.validators import Validator
 from app.contract.versions import ENGINE_VERSION, PLAYABLE
 from workers.engine import strategies
 from workers.engine.asking import ask, question, text_in
 from workers.engine.drafting import failures
-from workers.engine.judging import VALIDATORS
+from workers.engine.judging import measures_of
 from workers.engine.moves import (
     Ask,
     Draft,
@@ -49,7 +48,7 @@ from workers.engine.moves import (
     part_replies,
     relayed,
 )
-from workers.engine.prompt_requests import JsonDocument, Measure, Prompt, Task
+from workers.engine.prompt_requests import JsonDocument, Prompt, Task
 from workers.engine.prompts.drafting import Derive, Revise
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 from workers.engine.replies import STRICT, ReplyModel, ReplyReader, Unreadable, listed_in
@@ -314,16 +313,6 @@ def task_of(
         instructions=request.instructions,
         checks=request.in_words(),
         whole=document_of(request) if engine_version > STRICT else None,
-    )
-
-
-def measures_of(validators: Sequence[Validator]) -> tuple[Measure, ...]:
-    """Return the scores that validators give."""
-    counting = ((index, it, it.counts_as()) for index, it in enumerate(validators))
-    return tuple(
-        Measure(f"{VALIDATORS}{index}", criterion, it.decides)
-        for index, it, criterion in counting
-        if criterion is not None
     )
 
 

@@ -194,7 +194,9 @@ class ModelCaller(Protocol):
 class DraftChecks(Protocol):
     """The validators of one request."""
 
-    async def examine(self, draft: str, key: str) -> FindingsReply: ...
+    async def examine(
+        self, draft: str, key: str, scopes: Sequence[str] = ("",)
+    ) -> FindingsReply: ...
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,7 @@ class StepExecutor:
             reply = FindingsReply(findings=await self.tools.check(move.draft))
         else:
             try:
-                reply = await self.checks.examine(move.draft, key)
+                reply = await self.checks.examine(move.draft, key, move.scopes)
             except EndpointWaits as away:
                 wait = ModelWaits(away.name, away.reason, away.wait_s, away.detail)
                 raise StepWaits([wait], NOTHING) from None

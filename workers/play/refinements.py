@@ -206,7 +206,10 @@ class Refinements:
             limited = LimitedEndpoints(endpoints, limiter, claimed.tenant, permits)
             resources = replace(resources, endpoints=limited)
         checks = compile_validators(
-            request.validators, context=request.context, resources=resources
+            request.validators,
+            context=request.context,
+            resources=resources,
+            items=request.strategy.item_validators(),
         )
         tools = Tools(request.tools, self._resources.endpoints)
         recorded = read(loaded.events)

@@ -7,11 +7,12 @@ function instead, which also takes that resource and the key of the step, and re
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from aiohttp.connector import SocketFactoryType
@@ -19,7 +20,7 @@ from aiohttp.connector import SocketFactoryType
 from app.contract.judgement import CriterionScore, Finding, FindingsReply, OnFail, Span
 from app.contract.regexes import PatternError
 from app.contract.resources import Resource
-from app.contract.validators import AnyValidator
+from app.contract.validators import AnyValidator, ItemValidators
 from app.settings import Settings
 from workers.outbound.guarded_client import (
     EndpointClient,
@@ -96,16 +97,16 @@ async def open_server_resources(
 
 
 class RequestValidators:
-    """All validators of one request."""
+    """All validators of one request: by scope, and in it by the source of their findings."""
 
     def __init__(
         self,
-        validators: Sequence[AnyValidator],
+        sources: Mapping[str, Mapping[str, AnyValidator]],
         documents: Documents,
         check_process: CheckProcess | None,
         resources: ServerResources,
     ) -> None:
-        self._validators = tuple(validators)
+        self._sources = sources
         self._documents = tuple(documents)
         self._check_process = check_process
         self._resources = resources
@@ -114,7 +115,9 @@ class RequestValidators:
         """Return the findings of `examine` alone."""
         return (await self.examine(draft, key)).findings
 
-    async def examine(self, draft: str, key: str = "") -> FindingsReply:
+    async def examine(
+        self, draft: str, key: str = "", scopes: Sequence[str] = ("",)
+    ) -> FindingsReply:
         """Return the findings on the draft, in the order of the validators, and their scores.
 
         It blocks the event loop for a few milliseconds at most. A validator that is too expensive
@@ -125,20 +128,20 @@ class RequestValidators:
         """
         findings: list[Finding] = []
         scores: list[CriterionScore] = []
-        for index, validator in enumerate(self._validators):
-            for it in await self._check(index, validator, draft, key):
+        for source, validator in chain.from_iterable(self._sources[it].items() for it in scopes):
+            for it in await self._check(source, validator, draft, key):
                 if isinstance(it, Violation):
-                    findings.append(_finding(index, validator, it))
+                    findings.append(_finding(source, validator, it))
                 else:
                     scores.append(_score(validator, it))
         return FindingsReply(findings=tuple(findings), scores=tuple(scores))
 
     async def _check(
-        self, index: int, validator: AnyValidator, draft: str, key: str
+        self, source: str, validator: AnyValidator, draft: str, key: str
     ) -> tuple[Violation | Measurement, ...]:
         try:
             if validator.needs:
-                step = f"{key}/validators/{index}"
+                step = f"{key}/{source}"
                 return await self._with(validator.needs, validator, draft, step)
             if validator.is_quick(draft):
                 return tuple(violations(validator, draft, self._documents))
@@ -175,13 +178,17 @@ def compile_validators(
     *,
     context: Documents = (),
     resources: ServerResources = NO_RESOURCES,
+    items: Sequence[ItemValidators] = (),
 ) -> RequestValidators:
-    """Return the checks of a request, whose context they may read.
+    """Return the checks of a request, whose context they may read, and those of its items.
 
     Expensive checks run in the check process that all requests share; checks that need a resource
     of the server use `resources`.
     """
-    return RequestValidators(validators, context, check_process, resources)
+    sources = {"": {f"validators/{index}": it for index, it in enumerate(validators)}}
+    for item in items:
+        sources[item.scope] = {item.source(n): it for n, it in enumerate(item.validators)}
+    return RequestValidators(sources, context, check_process, resources)
 
 
 def _score(validator: AnyValidator, measured: Measurement) -> CriterionScore:
@@ -190,9 +197,9 @@ def _score(validator: AnyValidator, measured: Measurement) -> CriterionScore:
     return CriterionScore(criterion=name.name, score=measured.score, reason=measured.reason)
 
 
-def _finding(index: int, validator: AnyValidator, violation: Violation) -> Finding:
+def _finding(source: str, validator: AnyValidator, violation: Violation) -> Finding:
     return Finding(
-        source=f"validators/{index}",
+        source=source,
         kind=validator.kind,
         message=violation.message,
         fix=violation.fix,

@@ -20,6 +20,7 @@ from app.contract.calls import Rates
 from app.contract.criteria import Criterion, Critics
 from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
+from app.contract.validators import ItemValidators
 
 if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
@@ -91,6 +92,10 @@ class Strategy(Contract):
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         """Return the sets of criteria that critics judge on besides the request's."""
+        return ()
+
+    def item_validators(self) -> tuple[ItemValidators, ...]:
+        """Return the validators of its stages, passes or parts that have some."""
         return ()
 
     def drawn_at_least(self) -> int:

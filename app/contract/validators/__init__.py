@@ -6,7 +6,7 @@ has a module of the same name that runs them.
 """
 
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from importlib import import_module
 from json import dumps
@@ -117,6 +117,22 @@ class ScoringValidator(Validator):
     def decides(self) -> bool:
         """Whether its score is the draft's, whatever critics say."""
         return self.score is not None and self.score.as_ == "decides"
+
+
+class ItemValidators(NamedTuple):
+    """The validators of one stage, pass or part of a strategy."""
+
+    scope: str
+    """The path of the item, such as `stages/outline`."""
+
+    pointer: str
+    """Where they stand in the strategy, as a JSON Pointer."""
+
+    validators: Sequence[Validator]
+
+    def source(self, index: int) -> str:
+        """Return the source of the findings of one of them."""
+        return f"validators/{self.scope}/{index}"
 
 
 def _declared() -> Iterator[tuple[str, type[Validator]]]:
