@@ -104,10 +104,9 @@ class QualityFilter:
     """
 
     def __init__(self, learnt: Learnt | None = None) -> None:
-        if learnt is not None and not is_readable(learnt):
-            learnt = None
         self._learnt = learnt
-        self._known = learnt.refinements if learnt else 0.0
+        is_known = learnt is not None and learnt.is_own and is_readable(learnt)
+        self._known = learnt.refinements if learnt and is_known else 0.0
         self._trust = learnt.trust if learnt else TRUST
         self._prior = weights_of(learnt)
         self._weights: Sequence[float] = self._prior

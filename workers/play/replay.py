@@ -9,7 +9,6 @@ from app.contract.events import (
     AnyReply,
     Changed,
     Event,
-    FindingsReply,
     IterationCompleted,
     Queued,
     Retried,
@@ -20,7 +19,7 @@ from app.contract.events import (
     ToolReply,
     standing,
 )
-from app.contract.judgement import ScoreFrom, Usage
+from app.contract.judgement import FindingsReply, ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.providers import cost_usd
 from app.contract.reviews import Reviewed
@@ -37,6 +36,9 @@ REFUSED = "budget_exhausted"
 SPARED = "finished_early"
 """The code of a preparing step that is skipped because a finish waits for the first draft."""
 
+UNWAITED = "stopped_waiting"
+"""The code of a check whose endpoint was away when the refinement was stopped."""
+
 
 @dataclass
 class RecordedStep:
@@ -50,7 +52,7 @@ class RecordedStep:
     def reply(self) -> Any:
         """Return the reply for the strategy. Raises `Stopped` or `StepError` for a failed step."""
         if isinstance(self.entry, StepFailed):
-            if self.entry.code in {REFUSED, SPARED}:
+            if self.entry.code in {REFUSED, SPARED, UNWAITED}:
                 raise moves.Stopped(self.entry.key)
             raise moves.StepError(self.entry.code, self.entry.detail, (self.entry.key,))
         return _value(self.entry.reply)
@@ -78,6 +80,9 @@ class Replay:
     """The steps that were refused and have no reply yet, by key."""
     voided: Counter[str] = field(default_factory=Counter)
     """How many replies of a step retries have voided, by key."""
+    judgements: list[IterationCompleted] = field(default_factory=list)
+    """The judgements that stand, in their order."""
+    void_steps: list[StepCompleted | StepFailed] = field(default_factory=list)
 
     def add(self, step: RecordedStep) -> None:
         """Record a step and its usage."""
@@ -90,10 +95,22 @@ class Replay:
         self.limits[iteration.path, iteration.score_from] = iteration.limits
         self.scores[iteration.path] = score_of(iteration)
         self.best = iteration.best
+        self.judgements.append(iteration)
+
+    @property
+    def iterations(self) -> dict[str, IterationCompleted]:
+        """Every judged draft by its path, as it was judged last."""
+        return {it.path: it for it in self.judgements}
+
+    @property
+    def paid(self) -> list[StepCompleted | StepFailed]:
+        """All steps, those that a retry voided included."""
+        return [*self.void_steps, *(it.entry for it in self.steps.values())]
 
     def void(self, step: StepCompleted | StepFailed) -> None:
         """Record that a retry voided a step; its usage stays counted."""
         self.voided[step.key] += 1
+        self.void_steps.append(step)
         self._count(step)
 
     def _count(self, step: StepCompleted | StepFailed) -> None:
@@ -157,6 +174,12 @@ def spared(move: moves.StepMove) -> StepFailed:
     return _not_performed(move, SPARED, detail)
 
 
+def unwaited(move: moves.StepMove) -> StepFailed:
+    """Return the journal entry of a check that would have to wait after a stop."""
+    detail = "the refinement was stopped while an endpoint that checks drafts was away"
+    return _not_performed(move, UNWAITED, detail)
+
+
 def _not_performed(move: moves.StepMove, code: str, detail: str) -> StepFailed:
     return StepFailed(
         key=move.path, code=code, detail=detail, usage=Usage(), about=about(move), next=()
@@ -177,6 +200,6 @@ def _value(reply: AnyReply) -> Any:
         case TextReply():
             return reply.text
         case FindingsReply():
-            return reply.findings
+            return reply
         case ToolReply():
             return moves.ToolResult(reply.ok, reply.text)

@@ -77,7 +77,7 @@ UNKNOWN_ERROR = "It could not continue."
 
 SCORES_FROM: Mapping[str, str] = {
     "critique": "the weighted mean of the criteria, as critics judged them",
-    "validators": "the share of validators that pass",
+    "validators": "the share of validators that pass, or the score of one",
     "agreement": "the share of samples with the same answer",
     "parts": "the lowest score of a part; the whole could not be judged",
     "review": "the score of a reviewer",
@@ -141,6 +141,12 @@ def score(value: float | None) -> str:
         return NOT_MEASURED
     whole, _, rest = f"{int(value * 10_000 + 1e-6) / 10_000:.4f}".partition(".")
     return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"
+
+
+def signed(value: float) -> str:
+    """Return a difference of scores with its sign, and two to four decimals."""
+    text = score(abs(value))
+    return f"{'-' if value < 0 else '+'}{text}" if float(text) else text
 
 
 def criterion(found: CriterionScore) -> str:
