@@ -5,7 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.drafts import EditsMade
-from app.contract.judgement import CriterionScore, Critique, Estimate, Finding, ScoreFrom
+from app.contract.judgement import (
+    CriterionScore,
+    Critique,
+    Estimate,
+    Finding,
+    FindingsReply,
+    ScoreFrom,
+)
 from app.contract.limits import Limits
 from app.contract.models import Role
 from app.contract.reviews import ReviewAction, ReviewWhen
@@ -205,14 +212,16 @@ class Ask(Move[str]):
 
 
 @dataclass(frozen=True)
-class Check(Move[tuple[Finding, ...]]):
-    """Asks for the findings of the request's validators on a draft, or of its tools on a plan.
+class Check(Move[FindingsReply]):
+    """Asks what the request's validators say of a draft, or its tools of a plan.
 
     Planned calls are a JSON array of `{"tool", "arguments"}`; checking them sends nothing.
     """
 
     draft: str
     of: Literal["draft", "calls"] = "draft"
+    scopes: tuple[str, ...] = ("",)
+    """Whose validators: those of the request, and those of items by their paths."""
     prepares: ClassVar[bool] = False
 
 

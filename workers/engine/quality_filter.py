@@ -105,9 +105,9 @@ class QualityFilter:
 
     def __init__(self, learnt: Learnt | None = None) -> None:
         self._learnt = learnt
+        is_known = learnt is not None and learnt.is_own and is_readable(learnt)
+        self._known = learnt.refinements if learnt and is_known else 0.0
         self._trust = learnt.trust if learnt else TRUST
-        is_of_its_kind = learnt is not None and learnt.is_own and is_readable(learnt)
-        self._known = learnt.refinements if learnt and is_of_its_kind else 0.0
         self._prior = weights_of(learnt)
         self._weights: Sequence[float] = self._prior
         self._live: Sequence[int] = range(len(HYPOTHESES))

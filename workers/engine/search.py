@@ -442,7 +442,7 @@ class Search:
                 said.append(await within(at, critiqued(task, scored.draft.text)))
             except Refusal:
                 break
-            scored = averaged(scored, said, task.criteria)
+            scored = averaged(task, scored, said)
         return scored
 
     async def _taken(

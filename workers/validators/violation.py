@@ -35,6 +35,14 @@ class Violation:
     weight: float = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The score of a draft, from 0 to 1, by a validator that the request lets give one."""
+
+    score: float
+    reason: str
+
+
 def shortened(text: str, most: int = 80) -> str:
     """Return the text, or its beginning and an ellipsis, in at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
