@@ -100,7 +100,7 @@ class Critique(Contract):
     findings: tuple[Finding, ...] = ()
 
 
-class Estimate(Contract):
+class QualityEstimate(Contract):
     """The probable quality of a draft, by its score and by what earlier scores taught."""
 
     value: Score

@@ -10,9 +10,9 @@ from app.contract.drafts import EditsReport
 from app.contract.judgement import (
     Comparison,
     CriterionScore,
-    Estimate,
     Finding,
     Issue,
+    QualityEstimate,
     Score,
     ScoreFrom,
     Usage,
@@ -51,7 +51,7 @@ class Result(Contract):
         None, description="Comparison with the draft it started from, if `compare` is set."
     )
     outputs: dict[str, str] = Field({}, description="Additional texts by name, as requested.")
-    estimate: Estimate | None = Field(
+    estimate: QualityEstimate | None = Field(
         None,
         description="What the draft is probably worth, by its score and by what the scores of"
         " earlier refinements taught; null until 30 of this kind are known, for an exact critic,"

@@ -16,7 +16,7 @@ from benchmarks.simulation.world import (
     REVISERS,
     WIDE_CRITICS,
     WIDE_REVISERS,
-    SimulatedWorld,
+    TextWorld,
     World,
 )
 
@@ -121,7 +121,7 @@ class Cell:
     strict: Arm
 
 
-Worlds = Callable[[int], SimulatedWorld]
+Worlds = Callable[[int], TextWorld]
 """Returns the world of a seed."""
 
 
@@ -158,7 +158,7 @@ class Spec:
             strict=self._arm(worlds, strict),
         )
 
-    def _arm(self, worlds: Sequence[SimulatedWorld], stop: Mapping[str, float]) -> Arm:
+    def _arm(self, worlds: Sequence[TextWorld], stop: Mapping[str, float]) -> Arm:
         request = self._request(stop=stop)
         return Arm([hone(it, request) for it in worlds])
 

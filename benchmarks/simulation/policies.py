@@ -4,11 +4,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from app.contract.judgement import Estimate
+from app.contract.judgement import QualityEstimate
 from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
-from benchmarks.simulation.world import SimulatedWorld
+from benchmarks.simulation.world import TextWorld
 from workers.engine.moves import Ask, Judged, Move, MoveCoroutine, Together
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.drafting import Revise, Write
@@ -24,11 +24,11 @@ class PolicyResult:
     score: float
     calls: int
     judged: int
-    estimate: Estimate | None = None
+    estimate: QualityEstimate | None = None
     lesson: Learnt | None = None
 
 
-def naive(world: SimulatedWorld, threshold: float, cap: int) -> PolicyResult:
+def naive(world: TextWorld, threshold: float, cap: int) -> PolicyResult:
     """Revise the last draft until a score reaches the threshold; return the last draft.
 
     `cap` drafts are written and judged at most.
@@ -47,7 +47,7 @@ def naive(world: SimulatedWorld, threshold: float, cap: int) -> PolicyResult:
 class _Player:
     """Answers the moves of a strategy from a world, and counts them."""
 
-    world: SimulatedWorld
+    world: TextWorld
     limits: Limits
     calls: int = 0
     judged: int = 0
@@ -80,7 +80,7 @@ class _Player:
 
 
 def hone(
-    world: SimulatedWorld, request: RefinementRequest, learnt: Learnt | None = None
+    world: TextWorld, request: RefinementRequest, learnt: Learnt | None = None
 ) -> PolicyResult:
     """Play the strategy that the request names, exactly as shipped."""
     player = _Player(world, request.limits())

@@ -13,7 +13,7 @@ from typing import Protocol
 QUALITY = re.compile(r"of quality (\S+)(?: and appeal (\S+))? written at")
 
 
-class SimulatedWorld(Protocol):
+class TextWorld(Protocol):
     """A writer, a reviser and a critic, who draw their luck from the keys of their steps."""
 
     def write(self, key: str) -> str:

@@ -8,9 +8,9 @@ from app.contract.drafts import EditsMade
 from app.contract.judgement import (
     CriterionScore,
     Critique,
-    Estimate,
     Finding,
     FindingsReply,
+    QualityEstimate,
     ScoreFrom,
 )
 from app.contract.limits import Limits
@@ -258,7 +258,7 @@ class Judged(Move[Limits]):
     judgement: Judgement
     best: Judgement
     threshold: float | None = None
-    estimate: Estimate | None = None
+    estimate: QualityEstimate | None = None
     """What the best draft is probably worth."""
 
 

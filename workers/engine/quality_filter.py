@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import compress, product, repeat
 from math import erfc, exp, log, sqrt
 
-from app.contract.judgement import Estimate
+from app.contract.judgement import QualityEstimate
 from app.contract.learnt import Learnt
 
 BANK = 1
@@ -204,7 +204,7 @@ class QualityFilter:
         pairs = zip(self._weights, self._beliefs[path], strict=True)
         return sum(weight * mean for weight, (mean, _) in pairs)
 
-    def estimate(self, path: str, threshold: float) -> Estimate:
+    def estimate(self, path: str, threshold: float) -> QualityEstimate:
         """Return what a draft is probably worth, and how probably it meets the threshold."""
         value = self.of(path)
         pairs = [*zip(self._weights, self._beliefs[path], strict=True)]
@@ -212,7 +212,7 @@ class QualityFilter:
             weight * (variance + (mean - value) ** 2) for weight, (mean, variance) in pairs
         )
         error = sqrt(spread + ALLOWANCE**2)
-        return Estimate(
+        return QualityEstimate(
             value=round(min(1.0, max(0.0, value)), 6),
             error=round(error, 6),
             chance=round(0.5 * erfc((threshold - value) / (error * sqrt(2))), 6),

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from app.contract.calls import CONFIRMED
-from app.contract.judgement import Comparison, Estimate, ScoreFrom
+from app.contract.judgement import Comparison, QualityEstimate, ScoreFrom
 from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
@@ -46,7 +46,7 @@ class Outcome:
     observed: tuple[ContextDocument, ...] = ()
     """What was observed on the way: context for everything made from the draft."""
     outputs: Mapping[str, str] = field(default_factory=dict)
-    estimate: Estimate | None = None
+    estimate: QualityEstimate | None = None
     """What the best draft is probably worth; None if too little is known."""
     lesson: Learnt | None = None
     """What the scores of this refinement add to what was learnt; None if they teach nothing."""
@@ -214,7 +214,7 @@ class Ranking:
             return 1.0
         return self.quality.estimate(judgement.path, goal).chance
 
-    def estimate(self, judgement: Judgement, goal: float) -> Estimate | None:
+    def estimate(self, judgement: Judgement, goal: float) -> QualityEstimate | None:
         """Return what a draft is probably worth; None unless enough is known to be calibrated."""
         quality = self.quality
         if quality is None or not quality.is_calibrated or not quality.knows(judgement.path):
@@ -518,7 +518,7 @@ class Search:
         """The score at which it stops."""
         return self.limits.threshold if self._own.goal is None else self._own.goal
 
-    def _estimate(self) -> Estimate | None:
+    def _estimate(self) -> QualityEstimate | None:
         best = self._approved or self.best
         return None if best is None else self._ranking.estimate(best, self._goal)
 

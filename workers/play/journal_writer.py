@@ -11,7 +11,7 @@ from typing import Any, Self
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.gains import Gains, gains_of
 from app.contract.insights import additions_of
-from app.contract.judgement import Estimate, IssueNote, Usage
+from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, ReviewPlan
@@ -60,7 +60,7 @@ def result_of(
     judgement: Judgement,
     path: str,
     missing: tuple[str, ...] = (),
-    estimate: Estimate | None = None,
+    estimate: QualityEstimate | None = None,
 ) -> Result:
     """Return a draft with the score of exactly that text; `missing` lists parts without a draft."""
     scored = judgement.scored
