@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.client import Client, NotHone
-from app.contract.calibration import Calibration, CalibrationList
+from app.contract.calibration import CalibratedKind, CalibrationList
 from app.contract.events import (
     Changed,
     Event,
@@ -305,7 +305,7 @@ def show_calibration(found: CalibrationList, console: Console) -> None:
     _say_table([CALIBRATION_HEAD, *map(_calibration_row, found.data)], console)
 
 
-def _calibration_row(it: Calibration) -> tuple[str, ...]:
+def _calibration_row(it: CalibratedKind) -> tuple[str, ...]:
     names = (it.generator, it.critic, it.strategy, it.criteria)
     kind = " / ".join("any" if name is None else name for name in names)
     first = it.first_drafts

@@ -13,7 +13,7 @@ class FirstDrafts(Contract):
     sd: float | None = Field(ge=0, description="Standard deviation; null for less than two.")
 
 
-class Calibration(Contract):
+class CalibratedKind(Contract):
     """What is known of a kind of refinements; null in a name stands for all."""
 
     generator: str | None
@@ -42,4 +42,4 @@ class Calibration(Contract):
 class CalibrationList(Contract):
     """What was learnt, by kind: those that were added to last come first."""
 
-    data: tuple[Calibration, ...]
+    data: tuple[CalibratedKind, ...]

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from pydantic_core import from_json, to_json
 
-from app.contract.calibration import Calibration, FirstDrafts
+from app.contract.calibration import CalibratedKind, FirstDrafts
 from app.contract.criteria import AUTO
 from app.contract.learnt import Learnt
 from app.contract.models import ModelChoice
@@ -188,7 +188,7 @@ def decode_learnt(stored: bytes) -> Learnt | None:
 
 def calibrations(
     kinds: Iterable[Mapping[bytes, bytes]], critics: Mapping[bytes, bytes]
-) -> tuple[Calibration, ...]:
+) -> tuple[CalibratedKind, ...]:
     """Return what is stored of kinds, and of critics of whom nothing else is known."""
     known = {name.decode(): from_json(sums) for name, sums in critics.items()}
     rows = [_calibration(_members(it), known) for it in kinds if it]
@@ -201,12 +201,12 @@ def _members(stored: Mapping[bytes, bytes]) -> dict[str, Any]:
     return {name.decode(): from_json(value) for name, value in stored.items()}
 
 
-def _calibration(found: Mapping[str, Any], critics: Mapping[str, Any]) -> Calibration:
+def _calibration(found: Mapping[str, Any], critics: Mapping[str, Any]) -> CalibratedKind:
     about = found["about"]
     critic = about["critic"]
     agreement = Agreement(*critics.get(f"pairs {critic}", ()))
     weights = _weights(found)
-    return Calibration(
+    return CalibratedKind(
         generator=about.get("generator"),
         critic=critic,
         strategy=about.get("strategy"),

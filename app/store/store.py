@@ -18,7 +18,7 @@ from redis.exceptions import OutOfMemoryError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
-from app.contract.calibration import Calibration
+from app.contract.calibration import CalibratedKind
 from app.contract.errors import (
     Conflict,
     FieldError,
@@ -516,7 +516,7 @@ class Store:
         return {model: _achieved(list(islice(values, len(ACHIEVED_FIELDS)))) for model in models}
 
     @refusing
-    async def calibrations(self, tenant: str, limit: int) -> tuple[Calibration, ...]:
+    async def calibrations(self, tenant: str, limit: int) -> tuple[CalibratedKind, ...]:
         """Return what was learnt of at most `limit` kinds, the newest first, and of all critics."""
         listed = await self._committer.execute("ZREVRANGE", keys.all_learnt(tenant), 0, limit - 1)
         *kinds, critics = await asyncio.gather(

@@ -2,11 +2,11 @@
 
 import re
 
-from app.contract.calibration import Calibration, CalibrationList, FirstDrafts
+from app.contract.calibration import CalibratedKind, CalibrationList, FirstDrafts
 from tests.cli.conftest import Run
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
 
-KIND = Calibration(
+KIND = CalibratedKind(
     generator="a:writer",
     critic="a:critic",
     strategy="iterative",
