@@ -5,7 +5,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.simulation.figures import PAST, Arm, Calibration, Cell, Mean, calibrations
+from benchmarks.simulation.figures import (
+    FEWER,
+    PAST,
+    THRESHOLD,
+    THRESHOLDS,
+    Arm,
+    Calibration,
+    Cell,
+    Mean,
+    calibrations,
+    covered,
+)
 
 BEGIN, END = "<!-- printed by the simulation: begin -->", "<!-- printed by the simulation: end -->"
 PAGE = Path(__file__).parent.parent.parent / "docs" / "convergence.md"
@@ -13,8 +24,8 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "convergence.md"
 ARMS: dict[str, Callable[[Cell], Arm]] = {
     "the rule, no history": lambda cell: cell.fresh,
     f"the rule, {PAST} past refinements": lambda cell: cell.learnt,
-    "tolerance 0.15": lambda cell: cell.tolerant,
-    "highest score, plateau of two": lambda cell: cell.strict,
+    f"tolerance 0.15, {FEWER} seeds": lambda cell: cell.tolerant,
+    f"highest score, plateau of two, {FEWER} seeds": lambda cell: cell.strict,
 }
 WORLDS = {
     "yardstick": "The yardstick",
@@ -28,8 +39,6 @@ COLUMNS = (
     "quality: naive",
     "gain: no history",
     f"{PAST} past",
-    "tolerance",
-    "highest",
     "truly met: naive",
     "no history",
     f"{PAST} past",
@@ -48,7 +57,7 @@ def rendered(cells: Sequence[Cell], seeds: range, cost_ms: float) -> str:
     parts = [
         f"Seeds from {seeds.start}. A judged draft costs the rule {cost_ms:.3f} ms.",
         _summary(cells),
-        _calibrated([cell.learnt for cell in cells if cell.world != "samples"]),
+        _calibrated([cell for cell in cells if cell.world != "samples"]),
     ]
     for world, title in WORLDS.items():
         mine = [cell for cell in cells if cell.world == world]
@@ -76,9 +85,10 @@ def _summary(cells: Sequence[Cell]) -> str:
         for name, arm in ARMS.items() if mine else ():
             verdicts = Counter(arm(cell).verdict_against(cell.naive) for cell in mine)
             gains = [arm(cell).gain_over(cell.naive).value for cell in mine]
-            calls = [arm(cell).calls / cell.naive.calls for cell in mine]
+            naives = [cell.naive.first(len(arm(cell).results)).calls for cell in mine]
+            calls = [arm(cell).calls / its for cell, its in zip(mine, naives, strict=True)]
             counts = [verdicts[it] for it in ("better", "better, dearer", "even", "worse")]
-            share = sum(arm(it).calls for it in mine) / sum(it.naive.calls for it in mine)
+            share = sum(arm(it).calls for it in mine) / sum(naives)
             rows.append(
                 [
                     title,
@@ -94,26 +104,37 @@ def _summary(cells: Sequence[Cell]) -> str:
     return _table(("world", "policy", *names), rows, left=2)
 
 
-def _calibrated(arms: Sequence[Arm]) -> str:
-    """Return what became of the estimates of drafts that were returned."""
-    rows = [_calibration(it) for it in calibrations(arms)]
-    columns = ("chance", "drafts", "mean chance", "truly met", "within 2 errors")
-    return f"Estimates after {PAST} refinements.\n\n{_table(columns, rows)}"
+def _calibrated(cells: Sequence[Cell]) -> str:
+    """Return what became of the estimates of the drafts that were returned."""
+    parts = []
+    for world, title in WORLDS.items():
+        arms = [cell.learnt for cell in cells if cell.world == world]
+        if arms:
+            parts.append(f"- {title}: {covered(arms):.1%} are within two errors of the quality.")
+    arms = [cell.learnt for cell in cells]
+    parts.append(f"- All: {covered(arms):.1%}.")
+    columns = ("chance", "drafts", "mean chance", "truly met", "drafts at its own", "truly met")
+    own = {it.low: it for it in calibrations(arms, (THRESHOLD,))}
+    every = calibrations(arms, THRESHOLDS)
+    rows = [_calibration(it, own.get(it.low)) for it in every]
+    title = f"## Estimates after {PAST} refinements"
+    return "\n\n".join([title, "\n".join(parts), _table(columns, rows)])
 
 
-def _calibration(it: Calibration) -> list[str]:
+def _calibration(it: Calibration, own: Calibration | None) -> list[str]:
+    at_own = ["0", "-"] if own is None else [str(own.count), f"{own.met:.1%}"]
     return [
         f"{it.low:.1f} to {it.high:.1f}",
         str(it.count),
         f"{it.promised:.1%}",
         f"{it.met:.1%}",
-        f"{it.covered:.1%}",
+        *at_own,
     ]
 
 
 def _row(cell: Cell) -> list[str]:
     naive, fresh, learnt = cell.naive, cell.fresh, cell.learnt
-    arms = (fresh, learnt, cell.tolerant, cell.strict)
+    arms = (fresh, learnt)
     return [
         cell.critic,
         str(cell.cap),
