@@ -5,7 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.drafts import EditsMade
-from app.contract.judgement import CriterionScore, Critique, Finding, FindingsReply, ScoreFrom
+from app.contract.judgement import (
+    CriterionScore,
+    Critique,
+    Finding,
+    FindingsReply,
+    FixMade,
+    ScoreFrom,
+)
 from app.contract.limits import Limits
 from app.contract.models import Role
 from app.contract.reviews import ReviewAction, ReviewWhen
@@ -31,6 +38,8 @@ class Draft:
     is_reply: bool = True
     edits: EditsMade | None = None
     """How edits made it from its parent; None if it was not made by edits."""
+    fixes: tuple[FixMade, ...] = ()
+    """What validators corrected in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,7 @@ class JudgedDraft:
             asked=scored.draft.asked,
             draft=None if scored.draft.is_reply else scored.draft.text,
             edits=scored.draft.edits,
+            fixes=scored.draft.fixes,
             issues=_notes(it, prefix),
             best=best_of(best, best_path),
             limits=limits,
