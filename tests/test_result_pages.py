@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from app.contract.drafts import EditsReport
+from app.contract.insights import KEPT_DAYS, LONGEST_VALUE, Dimension, InsightList
 from app.contract.judgement import Comparison, Issue, IssueState
 from app.contract.requests import RefinementRequest
+from app.store.scripts import MOST_SUMS
 from workers.engine.drafting import GOOD, LONG
 from workers.engine.issue_tracker import SAME_MESSAGE, SAME_PLACE
 
@@ -39,6 +41,16 @@ def test_the_request_and_the_report_on_the_page_on_revising_are_the_servers() ->
 def test_the_comparison_on_the_page_is_one_that_the_server_could_give() -> None:
     (told,) = [it["comparison"] for it in shown("outputs.md") if "comparison" in it]
     assert Comparison.model_validate(told).verdict == "better"
+
+
+def test_the_insights_on_the_page_are_ones_that_the_server_could_give() -> None:
+    (told,) = shown("insights.md")
+    InsightList.model_validate(told)
+    text = (DOCS / "insights.md").read_text()
+    assert f"kept for {KEPT_DAYS} days" in text
+    assert f"at most {LONGEST_VALUE} characters" in text
+    assert f"{MOST_SUMS:,} values a day" in text
+    assert all(f"| `{it}` |" in text for it in Dimension)
 
 
 def test_the_page_on_issues_says_what_is_the_same_issue() -> None:

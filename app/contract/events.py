@@ -20,6 +20,7 @@ from app.contract.judgement import (
     Usage,
 )
 from app.contract.limits import Limits, TimeLimit
+from app.contract.ratings import Rated
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Best, Failure, Snapshot
 from app.contract.status import StopReason
@@ -65,6 +66,7 @@ class EventType(StrEnum):
     CANCELING = "refinement.canceling"
     PAUSED = "refinement.paused"
     REVIEWED = "refinement.reviewed"
+    RATED = "refinement.rated"
     RETRIED = "refinement.retried"
     COMPLETED = "refinement.completed"
     FAILED = "refinement.failed"
@@ -72,8 +74,11 @@ class EventType(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True if the work ended with the event; only `refinement.retried` can follow it."""
-        return self in {EventType.COMPLETED, EventType.FAILED, EventType.CANCELED}
+        """True if the work ended with the event.
+
+        Only `refinement.rated` and `refinement.retried` can follow it.
+        """
+        return self in (EventType.COMPLETED, EventType.FAILED, EventType.CANCELED)
 
 
 class Queued(Contract):
@@ -280,6 +285,7 @@ EventData = (
     | Canceling
     | Paused
     | Reviewed
+    | Rated
     | Retried
     | Snapshot
 )
@@ -298,6 +304,7 @@ DATA_OF: dict[EventType, type[Contract]] = {
     EventType.CANCELING: Canceling,
     EventType.PAUSED: Paused,
     EventType.REVIEWED: Reviewed,
+    EventType.RATED: Rated,
     EventType.RETRIED: Retried,
     EventType.COMPLETED: Snapshot,
     EventType.FAILED: Snapshot,

@@ -141,6 +141,11 @@ class RefinementRequest(Contract):
     )
     models: Models = Models()
     review: ReviewPlan | None = None
+    learn: bool = Field(
+        True,
+        description="Whether it uses what ended refinements of its kind have taught about scores,"
+        " and adds to it: numbers, no texts.",
+    )
     metadata: dict[MetadataKey, MetadataValue] = Field(
         {}, max_length=16, json_schema_extra={"additionalProperties": False}
     )

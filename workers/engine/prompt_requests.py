@@ -8,6 +8,7 @@ from typing import Any
 
 from app.contract.criteria import Critics
 from app.contract.drafts import EditMode
+from app.contract.learnt import Learnt
 from app.contract.requests import ContextDocument, Criterion, Grounding, RoleInstructions
 from app.contract.tools import Tool
 from app.contract.versions import ENGINE_VERSION
@@ -150,6 +151,10 @@ class Task:
     """Where the text stands, if it is a part of a larger one."""
     is_sampled: bool = False
     """Whether the same is asked for several times, so that the texts should differ."""
+    learnt: Learnt | None = None
+    """What scores of ended refinements of this kind taught, as it was when this one began."""
+    is_exact: bool = False
+    """Whether the critic gives equal texts equal scores and measures without noise."""
 
     @property
     def scopes(self) -> tuple[str, ...]:

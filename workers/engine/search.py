@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from app.contract.judgement import Comparison, ScoreFrom
+from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
@@ -34,6 +35,8 @@ class Outcome:
     observed: tuple[ContextDocument, ...] = ()
     """What was observed on the way: context for everything made from the draft."""
     outputs: Mapping[str, str] = field(default_factory=dict)
+    lesson: Learnt | None = None
+    """What the scores of this refinement add to what was learnt; None if they teach nothing."""
 
     @property
     def score_from(self) -> ScoreFrom:

@@ -1,25 +1,42 @@
 """Writes the journal: steps done, steps under way, judged drafts, and how a refinement ends."""
 
 import asyncio
+import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
-from app.contract.judgement import IssueNote
+from app.contract.gains import Gains, gains_of
+from app.contract.insights import additions_of
+from app.contract.judgement import IssueNote, Usage
 from app.contract.limits import Limits, TimeLimit
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.contract.waiting import REFUSALS, Waiting
-from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State, Submitted
+from app.store import (
+    Addition,
+    Entry,
+    Fenced,
+    Fields,
+    Journal,
+    Parking,
+    StaleLimits,
+    State,
+    insight_additions,
+)
 from app.store.connection import until_answered
-from app.store.prompts import KeptPrompt, encode_prompt, known_texts
+from app.store.prompts import KeptPrompt, PromptKeeper
 from workers.engine.moves import Judged, Judgement, Review
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
 from workers.play.waiting import EveryBranchWaits
+
+log = logging.getLogger(__name__)
 
 ITERATION = re.compile(r"iterations/(\d+)/")
 
@@ -64,9 +81,16 @@ class Ending:
     changes: Mapping[str, Any]
     asked: Paused | None = None
     parking: Parking | None = None
+    additions: tuple[Addition, ...] = ()
+    """What it adds to the sums of its tenant."""
 
     @classmethod
-    def succeeded(cls, outcome: Outcome, stopping: StopReason | None) -> Self:
+    def succeeded(
+        cls,
+        outcome: Outcome,
+        stopping: StopReason | None,
+        additions: tuple[Addition, ...] = (),
+    ) -> Self:
         """Return the ending for an outcome; a strategy that was stopped from outside has no reason.
 
         The reason `completed` does not count after a stop, since parts were refused. A stop without
@@ -82,7 +106,7 @@ class Ending:
             ),
             "best_passed": outcome.passed,
         }
-        return cls(Status.SUCCEEDED, changes)
+        return cls(Status.SUCCEEDED, changes, additions=additions)
 
     @classmethod
     def paused(cls, move: Review, plan: ReviewPlan) -> Self:
@@ -192,28 +216,19 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
 Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
-class PromptKeeper:
-    """Turns prompts into the parts to keep; what this claim has kept is not sent again."""
+@dataclass(frozen=True, slots=True)
+class InsightScope:
+    """Where the gains of a refinement count; `now` returns the time of Redis."""
 
-    def __init__(self, submitted: Submitted) -> None:
-        self._known = known_texts(submitted.request)
-        self._nonce = submitted.prompt_nonce
-        self._kept: set[bytes] = set()
+    tenant: str
+    request: RefinementRequest
+    now: Callable[[], datetime]
 
-    def parts(self, pending: Sequence[Pending]) -> dict[bytes, bytes]:
-        """Return the parts of the prompts of steps that are not kept yet."""
-        parts: dict[bytes, bytes] = {}
-        for done in pending:
-            if isinstance(done, RecordedStep) and done.prompt and done.entry.prompt:
-                prompt = KeptPrompt(done.prompt.system, done.prompt.user, done.prompt.schema)
-                parts |= encode_prompt(
-                    done.entry.prompt.sha256, prompt.masked(self._nonce), self._known, self._kept
-                )
-        return parts
-
-    def kept(self, parts: Iterable[bytes]) -> None:
-        """Note that parts have been written."""
-        self._kept.update(parts)
+    def additions(self, gains: Gains, usage: Usage) -> tuple[Addition, ...]:
+        """Return what the gains add to the sums of this day."""
+        named = {it.name for rubric in self.request.rubrics() for it in rubric}
+        added = additions_of(gains, self.request.strategy.kind, usage, named)
+        return insight_additions(self.tenant, self.now().date(), added)
 
 
 class JournalUnwritable(Exception):
@@ -236,6 +251,7 @@ class _Append:
     parking: Parking | None
     waited_s: float
     prompts: Mapping[bytes, bytes]
+    additions: tuple[Addition, ...]
 
 
 class JournalWriter:
@@ -254,8 +270,10 @@ class JournalWriter:
         waited_s: Callable[[], float] = lambda: 0.0,
         *,
         prompts: PromptKeeper | None = None,
+        insights: InsightScope | None = None,
     ) -> None:
         self.state = state
+        self._insights = insights
         self._waited_s = waited_s
         self._prompts = prompts
         self.under_way: dict[str, None] = {}
@@ -266,6 +284,11 @@ class JournalWriter:
         self._told = self._waits()
         self._unanswered: _Append | None = None
         self._lock = asyncio.Lock()
+
+    @property
+    def unwritten(self) -> dict[str, IterationCompleted]:
+        """The judged drafts of the next append, by path."""
+        return {it.entry.path: it.entry for it in self._pending if isinstance(it, JudgedDraft)}
 
     def add(self, done: RecordedStep | JudgedDraft) -> None:
         """Journal a step or a judged draft with the next append."""
@@ -309,29 +332,60 @@ class JournalWriter:
                     judgings[0].limits_seq if judgings else None,
                     ending.parking if ending else None,
                     self._waited_s(),
-                    self._prompts.parts(pending) if self._prompts else {},
+                    self._prompt_fields(pending),
+                    self._additions(judgings, ending) if ending else (),
                 )
             )
+
+    def _prompt_fields(self, pending: Sequence[Pending]) -> dict[bytes, bytes]:
+        """Return what keeps the prompts of steps, as far as they are not kept yet."""
+        fields: dict[bytes, bytes] = {}
+        if self._prompts is None:
+            return fields
+        for done in pending:
+            if isinstance(done, RecordedStep) and done.prompt and done.entry.prompt:
+                prompt = KeptPrompt(done.prompt.system, done.prompt.user, done.prompt.schema)
+                shared = done.prompt.shared
+                fields |= self._prompts.fields(done.entry.prompt.sha256, prompt, shared)
+        return fields
 
     def _fields(
         self, judgings: Sequence[JudgedDraft], under_way: tuple[str, ...], ending: Ending | None
     ) -> Fields:
         """Return what the append changes in the summary; changes of the ending take precedence."""
         waits = self._waits()
-        fields = Fields(phase=under_way, usage=self._replay.usage)
+        fields: dict[str, Any] = {"phase": under_way, "usage": self._replay.usage}
         if waits != self._told:
-            fields = replace(fields, waiting=waits)
+            fields["waiting"] = waits
         for judging in judgings:
-            fields = replace(fields, best=judging.entry.best, iteration=judging.entry.iteration)
+            fields |= {"best": judging.entry.best, "iteration": judging.entry.iteration}
             if judging.result:
-                fields = replace(fields, result=judging.result, best_passed=judging.best_passed)
+                fields |= {"result": judging.result, "best_passed": judging.best_passed}
         if judgings:
             new = {judging.entry.path: score_of(judging.entry) for judging in judgings}
             scores = self._replay.scores | new
-            fields = replace(fields, scores=tuple(scores.values()))
+            fields["scores"] = tuple(scores.values())
         if (number := _iteration(under_way)) is not None:
-            fields = replace(fields, iteration=number)
-        return replace(fields, **ending.changes) if ending else fields
+            fields["iteration"] = number
+        return Fields(**(fields | dict(ending.changes) if ending else fields))
+
+    def _additions(self, judgings: Sequence[JudgedDraft], ending: Ending) -> tuple[Addition, ...]:
+        """Return what an ending adds to sums: its own, and what its drafts have brought."""
+        scope = self._insights
+        if scope is None or ending.status not in (Status.SUCCEEDED, Status.FAILED):
+            return ending.additions
+        result = ending.changes.get("result")
+        try:
+            gains = gains_of(
+                [*self._replay.judgements, *(it.entry for it in judgings)],
+                self._replay.paid,
+                result.path if result else None,
+                result.missing if result else (),
+            )
+            return (*ending.additions, *scope.additions(gains, self._replay.usage))
+        except Exception:  # figures must not keep a refinement from ending
+            log.exception("%s: its gains were not counted", self._journal.id)
+            return ending.additions
 
     def _waits(self) -> tuple[Waiting, ...]:
         return () if self._replay.stopping else tuple(self._replay.waits.values())
@@ -349,6 +403,7 @@ class JournalWriter:
                     parking=append.parking,
                     waited_s=append.waited_s,
                     prompts=append.prompts,
+                    additions=append.additions,
                 ),
                 self._journal.id,
             )

@@ -9,13 +9,17 @@ from functools import partial
 
 from redis.exceptions import RedisError
 
+from app.contract.criteria import CRITIC
+from app.contract.editor import EDITOR
 from app.contract.errors import RefinementNotFound
+from app.contract.models import ModelChoice
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.endpoints import EndpointLimiter, LimitedEndpoints, PermitSource
 from workers.play.executor import ModelCaller, StepExecutor, Tools
+from workers.play.lessons import kind_of
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import Quarantine
 from workers.play.replay import read
@@ -43,6 +47,12 @@ class HeldRefinement:
             await self.driver.look()
         except Fenced:
             self.playing.cancel()
+
+
+def are_exact(models: Mapping[str, ModelChoice]) -> bool:
+    """Return whether every critic measures without noise, by the models of the seats."""
+    critics = (it for seat, it in models.items() if seat.partition("/")[0] == CRITIC)
+    return all(set(it.names()) == {EDITOR} for it in critics)
 
 
 class Refinements:
@@ -107,7 +117,11 @@ class Refinements:
             return
         try:
             claimed = await self._store.claim(
-                refinement_id, job_id, self._nonce, takes_suspects=self._quarantine is None
+                refinement_id,
+                job_id,
+                self._nonce,
+                takes_suspects=self._quarantine is None,
+                kind=kind_of(loaded.submitted),
             )
         except Suspected:
             assert self._quarantine
@@ -227,7 +241,13 @@ class Refinements:
         )
         journal = self._store.journal(claimed)
         return Driver(
-            partial(self._policies[submitted.engine_version], request, submitted.prompt_nonce),
+            partial(
+                self._policies[submitted.engine_version],
+                request,
+                submitted.prompt_nonce,
+                learnt=claimed.learnt,
+                is_exact=are_exact(submitted.models),
+            ),
             submitted,
             recorded,
             executor,
