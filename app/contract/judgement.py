@@ -50,6 +50,9 @@ class Finding(Contract):
         None, description="The words of the draft that it is about, verbatim."
     )
     on_fail: OnFail = OnFail.REVISE
+    skipped: bool = Field(
+        False, description="Whether the validator did not run: nothing is known of the draft."
+    )
     weight: float = Field(
         1,
         gt=0,

@@ -212,7 +212,8 @@ class RequestValidators:
         except (ValidatorUnavailable, EndpointWaits) as error:
             if validator.on_fail is not OnFail.WARN:
                 raise
-            return (Violation(f"the draft was not checked: {error.detail}", NOT_CHECKED),)
+            message = f"the draft was not checked: {error.detail}"
+            return (Violation(message, NOT_CHECKED, skipped=True),)
 
     async def _with(
         self, needed: Resource, validator: AnyValidator, draft: str, step: str
@@ -284,4 +285,5 @@ def _finding(source: str, validator: AnyValidator, violation: Violation) -> Find
         quote=violation.quote,
         on_fail=OnFail.VETO if validator.on_fail is OnFail.FIX else validator.on_fail,
         weight=violation.weight,
+        skipped=violation.skipped,
     )
