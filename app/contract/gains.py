@@ -157,17 +157,20 @@ class _Lineage:
             self._models[path, kind][step.model] = None
 
     def _add(self, entry: IterationCompleted) -> None:
-        search = search_of(entry.path)
-        before = [it for it in self._drafts if search_of(it) == search]
         if entry.path not in self._drafts:  # later, with a reviewer's score
+            base = self._base(entry)
+            # Only an earlier draft: a line of drafts has an end, whatever a journal says.
+            self._bases[entry.path] = base if base in self._drafts else None
             self._drafts[entry.path] = entry
-            self._bases[entry.path] = self._base(entry, before)
-        self._best[search] = entry.best.path
+        self._best[search_of(entry.path)] = entry.best.path
 
-    def _base(self, entry: IterationCompleted, before: Sequence[str]) -> str | None:
-        if entry.parent is not None or not before:
+    def _base(self, entry: IterationCompleted) -> str | None:
+        search = search_of(entry.path)
+        if entry.parent is not None or search not in self._best:
             return entry.parent
-        return self._best[search_of(entry.path)] if self._is_joined(entry) else before[0]
+        if self._is_joined(entry):
+            return self._best[search]
+        return next(it for it in self._drafts if search_of(it) == search)
 
     def _is_joined(self, entry: IterationCompleted) -> bool:
         """Return whether it was neither written by a model or reviewer nor given to its search."""
