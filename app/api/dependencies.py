@@ -17,6 +17,7 @@ from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest, MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.limits import LimitsChange
+from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
@@ -332,6 +333,7 @@ RefinementId = Annotated[
 ]
 Submission = Annotated[RequestBody[RefinementRequest], Depends(body_of(RefinementRequest))]
 ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecision))]
+RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_of(RatingRequest))]
 ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]
 Change = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange))]
 RetryBody = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange, is_required=False))]

@@ -93,6 +93,11 @@ REVIEWS: dict[str, Example] = {
     "rate": {"action": "rate", "score": 0.4, "path": "iterations/2/review"},
 }
 
+RATINGS: dict[str, Example] = {
+    "a score": {"path": "iterations/2", "score": 0.8, "by": "Ann", "note": "Still a bit stiff."},
+    "a preference": {"path": "iterations/1", "better_than": "iterations/3"},
+}
+
 RETRIES: dict[str, Example] = {
     "as it was": {},
     "with a larger budget": {"max_cost_usd": 0.5, "max_seconds": 1_800},

@@ -23,6 +23,7 @@ from app.api.dependencies import (
     Limit,
     Metadata,
     PreferredWait,
+    RatingBody,
     RefinementId,
     ReportAs,
     RetryBody,
@@ -66,6 +67,7 @@ from app.contract.errors import (
 from app.contract.insights import InsightList
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
+from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
@@ -246,6 +248,32 @@ async def review(
 
 
 @refinements.post(
+    "/{refinement_id}/ratings",
+    operation_id="rateRefinement",
+    status_code=201,
+    responses=problems(
+        MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch
+    ),
+    openapi_extra=body(RatingRequest, examples.RATINGS),
+)
+async def rate(
+    refinement_id: RefinementId,
+    rating: RatingBody,
+    key: IdempotencyKey,
+    tenant: Tenant,
+    service: TheService,
+) -> Rating:
+    """Say what a judged draft deserves, or that it is better than another one.
+
+    Possible in any status, also after the end. It changes neither the course nor the result: it is
+    journaled, shown with the iteration and in the report, and teaches how far to trust the critic
+    (unless the request has `"learn": false`). A rating sent again with the same `Idempotency-Key`
+    counts once. A refinement takes at most 200 ratings.
+    """
+    return await service.rate(tenant, refinement_id, rating.content, key)
+
+
+@refinements.post(
     "/{refinement_id}/retry",
     operation_id="retryRefinement",
     status_code=202,
@@ -336,7 +364,8 @@ async def events(
     the number of the last event received as `Last-Event-ID` (or `after`); 204 means that the work
     has ended with it. After a retry a reconnect goes on, and a stream from the start also contains
     the `refinement.failed` before the retry. The stream has a comment for every 15 seconds without
-    an event. With `Accept: application/json` the same events are returned in pages.
+    an event, and ends with the work. With `Accept: application/json` the same events are returned
+    in pages, and also the ratings that were given after the end.
 
     With `deltas=true` the stream also has drafts and outputs while they are written, at most ten
     pieces a second: events of the type `step.delta` with the data `{"key", "offset", "text"}` and

@@ -24,6 +24,7 @@ from app.contract import Contract
 from app.contract.errors import Problem
 from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
 from app.contract.insights import InsightList
+from app.contract.ratings import Rating
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
 from app.contract.steps import Step, StepPage
 
@@ -185,6 +186,11 @@ class Client:
         """Send a decision to a paused refinement, and return its snapshot."""
         response = self._send("POST", f"{_path(refinement_id)}/reviews", json=decision)
         return self._read(Snapshot, response)
+
+    def rate(self, refinement_id: str, rating: Mapping[str, Any]) -> Rating:
+        """Journal a person's rating of a judged draft, and return it."""
+        response = self._send("POST", f"{_path(refinement_id)}/ratings", json=rating)
+        return self._read(Rating, response)
 
     def continue_(self, refinement_id: str, changes: Mapping[str, Any]) -> Snapshot:
         """Create a refinement that starts from the result of this one."""

@@ -29,8 +29,8 @@ from app.cli.root import (
     read_settings,
 )
 from app.contract.criteria import AUTO
-from app.contract.events import FindingsReply
 from app.contract.insights import Dimension
+from app.contract.judgement import FindingsReply
 from app.contract.reviews import ReviewAction
 from app.contract.status import Status
 from app.contract.steps import Step
@@ -243,6 +243,26 @@ def review(
             _show_pending(client, refinement_id)
         else:
             say(console(), client.review(refinement_id, given).status)
+
+
+@app.command()
+def rate(
+    refinement_id: RefinementIdArgument,
+    path: Annotated[str, typer.Argument(help="Path of a judged draft, such as iterations/2.")],
+    *,
+    score: Annotated[float | None, typer.Option(help="What it deserves, 0 to 1.")] = None,
+    better_than: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Path of a draft that is worse.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Who says so.")] = None,
+    note: Annotated[str | None, typer.Option(help="Why.")] = None,
+    server: ServerOption = None,
+) -> None:
+    """Rate a judged draft, in any status, and print the number of the event."""
+    fields = {"path": path, "score": score, "better_than": better_than, "by": by, "note": note}
+    given = {name: value for name, value in fields.items() if value is not None}
+    with connected(server) as client:
+        say(console(), f"rated: event {client.rate(refinement_id, given).event}")
 
 
 @app.command()

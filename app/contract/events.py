@@ -9,8 +9,17 @@ from pydantic import Field
 
 from app.contract import Contract
 from app.contract.drafts import EditsMade
-from app.contract.judgement import CriterionScore, Finding, IssueNote, Score, ScoreFrom, Usage
+from app.contract.judgement import (
+    CriterionScore,
+    Finding,
+    FindingsReply,
+    IssueNote,
+    Score,
+    ScoreFrom,
+    Usage,
+)
 from app.contract.limits import Limits, TimeLimit
+from app.contract.ratings import Rated
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Best, Failure, Snapshot
 from app.contract.status import StopReason
@@ -56,6 +65,7 @@ class EventType(StrEnum):
     CANCELING = "refinement.canceling"
     PAUSED = "refinement.paused"
     REVIEWED = "refinement.reviewed"
+    RATED = "refinement.rated"
     RETRIED = "refinement.retried"
     COMPLETED = "refinement.completed"
     FAILED = "refinement.failed"
@@ -63,8 +73,11 @@ class EventType(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True if the work ended with the event; only `refinement.retried` can follow it."""
-        return self in {EventType.COMPLETED, EventType.FAILED, EventType.CANCELED}
+        """True if the work ended with the event.
+
+        Only `refinement.rated` and `refinement.retried` can follow it.
+        """
+        return self in (EventType.COMPLETED, EventType.FAILED, EventType.CANCELED)
 
 
 class Queued(Contract):
@@ -112,13 +125,6 @@ class TextReply(Contract):
 
     kind: Literal["text"] = "text"
     text: str
-
-
-class FindingsReply(Contract):
-    """The findings of the validators; empty if all of them passed."""
-
-    kind: Literal["findings"] = "findings"
-    findings: tuple[Finding, ...]
 
 
 class ToolReply(Contract):
@@ -277,6 +283,7 @@ EventData = (
     | Canceling
     | Paused
     | Reviewed
+    | Rated
     | Retried
     | Snapshot
 )
@@ -295,6 +302,7 @@ DATA_OF: dict[EventType, type[Contract]] = {
     EventType.CANCELING: Canceling,
     EventType.PAUSED: Paused,
     EventType.REVIEWED: Reviewed,
+    EventType.RATED: Rated,
     EventType.RETRIED: Retried,
     EventType.COMPLETED: Snapshot,
     EventType.FAILED: Snapshot,

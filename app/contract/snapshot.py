@@ -16,6 +16,7 @@ from app.contract.judgement import (
     ScoreFrom,
     Usage,
 )
+from app.contract.ratings import Rating
 from app.contract.reviews import PendingReview
 from app.contract.status import StoredReason, StoredStatus
 from app.contract.waiting import Waiting
@@ -97,7 +98,8 @@ class Snapshot(Contract):
     error: Failure | None
     review: PendingReview | None = Field(None, description="Review it waits for while `paused`.")
     waiting: Waiting | None = Field(
-        None, description="The model that a step waits for; the status stays `running`."
+        None,
+        description="The model or endpoint that a step waits for; the status stays `running`.",
     )
     parent: str | None
     created_at: datetime
@@ -143,6 +145,9 @@ class Iteration(Contract):
         " written as a whole.",
     )
     usage: Usage
+    ratings: tuple[Rating, ...] = Field(
+        (), description="What people said of this text, oldest first."
+    )
 
 
 class IterationList(Contract):

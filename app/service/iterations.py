@@ -18,6 +18,7 @@ from app.contract.events import (
 )
 from app.contract.gains import WRITERS
 from app.contract.judgement import Finding, Issue, IssueNote, Usage
+from app.contract.ratings import Rated, Rating
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Diff, DiffOperation, Iteration
 
@@ -71,7 +72,24 @@ def iterations_of(events: Sequence[Event], request: RefinementRequest) -> tuple[
     found = [event.data for event in counting if isinstance(event.data, IterationCompleted)]
     judged = [*{one.path: one for one in found}.values()]  # a rated one is in the journal twice
     words = words_of(judged)
-    return tuple(_iteration(one, paid, steps, request, words) for one in judged)
+    ratings = [rating_of(event) for event in events if isinstance(event.data, Rated)]
+    return tuple(
+        _iteration(one, paid, steps, request, words).model_copy(
+            update={"ratings": tuple(it for it in ratings if _is_of(it, one))}
+        )
+        for one in judged
+    )
+
+
+def rating_of(event: Event) -> Rating:
+    """Return the rating that an event records."""
+    assert isinstance(event.data, Rated)
+    return Rating(**event.data.model_dump(), event=event.event, at=event.at)
+
+
+def _is_of(rating: Rating, judged: IterationCompleted) -> bool:
+    """Return whether a rating is of this text; after a retry, another one may be at the path."""
+    return (rating.path, rating.sha256) == (judged.path, judged.sha256)
 
 
 def within(iterations: Sequence[Iteration], path: str) -> tuple[Iteration, ...]:

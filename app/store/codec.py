@@ -1,6 +1,6 @@
 """Encodes values as bytes for Redis, and decodes them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -12,6 +12,7 @@ from pydantic_core import from_json, to_json
 from app.contract.events import DATA_OF, Event, EventData, EventType, Queued, Retried
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
+from app.contract.ratings import Rated
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
@@ -106,9 +107,13 @@ def encode_append(
     models = b"" if parking is None else to_json(parking.models)
     waited_ms = round(waited_s * 1000)
     parts = (word for name, part in prompts.items() for word in (b"+" + name, part))
-    sums = (word for it in additions for word in (f"={it.key}", _addition(it)))
-    written = (*encode_entries(entries), *parts, *sums)
+    written = (*encode_entries(entries), *parts, *encode_additions(additions))
     return (to or "", models, waited_ms, len(encoded), *encoded, *written)
+
+
+def encode_additions(additions: Iterable[Addition]) -> list[str | bytes]:
+    """Return key and content of what is added to sums, one after the other."""
+    return [word for it in additions for word in (f"={it.key}", _addition(it))]
 
 
 def _addition(it: Addition) -> bytes:
@@ -310,6 +315,16 @@ def encode_retry(
     )
 
 
+def encode_rating(
+    refinement_id: str, summary: Summary, rated: Rated
+) -> tuple[str | bytes | int, ...]:
+    """Return what rate.lua writes: what was asked for, last event, the new one, final snapshot."""
+    data = rated.model_dump_json()
+    has_ended = _STATUS.get(summary[b"status"]) in TERMINAL
+    final = snapshot_json(refinement_id, summary) if has_ended else b""
+    return (data, summary[b"last_event"], data, final)
+
+
 def _review(summary: Summary) -> bytes:
     """Return the pending review, with times by Redis TIME; null unless paused."""
     if b"review" not in summary:
@@ -340,6 +355,13 @@ def paired(fields: Sequence[bytes]) -> Summary:
 def ends(entry: Summary) -> bool:
     """Return whether an entry of a journal is terminal."""
     return _is_terminal(_type_of(entry))
+
+
+def has_ended(entries: Sequence[Summary]) -> bool:
+    """Return whether a journal has a terminal entry that no retry follows."""
+    kinds = (_type_of(entry) for entry in reversed(entries))
+    last = next((it for it in kinds if _is_terminal(it) or it is EventType.RETRIED), None)
+    return last is not None and _is_terminal(last)
 
 
 def ended_as(entry: Summary) -> bytes:

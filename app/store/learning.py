@@ -33,12 +33,21 @@ def _digest(named: object) -> str:
     return hashlib.sha256(to_json(named)).hexdigest()[:DIGITS]
 
 
+def critic_of(request: RefinementRequest, models: Mapping[str, str]) -> str:
+    """Return the name under which a critic's scores are compared, by the names of the models.
+
+    It has all models of a panel, and how often each critic is asked if that is more than once.
+    """
+    critic = " + ".join(sorted(models[seat] for seat in request.critics.seats()))
+    samples = request.critics.samples
+    return f"{critic} x {samples}" if samples > 1 else critic
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What refinements have in common that learn from each other.
 
-    `critic` names the models of a panel in a fixed order; `criteria` is a hash of their names,
-    descriptions and weights.
+    `criteria` is a hash of their names, descriptions and weights.
     """
 
     generator: str
@@ -49,12 +58,10 @@ class Kind:
     @classmethod
     def of(cls, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> Self:
         """Return the kind of a request, whose models are given by seat."""
-        seats, samples = request.critics.seats(), request.critics.samples
-        critic = " + ".join(sorted(models[seat].model for seat in seats))
         rubric = [[it.name, it.description, it.weight] for it in request.judged_on()]
         return cls(
             generator=models["generator"].model,
-            critic=f"{critic} x {samples}" if samples > 1 else critic,
+            critic=critic_of(request, {seat: it.model for seat, it in models.items()}),
             criteria=_digest(AUTO if request.criteria == AUTO else rubric),
             strategy=request.strategy.kind,
         )
@@ -140,7 +147,7 @@ def agreements(tenant: str, critic: str, pairs: Iterable[Agreement]) -> tuple[Ad
     return (Addition(keys.trust(tenant), {f"pairs {critic}": pairs_sums}, decay=DECAY),)
 
 
-def rated(tenant: str, critic: str) -> Addition:
+def rated_once(tenant: str, critic: str) -> Addition:
     """Return what a person's rating adds to the number of those of a critic's drafts."""
     return Addition(keys.trust(tenant), {f"ratings {critic}": (1,)})
 

@@ -201,8 +201,8 @@ class Created:
 class StoredEvent:
     """One journal entry as a client sees it; `json` is the whole event, ready to send.
 
-    `is_last` is true for the terminal event with which the journal ends; one that a retry follows
-    is terminal, and not the last.
+    `is_last` is true for the terminal event with which the work has ended, and for ratings after
+    it; one that a retry follows is terminal, and not the last.
     """
 
     number: int

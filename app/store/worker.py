@@ -24,6 +24,7 @@ from app.store.codec import (
     decoded_event,
     encode_append,
     ends,
+    has_ended,
     moment,
     number_of,
     paired,
@@ -335,7 +336,7 @@ class WorkerStore:
         assert isinstance(reply, list)
         request, models, prompt_nonce, version, stored = reply
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
-        if entries and ends(entries[-1][1]):
+        if has_ended([entry for _, entry in entries]):
             raise Fenced(f"{refinement_id} has ended")
         submitted = Submitted(
             decode_request(request),

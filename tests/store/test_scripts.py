@@ -317,6 +317,27 @@ async def _permits(_s: Store, _w: WorkerStore, _r: Redis) -> ScriptArgs:
     return permit_words("p:m@f", "p@f", "worker-1", report)
 
 
+async def _rate(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    return (
+        held.id,
+        TENANT,
+        "command",
+        "{}",
+        2,
+        "{}",
+        "",
+        "=test:sums",
+        '{"sums":{"a":[1]},"decay":1}',
+    )
+
+
+async def _rate_after_the_end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    return (held.id, TENANT, "command", "{}", 3, "{}", "{}")
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -348,6 +369,8 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("cancel", _cancel_running),
     ("cancel", _cancel_lost),
     ("cancel", _cancel_paused),
+    ("rate", _rate),
+    ("rate", _rate_after_the_end),
     ("review", _review),
     ("finish", _finish_paused),
     ("finish", _finish),

@@ -7,15 +7,25 @@ from itertools import chain, zip_longest
 from statistics import median
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from app.contract.criteria import CRITIC, Criterion, PanelMember
 from app.contract.drafts import lacking
-from app.contract.judgement import CriterionScore, Critique, Finding, OnFail, Quotation, Span
+from app.contract.judgement import (
+    CriterionScore,
+    Critique,
+    Finding,
+    FindingsReply,
+    OnFail,
+    Quotation,
+    Span,
+)
+from app.contract.validators import Validator
 from workers.engine.asking import ask, question
+from workers.engine.lenient_json import values_in
 from workers.engine.matching import Source
 from workers.engine.moves import Check, Draft, Scored, Together, part_replies
-from workers.engine.prompt_requests import Task
+from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
 from workers.engine.prompts import keys_of
 from workers.engine.prompts.judging import Judge
 from workers.engine.replies import (
@@ -30,6 +40,7 @@ from workers.engine.replies import (
     score_of,
     with_plain_names,
 )
+from workers.engine.text_replies import may_contain_thinking
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; further lines are dropped."""
@@ -130,9 +141,60 @@ def reader(
     return read
 
 
+class _ScoreAsAsked(ReplyModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    score: Annotated[float | None, Field(ge=0, le=1)]
+    reason: Annotated[str, Field(pattern=r"^\w")]
+    """It is no placeholder."""
+    evidence: list[str]
+
+
+class _VerdictAsAsked(ReplyModel):
+    """A verdict in exactly the form of the schema, without findings."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    scores: dict[str, _ScoreAsAsked]
+    strengths: list[str]
+    weaknesses: list[str]
+    suggestions: list[str]
+    findings: Annotated[list[Any], Field(max_length=0)]
+
+
+def _as_asked(raw: str, names: Mapping[str, str]) -> _Verdict | None:
+    """Return a verdict that is in exactly the form asked for, as most are; None for others.
+
+    It is what the other way of reading returns, in a third of the time.
+    """
+    if not raw.startswith('{"') or may_contain_thinking(raw):
+        return None
+    try:
+        (value,) = values_in(raw)
+        said = _VerdictAsAsked.model_validate(value)
+        scores = [
+            _Score(
+                criterion=names[key],
+                score=None if it.score is None else round(it.score, 6),
+                reason=it.reason,
+                evidence=it.evidence,
+            )
+            for key, it in said.scores.items()
+        ]
+    except (ValueError, KeyError):
+        return None
+    lines = (said.strengths, said.weaknesses, said.suggestions)
+    strengths, weaknesses, suggestions = (tuple(filter(str.strip, it)) for it in lines)
+    return _Verdict(
+        scores=scores, strengths=strengths, weaknesses=weaknesses, suggestions=suggestions
+    )
+
+
 def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
-    said = reply.read_as(_Said)
     names = _names(criteria)
+    if verdict := _as_asked(reply.raw, names):
+        return verdict
+    said = reply.read_as(_Said)
     return _Verdict(
         scores=list(_scores_said(reply, said, names)),
         strengths=_lines(reply, said.strengths, "a strength"),
@@ -391,48 +453,117 @@ def _place(finding: Finding) -> Hashable:
     return (finding.kind, _words(finding.message))
 
 
+def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
+    """Return the weights of what rules found: with a veto, and without one.
+
+    Warnings do not count, nor do findings of models, of which a worse draft may have fewer.
+    """
+    weights = {OnFail.VETO: 0.0, OnFail.REVISE: 0.0, OnFail.WARN: 0.0}
+    for it in findings:
+        if it.source == LOCKED or it.source.startswith(VALIDATORS):
+            weights[it.on_fail] += it.weight
+    return round(weights[OnFail.VETO], 6), round(weights[OnFail.REVISE], 6)
+
+
+def measures_of(validators: Sequence[Validator], scope: str = "") -> tuple[ValidatorScore, ...]:
+    """Return the scores that the validators of the request, or of an item, give."""
+    before = f"{VALIDATORS}{scope}/" if scope else VALIDATORS
+    counting = ((index, it, it.counts_as()) for index, it in enumerate(validators))
+    return tuple(
+        ValidatorScore(f"{before}{index}", criterion, it.decides)
+        for index, it, criterion in counting
+        if criterion is not None
+    )
+
+
+def with_own_checks(task: Task, scope: str, validators: Sequence[Validator], *, ends: bool) -> Task:
+    """Return the task of a stage, pass or part, which its own validators check.
+
+    Those of what it is an item of check it too if its result is the whole's: if it `ends` that.
+    """
+    demanding = [it for it in validators if it.on_fail is not OnFail.WARN]
+    checks = tuple(words for it in demanding if (words := it.in_words()))
+    own = ItemChecks(scope, checks, measures_of(validators, scope))
+    schemas = (schema for it in validators for schema in it.json_schemas().values())
+    return replace(
+        task,
+        has_validators=task.has_validators and ends,
+        own=(*(task.own if ends else ()), *([own] if validators else [])),
+        schemas=(*task.schemas, *schemas),
+    )
+
+
+VALIDATORS = "validators/"
+"""What the sources of validators' findings begin with."""
+
 LOCKED = "locked"
 """The source of findings about missing locked text; it does not count as a validator."""
 
 
 async def judge(task: Task, draft: Draft) -> Scored:
     """Judge a draft: validators first, then the blind critics."""
-    findings = await _checked(task, draft.text)
+    checked = await _checked(task, draft.text)
     critique = await critiqued(task, draft.text)
+    scores = (*critique.scores, *checked.scores)
+    decided = _decided(task, checked.scores)
+    criteria = (*task.criteria, *(it.criterion for it in task.counted))
     return Scored(
         draft=draft,
-        score=total(critique.scores, task.criteria),
-        scores=critique.scores,
-        valid=_is_valid(findings),
+        score=total(scores, criteria) if decided is None else decided,
+        scores=scores,
+        valid=_is_valid(checked.findings),
         floors_met=not below_floor(critique.scores, task.criteria),
         critique=critique,
-        findings=findings,
+        findings=checked.findings,
+        score_from="critique" if decided is None else "validators",
     )
 
 
 async def validate(task: Task, draft: Draft) -> Scored:
-    """Judge a draft by validators alone; its score is the share of them that pass."""
-    findings = await _checked(task, draft.text)
-    demanded = (it for it in findings if it.on_fail is not OnFail.WARN)
-    failed = {it.source for it in demanded if it.source != LOCKED}
+    """Judge a draft by validators alone.
+
+    Its score is the share of them that pass; one that gives a score counts as much as that, with
+    its weight.
+    """
+    checked = await _checked(task, draft.text)
+    decided = _decided(task, checked.scores)
     return Scored(
         draft=draft,
-        score=round(1 - len(failed) / task.demanding, 6),
-        scores=(),
-        valid=_is_valid(findings),
+        score=_share(task, checked) if decided is None else decided,
+        scores=checked.scores,
+        valid=_is_valid(checked.findings),
         floors_met=True,
         critique=Critique(scores=()),
-        findings=findings,
+        findings=checked.findings,
         score_from="validators",
     )
 
 
-async def _checked(task: Task, draft: str) -> tuple[Finding, ...]:
-    """Return the findings of the validators, and those about missing locked text."""
+async def _checked(task: Task, draft: str) -> FindingsReply:
+    """Return what validators say, and the findings about missing locked text."""
     gone = tuple(_gone(it) for it in lacking(draft, task.locked))
-    if not task.has_validators:
-        return gone
-    return (*await Check("check", draft), *gone)
+    if not task.scopes:
+        return FindingsReply(findings=gone)
+    checked = await Check("check", draft, scopes=task.scopes)
+    return checked.model_copy(update={"findings": (*checked.findings, *gone)})
+
+
+def _decided(task: Task, scores: Sequence[CriterionScore]) -> float | None:
+    """Return the weighted mean of the scores that decide alone; None if there is none."""
+    deciding = [it.criterion for it in task.counted if it.decides]
+    names = {it.name for it in deciding}
+    return total([it for it in scores if it.criterion in names], deciding)
+
+
+def _share(task: Task, checked: FindingsReply) -> float:
+    """Return the share of validators that pass; those that give a score count with their weight."""
+    measured = {it.source for it in task.measures}
+    demanded = (it.source for it in checked.findings if it.on_fail is not OnFail.WARN)
+    failed = {it for it in demanded if it != LOCKED and it not in measured}
+    criteria = [it.criterion for it in task.measures]
+    weight = sum(it.weight for it in criteria)
+    passed = task.demanding - len(failed) + weight * (total(checked.scores, criteria) or 0.0)
+    return round(passed / (task.demanding + weight), 6)
 
 
 def _gone(locked: str) -> Finding:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.drafts import EditsMade
-from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
+from app.contract.judgement import CriterionScore, Critique, Finding, FindingsReply, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.models import Role
 from app.contract.reviews import ReviewAction, ReviewWhen
@@ -60,12 +60,18 @@ class Judgement:
     iteration: int
     path: str
     issues: IssueTracker = NO_ISSUES
+    errors: tuple[float, float] = (0.0, 0.0)
+    """What validators found, weighed: with a veto, and without one; warnings do not count."""
 
     @property
-    def rank(self) -> tuple[bool, bool, float]:
-        """Order of drafts within one rubric; of two equal ones the earlier is the better."""
-        scored = self.scored
-        return (scored.valid, scored.floors_met, -1.0 if scored.score is None else scored.score)
+    def rank(self) -> tuple[bool, bool, float, float, float]:
+        """Order of drafts within one rubric; of two equal ones the earlier is the better.
+
+        What a rule found wrong goes before the score, which is an opinion.
+        """
+        scored, (vetoes, lighter) = self.scored, self.errors
+        score = -1.0 if scored.score is None else scored.score
+        return (scored.valid, scored.floors_met, -vetoes, -lighter, score)
 
     def rated(self, score: float) -> Self:
         """Return it with a reviewer's score instead of its own."""
@@ -191,14 +197,16 @@ class Ask(Move[str]):
 
 
 @dataclass(frozen=True)
-class Check(Move[tuple[Finding, ...]]):
-    """Asks for the findings of the request's validators on a draft, or of its tools on a plan.
+class Check(Move[FindingsReply]):
+    """Asks what the request's validators say of a draft, or its tools of a plan.
 
     Planned calls are a JSON array of `{"tool", "arguments"}`; checking them sends nothing.
     """
 
     draft: str
     of: Literal["draft", "calls"] = "draft"
+    scopes: tuple[str, ...] = ("",)
+    """Whose validators: those of the request, and those of items by their paths."""
     prepares: ClassVar[bool] = False
 
 

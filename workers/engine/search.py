@@ -11,7 +11,9 @@ from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
+from app.contract.versions import ENGINE_VERSION
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
+from workers.engine.judging import errors_in
 from workers.engine.matching import similarity
 from workers.engine.moves import Judged, Judgement, Review, ReviewerReply, Scored, Stopped
 from workers.engine.prompt_requests import Task
@@ -68,6 +70,8 @@ class RequestedRevision:
 
 
 SAME_SCORE = 1e-6
+SCORES_ALONE = 2
+"""The last version of the engine in which errors that validators find do not rank drafts."""
 
 
 class Ranking:
@@ -102,10 +106,13 @@ class Ranking:
         return tuple(it for it in self._judged if it.scored.draft.parent == path)
 
     def is_stable(self, max_similarity: float) -> bool:
-        """Return whether the last draft is as similar to its parent as `max_similarity`."""
+        """Return whether the last draft is as similar to its parent as `max_similarity`.
+
+        One with fewer errors is not: a few characters may be all that has to change.
+        """
         last = self._judged[-1]
         parent = self._parent_of(last)
-        if parent is None:
+        if parent is None or last.errors < parent.errors:
             return False
         alike = similarity(parent.scored.draft.text, last.scored.draft.text)
         return alike >= max_similarity
@@ -117,8 +124,11 @@ class Ranking:
         seen = {it.scored.draft.sha256 for it in self._judged[:-1] if it is not parent}
         if last.scored.draft.sha256 in seen:
             return True
-        scores = [it.scored.score for it in self._judged[-4:]]
+        latest = self._judged[-4:]
+        scores = [it.scored.score for it in latest]
         if len(scores) < 4 or None in scores:
+            return False
+        if latest[0].errors != latest[2].errors or latest[1].errors != latest[3].errors:
             return False
         a, b, c, d = (score for score in scores if score is not None)
         return abs(a - c) <= SAME_SCORE and abs(b - d) <= SAME_SCORE and abs(a - b) > SAME_SCORE
@@ -167,7 +177,9 @@ class Search:
         first: int = 1,
         own: LimitOverrides | None = None,
         is_reviewed: bool = False,
+        engine_version: int = ENGINE_VERSION,
     ) -> None:
+        self._counts_errors = engine_version > SCORES_ALONE
         self._own = own or LimitOverrides()
         self.limits = self._own.instead_of(limits)
         self.reason: StopReason | None = None
@@ -185,7 +197,13 @@ class Search:
     def of(cls, task: Task, limits: Limits, own: LimitOverrides | None = None) -> Self:
         """Return a search for a task; a draft that it starts from is iteration 0."""
         first = 1 if task.draft is None else 0
-        return cls(limits, first=first, own=own, is_reviewed=task.is_reviewed)
+        return cls(
+            limits,
+            first=first,
+            own=own,
+            is_reviewed=task.is_reviewed,
+            engine_version=task.engine_version,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -271,7 +289,8 @@ class Search:
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
-        judgement = Judgement(scored, number, path, issues)
+        errors = errors_in(scored.findings) if self._counts_errors else (0.0, 0.0)
+        judgement = Judgement(scored, number, path, issues, errors)
         gain = self._ranking.add(judgement)
         await self._told(judgement)
         return gain, judgement

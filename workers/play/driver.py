@@ -15,6 +15,7 @@ from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
 from app.store import Addition, Claimed, Fenced, Journal, StaleLimits, State, Submitted
+from app.store.prompts import PromptKeeper, known_texts
 from workers.engine import moves
 from workers.engine.moves import (
     Ask,
@@ -39,10 +40,9 @@ from workers.play.journal_writer import (
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
-    PromptKeeper,
 )
 from workers.play.lessons import additions_of, kind_of
-from workers.play.replay import RecordedStep, Replay, refused, spared
+from workers.play.replay import RecordedStep, Replay, refused, spared, unwaited
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
 
@@ -212,7 +212,11 @@ class Driver:
         self._replay = recorded
         self._journal = journal
         self._time = TimeLimits(claimed)
-        keeper = PromptKeeper(submitted) if keeps_prompts else None
+        keeper = (
+            PromptKeeper(submitted.prompt_nonce, known_texts(submitted.request))
+            if keeps_prompts
+            else None
+        )
         scope = InsightScope(claimed.tenant, submitted.request, partial(self._time.time_in, 0))
         self._writer = JournalWriter(
             journal,
@@ -413,7 +417,7 @@ class Driver:
             done = await self._in_flight.perform(move, self._perform_persistently(move))
             if done is None:
                 self._admit(move)
-            return done or spared(move)
+            return done or (unwaited(move) if isinstance(move, Check) else spared(move))
         finally:
             self._writer.under_way.pop(move.path, None)
             self._budget_guard.settle(move.path)
@@ -427,6 +431,8 @@ class Driver:
                     move, progress=len(self._replay.steps), tries=tries
                 )
             except StepWaits as refusal:
+                if self._replay.stopping:  # a check goes on after a stop, but waits for nothing
+                    return unwaited(move)
                 tries, spent = tries + 1, spent + refusal.usage
                 await self._wait(move, refusal)
             else:
@@ -478,8 +484,8 @@ class Driver:
         stopping = self._replay.stopping is not None
 
         def is_refused(move: moves.StepMove) -> bool:
-            is_stopped = stopping and not isinstance(move, Check)
-            return canceling or is_stopped or self._is_spared(move)
+            goes_on = isinstance(move, Check) and not self._waits.has(move.path)
+            return canceling or (stopping and not goes_on) or self._is_spared(move)
 
         self._in_flight.abort(is_refused)
 

@@ -24,6 +24,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Comparison, Finding, Issue, IssueState
 from app.contract.limits import Limits
+from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Iteration, Snapshot
@@ -158,17 +159,19 @@ def _critics(story: Story) -> str:
 
 
 def _validators(story: Story) -> str:
-    rows = (
-        (path(f"validators/{index}"), path(it.kind), path(it.on_fail), _settings(it))
-        for index, it in enumerate(story.request.validators)
-    )
-    shown = [*rows]
+    request = story.request
+    named = [(f"validators/{index}", it) for index, it in enumerate(request.validators)]
+    for item in request.strategy.item_validators():
+        named += [(item.source(index), it) for index, it in enumerate(item.validators)]
+    shown = [(path(name), path(it.kind), path(it.on_fail), _settings(it)) for name, it in named]
     return table(("validator", "kind", "on failure", "settings"), shown) if shown else ""
 
 
 def _settings(it: BaseModel) -> str:
     """Return the settings of a validator as JSON; the URL of an endpoint is not shown."""
-    given = it.model_dump(mode="json", exclude_defaults=True, exclude={"kind", "on_fail", "url"})
+    given = it.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude={"kind", "on_fail", "url"}
+    )
     return plain(json.dumps(given, ensure_ascii=False), 300) if given else ""
 
 
@@ -234,6 +237,7 @@ def course(story: Story) -> str:
     return joined(
         (
             under("## Reviews", *_reviews(story)),
+            under("## Ratings", listed(_ratings(story))),
             under("## The plan", *_plans(story)),
             under("## Failed steps", listed(_failures(story))),
             under("## Other events", listed(_happenings(story))),
@@ -258,6 +262,17 @@ def _decision(at: datetime, made: Reviewed) -> str:
     if made.draft is not None:
         line += f" The new draft has {wording.counted(len(made.draft), 'character')}."
     return joined((line, fenced(made.feedback) if made.feedback else ""))
+
+
+def _ratings(story: Story) -> Iterator[str]:
+    for at, rated in story.of(Rated):
+        who = plain(rated.by) if rated.by else "Somebody"
+        if rated.better_than is None:
+            said = f"rates {path(rated.path)} {wording.score(rated.score)}"
+        else:
+            said = f"finds {path(rated.path)} better than {path(rated.better_than)}"
+        note = f": {plain(rated.note)}" if rated.note else ""
+        yield f"{wording.moment(at)}: {who} {said}{note}"
 
 
 def _plans(story: Story) -> Iterator[str]:

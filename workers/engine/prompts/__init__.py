@@ -113,9 +113,11 @@ def checks(task: Task, document: JsonDocument | None = None) -> list[str]:
 
     The schema of a document is the format of the reply, and not said again.
     """
-    if not (task.has_validators and task.checks):
+    whole = task.checks if document is None else (IS_DOCUMENT, *document.checks)
+    own = tuple(line for it in task.own for line in it.checks)
+    lines = (*(whole if task.has_validators and task.checks else ()), *own)
+    if not lines:
         return []
-    lines = task.checks if document is None else (IS_DOCUMENT, *document.checks)
     demands = "\n".join(f"- {it}" for it in lines)
     return [fenced(task, "checks", f"The text\n{demands}")]
 
@@ -141,12 +143,15 @@ def _shared(task: Task, *, with_aim: bool) -> Iterator[str]:
         yield fenced(task, "criteria", "\n".join(lines))
 
 
+LIKE_A_KEY = re.compile(r"c\d+", re.IGNORECASE)
+
+
 def keys_of(criteria: Sequence[Criterion]) -> tuple[str, ...]:
     """Return the key of each criterion in replies: `c1`, `c2` and so on, in their order.
 
     Where a criterion is named like a key, the keys are longer, so that no name means two.
     """
-    is_taken = any(re.fullmatch(r"c\d+", it.name.strip(), re.IGNORECASE) for it in criteria)
+    is_taken = any(LIKE_A_KEY.fullmatch(it.name.strip()) for it in criteria)
     prefix = "criterion_" if is_taken else "c"
     return tuple(f"{prefix}{number}" for number in range(1, len(criteria) + 1))
 

@@ -67,7 +67,7 @@ async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     """Validate a draft and extract its answer; a vetoed draft has no vote."""
     findings: tuple[Finding, ...] = ()
     if task.has_validators:
-        findings = await Check("check", draft.text)
+        findings = (await Check("check", draft.text)).findings
     answer = answer_in(draft.text, pattern)
     if answer is None or not normalized(answer):
         findings, answer = (*findings, NO_ANSWER), None
