@@ -177,7 +177,7 @@ class Insight(Contract):
             cases=round(cases),
             gain=_mean(sums, sums.gain, sums.gain_squared, sums.gain_by_cases),
             change=_mean(sums, sums.change, sums.change_squared, sums.change_by_cases),
-            kept=min(sums.kept / cases, 1.0),
+            kept=round(sums.kept / cases, 4),
             mean_usage=MeanUsage(
                 calls=round(sums.calls / cases, 3),
                 tokens=round(sums.tokens / cases, 1),
