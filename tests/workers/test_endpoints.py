@@ -9,6 +9,7 @@ import pytest
 from app.contract.events import IterationCompleted
 from app.contract.status import Status, StopReason
 from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers, scores
+from tests.workers.test_waiting import end_overdue
 from workers.outbound.guarded_client import EndpointAway, EndpointUnavailable
 from workers.play.endpoints import (
     LONGEST_NAME,
@@ -107,6 +108,31 @@ async def test_a_finish_ends_the_wait_with_the_best_draft(harness: RefinementHar
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
     assert ended.result is not None
     assert ended.result.path == "iterations/1"
+
+
+@pytest.mark.parametrize("wait_s", [3, 60])
+async def test_the_longest_wait_ends_it_with_the_best_draft(
+    harness: RefinementHarness, redis_url: str, wait_s: float
+) -> None:
+    endpoint = ScriptedEndpoint([PASSED, *[away(wait_s)] * 9])
+    refinement_id = await harness.submit(validators=[TONE], stop={"max_wait_seconds": 0.2})
+    await end_overdue(harness, redis_url, refinement_id, models(endpoint, 0.4, 0.9))
+    ended = await harness.snapshot(refinement_id)
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.DEADLINE)
+    assert ended.result is not None
+    assert (ended.result.path, ended.waiting) == ("iterations/1", None)
+
+
+async def test_without_a_judged_draft_the_longest_wait_says_what_was_waited_for(
+    harness: RefinementHarness, redis_url: str
+) -> None:
+    endpoint = ScriptedEndpoint([away(60)] * 9)
+    refinement_id = await harness.submit(validators=[TONE], stop={"max_wait_seconds": 0.2})
+    await end_overdue(harness, redis_url, refinement_id, models(endpoint, 0.4))
+    ended = await harness.snapshot(refinement_id)
+    assert ended.error is not None
+    assert (ended.status, ended.error.code) == (Status.FAILED, "nothing_judged")
+    assert f"{NAME}, which was overloaded" in ended.error.detail
 
 
 @pytest.mark.parametrize(
