@@ -372,7 +372,7 @@ class JournalWriter:
     def _additions(self, judgings: Sequence[JudgedDraft], ending: Ending) -> tuple[Addition, ...]:
         """Return what an ending adds to sums: its own, and what its drafts have brought."""
         scope = self._insights
-        if scope is None or ending.status not in (Status.SUCCEEDED, Status.FAILED):
+        if scope is None or ending.status is not Status.SUCCEEDED:
             return ending.additions
         result = ending.changes.get("result")
         try:
