@@ -11,6 +11,7 @@ from app.contract.judgement import (
     Comparison,
     CriterionScore,
     Finding,
+    Fixes,
     Issue,
     QualityEstimate,
     Score,
@@ -151,6 +152,7 @@ class Iteration(Contract):
         description="Effect of the edits that made it from its parent; null for a text that was"
         " written as a whole.",
     )
+    fixes: Fixes = ()
     usage: Usage
     ratings: tuple[Rating, ...] = Field(
         (), description="What people said of this text, oldest first."

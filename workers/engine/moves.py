@@ -10,6 +10,7 @@ from app.contract.judgement import (
     Critique,
     Finding,
     FindingsReply,
+    FixMade,
     QualityEstimate,
     ScoreFrom,
 )
@@ -38,6 +39,8 @@ class Draft:
     is_reply: bool = True
     edits: EditsMade | None = None
     """How edits made it from its parent; None if it was not made by edits."""
+    fixes: tuple[FixMade, ...] = ()
+    """What validators corrected in it."""
 
 
 @dataclass(frozen=True, slots=True)

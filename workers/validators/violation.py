@@ -33,6 +33,8 @@ class Violation:
     span: tuple[int, int] | None = None
     quote: str | None = None
     weight: float = 1
+    skipped: bool = False
+    """Whether the validator did not run, so that the draft may have other violations."""
 
 
 @dataclass(frozen=True, slots=True)
