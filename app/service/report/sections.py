@@ -572,7 +572,7 @@ def _told(it: Iteration) -> str:
 
 
 def _fix(it: FixMade) -> str:
-    changes = "; ".join(f"{plain(made.before)!r} to {plain(made.after)!r}" for made in it.changes)
+    changes = "; ".join(f'"{plain(made.before)}" to "{plain(made.after)}"' for made in it.changes)
     return f"{path(it.source)} ({plain(it.kind)}), {wording.counted(it.count, 'change')}: {changes}"
 
 
