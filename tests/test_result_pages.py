@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+from app.contract.caveats import BLOCKING, Caveat, blocks
 from app.contract.drafts import EditsReport
 from app.contract.judgement import Comparison, Issue, IssueState
 from app.contract.requests import RefinementRequest
 from workers.engine.drafting import GOOD, LONG
 from workers.engine.issue_tracker import SAME_MESSAGE, SAME_PLACE
+from workers.play.journal_writer import MOST_CAVEATS
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
@@ -39,6 +41,19 @@ def test_the_request_and_the_report_on_the_page_on_revising_are_the_servers() ->
 def test_the_comparison_on_the_page_is_one_that_the_server_could_give() -> None:
     (told,) = [it["comparison"] for it in shown("outputs.md") if "comparison" in it]
     assert Comparison.model_validate(told).verdict == "better"
+
+
+def test_the_page_on_endings_names_every_caveat_and_what_it_does() -> None:
+    asked, told = shown("endings.md")
+    assert RefinementRequest.model_validate(asked).accept == ("unverified",)
+    (caveat,) = map(Caveat.model_validate, told["caveats"])
+    assert blocks([caveat], frozenset())
+    text = (DOCS / "endings.md").read_text()
+    table = text.partition("| where |")[0]
+    rows = {it[1]: it[2] for it in re.finditer(r"\| `(\w+)` \| .* \| (.*) \|\n", table)}
+    assert {code for code, passed in rows.items() if passed == "false"} == BLOCKING
+    assert rows.keys() - BLOCKING == {"code", "item_dropped"}
+    assert f"at most {MOST_CAVEATS} caveats" in text
 
 
 def test_the_page_on_issues_says_what_is_the_same_issue() -> None:

@@ -47,6 +47,9 @@ class Finding(Contract):
         None, description="The words of the draft that it is about, verbatim."
     )
     on_fail: OnFail = OnFail.REVISE
+    skipped: bool = Field(
+        False, description="Whether the validator did not run: nothing is known of the draft."
+    )
 
 
 class Quotation(Contract):

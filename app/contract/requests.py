@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from app.contract import Contract
+from app.contract.caveats import Blocking
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Critics, Name
 from app.contract.drafts import (
     MAX_TEXT,
@@ -140,6 +141,9 @@ class RefinementRequest(Contract):
     )
     models: Models = Models()
     review: ReviewPlan | None = None
+    accept: tuple[Blocking, ...] = Field(
+        (), max_length=4, description="Codes of caveats that do not keep `passed` false."
+    )
     metadata: dict[MetadataKey, MetadataValue] = Field(
         {}, max_length=16, json_schema_extra={"additionalProperties": False}
     )

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from app.contract import Contract
+from app.contract.caveats import Caveat
 from app.contract.drafts import EditsReport
 from app.contract.judgement import (
     Comparison,
@@ -45,6 +46,9 @@ class Result(Contract):
     score_from: ScoreFrom = "critique"
     sha256: str
     missing: tuple[str, ...] = Field((), description="Paths of the parts without a text.")
+    caveats: tuple[Caveat, ...] = Field(
+        (), description="What was asked for and not done, or not used."
+    )
     comparison: Comparison | None = Field(
         None, description="Comparison with the draft it started from, if `compare` is set."
     )

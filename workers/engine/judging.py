@@ -9,12 +9,13 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from app.contract.caveats import Caveat
 from app.contract.criteria import CRITIC, Criterion, PanelMember
 from app.contract.drafts import lacking
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail, Quotation, Span
 from workers.engine.asking import ask, question
 from workers.engine.matching import Source
-from workers.engine.moves import Check, Draft, Scored, Together, part_replies
+from workers.engine.moves import Check, Draft, Scored, Together, play_parts
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts import keys_of
 from workers.engine.prompts.judging import Judge
@@ -301,8 +302,12 @@ def _finding(said: _Finding, source: Source, by: str) -> Finding:
 CritiqueLine = TypeVar("CritiqueLine")
 
 
-async def critiqued(task: Task, draft: str) -> Critique:
-    """Return the merged critique of all critics, asked at once and independently.
+Opinions = tuple[tuple[Critique, ...], tuple[Caveat, ...]]
+"""What critics said, and a caveat for every sample that was left out."""
+
+
+async def critiqued(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...]]:
+    """Return the merged critique of all critics, asked at once and independently, and its caveats.
 
     A panel after PoLL (arXiv:2404.18796), with roles as in ChatEval (arXiv:2308.07201); samples as
     in self-consistency (arXiv:2203.11171). A sample that fails is left out; a critic without any
@@ -310,9 +315,20 @@ async def critiqued(task: Task, draft: str) -> Critique:
     """
     panel: tuple[PanelMember | None, ...] = task.critics.panel or (None,)
     if len(panel) == 1:
-        return merged(await _sampled(task, draft, panel[0]), task.criteria)
-    opinions = await Together(CRITIC, tuple(_sampled(task, draft, it) for it in panel))
-    return merged(tuple(chain.from_iterable(opinions)), task.criteria)
+        opinions, caveats = await _sampled(task, draft, panel[0])
+    else:
+        said = await Together(CRITIC, tuple(_sampled(task, draft, it) for it in panel))
+        opinions = tuple(chain.from_iterable(it for it, _ in said))
+        caveats = tuple(chain.from_iterable(it for _, it in said))
+    critique = merged(opinions, task.criteria)
+    return critique, (*caveats, *_unmeasured(critique.scores))
+
+
+def _unmeasured(scores: Sequence[CriterionScore]) -> Iterator[Caveat]:
+    for it in scores:
+        if it.score is None:
+            detail = f"the criterion {it.criterion} has no score: {it.reason}"
+            yield Caveat(code="item_dropped", path="critique", detail=detail)
 
 
 def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Critique:
@@ -328,14 +344,15 @@ def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Criti
     )
 
 
-async def _sampled(task: Task, draft: str, member: PanelMember | None) -> tuple[Critique, ...]:
+async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinions:
     """Return the opinions of one critic, one for each sample."""
     path = "critique" if member is None else f"critique/{member.name}"
-    later = (f"{path}/{number}" for number in range(2, task.critics.samples + 1))
-    samples = [_opinion(at, task, draft, member) for at in (path, *later)]
+    paths = [path, *(f"{path}/{number}" for number in range(2, task.critics.samples + 1))]
+    samples = [_opinion(at, task, draft, member) for at in paths]
     if len(samples) == 1:
-        return (await samples[0],)
-    return tuple(it for it in await part_replies(path, samples) if it is not None)
+        return (await samples[0],), ()
+    done = await play_parts(path, samples)
+    return tuple(it for it in done.replies if it is not None), done.left_out(paths)
 
 
 async def _opinion(path: str, task: Task, draft: str, member: PanelMember | None) -> Critique:
@@ -398,15 +415,16 @@ LOCKED = "locked"
 async def judge(task: Task, draft: Draft) -> Scored:
     """Judge a draft: validators first, then the blind critics."""
     findings = await _checked(task, draft.text)
-    critique = await critiqued(task, draft.text)
+    critique, caveats = await critiqued(task, draft.text)
     return Scored(
         draft=draft,
         score=total(critique.scores, task.criteria),
         scores=critique.scores,
-        valid=_is_valid(findings),
+        valid=is_valid(findings),
         floors_met=not below_floor(critique.scores, task.criteria),
         critique=critique,
         findings=findings,
+        caveats=(*skipped_in(findings), *caveats),
     )
 
 
@@ -419,11 +437,12 @@ async def validate(task: Task, draft: Draft) -> Scored:
         draft=draft,
         score=round(1 - len(failed) / task.demanding, 6),
         scores=(),
-        valid=_is_valid(findings),
+        valid=is_valid(findings),
         floors_met=True,
         critique=Critique(scores=()),
         findings=findings,
         score_from="validators",
+        caveats=skipped_in(findings),
     )
 
 
@@ -432,7 +451,25 @@ async def _checked(task: Task, draft: str) -> tuple[Finding, ...]:
     gone = tuple(_gone(it) for it in lacking(draft, task.locked))
     if not task.has_validators:
         return gone
-    return (*await Check("check", draft), *gone)
+    return (*await checked(task, draft), *gone)
+
+
+async def checked(task: Task, draft: str, path: str = "check") -> tuple[Finding, ...]:
+    """Return the findings of the validators; one that did not run vetoes, unless accepted."""
+    found = await Check(path, draft)
+    if "validator_skipped" in task.accepted:
+        return found
+    veto = {"on_fail": OnFail.VETO}
+    return tuple(it.model_copy(update=veto) if it.skipped else it for it in found)
+
+
+def skipped_in(findings: Sequence[Finding]) -> tuple[Caveat, ...]:
+    """Return a caveat for every validator that did not run."""
+    return tuple(
+        Caveat(code="validator_skipped", path="check", detail=f"{it.source}: {it.message}")
+        for it in findings
+        if it.skipped
+    )
 
 
 def _gone(locked: str) -> Finding:
@@ -445,5 +482,6 @@ def _gone(locked: str) -> Finding:
     )
 
 
-def _is_valid(findings: Sequence[Finding]) -> bool:
+def is_valid(findings: Sequence[Finding]) -> bool:
+    """Return whether no finding vetoes its draft."""
     return all(finding.on_fail is not OnFail.VETO for finding in findings)

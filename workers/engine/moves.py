@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
+from app.contract.caveats import Caveat
 from app.contract.drafts import EditsMade
 from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from app.contract.limits import Limits
@@ -45,6 +46,8 @@ class Scored:
     critique: Critique
     findings: tuple[Finding, ...] = ()
     score_from: ScoreFrom = "critique"
+    caveats: tuple[Caveat, ...] = ()
+    """What the verdict lacks, with paths relative to the iteration."""
 
     def passes(self, threshold: float) -> bool:
         """Return whether vetoing validators passed, and all floors and the threshold are met."""
@@ -325,10 +328,23 @@ class _Relay(Generic[Reply]):
 
 @dataclass(frozen=True, slots=True)
 class PartResults(Generic[Reply]):
-    """The results of parts side by side, None for a refused one, and whether any was stopped."""
+    """The results of parts side by side, None for a refused one, and why it was refused."""
 
     replies: tuple[Reply | None, ...]
-    were_stopped: bool
+    refusals: tuple[Refusal | None, ...]
+
+    @property
+    def were_stopped(self) -> bool:
+        """Whether any part was stopped."""
+        return any(isinstance(it, Stopped) for it in self.refusals)
+
+    def left_out(self, paths: Sequence[str]) -> tuple[Caveat, ...]:
+        """Return a caveat for every part without a result; `paths` are those of the parts."""
+        return tuple(
+            Caveat(code="item_dropped", path=path, detail=f"left out: {str(it) or 'stopped'}")
+            for path, it in zip(paths, self.refusals, strict=True)
+            if it is not None
+        )
 
     def unless_stopped(self, reason: StopReason) -> StopReason | None:
         """Return `reason`; None when a part was stopped, since the driver has the reason then."""
@@ -346,7 +362,7 @@ async def part_replies(
 
 
 async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
-    """Play parts side by side like `part_replies`; also return whether any was stopped."""
+    """Play parts side by side like `part_replies`; also return why others have no result."""
     refusals: dict[int, Refusal] = {}
 
     async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:
@@ -359,4 +375,4 @@ async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartRe
     done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
     if len(refusals) == len(parts):
         raise first_of([refusals[index] for index in range(len(parts))])
-    return PartResults(done, any(isinstance(it, Stopped) for it in refusals.values()))
+    return PartResults(done, tuple(refusals.get(index) for index in range(len(parts))))

@@ -1,11 +1,12 @@
 """A search: iterations until a stop rule holds, and the draft to return."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
+from app.contract.caveats import Caveat, blocks
 from app.contract.judgement import Comparison, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
@@ -14,6 +15,8 @@ from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.matching import similarity
 from workers.engine.moves import Judged, Judgement, Review, ReviewerReply, Scored, Stopped
 from workers.engine.prompt_requests import Task
+
+GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,15 @@ class Outcome:
     observed: tuple[ContextDocument, ...] = ()
     """What was observed on the way: context for everything made from the draft."""
     outputs: Mapping[str, str] = field(default_factory=dict)
+    caveats: tuple[Caveat, ...] = ()
+    """What the work on it lacks; what the verdict on the best draft lacks stands there."""
+
+    def claiming(self, accepted: frozenset[str]) -> Self:
+        """Return it without a success that its caveats contradict."""
+        if not blocks(self.caveats, accepted):
+            return self
+        reason = StopReason.INCOMPLETE if self.reason in GOALS else self.reason
+        return replace(self, passed=False, reason=reason)
 
     @property
     def score_from(self) -> ScoreFrom:

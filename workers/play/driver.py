@@ -271,7 +271,7 @@ class Driver:
         try:
             await self._rehearse()
             outcome = await self._play(self._strategy())
-            return Ending.succeeded(outcome, self._replay.stopping)
+            return Ending.succeeded(outcome, self._replay)
         except Canceled:
             return Ending.canceled()
         except Stopped as stop:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from app.contract.caveats import BLOCKING, Caveat
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.judgement import IssueNote
 from app.contract.limits import Limits, TimeLimit
@@ -17,6 +18,7 @@ from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, Stat
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, encode_prompt, known_texts
 from workers.engine.moves import Judged, Judgement, Review
+from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
 from workers.play.waiting import EveryBranchWaits
@@ -39,9 +41,23 @@ def best_of(judgement: Judgement, path: str) -> Best:
     )
 
 
-def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) -> Result:
-    """Return a draft with the score of exactly that text; `missing` lists parts without a draft."""
+MOST_CAVEATS = 50
+"""Caveats of a result; those that keep `passed` false go first."""
+
+
+def result_of(
+    judgement: Judgement,
+    path: str,
+    missing: tuple[str, ...] = (),
+    caveats: Iterable[Caveat] = (),
+) -> Result:
+    """Return a draft with the score of exactly that text; `missing` lists parts without a draft.
+
+    `caveats` are those about the work on it; what its verdict lacks is added.
+    """
     scored = judgement.scored
+    known = dict.fromkeys((*caveats, *(it.under(path) for it in scored.caveats)))
+    ordered = sorted(known, key=lambda it: it.code not in BLOCKING)
     return Result(
         draft=scored.draft.text,
         iteration=judgement.iteration,
@@ -50,6 +66,7 @@ def result_of(judgement: Judgement, path: str, missing: tuple[str, ...] = ()) ->
         score_from=scored.score_from,
         sha256=scored.draft.sha256,
         missing=missing,
+        caveats=tuple(ordered[:MOST_CAVEATS]),
     )
 
 
@@ -66,17 +83,19 @@ class Ending:
     parking: Parking | None = None
 
     @classmethod
-    def succeeded(cls, outcome: Outcome, stopping: StopReason | None) -> Self:
+    def succeeded(cls, outcome: Outcome, recorded: Replay) -> Self:
         """Return the ending for an outcome; a strategy that was stopped from outside has no reason.
 
         The reason `completed` does not count after a stop, since parts were refused. A stop without
         a journaled reason was a call that the budget did not allow beside others in flight.
         """
+        stopping, path = recorded.stopping, outcome.best.path
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
-        result = result_of(outcome.best, outcome.best.path, outcome.missing)
+        caveats = (*outcome.caveats, *recorded.dropped(path))
+        result = result_of(outcome.best, path, outcome.missing, caveats)
         changes = {
             "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
-            "best": best_of(outcome.best, outcome.best.path),
+            "best": best_of(outcome.best, path),
             "result": result.model_copy(
                 update={"comparison": outcome.comparison, "outputs": dict(outcome.outputs)}
             ),
@@ -174,7 +193,8 @@ class JudgedDraft:
         )
         may_change = best is it or scored.score_from == "review"
         result = result_of(best, best_path) if may_change else None
-        return cls(entry, result, best.scored.passes(threshold), limits_seq)
+        passed = best_path.startswith(WHOLE) and best.scored.passes(threshold)
+        return cls(entry, result, passed, limits_seq)
 
 
 def _absolute(prefix: str, path: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from app.contract.caveats import Caveat
 from app.contract.criteria import AUTO
 from app.contract.drafts import draft_of
 from app.contract.events import (
@@ -406,6 +407,7 @@ def result(story: Story) -> str:
             f"{_measured(it.score, it.score_from)} It is the draft at {path(it.path)}.",
             f"Missing: {', '.join(map(path, it.missing))}." if it.missing else "",
             fenced(it.draft),
+            under("### Caveats", listed(_caveat(found, story) for found in it.caveats)),
             _compared(it.comparison),
             *(f"### Output: {path(name)}\n\n{fenced(text)}" for name, text in it.outputs.items()),
         )
@@ -415,6 +417,11 @@ def result(story: Story) -> str:
         return under("## The best draft so far", line, fenced(best.draft))
     what = "No draft was judged." if snapshot.status.is_terminal else "No draft is judged yet."
     return under("## The result", what)
+
+
+def _caveat(it: Caveat, story: Story) -> str:
+    accepted = " (accepted by the request)" if it.code in story.request.accept else ""
+    return f"{wording.caveat_of(it.code)}{accepted} {path(it.path)}: {plain(it.detail)}"
 
 
 def _measured(score: float | None, score_from: str) -> str:

@@ -9,7 +9,7 @@ from workers.engine.moves import Scored, within
 from workers.engine.prompt_requests import Task
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
-from workers.engine.verification import is_unverified, judge_and_verify
+from workers.engine.verification import ends_unverified, judge_and_verify
 
 
 async def chain_of_verification(
@@ -19,15 +19,14 @@ async def chain_of_verification(
 
     Chain-of-Verification (arXiv:2309.11495), factored: each answer sees task, context and its
     question, never the draft. Every draft is verified, whatever its score: an unverified draft must
-    neither pass nor rank above one that failed verification. An iteration costs 4 calls and one for
-    each question: draft, critique, questions, answers, contradictions.
+    neither pass, unless the request accepts it, nor count as one without findings. An iteration
+    costs 4 calls and one for each question: draft, critique, questions, answers, contradictions.
     """
     with Search.of(task, limits) as search:
         for at in search.iterations():
             scored = await within(at, _verified(task, search, plan))
             await search.judged(scored)
-            if is_unverified(scored):
-                search.settle(None)
+            if ends_unverified(search, scored):
                 break
     return search.outcome()
 
