@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.contract import Contract
-from app.contract.drafts import EditsMade
+from app.contract.drafts import EditsMade, Escape
 from app.contract.judgement import CriterionScore, Finding, IssueNote, Score, ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.reviews import Paused, Reviewed
@@ -209,6 +209,9 @@ class IterationCompleted(Contract):
     )
     draft: str | None = Field(
         None, description="The text, if it is neither a model's reply nor the client's draft."
+    )
+    escape: Escape | None = Field(
+        None, description="How it was made in another way, after the search had stood still."
     )
     issues: tuple[IssueNote, ...] = Field(
         (), description="The issues of the draft, and those of its parent that it resolved."

@@ -63,6 +63,13 @@ class Stop(Contract):
         description="How far below the highest score so far a revision may score and still become"
         " the best draft: for critics with noisy scores.",
     )
+    escape: bool = Field(
+        True,
+        description="Once, before it ends as stable, oscillating or a plateau, make one draft in"
+        " another way: anew from the same findings, or, of a draft that was given, a revision at a"
+        " higher temperature. It counts as an iteration, and it ends as it would have ended unless"
+        " that draft becomes the best.",
+    )
     max_seconds: MaxSeconds = 600
     max_wait_seconds: MaxWaitSeconds = 86_400
     max_tokens: MaxTokens | None = None

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 
 from app.contract import Contract
 from app.contract.caveats import Caveat
-from app.contract.drafts import EditsReport
+from app.contract.drafts import EditsReport, Escape
 from app.contract.judgement import (
     Comparison,
     CriterionScore,
@@ -145,6 +145,11 @@ class Iteration(Contract):
         None,
         description="Effect of the edits that made it from its parent; null for a text that was"
         " written as a whole.",
+    )
+    escape: Escape | None = Field(
+        None,
+        description="How it was made in another way, after the search had stood still: anew from"
+        " the same findings, or as a revision at a higher temperature.",
     )
     usage: Usage
 

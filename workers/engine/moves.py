@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.caveats import Caveat
-from app.contract.drafts import EditsMade
+from app.contract.drafts import EditsMade, Escape
 from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.models import Role
@@ -32,6 +32,8 @@ class Draft:
     is_reply: bool = True
     edits: EditsMade | None = None
     """How edits made it from its parent; None if it was not made by edits."""
+    escape: Escape | None = None
+    """How it was made in another way than usual, because the search stood still."""
 
 
 @dataclass(frozen=True, slots=True)

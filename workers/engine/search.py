@@ -13,7 +13,15 @@ from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.matching import similarity
-from workers.engine.moves import Judged, Judgement, Review, ReviewerReply, Scored, Stopped
+from workers.engine.moves import (
+    Judged,
+    Judgement,
+    Review,
+    ReviewerReply,
+    Scored,
+    StepError,
+    Stopped,
+)
 from workers.engine.prompt_requests import Task
 
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
@@ -77,6 +85,11 @@ class RequestedRevision:
 
 
 SAME_SCORE = 1e-6
+
+STANDSTILLS = (StopReason.STABLE, StopReason.OSCILLATING, StopReason.PLATEAU)
+ESCAPES_ONCE = 3
+"""The version of the engine from which one draft is made in another way before a standstill ends
+the outermost search."""
 
 
 class Ranking:
@@ -176,6 +189,7 @@ class Search:
         first: int = 1,
         own: LimitOverrides | None = None,
         is_reviewed: bool = False,
+        escapes: bool = False,
     ) -> None:
         self._own = own or LimitOverrides()
         self.limits = self._own.instead_of(limits)
@@ -189,12 +203,17 @@ class Search:
         self.number = first
         """The number of the next iteration."""
         self._stale = 0
+        self._escapes = escapes
+        self._standstill: StopReason | None = None
+        """Why it would have ended; then one draft is made in another way."""
 
     @classmethod
     def of(cls, task: Task, limits: Limits, own: LimitOverrides | None = None) -> Self:
         """Return a search for a task; a draft that it starts from is iteration 0."""
         first = 1 if task.draft is None else 0
-        return cls(limits, first=first, own=own, is_reviewed=task.is_reviewed)
+        is_whole = task.engine_version >= ESCAPES_ONCE and not task.part
+        escapes = limits.escape and is_whole
+        return cls(limits, first=first, own=own, is_reviewed=task.is_reviewed, escapes=escapes)
 
     def __enter__(self) -> Self:
         return self
@@ -202,13 +221,24 @@ class Search:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
-        """Suppress a stop from outside when a draft was judged: the best is kept."""
+        """Suppress a stop from outside when a draft was judged: the best is kept.
+
+        So is a failed step of a draft that was tried before it ends: it ends without that draft.
+        """
+        if isinstance(error, StepError) and self.is_escaping:
+            self.reason = self._standstill
+            return True
         return isinstance(error, Stopped) and self.best is not None
 
     @property
     def best(self) -> Judgement | None:
         """The best judged draft."""
         return self._ranking.best
+
+    @property
+    def is_escaping(self) -> bool:
+        """Whether the next draft is made in another way, once, before the search ends."""
+        return self._escapes and self._standstill is not None
 
     @property
     def base(self) -> Judgement | None:
@@ -343,7 +373,17 @@ class Search:
 
     def _decide(self, stale: int, gain: float, last: Judgement) -> None:
         self._stale = 0 if gain >= self.limits.min_improvement else stale + 1
-        self.reason = self._why_stop(last)
+        self.reason = self._unless_escaping(self._why_stop(last), last)
+
+    def _unless_escaping(self, reason: StopReason | None, last: Judgement) -> StopReason | None:
+        """Return why it ends; at a standstill None, once, and then that unless it got better."""
+        if last.scored.draft.escape is None:
+            self._standstill = reason if reason in STANDSTILLS and self._escapes else None
+            return None if self._standstill else reason
+        self._escapes = False
+        if self.best is last or reason not in (None, *STANDSTILLS):
+            return reason
+        return self._standstill
 
     def _decide_on_samples(self) -> None:
         self.reason = self._met()

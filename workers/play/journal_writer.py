@@ -187,6 +187,7 @@ class JudgedDraft:
             asked=scored.draft.asked,
             draft=None if scored.draft.is_reply else scored.draft.text,
             edits=scored.draft.edits,
+            escape=scored.draft.escape,
             issues=_notes(it, prefix),
             best=best_of(best, best_path),
             limits=limits,

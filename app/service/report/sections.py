@@ -91,6 +91,7 @@ RULES = {
     "min_improvement": "minimum improvement",
     "max_similarity": "similarity that counts as stable",
     "tolerance": "tolerance below the best score",
+    "escape": "one draft in another way before a standstill ends it",
     "max_seconds": "maximum seconds",
     "max_wait_seconds": "maximum seconds of waits for models",
     "max_tokens": "maximum tokens",
@@ -122,6 +123,8 @@ def asked(story: Story) -> str:
 def rule(name: str, limits: Limits) -> str:
     """Return the value of one limit as text."""
     value = getattr(limits, name)
+    if isinstance(value, bool):
+        return wording.answer(value)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else f"{value:,}"
 
 
@@ -551,6 +554,7 @@ def _told(it: Iteration) -> str:
     return under(
         f"### {path(it.path)}",
         line,
+        wording.ESCAPES[it.escape] if it.escape else "",
         under("**Requested changes**", listed(map(plain, it.asked))),
         _criteria_judged(it),
         under("**Findings**", listed(map(_finding, it.findings))),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from app.contract.drafts import Escape
 from app.contract.judgement import CriterionScore, IssueState, Usage, Verdict
 from app.contract.reviews import OnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
@@ -90,6 +91,11 @@ CAVEATS: Mapping[str, str] = {
     "unverified": "**Not verified.** What the draft says was not proven right or wrong.",
     "validator_skipped": "**Not checked.** A validator did not run on the draft.",
     "item_dropped": "**Left out.** Something could not be used.",
+}
+
+ESCAPES: Mapping[Escape, str] = {
+    "fresh_draft": "The drafts had stood still, so it was written anew from the same findings.",
+    "temperature": "The drafts had stood still, so it was revised at a higher temperature.",
 }
 
 VERDICTS: Mapping[Verdict, str] = {
