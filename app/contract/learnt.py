@@ -16,6 +16,12 @@ class Learnt(Contract):
     evidence: tuple[float, ...] = Field(
         (), description="Log-likelihood of the scores under each hypothesis."
     )
+    trust: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="Share of an apparent change of quality that is believed; no sum, never added.",
+    )
     first_drafts: tuple[float, float, float] = Field(
         (0, 0, 0), description="Number, sum and sum of squares of the scores of first drafts."
     )

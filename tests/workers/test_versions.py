@@ -24,13 +24,15 @@ from workers.models.port import ModelCall
 def changed(**fields: Any) -> Policy:
     """Return a policy that plays a request as if it had these fields."""
 
-    def policy(request: RefinementRequest, nonce: str | None) -> MoveCoroutine[Outcome]:
+    def policy(request: RefinementRequest, nonce: str | None, **_: Any) -> MoveCoroutine[Outcome]:
         return strategy_for(request.model_copy(update=fields), nonce)
 
     return policy
 
 
-def in_other_words(request: RefinementRequest, nonce: str | None) -> MoveCoroutine[Outcome]:
+def in_other_words(
+    request: RefinementRequest, nonce: str | None, **_: Any
+) -> MoveCoroutine[Outcome]:
     """Play as ever, with other words in every prompt."""
 
     def outward(move: Move[Any]) -> Move[Any]:

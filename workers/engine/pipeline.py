@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
@@ -29,6 +29,7 @@ from app.contract.judgement import (
     Side,
     Verdict,
 )
+from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
 from app.contract.strategies import STRATEGIES, Strategy
@@ -297,10 +298,17 @@ def _module(kind: str) -> ModuleType:
 
 
 def task_of(
-    request: RefinementRequest, nonce: str | None = None, engine_version: int = ENGINE_VERSION
+    request: RefinementRequest,
+    nonce: str | None = None,
+    engine_version: int = ENGINE_VERSION,
+    *,
+    learnt: Learnt | None = None,
+    is_exact: bool = False,
 ) -> Task:
     """Return what a request asks for; `nonce` is the number in the tags around texts."""
     return Task(
+        learnt=learnt,
+        is_exact=is_exact,
         engine_version=engine_version,
         instruction=request.task,
         draft=request.draft,
@@ -335,10 +343,19 @@ def document_of(request: RefinementRequest) -> JsonDocument | None:
 
 
 def strategy_for(
-    request: RefinementRequest, nonce: str | None = None, engine_version: int = ENGINE_VERSION
+    request: RefinementRequest,
+    nonce: str | None = None,
+    engine_version: int = ENGINE_VERSION,
+    *,
+    learnt: Learnt | None = None,
+    is_exact: bool = False,
 ) -> MoveCoroutine[Outcome]:
-    """Return a fresh coroutine that plays a request under its own limits, as that version did."""
-    task = task_of(request, nonce, engine_version)
+    """Return a fresh coroutine that plays a request under its own limits, as that version did.
+
+    `learnt` is what ended refinements of this kind taught, `is_exact` whether the critic measures
+    without noise; both must be the same in every replay.
+    """
+    task = task_of(request, nonce, engine_version, learnt=learnt, is_exact=is_exact)
     function, policy = function_of(request.strategy.kind), review_policy_of(request.strategy)
     return whole(request, task, request.limits(), function, policy)
 
@@ -386,8 +403,18 @@ def _first_prompt(strategy: MoveCoroutine[Any]) -> Prompt | None:
         strategy.close()
 
 
-Policy = Callable[[RefinementRequest, str | None], MoveCoroutine[Outcome]]
-"""Returns a fresh coroutine that plays a request with the nonce of its record."""
+class Policy(Protocol):
+    """Returns a fresh coroutine that plays a request with what its record says."""
+
+    def __call__(
+        self,
+        request: RefinementRequest,
+        nonce: str | None,
+        *,
+        learnt: Learnt | None = None,
+        is_exact: bool = False,
+    ) -> MoveCoroutine[Outcome]: ...
+
 
 POLICIES: Mapping[int, Policy] = {
     version: partial(strategy_for, engine_version=version) for version in sorted(PLAYABLE)

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.contract.criteria import Critics
 from app.contract.drafts import EditMode
+from app.contract.learnt import Learnt
 from app.contract.requests import ContextDocument, Criterion, Grounding, RoleInstructions
 from app.contract.tools import Tool
 from app.contract.versions import ENGINE_VERSION
@@ -128,6 +129,10 @@ class Task:
     """Codes of caveats that do not keep a draft from passing."""
     is_sampled: bool = False
     """Whether the same is asked for several times, so that the texts should differ."""
+    learnt: Learnt | None = None
+    """What scores of ended refinements of this kind taught, as it was when this one began."""
+    is_exact: bool = False
+    """Whether the critic gives equal texts equal scores and measures without noise."""
 
     @property
     def document(self) -> JsonDocument | None:

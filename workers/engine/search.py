@@ -8,6 +8,7 @@ from typing import Self
 
 from app.contract.caveats import Caveat, blocks
 from app.contract.judgement import Comparison, ScoreFrom
+from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
@@ -45,6 +46,9 @@ class Outcome:
     outputs: Mapping[str, str] = field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
     """What the work on it lacks; what the verdict on the best draft lacks stands there."""
+
+    lesson: Learnt | None = None
+    """What the scores of this refinement add to what was learnt; None if they teach nothing."""
 
     def claiming(self, accepted: frozenset[str]) -> Self:
         """Return it without a success that its caveats contradict."""

@@ -9,7 +9,10 @@ from functools import partial
 
 from redis.exceptions import RedisError
 
+from app.contract.criteria import CRITIC
+from app.contract.editor import EDITOR
 from app.contract.errors import RefinementNotFound
+from app.contract.models import ModelChoice
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
 from workers.engine.pipeline import POLICIES, Policy
@@ -42,6 +45,12 @@ class HeldRefinement:
             await self.driver.look()
         except Fenced:
             self.playing.cancel()
+
+
+def are_exact(models: Mapping[str, ModelChoice]) -> bool:
+    """Return whether every critic measures without noise, by the models of the seats."""
+    critics = (it for seat, it in models.items() if seat.partition("/")[0] == CRITIC)
+    return all(set(it.names()) == {EDITOR} for it in critics)
 
 
 class Refinements:
@@ -214,7 +223,12 @@ class Refinements:
         )
         journal = self._store.journal(claimed)
         return Driver(
-            partial(self._policies[submitted.engine_version], request, submitted.prompt_nonce),
+            partial(
+                self._policies[submitted.engine_version],
+                request,
+                submitted.prompt_nonce,
+                is_exact=are_exact(submitted.models),
+            ),
             submitted,
             recorded,
             executor,
