@@ -50,6 +50,12 @@ class Finding(Contract):
     skipped: bool = Field(
         False, description="Whether the validator did not run: nothing is known of the draft."
     )
+    weight: float = Field(
+        1,
+        gt=0,
+        description="How much it counts against the draft, beside other findings of validators: 1,"
+        " up to 2 for a limit exceeded by far, and more if it hides what else is wrong.",
+    )
 
 
 class Quotation(Contract):

@@ -408,6 +408,21 @@ def _place(finding: Finding) -> Hashable:
     return (finding.kind, _words(finding.message))
 
 
+def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
+    """Return the weights of what rules found: with a veto, and without one.
+
+    Warnings do not count, nor do findings of models, of which a worse draft may have fewer.
+    """
+    weights = {OnFail.VETO: 0.0, OnFail.REVISE: 0.0, OnFail.WARN: 0.0}
+    for it in findings:
+        if it.source == LOCKED or it.source.startswith(VALIDATORS):
+            weights[it.on_fail] += it.weight
+    return round(weights[OnFail.VETO], 6), round(weights[OnFail.REVISE], 6)
+
+
+VALIDATORS = "validators/"
+"""What the sources of validators' findings begin with."""
+
 LOCKED = "locked"
 """The source of findings about missing locked text; it does not count as a validator."""
 

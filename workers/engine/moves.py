@@ -65,12 +65,18 @@ class Judgement:
     iteration: int
     path: str
     issues: IssueTracker = NO_ISSUES
+    errors: tuple[float, float] = (0.0, 0.0)
+    """What validators found, weighed: with a veto, and without one; warnings do not count."""
 
     @property
-    def rank(self) -> tuple[bool, bool, float]:
-        """Order of drafts within one rubric; of two equal ones the earlier is the better."""
-        scored = self.scored
-        return (scored.valid, scored.floors_met, -1.0 if scored.score is None else scored.score)
+    def rank(self) -> tuple[bool, bool, float, float, float]:
+        """Order of drafts within one rubric; of two equal ones the earlier is the better.
+
+        What a rule found wrong goes before the score, which is an opinion.
+        """
+        scored, (vetoes, lighter) = self.scored, self.errors
+        score = -1.0 if scored.score is None else scored.score
+        return (scored.valid, scored.floors_met, -vetoes, -lighter, score)
 
     def rated(self, score: float) -> Self:
         """Return it with a reviewer's score instead of its own."""

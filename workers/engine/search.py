@@ -12,7 +12,9 @@ from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
+from app.contract.versions import ENGINE_VERSION
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
+from workers.engine.judging import errors_in
 from workers.engine.matching import similarity
 from workers.engine.moves import (
     Judged,
@@ -89,6 +91,8 @@ class RequestedRevision:
 
 
 SAME_SCORE = 1e-6
+SCORES_ALONE = 2
+"""The last version of the engine in which errors that validators find do not rank drafts."""
 
 STANDSTILLS = (StopReason.STABLE, StopReason.OSCILLATING, StopReason.PLATEAU)
 ESCAPES_ONCE = 3
@@ -128,10 +132,13 @@ class Ranking:
         return tuple(it for it in self._judged if it.scored.draft.parent == path)
 
     def is_stable(self, max_similarity: float) -> bool:
-        """Return whether the last draft is as similar to its parent as `max_similarity`."""
+        """Return whether the last draft is as similar to its parent as `max_similarity`.
+
+        One with fewer errors is not: a few characters may be all that has to change.
+        """
         last = self._judged[-1]
         parent = self._parent_of(last)
-        if parent is None:
+        if parent is None or last.errors < parent.errors:
             return False
         alike = similarity(parent.scored.draft.text, last.scored.draft.text)
         return alike >= max_similarity
@@ -143,8 +150,11 @@ class Ranking:
         seen = {it.scored.draft.sha256 for it in self._judged[:-1] if it is not parent}
         if last.scored.draft.sha256 in seen:
             return True
-        scores = [it.scored.score for it in self._judged[-4:]]
+        latest = self._judged[-4:]
+        scores = [it.scored.score for it in latest]
         if len(scores) < 4 or None in scores:
+            return False
+        if latest[0].errors != latest[2].errors or latest[1].errors != latest[3].errors:
             return False
         a, b, c, d = (score for score in scores if score is not None)
         return abs(a - c) <= SAME_SCORE and abs(b - d) <= SAME_SCORE and abs(a - b) > SAME_SCORE
@@ -193,8 +203,10 @@ class Search:
         first: int = 1,
         own: LimitOverrides | None = None,
         is_reviewed: bool = False,
+        engine_version: int = ENGINE_VERSION,
         escapes: bool = False,
     ) -> None:
+        self._counts_errors = engine_version > SCORES_ALONE
         self._own = own or LimitOverrides()
         self.limits = self._own.instead_of(limits)
         self.reason: StopReason | None = None
@@ -216,8 +228,14 @@ class Search:
         """Return a search for a task; a draft that it starts from is iteration 0."""
         first = 1 if task.draft is None else 0
         is_whole = task.engine_version >= ESCAPES_ONCE and not task.part
-        escapes = limits.escape and is_whole
-        return cls(limits, first=first, own=own, is_reviewed=task.is_reviewed, escapes=escapes)
+        return cls(
+            limits,
+            first=first,
+            own=own,
+            is_reviewed=task.is_reviewed,
+            engine_version=task.engine_version,
+            escapes=limits.escape and is_whole,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -314,7 +332,8 @@ class Search:
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
-        judgement = Judgement(scored, number, path, issues)
+        errors = errors_in(scored.findings) if self._counts_errors else (0.0, 0.0)
+        judgement = Judgement(scored, number, path, issues, errors)
         gain = self._ranking.add(judgement)
         await self._told(judgement)
         return gain, judgement

@@ -174,4 +174,5 @@ def _finding(index: int, validator: AnyValidator, violation: Violation) -> Findi
         span=Span(start=violation.span[0], end=violation.span[1]) if violation.span else None,
         quote=violation.quote,
         on_fail=validator.on_fail,
+        weight=violation.weight,
     )

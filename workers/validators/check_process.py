@@ -21,7 +21,7 @@ from typing import Self
 
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
-from workers.validators.violation import ValidatorUnavailable, Violation
+from workers.validators.violation import HIDES_OTHERS, ValidatorUnavailable, Violation
 
 CPU_S = 0.5
 WALL_S = 20.0
@@ -114,6 +114,7 @@ def too_expensive(kind: str) -> Violation:
         f"could not be checked: this {kind} validator needs more than {CPU_S:g} s or too much "
         "memory for this draft",
         "simplify the validator, or shorten the draft",
+        weight=HIDES_OTHERS,
     )
 
 

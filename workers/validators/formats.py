@@ -20,6 +20,7 @@ from app.contract.validators.formats import (
     YamlValidator,
 )
 from workers.validators.violation import (
+    HIDES_OTHERS,
     MAX_DEPTH,
     Violation,
     body_of,
@@ -68,10 +69,15 @@ def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
             offset + (mark.index if mark else 0),
             f"the draft is not YAML: {shortened(said, 200)}",
             "correct the syntax there; quote values with `: `, ` #` or a sign at the start",
+            weight=HIDES_OTHERS,
         )
     except yaml.reader.ReaderError as error:
         yield violation_at(
-            draft, offset + error.position, f"the draft is not YAML: {error.reason}", "remove it"
+            draft,
+            offset + error.position,
+            f"the draft is not YAML: {error.reason}",
+            "remove it",
+            weight=HIDES_OTHERS,
         )
 
 

@@ -14,7 +14,14 @@ from referencing.exceptions import Unresolvable
 from app.contract.json_schemas import validator_for
 from app.contract.regexes import PatternError
 from app.contract.validators.json import JsonSchemaValidator, JsonValidator
-from workers.validators.violation import MAX_DEPTH, Violation, body_of, shortened, violation_at
+from workers.validators.violation import (
+    HIDES_OTHERS,
+    MAX_DEPTH,
+    Violation,
+    body_of,
+    shortened,
+    violation_at,
+)
 
 MAX_VIOLATIONS = 20
 TOKEN = re.compile(r'(?P<string>"(?:[^"\\]++|\\.)*+")(?P<is_name>\s*+:)?|[{}\[\]]')
@@ -131,12 +138,15 @@ def check_json(validator: JsonValidator, draft: str) -> Iterator[Violation]:
 def not_json(error: NotJson, draft: str, offset: int) -> Violation:
     """Return the violation of a draft whose document, which starts at `offset`, is not JSON."""
     if error.position is None:
-        return Violation(f"the draft is not JSON: {error}", "answer with one JSON document")
+        return Violation(
+            f"the draft is not JSON: {error}", "answer with one JSON document", weight=HIDES_OTHERS
+        )
     return violation_at(
         draft,
         offset + error.position,
         f"the draft is not JSON: {error}",
         "answer with one JSON document and nothing else",
+        weight=HIDES_OTHERS,
     )
 
 

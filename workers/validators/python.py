@@ -21,6 +21,7 @@ from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
 from app.contract.validators.python import PythonTestsValidator, PythonValidator
 from workers.validators.violation import (
+    HIDES_OTHERS,
     ValidatorUnavailable,
     Violation,
     body_of,
@@ -210,7 +211,7 @@ async def check_python_tests(
         report = await sandbox.run(body, validator.tests, validator.timeout_s)
     except NoReport as reason:
         fix = f"make it end within {validator.timeout_s} s, without ending the process itself"
-        return (Violation(f"the tests did not finish: {reason}", fix),)
+        return (Violation(f"the tests did not finish: {reason}", fix, weight=HIDES_OTHERS),)
     if broken := report.get("broken"):
         raise ValidatorUnavailable(str(broken))
     return tuple(_violations(report, body, draft, offset))
@@ -221,12 +222,15 @@ def _violations(report: dict[str, Any], body: str, draft: str, offset: int) -> I
         assertion = f" (`{found['assertion']}`)" if found.get("assertion") else ""
         message = f"{found['test']}: {found['error']}{assertion}"
         fix = "change the code so that this test passes"
+        weight = 1 if report["ran"] else HIDES_OTHERS
         if line := found.get("line"):
             start = offset_of(body, line, 1)
             length = len(body[start:].partition("\n")[0])
-            yield violation_at(draft, offset + start, f"{message}; raised", fix, max(1, length))
+            yield violation_at(
+                draft, offset + start, f"{message}; raised", fix, max(1, length), weight
+            )
         else:
-            yield Violation(message, fix)
+            yield Violation(message, fix, weight=weight)
     if not report["found"] and not report["ran"]:
         raise ValidatorUnavailable("every test was skipped")
 
@@ -332,7 +336,8 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
     try:
         found = remarks(body, validator.version, (*COMPILES, *validator.ruff))
     except RuffFailed as reason:
-        yield Violation(f"the draft could not be checked: {reason}", "simplify the draft")
+        said = f"the draft could not be checked: {reason}"
+        yield Violation(said, "simplify the draft", weight=HIDES_OTHERS)
         return
     fix = FIX.format(validator.version)
     for remark in islice(found, MAX_VIOLATIONS):
@@ -342,6 +347,7 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
             f"{shortened(remark.message, 300)} ({remark.code or 'syntax'})",
             remark.fix or (fix if _is_error(remark) else f"follow ruff's rule {remark.code}"),
             max(1, offset_of(body, *remark.end) - offset_of(body, *remark.start)),
+            HIDES_OTHERS if _is_error(remark) else 1,
         )
     if not any(map(_is_error, found)):
         yield from _uncompilable(body, offset, draft, validator.version)
@@ -362,7 +368,8 @@ def _uncompilable(body: str, offset: int, draft: str, version: str) -> Iterator[
             compile(tree, "draft.py", "exec", dont_inherit=True)
     except SyntaxError as error:
         at = offset_of(body, error.lineno or 1, error.offset or 1)
-        yield violation_at(draft, offset + at, f"{error.msg} (syntax)", FIX.format(version))
+        said = f"{error.msg} (syntax)"
+        yield violation_at(draft, offset + at, said, FIX.format(version), weight=HIDES_OTHERS)
     except (RecursionError, MemoryError):
         yield Violation("the code is nested too deeply to compile", "nest it less")
     except ValueError as error:

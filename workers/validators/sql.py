@@ -12,7 +12,14 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from app.contract.validators.sql import SqlValidator
-from workers.validators.violation import Violation, body_of, offset_of, shortened, violation_at
+from workers.validators.violation import (
+    HIDES_OTHERS,
+    Violation,
+    body_of,
+    offset_of,
+    shortened,
+    violation_at,
+)
 
 MAX_DEPTH = 20
 
@@ -195,13 +202,14 @@ def check_sql(validator: SqlValidator, draft: str) -> Iterator[Violation]:
         statements = [each for each in sqlglot.parse(body, dialect=validator.dialect) if each]
         yield from islice(_flaws(validator, statements, draft, offset), MAX_VIOLATIONS)
         if not statements:
-            yield Violation("the draft contains no SQL statement", FIX)
+            yield Violation("the draft contains no SQL statement", FIX, weight=HIDES_OTHERS)
     except ParseError as error:
         yield _syntax(error, body, draft, offset)
     except SqlglotError as error:
-        yield Violation(f"the draft is not SQL: {shortened(str(error), 200)}", FIX)
+        said = f"the draft is not SQL: {shortened(str(error), 200)}"
+        yield Violation(said, FIX, weight=HIDES_OTHERS)
     except RecursionError:
-        yield Violation("the draft is nested too deeply", "nest it less")
+        yield Violation("the draft is nested too deeply", "nest it less", weight=HIDES_OTHERS)
 
 
 def _flaws(
@@ -238,4 +246,4 @@ def _syntax(error: ParseError, body: str, draft: str, offset: int) -> Violation:
     end = offset_of(body, int(first.get("line") or 1), int(first.get("col") or 1)) + 1
     length = max(1, len(highlight))
     message = f"the draft is not SQL: {shortened(said, 200)}"
-    return violation_at(draft, offset + max(0, end - length), message, FIX, length)
+    return violation_at(draft, offset + max(0, end - length), message, FIX, length, HIDES_OTHERS)

@@ -1,6 +1,7 @@
 """The validators of texts: length, required and forbidden text, readability and spelling."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from app.contract.regexes import compile_pattern
@@ -20,7 +21,7 @@ from workers.text.document import Document, Sentence
 from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_reading_ease
 from workers.text.spelling import repetitions, spelling
 from workers.text.words import sentences, words
-from workers.validators.violation import Violation, shortened, spot, violation_at
+from workers.validators.violation import Violation, excess, shortened, spot, violation_at
 
 MAX_VIOLATIONS = 20
 
@@ -42,11 +43,13 @@ def check_length(validator: LengthValidator, draft: str) -> Iterator[Violation]:
             yield Violation(
                 f"the draft has {_counted(count, unit)}, expected at most {most}",
                 f"shorten it by {_counted(count - most, unit)} or more",
+                weight=excess(count, most),
             )
         if least is not None and count < least:
             yield Violation(
                 f"the draft has {_counted(count, unit)}, expected at least {least}",
                 f"lengthen it by {_counted(least - count, unit)} or more",
+                weight=excess(count, least),
             )
 
 
@@ -156,10 +159,12 @@ def check_readability(validator: ReadabilityValidator, draft: str) -> Iterator[V
         least, most = validator.bounds(measure)
         if most is not None and value > most:
             said = f"the {name} is {value:.1f}, expected at most {most:g}"
-            yield _hard_to_read(said, measured, draft, is_too_hard=measure != "reading_ease")
+            found = _hard_to_read(said, measured, draft, is_too_hard=measure != "reading_ease")
+            yield replace(found, weight=excess(value, most))
         if least is not None and value < least:
             said = f"the {name} is {value:.1f}, expected at least {least:g}"
-            yield _hard_to_read(said, measured, draft, is_too_hard=measure == "reading_ease")
+            found = _hard_to_read(said, measured, draft, is_too_hard=measure == "reading_ease")
+            yield replace(found, weight=excess(value, least))
 
 
 def _hard_to_read(

@@ -8,6 +8,11 @@ MAX_DEPTH = 100
 """Levels of nesting that a document may have."""
 
 
+HIDES_OTHERS = 21
+"""The weight of a violation that keeps the rest from being checked, such as a syntax error: more
+than that of the 20 violations which a validator reports at most."""
+
+
 class ValidatorUnavailable(Exception):
     """The validator cannot run, whatever the draft; `detail` says why and what to change."""
 
@@ -18,12 +23,16 @@ class ValidatorUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One rule that the draft violates; `span` counts code points, its end is exclusive."""
+    """One rule that the draft violates; `span` counts code points, its end is exclusive.
+
+    `weight` is how much it counts against the draft when drafts are compared.
+    """
 
     message: str
     fix: str
     span: tuple[int, int] | None = None
     quote: str | None = None
+    weight: float = 1
 
 
 def shortened(text: str, most: int = 80) -> str:
@@ -50,7 +59,14 @@ def offset_of(text: str, line: int, column: int) -> int:
     return max(0, min(start + column - 1, len(text)))
 
 
-def violation_at(draft: str, at: int, message: str, fix: str, length: int = 1) -> Violation:
+def excess(given: float, bound: float) -> float:
+    """Return the weight of a bound that is not met: 1, and up to 1 more by the distance to it."""
+    return 1 + round(min(1.0, abs(given - bound) / max(1.0, abs(bound))), 6)
+
+
+def violation_at(
+    draft: str, at: int, message: str, fix: str, length: int = 1, weight: float = 1
+) -> Violation:
     """Return a violation whose message ends with line and column; its span has `length`."""
     start = max(0, min(at, len(draft)))
     end = min(start + length, len(draft))
@@ -60,4 +76,5 @@ def violation_at(draft: str, at: int, message: str, fix: str, length: int = 1) -
         fix,
         span=(start, end),
         quote=quote if quote.strip() and len(quote) <= 200 else None,
+        weight=weight,
     )
