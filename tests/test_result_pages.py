@@ -3,14 +3,16 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from app.contract.caveats import BLOCKING, Caveat, blocks
-from app.contract.drafts import EditsReport
+from app.contract.drafts import EditsReport, Escape
 from app.contract.judgement import Comparison, Issue, IssueState
 from app.contract.requests import RefinementRequest
+from workers.editor.scoring import FEWEST_JUDGED
 from workers.engine.drafting import GOOD, LONG
 from workers.engine.issue_tracker import SAME_MESSAGE, SAME_PLACE
+from workers.engine.prompts import DIVERSE
 from workers.play.journal_writer import MOST_CAVEATS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -54,6 +56,9 @@ def test_the_page_on_endings_names_every_caveat_and_what_it_does() -> None:
     assert {code for code, passed in rows.items() if passed == "false"} == BLOCKING
     assert rows.keys() - BLOCKING == {"code", "item_dropped"}
     assert f"at most {MOST_CAVEATS} caveats" in text
+    assert all(f"`{way}`" in text for way in get_args(Escape))
+    assert f"temperature {DIVERSE}" in text
+    assert f"fewer than {FEWEST_JUDGED} different words" in text
 
 
 def test_the_page_on_issues_says_what_is_the_same_issue() -> None:

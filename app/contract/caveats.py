@@ -17,7 +17,7 @@ class Caveat(Contract):
     """Something that was asked for and not done, or not used; it stands beside the result."""
 
     code: Literal[Blocking, "item_dropped"] = Field(
-        description="`stage_given_up`: a stage, pass or part failed or was given up;"
+        description="`stage_given_up`: a stage, pass or part failed, or a stage did not pass;"
         " `goal_not_met`: the goal of a plan was not shown to be met, or a part missed its own"
         " threshold; `unverified`: the facts or steps of the draft were not verified;"
         " `validator_skipped`: a validator did not run on the draft; `item_dropped`: an item that"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from app.contract.caveats import BLOCKING
+from app.contract.drafts import Escape
 from app.contract.judgement import Comparison, IssueState, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.reviews import OnTimeout, ReviewAction, ReviewWhen
@@ -47,6 +48,7 @@ def test_every_code_that_a_worker_fails_with_has_its_words() -> None:
 
 def test_every_other_choice_of_the_contract_has_its_words() -> None:
     assert wording.ISSUES.keys() == set(IssueState)
+    assert wording.ESCAPES.keys() == set(get_args(Escape))
     assert wording.CAVEATS.keys() == {*BLOCKING, "item_dropped"}
     assert wording.SCORES_FROM.keys() == set(get_args(get_args(ScoreFrom)[0]))
     assert wording.ACTIONS.keys() == set(get_args(get_args(ReviewAction)[0]))

@@ -69,8 +69,14 @@ class _Finding(ReplyModel):
     quote: str | None = None
 
 
+MAY_MEASURE_NOTHING = 3
+"""The version of the engine from which a verdict may say that the draft cannot be measured."""
+
+
 class _Verdict(ReplyModel):
     scores: list[_Score]
+    unmeasurable: bool = False
+    """Whether the critic says that no criterion can be measured on this draft."""
     strengths: tuple[str, ...] = ()
     weaknesses: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
@@ -85,6 +91,7 @@ class _Said(ReplyModel):
     weaknesses: Any = ()
     suggestions: Any = ()
     findings: Any = ()
+    unmeasurable: Any = False
     scale: Any = None
 
     @model_validator(mode="before")
@@ -140,6 +147,7 @@ def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
         weaknesses=_lines(reply, said.weaknesses, "a weakness"),
         suggestions=_lines(reply, said.suggestions, "a suggestion"),
         findings=tuple(_findings(reply, said.findings, names)),
+        unmeasurable=said.unmeasurable is True,
     )
 
 
@@ -258,7 +266,7 @@ def _scores(
     if unknown := [name for name in given if name not in names]:
         reply.drop("score", f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
     scores = tuple(_score(given[name], source) for name in names)
-    if all(it.score is None for it in scores):
+    if all(it.score is None for it in scores) and not verdict.unmeasurable:
         raise Unreadable("no criterion has a score")
     return scores
 

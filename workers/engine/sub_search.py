@@ -61,7 +61,7 @@ def given_up(path: str, why: Refusal | None) -> Caveat:
 
 
 def short_of(path: str, done: Outcome, threshold: float | None) -> tuple[Caveat, ...]:
-    """Return the caveat about a pass or part that missed the threshold it was given, if any."""
+    """Return the caveat about a part that missed the threshold it was given, if any."""
     if threshold is None or done.best.scored.passes(threshold):
         return ()
     score = done.best.scored.score

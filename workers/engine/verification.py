@@ -129,15 +129,16 @@ def _not_verified(task: Task, caveats: Sequence[Caveat]) -> Iterator[Finding]:
 def ends_unverified(search: Search, scored: Scored) -> bool:
     """End a search whose last draft was not verified, if another one would be no better off.
 
-    That is after a stop from outside, and where nothing else keeps the draft from passing: then
-    there is nothing to revise. Returns whether it ends.
+    That is after a stop from outside, and where nothing else keeps the best draft from passing:
+    then there is nothing to revise. Returns whether it ends.
     """
     if NOT_VERIFIED in scored.findings:
         search.settle(None)
         return True
     others = tuple(it for it in scored.findings if it.kind != UNVERIFIED)
     proven = replace(scored, findings=others, valid=is_valid(others))
-    if scored.valid or search.wish or not proven.passes(search.limits.threshold):
+    is_best = search.best is not None and search.best.scored.draft == scored.draft
+    if scored.valid or search.wish or not is_best or not proven.passes(search.limits.threshold):
         return False
     search.settle(StopReason.INCOMPLETE)
     return True

@@ -16,7 +16,6 @@ from workers.engine.sub_search import (
     going_on,
     passes_as_it_is,
     refined,
-    short_of,
     starting_from,
     with_instruction,
 )
@@ -60,7 +59,6 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
             refused[path] = refusal
             caveats += (given_up(path, refusal),)
             continue
-        caveats += (*last.caveats, *short_of(path, last, each.threshold))
         is_cut = is_cut or last.reason is None
         met += _met(last, each.judged_on(), threshold)
     if last is None:
