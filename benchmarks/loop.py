@@ -39,10 +39,11 @@ def refinement() -> Talk:
     score = 0.0
     for iteration in range(1, MAX_ITERATIONS + 1):
         verdict = json.loads(_text((yield _call(JUDGE, draft, schema=SCHEMA))))
-        score = verdict["scores"][0]["score"]
+        (judged,) = verdict["scores"].values()
+        score = judged["score"]
         if score >= THRESHOLD or iteration == MAX_ITERATIONS:
             break
-        draft = _text((yield _call(REVISE, draft, verdict["scores"][0]["reason"])))
+        draft = _text((yield _call(REVISE, draft, judged["reason"])))
     return score
 
 

@@ -188,16 +188,8 @@ def draft(number: int) -> str:
 
 
 def critique(number: int, *criteria: str) -> str:
-    """Return the verdict on a draft; every criterion has the same score."""
+    """Return the verdict on a draft, in the form asked for; every criterion has the same score."""
     score = SCORES[min(max(number, 1), len(SCORES)) - 1]
-    return json.dumps(
-        {
-            "scores": [
-                {"criterion": name, "score": score, "reason": f"Version {number} of {len(SCORES)}."}
-                for name in criteria
-            ],
-            "strengths": [],
-            "weaknesses": [],
-            "suggestions": [],
-        }
-    )
+    said = {"evidence": [], "reason": f"Version {number} of {len(SCORES)}.", "score": score}
+    lists: dict[str, list[str]] = {"strengths": [], "weaknesses": [], "suggestions": []}
+    return json.dumps({"scores": dict.fromkeys(criteria, said), **lists, "findings": []})

@@ -64,7 +64,7 @@ class EventType(StrEnum):
     @property
     def is_terminal(self) -> bool:
         """True if the work ended with the event; only `refinement.retried` can follow it."""
-        return self in {EventType.COMPLETED, EventType.FAILED, EventType.CANCELED}
+        return self in (EventType.COMPLETED, EventType.FAILED, EventType.CANCELED)
 
 
 class Queued(Contract):

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import hiredis
 from redis.asyncio import ConnectionPool
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.connection import (
@@ -89,7 +90,15 @@ def _closed_transport() -> Iterator[None]:
 
 
 class _SurvivesReset(AbstractConnection):
-    """Reports a reset connection as redis-py reports every other lost connection."""
+    """Reports a reset connection as redis-py reports every other lost connection.
+
+    Commands are packed by hiredis, as redis-py's synchronous connections do.
+    """
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        if " " in args[0]:  # such as CONFIG GET: Redis wants each word by itself
+            args = (*args[0].split(), *args[1:])
+        return [hiredis.pack_command(args)]
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         with _closed_transport():

@@ -9,7 +9,7 @@ Everything is named by what it is, so that writing it again changes nothing.
 import re
 import zlib
 from base64 import b64encode
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
@@ -19,8 +19,8 @@ from pydantic_core import from_json, to_json
 
 from app.contract.requests import RefinementRequest
 
-TAG = re.compile(r"(\n?^</?(?:data-[0-9a-f]{64}|[^<>\n]{1,60} \*{6})>$\n?)", re.MULTILINE)
-"""The tags around texts: with a SHA-256, or with a nonce that is masked."""
+TAG = re.compile(r"(\n?^</?data-[0-9a-f]{64}>$\n?)", re.MULTILINE)
+"""The tags around texts in prompts without a nonce."""
 
 MASK = "*" * 6
 SHORT = 80
@@ -38,46 +38,110 @@ class KeptPrompt:
     user: str
     schema: Mapping[str, Any] | None = None
 
-    def masked(self, nonce: str | None) -> "KeptPrompt":
-        """Return it with the nonce of its tags masked: what knows it can forge a tag."""
-        if nonce is None:
-            return self
-        tag = re.compile(rf"(<[^<>\n]{{0,60}}){re.escape(nonce)}([^<>\n]{{0,20}}>)")
-        system, user = (tag.sub(rf"\g<1>{MASK}\2", text) for text in (self.system, self.user))
-        return KeptPrompt(system, user, self.schema)
-
 
 def known_texts(request: RefinementRequest) -> tuple[str, ...]:
     """Return the texts of a request, which prompts repeat: they are stored with it already."""
     return (request.task or "", request.draft or "", *(it.text for it in request.context))
 
 
-def encode_prompt(
-    sha256_: str, prompt: KeptPrompt, known: Sequence[str] = (), before: Container[bytes] = ()
-) -> dict[bytes, bytes]:
-    """Return the fields for a prompt whose text has this SHA-256, but those kept `before`."""
-    if _name(sha256_) in before:
-        return {}
-    parts: dict[bytes, bytes] = {}
+class PromptKeeper:
+    """Encodes the prompts of one refinement; what has been kept is not encoded again.
 
-    def kept(text: str) -> Iterator[str]:
+    The nonce of their tags is masked: what knows it can forge a tag.
+    """
+
+    def __init__(self, nonce: str | None = None, known: Sequence[str] = ()) -> None:
+        self._nonce = nonce
+        self._known = [(f"@{place}", it) for place, it in enumerate(known) if len(it) > SHORT]
+        self._kept: set[bytes] = set()
+        self._listed: dict[str, list[str]] = {}
+        self._ids: dict[str, str] = {}
+        self._compressed: dict[bytes, bytes] = {}
+
+    def fields(self, sha256_: str, prompt: KeptPrompt, shared: int = 0) -> dict[bytes, bytes]:
+        """Return the fields for a prompt whose text has this SHA-256, but those that are kept.
+
+        The first `shared` characters of its user message are those of other prompts as well.
+        """
+        name = _name(sha256_)
+        if name in self._kept:
+            return {}
+        schema = "" if prompt.schema is None else to_json(prompt.schema).decode()
+        listed = [
+            self._parts_again(prompt.system),
+            [*self._parts_again(prompt.user[:shared]), *self._parts(prompt.user[shared:])],
+            self._parts_again(schema),
+        ]
+        ids = [it for it in ids_in(listed) if it not in self._kept]
+        return {name: _compressed(to_json(listed))} | {it: self._compressed[it] for it in ids}
+
+    def kept(self, fields: Iterable[bytes]) -> None:
+        """Note that fields have been written."""
+        for it in fields:
+            self._kept.add(it)
+            self._compressed.pop(it, None)
+
+    def _parts_again(self, passage: str) -> list[str]:
+        """Return the parts of a passage that other prompts have as well."""
+        if passage not in self._listed:
+            self._listed[passage] = self._parts(passage)
+        return self._listed[passage]
+
+    def _parts(self, passage: str) -> list[str]:
+        return [part for text in self._split(passage) if text for part in self._encoded(text)]
+
+    def _split(self, passage: str) -> Iterable[str]:
+        """Return the texts and, between them, the tags of a passage."""
+        if self._nonce is None:
+            return TAG.split(passage)
+        text, *rest = passage.split(self._nonce)
+        split: list[str] = []
+        for piece in rest:
+            at, end = _start_of_tag(text), END_OF_TAG.match(piece)
+            if at is None or end is None:
+                text = f"{text}{self._nonce}{piece}"
+                continue
+            split += [text[:at], f"{text[at:]}{MASK}{end[0]}"]
+            text = piece[end.end() :]
+        return [*split, text]
+
+    def _encoded(self, text: str) -> Iterator[str]:
         if len(text) <= SHORT:
             yield f"={text}"
             return
-        for place, it in enumerate(known):
-            if len(it) > SHORT and it in text:
+        for place, it in self._known:
+            if it in text:
                 head, _, rest = text.partition(it)
-                yield from (*kept(head), f"@{place}", *kept(rest))
+                yield from (*self._encoded(head), place, *self._encoded(rest))
                 return
-        name = b64encode(sha256(text.encode()).digest()[:ID_BYTES])
-        if name not in before:
-            parts[name] = zlib.compress(text.encode(), LEVEL)
-        yield f"#{name.decode()}"
+        if text not in self._ids:
+            id_ = b64encode(sha256(text.encode()).digest()[:ID_BYTES])
+            self._ids[text] = f"#{id_.decode()}"
+            if id_ not in self._kept:
+                self._compressed[id_] = _compressed(text.encode())
+        yield self._ids[text]
 
-    schema = "" if prompt.schema is None else to_json(prompt.schema).decode()
-    texts = (TAG.split(prompt.system), TAG.split(prompt.user), [schema])
-    listed = [[it for text in split for it in kept(text)] for split in texts]
-    return {_name(sha256_): zlib.compress(to_json(listed), LEVEL)} | parts
+
+END_OF_TAG = re.compile(r"[^<>\n]{0,20}>\n?")
+LONGEST_TAG = 60
+
+
+def _start_of_tag(text: str) -> int | None:
+    """Return where a tag begins whose nonce follows the text, None if there is none."""
+    at = text.rfind("<")
+    if at < 0 or len(text) - at > LONGEST_TAG + 1 or ">" in text[at:] or "\n" in text[at:]:
+        return None
+    return at - 1 if text[at - 1 : at] == "\n" else at
+
+
+SMALL = 4_096
+"""Bytes up to which a window of that size serves; it takes a tenth of the time to set up."""
+
+
+def _compressed(content: bytes) -> bytes:
+    window, memory = (12, 5) if len(content) <= SMALL else (zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
+    compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, window, memory)
+    return compressor.compress(content) + compressor.flush()
 
 
 def _name(sha256_: str) -> bytes:

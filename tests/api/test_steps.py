@@ -6,7 +6,7 @@ import pytest
 from app.contract.drafts import sha256_of
 from app.contract.events import EventType, PromptRef, StepCompleted, StepFailed, TextReply
 from app.store import Entry, WorkerStore
-from app.store.prompts import KeptPrompt, encode_prompt
+from app.store.prompts import KeptPrompt, PromptKeeper
 from tests.api.api_client import USAGE, problem, submitted
 
 SHA256 = sha256_of("Judge.\n\nA draft.")
@@ -43,7 +43,7 @@ async def played(api: httpx.AsyncClient, worker: WorkerStore) -> str:
         Entry(EventType.STEP_FAILED, failed),
         Entry(EventType.STEP_COMPLETED, last),
     ]
-    kept = encode_prompt(SHA256, KeptPrompt("Judge.", "A draft.", {"type": "object"}))
+    kept = PromptKeeper().fields(SHA256, KeptPrompt("Judge.", "A draft.", {"type": "object"}))
     await worker.journal(claimed).append(entries, prompts=kept)
     return refinement_id
 

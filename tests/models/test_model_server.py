@@ -9,14 +9,15 @@ from urllib.request import Request, urlopen
 import pytest
 from aiohttp import ClientError, ClientSession
 
-from app.contract.judgement import Critique
 from benchmarks.model_replies import draft, improving
 from benchmarks.model_server import RateLimit, ScriptedModelServer
 from benchmarks.rate_limits import KINDS, FixedWindow, Kind, RefillingBucket, SlidingWindow
 from tests.models.calls import TASK, call, serving
+from workers.engine.judging import reader
 from workers.engine.matching import similarity
 from workers.engine.prompts.drafting import Revise
 from workers.engine.prompts.judging import Judge
+from workers.engine.replies import ReplyReader
 
 
 async def test_a_refinement_takes_a_draft_four_critiques_and_three_revisions() -> None:
@@ -25,7 +26,8 @@ async def test_a_refinement_takes_a_draft_four_critiques_and_three_revisions() -
         text = (await model.complete(call())).text
         while True:
             verdict = await model.complete(call(Judge(TASK, text)))
-            critique = Critique.model_validate_json(verdict.text)
+            read = reader(TASK.criteria, text)
+            critique = read(ReplyReader(verdict.text, Judge(TASK, text)))
             scores.append(critique.scores[0].score or 0.0)
             if scores[-1] >= 0.85:
                 break
@@ -47,7 +49,7 @@ async def test_every_criterion_of_the_request_is_scored() -> None:
         reply = await model.complete(
             call(prompt=asked.prompt.__class__("c", 1, "", draft(2), schema))
         )
-    assert json.loads(reply.text)["scores"][0]["criterion"] == "c7"
+    assert list(json.loads(reply.text)["scores"]) == ["c7"]
 
 
 async def test_calls_are_counted_by_their_key() -> None:

@@ -104,14 +104,15 @@ def _opening(text: str, at: int) -> int:
 
 
 def _value(text: str, start: int) -> tuple[Any, int]:
-    decoder = json.JSONDecoder(object_pairs_hook=_with_each_name_once)
     try:
-        value, end = decoder.raw_decode(text, start)
+        value, end = DECODER.raw_decode(text, start)
     except Unusable:
         raise
     except (ValueError, RecursionError):
         reader = _Lenient(text, start)
         value, end = reader.value(0, in_object=False), reader.at
+    if text.isascii() and "\\u" not in text and text.count("{") + text.count("[") < MOST_DEPTH:
+        return value, end
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except (UnicodeEncodeError, RecursionError):
@@ -142,6 +143,9 @@ def _with_each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise Unusable(f"the name {shown!r} stands twice in one object, with different values")
         found[name] = value
     return found
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_with_each_name_once)
 
 
 class _Lenient:

@@ -7,10 +7,10 @@ What is certain is read, everything else is refused with the reason, and nothing
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, TypeVar, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -121,7 +121,7 @@ class ReplyReader:
             text = without_thinking(self.raw, TextRequest())
         except NoText as error:
             raise Unreadable(str(error)) from None
-        return _only(shape, _decoded(text), self._request)
+        return _only(shape, _decoded(text), lambda: self._request)
 
     @cached_property
     def _request(self) -> TextRequest:
@@ -184,6 +184,8 @@ TOOL_CALL = re.compile(r"\A<tool_call>\s*(.*?)\s*(?:</tool_call>)?\Z", re.DOTALL
 def _out_of_object(raw: str, task: Task, base: str | None) -> str:
     """Return the text of a reply that is a JSON string, or an object with one text and notes."""
     bare = TOOL_CALL.sub(r"\1", draft_of(raw))
+    if not bare.startswith(('"', "{")):
+        return raw
     if (
         task.schemas
         or (base or "").lstrip().startswith(("{", "[", '"'))
@@ -193,7 +195,7 @@ def _out_of_object(raw: str, task: Task, base: str | None) -> str:
     is_encoded = r"\n\n" in bare or (base is not None and re.search(r'\\[n"]', bare))
     if bare.startswith('"') and "\n" not in bare and is_encoded and "\\" not in (base or ""):
         return _decoded(bare)
-    if not bare.startswith("{") or not bare.endswith("}"):
+    if not bare.endswith("}"):
         return raw
     found = next(iter(values_in(bare)), None)
     if isinstance(found, dict) and isinstance(found.get("arguments"), dict):
@@ -227,7 +229,7 @@ def decoded(said: Any) -> Any:
     return said
 
 
-def _only(shape: type[Shape], text: str, asked: TextRequest) -> Shape:
+def _only(shape: type[Shape], text: str, asked: Callable[[], TextRequest]) -> Shape:
     """Return what the only object of a text is read as, or the only list if there is no object."""
     values = list(values_in(text))
     objects = [it for it in values if isinstance(it, dict)]
@@ -243,7 +245,7 @@ def _only(shape: type[Shape], text: str, asked: TextRequest) -> Shape:
         raise Unreadable(f"it contains {len(found)} different JSON objects: give one")
     if found:
         return found[0]
-    if is_refusal(text.strip(), asked):
+    if is_refusal(text.strip(), asked()):
         raise Refused("it refuses to answer")
     missing = "it contains no JSON object"
     reasons += [f"{missing} that can be read: {it}" for it in errors]
@@ -316,9 +318,17 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield from _leaves(it)
 
 
+@cache
+def _needed(shape: type[ReplyModel]) -> tuple[list[str], set[str]]:
+    """Return the members that an object of a shape must have, and those that are lists."""
+    members = shape.model_fields.items()
+    needed = [name for name, it in members if it.is_required()]
+    return needed, {name for name, it in members if get_origin(it.annotation) is list}
+
+
 def _forms(value: Any, shape: type[ReplyModel]) -> Iterator[Any]:
     """Yield what an object or array may be meant as: itself, or what it is wrapped around."""
-    needed = [name for name, it in shape.model_fields.items() if it.is_required()]
+    needed, lists = _needed(shape)
     if isinstance(value, list):
         if len(value) == 1 and isinstance(value[0], dict):
             yield from _forms(value[0], shape)
@@ -326,7 +336,6 @@ def _forms(value: Any, shape: type[ReplyModel]) -> Iterator[Any]:
             yield {needed[0]: value}
         return
     named = with_plain_names(value)
-    lists = {name for name, it in shape.model_fields.items() if get_origin(it.annotation) is list}
     as_lists = {name: flat(it) if name in lists else it for name, it in named.items()}
     yield as_lists
     arguments = value.get("arguments", value.get("parameters", value.get("input")))
@@ -347,6 +356,7 @@ def flat(said: Any) -> Any:
     return items if all(isinstance(it, Mapping) for it in items) else said
 
 
+@lru_cache(1_000)
 def _name(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().replace("\\_", "_")).casefold()
 

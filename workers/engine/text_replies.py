@@ -265,9 +265,13 @@ class TextRequest:
         return (self.task, self.base or "", *self.documents)
 
 
+LINE_END_OF_WINDOWS = re.compile("\r\n")
+
+
 def text_of(reply: str, asked: TextRequest) -> str:
     """Return the text of a reply. Raises `NoText` when it has nothing but thinking."""
-    text = reply if asked.has(re.compile("\r\n")) else reply.replace("\r\n", "\n")
+    is_unix = "\r" not in reply or asked.has(LINE_END_OF_WINDOWS)
+    text = reply if is_unix else reply.replace("\r\n", "\n")
     text = without_thinking(text.strip(BLANK), asked)
     text = _without_tokens(text, asked).strip(BLANK)
     is_framed = False
@@ -295,7 +299,7 @@ def without_thinking(text: str, asked: TextRequest) -> str:
 
     Raises `NoText` when the thinking is unfinished or nothing follows it.
     """
-    if asked.has(A_CHANNEL):
+    if not may_contain_thinking(text) or asked.has(A_CHANNEL):
         return text
     if final := list(FINAL.finditer(text)):
         return _after(text, final[-1].end())
@@ -310,6 +314,20 @@ def without_thinking(text: str, asked: TextRequest) -> str:
     if end := _last_unopened(text):
         return _after(text, end)
     return text if "```" in text else THOUGHT_BLOCK.sub("", text).strip(BLANK)
+
+
+def may_contain_thinking(text: str) -> bool:
+    """Return whether a text has any of the characters that marks of thinking begin with.
+
+    Searching for each mark takes many times as long, and most replies have none.
+    """
+    return (
+        "<" in text
+        or "◁" in text
+        or ("[" in text and "think]" in text.lower())
+        or "assistantfinal" in text
+        or text.startswith(("Here is my thought process:", "Thinking..."))
+    )
 
 
 def _last_unopened(text: str) -> int:
@@ -348,7 +366,7 @@ def _after(text: str, at: int) -> str:
 
 def _without_tokens(text: str, asked: TextRequest) -> str:
     """Remove tokens of chat templates at both ends."""
-    if asked.has(TOKENS):
+    if not (text.startswith(("<", "[")) or text.endswith((">", "]"))) or asked.has(TOKENS):
         return text
     while found := TOKENS.match(text):
         text = (
@@ -370,6 +388,8 @@ LONGEST_LINES = 1_000
 
 def _without_lead_in(text: str, asked: TextRequest) -> str:
     """Remove a first line such as "Sure! Here is the revised text:"."""
+    if "\n" not in text:
+        return text
     for pattern, is_certain in LINES_BEFORE:
         found = pattern.match(text[:LONGEST_LINES])
         if not found or found.end() == len(text) or asked.starts_with(pattern):
@@ -440,8 +460,10 @@ LINES_BEFORE: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str], TextReque
 
 def _without_work_before(text: str, asked: TextRequest) -> str:
     """Remove what stands before a label such as "Revised text:", if it is about the revision."""
+    if asked.base is None or not BEFORE_LABEL.match(text):
+        return text
     labels = [it for it in LABEL_INSIDE.finditer(text) if it.start() > 0]
-    if asked.base is None or len(labels) != 1 or not BEFORE_LABEL.match(text):
+    if len(labels) != 1:
         return text
     name, rest = labels[0]["name"].strip(" *_[]()#:"), text[labels[0].end() :].strip(BLANK)
     first = text.split("\n", 1)[0].strip(" *_#:")
@@ -459,6 +481,8 @@ def _without_remark_before_rule(text: str, asked: TextRequest) -> str:
 
 def _without_tags(text: str, asked: TextRequest) -> str:
     """Remove tags around the whole text, those of the prompt's fence included."""
+    if "<" not in text:
+        return text
     if asked.nonce is not None:
         tag = re.escape(asked.nonce)
         echo = re.compile(
@@ -479,6 +503,8 @@ def _without_tags(text: str, asked: TextRequest) -> str:
 
 def _without_fence(text: str, asked: TextRequest) -> str:
     """Remove a code fence around the whole text, also one that is not closed."""
+    if "```" not in text and "~~~" not in text:
+        return text
     marks = list(LINE_OF_FENCE.finditer(text))
     if not marks or marks[0].start() > 0 or asked.starts_with(LINE_OF_FENCE):
         return text
@@ -700,6 +726,8 @@ def remark_in(text: str, asked: TextRequest) -> str | None:
 
 
 def _has_tags(text: str, nonce: str) -> bool:
+    if f" {nonce}>" not in text:
+        return False
     return re.search(rf"</?[^<>\n]{{1,80}} {re.escape(nonce)}>", text) is not None
 
 

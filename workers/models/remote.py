@@ -283,7 +283,8 @@ class Remote:
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer a call; the `usage` of the reply or error counts every request made for it."""
         started = perf_counter()
-        call = replace(call, is_streamed=self._is_streamed(call))
+        if self._is_streamed(call):
+            call = replace(call, is_streamed=True)
         step = self._transport.step(call.key)
         said: ChatReply | None = None
         try:

@@ -14,6 +14,7 @@ from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
 from app.store import Claimed, Fenced, Journal, StaleLimits, State, Submitted
+from app.store.prompts import PromptKeeper, known_texts
 from workers.engine import moves
 from workers.engine.moves import (
     Ask,
@@ -37,7 +38,6 @@ from workers.play.journal_writer import (
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
-    PromptKeeper,
 )
 from workers.play.replay import RecordedStep, Replay, refused, spared
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
@@ -209,7 +209,11 @@ class Driver:
         self._replay = recorded
         self._journal = journal
         self._time = TimeLimits(claimed)
-        keeper = PromptKeeper(submitted) if keeps_prompts else None
+        keeper = (
+            PromptKeeper(submitted.prompt_nonce, known_texts(submitted.request))
+            if keeps_prompts
+            else None
+        )
         self._writer = JournalWriter(
             journal, recorded, claimed.state, self._time.waited_s, prompts=keeper
         )

@@ -246,10 +246,10 @@ class StepExecutor:
             )
         seconds = round(clock() - started, 6)
         usage = entry.usage.model_copy(update={"seconds": seconds})
-        known = {"usage": usage, "about": about(move)}
-        if isinstance(entry, StepFailed):
-            return entry.model_copy(update=known)
-        return entry.model_copy(update={**known, "seconds": seconds})
+        known: dict[str, Any] = {"usage": usage, "about": about(move)}
+        if isinstance(entry, StepCompleted):
+            known["seconds"] = seconds
+        return entry.model_copy(update=known)
 
     async def _done(self, move: StepMove, progress: int, tries: int) -> StepCompleted:
         match move:
@@ -310,7 +310,8 @@ class StepExecutor:
         # The model for which there is a permit goes first: the others are known to be busy.
         names = sorted(choice.names(), key=lambda name: name not in self.permits)
         with self._published(move) as follower:
-            call = replace(call, follower=follower)
+            if follower is not None:
+                call = replace(call, follower=follower)
             served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
         answer = served.reply
         return StepCompleted(
@@ -329,7 +330,9 @@ class StepExecutor:
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
         has_permit = name in self.permits
         self.permits.discard(name)
-        return await self.models.complete(name, replace(call, has_permit=has_permit))
+        if has_permit:
+            call = replace(call, has_permit=True)
+        return await self.models.complete(name, call)
 
     def _published(self, move: Ask) -> AbstractContextManager[TextFollower | None]:
         """Return who follows the reply: for texts only, not for edits, plans or verdicts."""

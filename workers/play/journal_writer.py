@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from app.contract.caveats import BLOCKING, Caveat
@@ -14,9 +14,9 @@ from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.contract.waiting import REFUSALS, Waiting
-from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State, Submitted
+from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State
 from app.store.connection import until_answered
-from app.store.prompts import KeptPrompt, encode_prompt, known_texts
+from app.store.prompts import KeptPrompt, PromptKeeper
 from workers.engine.moves import Judged, Judgement, Review
 from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
@@ -212,30 +212,6 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
 Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
-class PromptKeeper:
-    """Turns prompts into the parts to keep; what this claim has kept is not sent again."""
-
-    def __init__(self, submitted: Submitted) -> None:
-        self._known = known_texts(submitted.request)
-        self._nonce = submitted.prompt_nonce
-        self._kept: set[bytes] = set()
-
-    def parts(self, pending: Sequence[Pending]) -> dict[bytes, bytes]:
-        """Return the parts of the prompts of steps that are not kept yet."""
-        parts: dict[bytes, bytes] = {}
-        for done in pending:
-            if isinstance(done, RecordedStep) and done.prompt and done.entry.prompt:
-                prompt = KeptPrompt(done.prompt.system, done.prompt.user, done.prompt.schema)
-                parts |= encode_prompt(
-                    done.entry.prompt.sha256, prompt.masked(self._nonce), self._known, self._kept
-                )
-        return parts
-
-    def kept(self, parts: Iterable[bytes]) -> None:
-        """Note that parts have been written."""
-        self._kept.update(parts)
-
-
 class JournalUnwritable(Exception):
     """An append failed in a way that waiting does not mend: the claim is left to its lease.
 
@@ -329,29 +305,41 @@ class JournalWriter:
                     judgings[0].limits_seq if judgings else None,
                     ending.parking if ending else None,
                     self._waited_s(),
-                    self._prompts.parts(pending) if self._prompts else {},
+                    self._prompt_fields(pending),
                 )
             )
+
+    def _prompt_fields(self, pending: Sequence[Pending]) -> dict[bytes, bytes]:
+        """Return what keeps the prompts of steps, as far as they are not kept yet."""
+        fields: dict[bytes, bytes] = {}
+        if self._prompts is None:
+            return fields
+        for done in pending:
+            if isinstance(done, RecordedStep) and done.prompt and done.entry.prompt:
+                prompt = KeptPrompt(done.prompt.system, done.prompt.user, done.prompt.schema)
+                shared = done.prompt.shared
+                fields |= self._prompts.fields(done.entry.prompt.sha256, prompt, shared)
+        return fields
 
     def _fields(
         self, judgings: Sequence[JudgedDraft], under_way: tuple[str, ...], ending: Ending | None
     ) -> Fields:
         """Return what the append changes in the summary; changes of the ending take precedence."""
         waits = self._waits()
-        fields = Fields(phase=under_way, usage=self._replay.usage)
+        fields: dict[str, Any] = {"phase": under_way, "usage": self._replay.usage}
         if waits != self._told:
-            fields = replace(fields, waiting=waits)
+            fields["waiting"] = waits
         for judging in judgings:
-            fields = replace(fields, best=judging.entry.best, iteration=judging.entry.iteration)
+            fields |= {"best": judging.entry.best, "iteration": judging.entry.iteration}
             if judging.result:
-                fields = replace(fields, result=judging.result, best_passed=judging.best_passed)
+                fields |= {"result": judging.result, "best_passed": judging.best_passed}
         if judgings:
             new = {judging.entry.path: score_of(judging.entry) for judging in judgings}
             scores = self._replay.scores | new
-            fields = replace(fields, scores=tuple(scores.values()))
+            fields["scores"] = tuple(scores.values())
         if (number := _iteration(under_way)) is not None:
-            fields = replace(fields, iteration=number)
-        return replace(fields, **ending.changes) if ending else fields
+            fields["iteration"] = number
+        return Fields(**(fields | dict(ending.changes) if ending else fields))
 
     def _waits(self) -> tuple[Waiting, ...]:
         return () if self._replay.stopping else tuple(self._replay.waits.values())

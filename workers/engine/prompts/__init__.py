@@ -141,12 +141,15 @@ def _shared(task: Task, *, with_aim: bool) -> Iterator[str]:
         yield fenced(task, "criteria", "\n".join(lines))
 
 
+LIKE_A_KEY = re.compile(r"c\d+", re.IGNORECASE)
+
+
 def keys_of(criteria: Sequence[Criterion]) -> tuple[str, ...]:
     """Return the key of each criterion in replies: `c1`, `c2` and so on, in their order.
 
     Where a criterion is named like a key, the keys are longer, so that no name means two.
     """
-    is_taken = any(re.fullmatch(r"c\d+", it.name.strip(), re.IGNORECASE) for it in criteria)
+    is_taken = any(LIKE_A_KEY.fullmatch(it.name.strip()) for it in criteria)
     prefix = "criterion_" if is_taken else "c"
     return tuple(f"{prefix}{number}" for number in range(1, len(criteria) + 1))
 
