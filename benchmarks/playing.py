@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from app.contract.judgement import FindingsReply
 from app.contract.requests import RefinementRequest
 from workers.engine.moves import (
     Ask,
@@ -47,7 +48,9 @@ class StrategyPlayer:
 
     async def play(self) -> Outcome:
         """Play the strategy and return its outcome."""
-        self._checks = compile_validators(self.request.validators)
+        self._checks = compile_validators(
+            self.request.validators, items=self.request.strategy.item_validators()
+        )
         self._tools = Tools(self.request.tools, self.endpoints)
         outcome: Outcome = await self._played(strategy_for(self.request, NONCE))
         return outcome
@@ -74,9 +77,9 @@ class StrategyPlayer:
             case Call():
                 return await self._tools.call(move.tool, move.arguments, move.path)
             case Check(of="calls"):
-                return await self._tools.check(move.draft)
+                return FindingsReply(findings=await self._tools.check(move.draft))
             case Check():
-                return await self._checks.run(move.draft)
+                return await self._checks.examine(move.draft, scopes=move.scopes)
             case Ask():
                 return await self._asked(move)
         raise TypeError(move)

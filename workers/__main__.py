@@ -29,6 +29,7 @@ from app.store.connection import place_of
 from app.store.state import new_prompt_nonce
 from workers.engine.pipeline import load_strategies, sample_prompts
 from workers.model_registry import open_models
+from workers.play.endpoints import EndpointLimiter, open_endpoint_limiter
 from workers.play.executor import ModelCaller
 from workers.play.fork_server import ForkServer
 from workers.play.lease import Lease
@@ -107,6 +108,7 @@ async def work(
     store: WorkerStore,
     models: ModelCaller,
     resources: ServerResources,
+    limiter: EndpointLimiter,
     name: str,
     *,
     fork_server: ForkServer,
@@ -130,6 +132,7 @@ async def work(
         texts=texts,
         keeps_prompts=settings.keep_prompts,
         max_output_tokens=settings.max_output_tokens,
+        endpoint_limiter=limiter,
     )
     lease = _lease(settings, name, refinements)
     worker = CoroutineWorker(
@@ -144,7 +147,7 @@ async def work(
     )
     more = (
         partial(recover, store, worker.is_idle),
-        partial(resume_parked, store, models, lambda: worker.free_slots),
+        partial(resume_parked, store, limiter, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
         partial(heed_watchers, store, texts),
     )
@@ -158,6 +161,7 @@ async def play_suspects(
     store: WorkerStore,
     models: ModelCaller,
     resources: ServerResources,
+    limiter: EndpointLimiter,
     name: str,
     *,
     parent: Parent,
@@ -173,6 +177,7 @@ async def play_suspects(
         texts=texts,
         keeps_prompts=settings.keep_prompts,
         max_output_tokens=settings.max_output_tokens,
+        endpoint_limiter=limiter,
     )
     lease, heeding = _lease(settings, name, refinements), partial(heed_watchers, store, texts)
     async with _beside(store, lease, refinements, heeding):
@@ -226,8 +231,9 @@ async def _start(
                 open_server_resources(settings) as resources,
                 open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
                 open_models(settings) as models,
+                open_endpoint_limiter(settings, models) as limiter,
             ):
-                await run(settings, store, models, resources, name)
+                await run(settings, store, models, resources, limiter, name)
                 return
         except (RedisUnreachable, RedisTimedOut) as error:
             if asyncio.get_running_loop().time() > give_up:

@@ -29,7 +29,7 @@ from app.cli.root import (
     read_settings,
 )
 from app.contract.criteria import AUTO
-from app.contract.events import FindingsReply
+from app.contract.judgement import FindingsReply
 from app.contract.reviews import ReviewAction
 from app.contract.status import Status
 from app.contract.steps import Step

@@ -9,7 +9,15 @@ from pydantic import Field
 
 from app.contract import Contract
 from app.contract.drafts import EditsMade, Escape
-from app.contract.judgement import CriterionScore, Finding, IssueNote, Score, ScoreFrom, Usage
+from app.contract.judgement import (
+    CriterionScore,
+    Finding,
+    FindingsReply,
+    IssueNote,
+    Score,
+    ScoreFrom,
+    Usage,
+)
 from app.contract.limits import Limits, TimeLimit
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Best, Failure, Snapshot
@@ -112,13 +120,6 @@ class TextReply(Contract):
 
     kind: Literal["text"] = "text"
     text: str
-
-
-class FindingsReply(Contract):
-    """The findings of the validators; empty if all of them passed."""
-
-    kind: Literal["findings"] = "findings"
-    findings: tuple[Finding, ...]
 
 
 class ToolReply(Contract):

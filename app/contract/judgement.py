@@ -12,8 +12,9 @@ ScoreFrom = Annotated[
     Literal["critique", "validators", "agreement", "parts", "review"],
     Field(
         description="`critique`: weighted mean of the criteria; `validators`: share of validators"
-        " that passed; `agreement`: share of samples that agree; `parts`: lowest score of a part,"
-        " if the whole could not be judged; `review`: score of a reviewer."
+        " that passed, or the score of those that decide; `agreement`: share of samples that agree;"
+        " `parts`: lowest score of a part, if the whole could not be judged; `review`: score of a"
+        " reviewer."
     ),
 ]
 
@@ -37,7 +38,8 @@ class Finding(Contract):
     """One problem of a draft: its place, a message, and a fix."""
 
     source: str = Field(
-        description="Origin: `critic`, `critic/NAME`, `verification` or `validators/0`."
+        description="Origin: `critic`, `critic/NAME`, `verification`, `validators/0`, or"
+        " `validators/stages/outline/0` for a validator of a stage."
     )
     kind: str = Field(description="Criterion or kind of validator that it concerns.")
     message: str
@@ -48,7 +50,7 @@ class Finding(Contract):
     )
     on_fail: OnFail = OnFail.REVISE
     skipped: bool = Field(
-        False, description="Whether the validator did not run: nothing is known of the draft."
+        False, description="Whether the check could not be made: nothing is known of the draft."
     )
     weight: float = Field(
         1,
@@ -78,6 +80,16 @@ class CriterionScore(Contract):
     spread: Score | None = Field(
         None,
         description="Largest minus smallest of several scores; `null` with fewer than two.",
+    )
+
+
+class FindingsReply(Contract):
+    """The findings of the validators; empty if all of them passed."""
+
+    kind: Literal["findings"] = "findings"
+    findings: tuple[Finding, ...] = ()
+    scores: tuple[CriterionScore, ...] = Field(
+        (), description="Scores of the validators that give one, under the names they count as."
     )
 
 

@@ -1,5 +1,6 @@
 """The request for a refinement, and the request that continues one."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -202,6 +203,20 @@ class RefinementRequest(Contract):
                 raise FieldConflict(f"/{field.split()[0]}", f"two {field} have the same name")
         return self
 
+    @model_validator(mode="after")
+    def _scores_of_validators_have_names_of_their_own(self) -> Self:
+        taken = {criterion.name for rubric in self.rubrics() for criterion in rubric}
+        for pointer, it in self.all_validators():
+            if (counts := it.counts_as()) is None:
+                continue
+            if counts.name in taken:
+                raise FieldConflict(
+                    f"{pointer}/score/name",
+                    f"two scores have the name {counts.name!r}: give this one another",
+                )
+            taken.add(counts.name)
+        return self
+
     def judged_on(self) -> tuple[Criterion, ...]:
         """Return the criteria, or the default criterion if there are none, or none yet."""
         listed = () if self.criteria == AUTO else self.criteria
@@ -210,6 +225,14 @@ class RefinementRequest(Contract):
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         """Return every set of criteria that a critic is asked to judge on."""
         return (self.judged_on(), *self.strategy.rubrics())
+
+    def all_validators(self) -> Iterator[tuple[str, Validator]]:
+        """Yield every validator with its JSON Pointer, those of stages, passes and parts last."""
+        for index, it in enumerate(self.validators):
+            yield f"/validators/{index}", it
+        for item in self.strategy.item_validators():
+            for index, it in enumerate(item.validators):
+                yield f"/strategy{item.pointer}/{index}", it
 
     def demanding(self) -> tuple[Validator, ...]:
         """Return the validators that count: all except those that only warn."""

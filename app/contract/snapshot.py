@@ -101,7 +101,8 @@ class Snapshot(Contract):
     error: Failure | None
     review: PendingReview | None = Field(None, description="Review it waits for while `paused`.")
     waiting: Waiting | None = Field(
-        None, description="The model that a step waits for; the status stays `running`."
+        None,
+        description="The model or endpoint that a step waits for; the status stays `running`.",
     )
     parent: str | None
     created_at: datetime

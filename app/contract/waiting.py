@@ -1,4 +1,4 @@
-"""Waits for a model: why one cannot be called now, and until when it is waited for."""
+"""Waits for a model or an endpoint: why it cannot be called now, and until when it is awaited."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,12 +25,16 @@ REFUSALS: Mapping[WaitReason, str] = {
 
 
 class Waiting(Contract):
-    """A step waits for a model: nothing is wrong with the call, which is made again later.
+    """A step waits for a model, or for the endpoint of a validator.
+
+    Nothing is wrong with the call, which is made again later.
 
     One wait lasts from the first refusal of a step until the step has a reply or has failed.
     """
 
     key: str = Field(description="Key of the step that waits.")
     reason: WaitReason
-    model: str = Field(description="Model that is waited for: `provider:name`.")
+    model: str = Field(
+        description="What is waited for: a model, `provider:name`, or `endpoint:HOST/PATH`."
+    )
     until: datetime = Field(description="When a call was expected to be possible, at first.")

@@ -26,9 +26,13 @@ COMPILE_S = 2.0  # CPU time to compile the patterns and schemas of one request
 
 
 def check_validators(
-    validators: Sequence[AnyValidator], tools: Sequence[Tool] = (), cpu_s: float = COMPILE_S
+    validators: Sequence[tuple[str, AnyValidator]],
+    tools: Sequence[Tool] = (),
+    cpu_s: float = COMPILE_S,
 ) -> tuple[FieldError, ...]:
-    """Return at most `MAX_ERRORS` errors, each with a JSON Pointer such as `/validators/0/pattern`.
+    """Return at most `MAX_ERRORS` errors; `validators` come with their JSON Pointers.
+
+    Each error has a JSON Pointer such as `/validators/0/pattern`.
 
     A hostile request takes up to a second of CPU time: call it in a thread. What would begin after
     `cpu_s` seconds is an error; a busy machine is none.
@@ -37,7 +41,7 @@ def check_validators(
 
 
 def _errors(
-    validators: Sequence[AnyValidator], tools: Sequence[Tool], cpu_s: float
+    validators: Sequence[tuple[str, AnyValidator]], tools: Sequence[Tool], cpu_s: float
 ) -> Iterator[FieldError]:
     allowed, began = MAX_VALUES, time.thread_time()
     for pointer, given in _given(validators, tools):
@@ -54,12 +58,12 @@ def _errors(
 
 
 def _given(
-    validators: Sequence[AnyValidator], tools: Sequence[Tool]
+    validators: Sequence[tuple[str, AnyValidator]], tools: Sequence[Tool]
 ) -> Iterator[tuple[str, Regex | Schema]]:
     """Yield every pattern and schema of a request with its JSON Pointer."""
-    for index, validator in enumerate(validators):
+    for pointer, validator in validators:
         for at, given in chain(validator.regexes().items(), validator.json_schemas().items()):
-            yield f"/validators/{index}{at}", given
+            yield f"{pointer}{at}", given
     for index, tool in enumerate(tools):
         yield f"/tools/{index}/parameters", tool.parameters
 
@@ -174,9 +178,9 @@ class Admission:
             raise InvalidRequest(errors[0].detail, errors=errors)
 
     def _errors(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
-        for index, validator in enumerate(request.validators):
+        for pointer, validator in request.all_validators():
             if (needed := validator.needs) and needed in self._off:
-                yield FieldError(pointer=f"/validators/{index}/kind", detail=needed.missing)
+                yield FieldError(pointer=f"{pointer}/kind", detail=needed.missing)
         if request.tools and ENDPOINTS in self._off:
             yield FieldError(pointer="/tools", detail=ENDPOINTS.missing)
         used: Choices = {seat: choices[seat] for seat in playing(request)}
@@ -356,6 +360,7 @@ def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[Field
 
 
 async def _compiled(request: RefinementRequest) -> tuple[FieldError, ...]:
-    if not request.validators and not request.tools:
+    validators = list(request.all_validators())
+    if not validators and not request.tools:
         return ()
-    return await asyncio.to_thread(check_validators, request.validators, request.tools)
+    return await asyncio.to_thread(check_validators, validators, request.tools)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.contract.judgement import Finding
+from app.contract.judgement import Finding, FindingsReply
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from tests.engine.scripted_replies import in_marks, said
@@ -45,7 +45,7 @@ class EngineDriver:
 
     critic: Iterator[str | Refusal]
     writer: Iterator[str | Refusal]
-    check: Callable[[str], tuple[Finding, ...]] = lambda draft: ()
+    check: Callable[[str], tuple[Finding, ...] | FindingsReply] = lambda draft: ()
     change: Callable[[Judged, Limits], Limits] = lambda judged, limits: limits
     reviewer: Iterator[ReviewerReply | Refusal] = field(default_factory=lambda: iter(()))
     planner: Iterator[str | Refusal] | None = None
@@ -85,7 +85,8 @@ class EngineDriver:
             case Call():
                 return self.tool(move)
             case Check(draft=text):
-                return self.fits(text) if move.of == "calls" else self.check(text)
+                said = self.fits(text) if move.of == "calls" else self.check(text)
+                return said if isinstance(said, FindingsReply) else FindingsReply(findings=said)
             case Judged():
                 return limits
             case Review():

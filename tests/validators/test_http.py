@@ -14,12 +14,10 @@ from tests.local_endpoint import SECRET, EndpointAnswer, FixedResolver, answerin
 from workers.outbound.guarded_client import is_public, open_endpoints, public_socket
 from workers.validators import ServerResources, ValidatorUnavailable, compile_validators
 from workers.validators.http import MAX_VIOLATIONS, check_http
-from workers.validators.violation import Violation
+from workers.validators.violation import Measurement, Violation
 
 
-async def judged(
-    answer: EndpointAnswer, draft: str = "a draft", **fields: Any
-) -> tuple[Violation, ...]:
+async def judged(answer: EndpointAnswer, draft: str = "a draft", **fields: Any) -> tuple[Any, ...]:
     async with endpoint(answer) as (url, _, endpoints):
         validator = HttpValidator(kind="http", url=url, **fields)
         return await check_http(validator, draft, endpoints, "ref_1/iterations/1/check")
@@ -35,6 +33,29 @@ async def test_findings_are_handed_on() -> None:
     first, second = await judged(answering_with(said))
     assert first == Violation("too cold", "warm it", (2, 7), "draft")
     assert (second.message, second.span) == ("odd", None)
+
+
+SCORED: dict[str, Any] = {"score": {"as": "decides"}}
+
+
+async def test_a_score_that_is_asked_for_is_handed_on_and_needs_no_verdict() -> None:
+    said = {"score": 0.25, "reason": "dull"}
+    assert await judged(answering_with(said), **SCORED) == (Measurement(0.25, "dull"),)
+    measured, found = await judged(answering_with({**said, "passed": False}), **SCORED)
+    assert isinstance(measured, Measurement)
+    assert isinstance(found, Violation)
+
+
+async def test_a_score_that_is_not_asked_for_is_ignored() -> None:
+    assert await judged(answering_with({"passed": True, "score": 0.25})) == ()
+
+
+@pytest.mark.parametrize(
+    "said", [{"passed": True}, {"score": 1.5}, {"score": "1"}, {"score": None}]
+)
+async def test_an_answer_without_the_score_that_is_asked_for_fails_the_step(said: Any) -> None:
+    with pytest.raises(ValidatorUnavailable, match="score: "):
+        await judged(answering_with(said), **SCORED)
 
 
 async def test_a_place_outside_the_draft_is_left_out() -> None:

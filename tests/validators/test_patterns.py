@@ -24,8 +24,12 @@ def schema(value: Any) -> JsonSchemaValidator:
     return JsonSchemaValidator(kind="json_schema", schema=value)
 
 
+def placed(*validators: Any) -> list[tuple[str, Any]]:
+    return [(f"/validators/{index}", it) for index, it in enumerate(validators)]
+
+
 def pointers(*validators: Any) -> list[str]:
-    return [error.pointer for error in check_validators(validators)]
+    return [error.pointer for error in check_validators(placed(*validators))]
 
 
 def test_points_at_each_mistake() -> None:
@@ -51,7 +55,7 @@ def test_validators_and_tools_have_so_many_values_together() -> None:
     half = {"enum": list(range(MAX_VALUES * 2 // 3))}
     tool = Tool(name="a", description="b", url="https://e.com", parameters=half)
     assert check_validators((), [tool]) == ()
-    (error,) = check_validators([schema(half)], [tool])
+    (error,) = check_validators(placed(schema(half)), [tool])
     assert error.pointer == "/tools/0/parameters"
 
 
@@ -102,9 +106,9 @@ def test_says_only_the_first_errors() -> None:
 
 @given(st.booleans() | st.dictionaries(KEYWORDS, JSON, max_size=4))
 def test_never_fails_whatever_the_schema(value: Any) -> None:
-    check_validators([schema(value)])
+    check_validators(placed(schema(value)))
 
 
 def test_what_would_begin_after_its_time_is_an_error() -> None:
-    (error,) = check_validators([schema({"type": "object"})], cpu_s=-1)
+    (error,) = check_validators(placed(schema({"type": "object"})), cpu_s=-1)
     assert (error.pointer, "seconds to compile" in error.detail) == ("/validators", True)

@@ -13,7 +13,7 @@ import pytest
 from app.contract.validators.python import PythonTestsValidator
 from workers.validators import RunsAsRoot, ServerResources, ValidatorUnavailable, compile_validators
 from workers.validators.python import Interpreter, Sandbox, check_python_tests, open_sandbox
-from workers.validators.violation import Violation
+from workers.validators.violation import Measurement, Violation
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 VIA = NOBODY if os.geteuid() == 0 else ()
@@ -43,7 +43,8 @@ async def found(draft: str, tests: str = "import draft\ndef test(): draft.main()
 async def violations(draft: str, tests: str, timeout_s: int = 30) -> tuple[Violation, ...]:
     assert PYTHON
     validator = PythonTestsValidator(kind="python_tests", tests=tests, timeout_s=timeout_s)
-    return await check_python_tests(validator, draft, Sandbox(PYTHON, VIA))
+    found = await check_python_tests(validator, draft, Sandbox(PYTHON, VIA))
+    return tuple(it for it in found if isinstance(it, Violation))
 
 
 def main(code: str) -> str:
@@ -129,6 +130,40 @@ async def test_too_much_output_ends_the_code() -> None:
     )
     (message,) = await found(main(code))
     assert "too much output" in message
+
+
+TESTED = """import unittest, draft
+def test_one(): assert draft.a == 1
+def test_two(): assert draft.a == 2
+class T(unittest.TestCase):
+    def test_each(self):
+        for n in range(5):
+            with self.subTest(n): assert draft.a == n
+    @unittest.expectedFailure
+    def test_known(self): assert draft.a == 3
+    @unittest.skip("later")
+    def test_later(self): assert draft.a == 4
+"""
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("draft", "score", "reason"),
+    [
+        ("a = 1", 0.5, "2 of 4 tests passed"),
+        ("a = 0", 0.25, "1 of 4 tests passed"),
+        ("a =", 0.0, "no test was run"),
+        ("import os\nos._exit(0)", 0.0, "no test was run"),
+    ],
+)
+async def test_its_score_is_the_share_of_tests_that_pass(
+    draft: str, score: float, reason: str
+) -> None:
+    assert PYTHON
+    fields = {"kind": "python_tests", "tests": TESTED, "score": {"as": "decides"}}
+    validator = PythonTestsValidator.model_validate(fields)
+    *_, measured = await check_python_tests(validator, draft, Sandbox(PYTHON, VIA))
+    assert measured == Measurement(score, reason)
 
 
 @needs_sandbox

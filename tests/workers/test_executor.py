@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.contract.events import FindingsReply, StepCompleted, StepFailed
+from app.contract.events import StepCompleted, StepFailed
+from app.contract.judgement import FindingsReply
 from app.contract.models import ModelChoice
 from app.contract.requests import QUALITY
 from app.contract.validators import AnyValidator

@@ -12,12 +12,21 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 from app.contract.caveats import Caveat
 from app.contract.criteria import CRITIC, Criterion, PanelMember
 from app.contract.drafts import lacking
-from app.contract.judgement import CriterionScore, Critique, Finding, OnFail, Quotation, Span
+from app.contract.judgement import (
+    CriterionScore,
+    Critique,
+    Finding,
+    FindingsReply,
+    OnFail,
+    Quotation,
+    Span,
+)
+from app.contract.validators import Validator
 from workers.engine.asking import ask, question
 from workers.engine.lenient_json import values_in
 from workers.engine.matching import Source
 from workers.engine.moves import Check, Draft, Scored, Together, play_parts
-from workers.engine.prompt_requests import Task
+from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
 from workers.engine.prompts import keys_of
 from workers.engine.prompts.judging import Judge
 from workers.engine.replies import (
@@ -481,6 +490,34 @@ def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
     return round(weights[OnFail.VETO], 6), round(weights[OnFail.REVISE], 6)
 
 
+def measures_of(validators: Sequence[Validator], scope: str = "") -> tuple[ValidatorScore, ...]:
+    """Return the scores that the validators of the request, or of an item, give."""
+    before = f"{VALIDATORS}{scope}/" if scope else VALIDATORS
+    counting = ((index, it, it.counts_as()) for index, it in enumerate(validators))
+    return tuple(
+        ValidatorScore(f"{before}{index}", criterion, it.decides)
+        for index, it, criterion in counting
+        if criterion is not None
+    )
+
+
+def with_own_checks(task: Task, scope: str, validators: Sequence[Validator], *, ends: bool) -> Task:
+    """Return the task of a stage, pass or part, which its own validators check.
+
+    Those of what it is an item of check it too if its result is the whole's: if it `ends` that.
+    """
+    demanding = [it for it in validators if it.on_fail is not OnFail.WARN]
+    checks = tuple(words for it in demanding if (words := it.in_words()))
+    own = ItemChecks(scope, checks, measures_of(validators, scope))
+    schemas = (schema for it in validators for schema in it.json_schemas().values())
+    return replace(
+        task,
+        has_validators=task.has_validators and ends,
+        own=(*(task.own if ends else ()), *([own] if validators else [])),
+        schemas=(*task.schemas, *schemas),
+    )
+
+
 VALIDATORS = "validators/"
 """What the sources of validators' findings begin with."""
 
@@ -490,53 +527,62 @@ LOCKED = "locked"
 
 async def judge(task: Task, draft: Draft) -> Scored:
     """Judge a draft: validators first, then the blind critics."""
-    findings = await _checked(task, draft.text)
+    checked = await _checked(task, draft.text)
     critique, caveats = await critiqued(task, draft.text)
+    scores = (*critique.scores, *checked.scores)
+    decided = _decided(task, checked.scores)
+    criteria = (*task.criteria, *(it.criterion for it in task.counted))
     return Scored(
         draft=draft,
-        score=total(critique.scores, task.criteria),
-        scores=critique.scores,
-        valid=is_valid(findings),
+        score=total(scores, criteria) if decided is None else decided,
+        scores=scores,
+        valid=is_valid(checked.findings),
         floors_met=not below_floor(critique.scores, task.criteria),
         critique=critique,
-        findings=findings,
-        caveats=(*skipped_in(findings), *caveats),
+        findings=checked.findings,
+        score_from="critique" if decided is None else "validators",
+        caveats=(*skipped_in(checked.findings), *caveats),
     )
 
 
 async def validate(task: Task, draft: Draft) -> Scored:
-    """Judge a draft by validators alone; its score is the share of them that pass."""
-    findings = await _checked(task, draft.text)
-    demanded = (it for it in findings if it.on_fail is not OnFail.WARN)
-    failed = {it.source for it in demanded if it.source != LOCKED}
+    """Judge a draft by validators alone.
+
+    Its score is the share of them that pass; one that gives a score counts as much as that, with
+    its weight.
+    """
+    checked = await _checked(task, draft.text)
+    decided = _decided(task, checked.scores)
     return Scored(
         draft=draft,
-        score=round(1 - len(failed) / task.demanding, 6),
-        scores=(),
-        valid=is_valid(findings),
+        score=_share(task, checked) if decided is None else decided,
+        scores=checked.scores,
+        valid=is_valid(checked.findings),
         floors_met=True,
         critique=Critique(scores=()),
-        findings=findings,
+        findings=checked.findings,
         score_from="validators",
-        caveats=skipped_in(findings),
+        caveats=skipped_in(checked.findings),
     )
 
 
-async def _checked(task: Task, draft: str) -> tuple[Finding, ...]:
-    """Return the findings of the validators, and those about missing locked text."""
+async def _checked(task: Task, draft: str) -> FindingsReply:
+    """Return what validators say, and the findings about missing locked text."""
     gone = tuple(_gone(it) for it in lacking(draft, task.locked))
-    if not task.has_validators:
-        return gone
-    return (*await checked(task, draft), *gone)
+    if not task.scopes:
+        return FindingsReply(findings=gone)
+    checked = await check(task, draft)
+    return checked.model_copy(update={"findings": (*checked.findings, *gone)})
 
 
-async def checked(task: Task, draft: str, path: str = "check") -> tuple[Finding, ...]:
-    """Return the findings of the validators; one that did not run vetoes, unless accepted."""
-    found = await Check(path, draft)
+async def check(task: Task, draft: str, path: str = "check") -> FindingsReply:
+    """Return what validators say; the finding that one did not run vetoes, unless accepted."""
+    checked = await Check(path, draft, scopes=task.scopes)
     if "validator_skipped" in task.accepted:
-        return found
+        return checked
     veto = {"on_fail": OnFail.VETO}
-    return tuple(it.model_copy(update=veto) if it.skipped else it for it in found)
+    found = (it.model_copy(update=veto) if it.skipped else it for it in checked.findings)
+    return checked.model_copy(update={"findings": tuple(found)})
 
 
 def skipped_in(findings: Sequence[Finding]) -> tuple[Caveat, ...]:
@@ -546,6 +592,25 @@ def skipped_in(findings: Sequence[Finding]) -> tuple[Caveat, ...]:
         for it in findings
         if it.skipped
     )
+
+
+def _decided(task: Task, scores: Sequence[CriterionScore]) -> float | None:
+    """Return the weighted mean of the scores that decide alone; None if there is none."""
+    deciding = [it.criterion for it in task.counted if it.decides]
+    names = {it.name for it in deciding}
+    return total([it for it in scores if it.criterion in names], deciding)
+
+
+def _share(task: Task, checked: FindingsReply) -> float:
+    """Return the share of validators that pass; those that give a score count with their weight."""
+    measured = {it.source for it in task.measures}
+    found = (it for it in checked.findings if not it.skipped)
+    demanded = (it.source for it in found if it.on_fail is not OnFail.WARN)
+    failed = {it for it in demanded if it != LOCKED and it not in measured}
+    criteria = [it.criterion for it in task.measures]
+    weight = sum(it.weight for it in criteria)
+    passed = task.demanding - len(failed) + weight * (total(checked.scores, criteria) or 0.0)
+    return round(passed / (task.demanding + weight), 6)
 
 
 def _gone(locked: str) -> Finding:

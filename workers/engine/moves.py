@@ -6,7 +6,14 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.caveats import Caveat
 from app.contract.drafts import EditsMade, Escape
-from app.contract.judgement import CriterionScore, Critique, Finding, ScoreFrom
+from app.contract.judgement import (
+    CriterionScore,
+    Critique,
+    Finding,
+    FindingsReply,
+    OnFail,
+    ScoreFrom,
+)
 from app.contract.limits import Limits
 from app.contract.models import Role
 from app.contract.reviews import ReviewAction, ReviewWhen
@@ -55,6 +62,13 @@ class Scored:
         """Return whether vetoing validators passed, and all floors and the threshold are met."""
         good = self.score is not None and self.score >= threshold
         return self.valid and self.floors_met and good
+
+    def lacks_only_proof(self, threshold: float) -> bool:
+        """Return whether nothing keeps it from passing but checks that could not be made."""
+        made = tuple(it for it in self.findings if not it.skipped)
+        valid = all(it.on_fail is not OnFail.VETO for it in made)
+        proven = replace(self, findings=made, valid=valid)
+        return not self.valid and proven.passes(threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +216,16 @@ class Ask(Move[str]):
 
 
 @dataclass(frozen=True)
-class Check(Move[tuple[Finding, ...]]):
-    """Asks for the findings of the request's validators on a draft, or of its tools on a plan.
+class Check(Move[FindingsReply]):
+    """Asks what the request's validators say of a draft, or its tools of a plan.
 
     Planned calls are a JSON array of `{"tool", "arguments"}`; checking them sends nothing.
     """
 
     draft: str
     of: Literal["draft", "calls"] = "draft"
+    scopes: tuple[str, ...] = ("",)
+    """Whose validators: those of the request, and those of items by their paths."""
     prepares: ClassVar[bool] = False
 
 

@@ -24,7 +24,6 @@ from app.contract.judgement import (
     CriterionScore,
     Critique,
     Finding,
-    OnFail,
     Order,
     Side,
     Verdict,
@@ -37,6 +36,7 @@ from app.contract.versions import ENGINE_VERSION, PLAYABLE
 from workers.engine import strategies
 from workers.engine.asking import ask, question, text_in
 from workers.engine.drafting import failures
+from workers.engine.judging import measures_of
 from workers.engine.moves import (
     Ask,
     Draft,
@@ -319,7 +319,8 @@ def task_of(
         edits=request.edits,
         locked=in_order(request.draft, request.locked),
         has_validators=bool(request.validators),
-        demanding=sum(it.on_fail is not OnFail.WARN for it in request.validators),
+        demanding=sum(it.counts_as() is None for it in request.demanding()),
+        measures=measures_of(request.validators),
         schemas=tuple(schema for it in request.validators for schema in it.json_schemas().values()),
         nonce=nonce,
         grounding=request.grounding,

@@ -83,6 +83,26 @@ class JsonDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class ValidatorScore:
+    """A score that a validator gives: where it comes from, and what it counts as."""
+
+    source: str
+    criterion: Criterion
+    decides: bool = False
+    """Whether it is the score of the draft, whatever critics say."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChecks:
+    """What the validators of one stage, pass or part demand of its drafts."""
+
+    scope: str
+    checks: tuple[str, ...]
+    """What they check, in words."""
+    measures: tuple[ValidatorScore, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """What the text must achieve, what it is judged on and what may be used."""
 
@@ -91,10 +111,16 @@ class Task:
     criteria: tuple[Criterion, ...]
     context: tuple[ContextDocument, ...] = ()
     has_validators: bool = False
+    """Whether the request's validators check its drafts."""
+    own: tuple[ItemChecks, ...] = ()
+    """The validators of the stage, pass or part that it is, beside those of the request."""
     is_clients_draft: bool = True
     """False for a draft that an earlier part of the strategy made."""
     demanding: int = 0
-    """How many validators count: all except those that only warn."""
+    """How many validators count as passed or failed: neither those that only warn nor those that
+    give a score."""
+    measures: tuple[ValidatorScore, ...] = ()
+    """The scores that validators give."""
     schemas: tuple[Mapping[str, Any] | bool, ...] = ()
     """JSON Schemas that the draft must satisfy."""
     tools: tuple[Tool, ...] = ()
@@ -133,6 +159,17 @@ class Task:
     """What scores of ended refinements of this kind taught, as it was when this one began."""
     is_exact: bool = False
     """Whether the critic gives equal texts equal scores and measures without noise."""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Whose validators check its drafts: the path of an item, and `` for the request."""
+        return (*([""] if self.has_validators else []), *(it.scope for it in self.own))
+
+    @property
+    def counted(self) -> tuple[ValidatorScore, ...]:
+        """The scores of validators that check its drafts."""
+        own = (measure for it in self.own for measure in it.measures)
+        return (*(self.measures if self.has_validators else ()), *own)
 
     @property
     def document(self) -> JsonDocument | None:

@@ -323,8 +323,8 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the goal is reached or a reviewer has decided."""
-        goals = (StopReason.THRESHOLD_MET, self._own.reached)
+        """Return whether the goal is reached, nothing is left to revise, or a reviewer decided."""
+        goals = (StopReason.THRESHOLD_MET, self._own.reached, StopReason.INCOMPLETE)
         return self.decided is not None or self.reason in goals
 
     async def _taken(self, scored: Scored, number: int) -> tuple[float, Judgement]:
@@ -392,6 +392,8 @@ class Search:
         if self.best.scored.score_from == "review":  # only the threshold applies to it
             own = LimitOverrides()
         goal = self.limits.threshold if own.goal is None else own.goal
+        if self.best.scored.lacks_only_proof(goal):  # there is nothing to revise
+            return StopReason.INCOMPLETE
         return own.reached if self.best.scored.passes(goal) else None
 
     def _decide(self, stale: int, gain: float, last: Judgement) -> None:

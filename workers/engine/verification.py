@@ -6,7 +6,6 @@ from typing import Any
 
 from app.contract.caveats import Caveat
 from app.contract.judgement import Finding, OnFail, Quotation
-from app.contract.status import StopReason
 from workers.engine.asking import ask, question, text_in
 from workers.engine.judging import is_valid, judge
 from workers.engine.matching import Source
@@ -29,7 +28,6 @@ from workers.engine.replies import (
     listed_in,
     require_one,
 )
-from workers.engine.search import Search
 
 SOURCE = "verification"
 UNREADABLE = "unreadable_verification"
@@ -122,26 +120,18 @@ async def verified(
 def _not_verified(task: Task, caveats: Sequence[Caveat]) -> Iterator[Finding]:
     for it in caveats:
         if it.code == UNVERIFIED and UNVERIFIED not in task.accepted:
-            veto = OnFail.VETO
-            yield Finding(source=SOURCE, kind=UNVERIFIED, message=it.detail, on_fail=veto)
+            yield Finding(
+                source=SOURCE,
+                kind=UNVERIFIED,
+                message=it.detail,
+                on_fail=OnFail.VETO,
+                skipped=True,
+            )
 
 
-def ends_unverified(search: Search, scored: Scored) -> bool:
-    """End a search whose last draft was not verified, if another one would be no better off.
-
-    That is after a stop from outside, and where nothing else keeps the best draft from passing:
-    then there is nothing to revise. Returns whether it ends.
-    """
-    if NOT_VERIFIED in scored.findings:
-        search.settle(None)
-        return True
-    others = tuple(it for it in scored.findings if it.kind != UNVERIFIED)
-    proven = replace(scored, findings=others, valid=is_valid(others))
-    is_best = search.best is not None and search.best.scored.draft == scored.draft
-    if scored.valid or search.wish or not is_best or not proven.passes(search.limits.threshold):
-        return False
-    search.settle(StopReason.INCOMPLETE)
-    return True
+def is_unverified(scored: Scored) -> bool:
+    """Return whether a stop from outside came before a draft could be verified."""
+    return NOT_VERIFIED in scored.findings
 
 
 async def contradictions(task: Task, draft: str, most: int) -> Verification:

@@ -13,6 +13,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from redis.exceptions import RedisError
 
@@ -20,7 +21,6 @@ from app.contract.waiting import WaitReason
 from app.store.limits import PermitExchange, PermitReport, Permits
 from workers.models.call_queue import CallQueue
 from workers.models.port import (
-    ModelCall,
     ModelReply,
     ModelWaits,
     NotServed,
@@ -46,6 +46,19 @@ FAILURES, PROBE_ALONE_S = 5, 10.0
 OF_KEY: frozenset[WaitReason] = frozenset({"unauthorized", "quota_exhausted"})
 
 log = logging.getLogger(__name__)
+
+
+class QueuedCall(Protocol):
+    """What decides when a call gets its permit: see `ModelCall`."""
+
+    @property
+    def tenant(self) -> str: ...
+
+    @property
+    def progress(self) -> int: ...
+
+    @property
+    def has_permit(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -93,6 +106,11 @@ class ModelGate:
         self._failures = 0
         self._logged_at = -LOG_EVERY_S
         self._logged: tuple[object, ...] = (None, False)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call waits or is under way."""
+        return not self.queue and not self.in_flight
 
     @property
     def reason(self) -> WaitReason | None:
@@ -373,7 +391,7 @@ class RateLimiter:
         self._chance = chance
         self._is_shared = True
         self._gates: dict[str, ModelGate] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def gate(
         self, name: str, fingerprint: str, caps: Mapping[str, float] | None = None
@@ -384,17 +402,21 @@ class RateLimiter:
         provider = name.partition(":")[0]
         gate = ModelGate(name, (f"{name}@{fingerprint}", f"{provider}@{fingerprint}"), caps)
         self._gates[name] = gate
-        task = asyncio.get_running_loop().create_task(self._serve(gate))
-        self._tasks.add(task)
+        self._tasks[name] = asyncio.get_running_loop().create_task(self._serve(gate))
         return gate
+
+    def forget(self, name: str) -> None:
+        """Drop a gate that is idle."""
+        del self._gates[name]
+        self._tasks.pop(name).cancel()
 
     async def aclose(self) -> None:
         """End the exchange."""
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def enter(self, gate: ModelGate, call: ModelCall) -> CallUnderWay:
+    async def enter(self, gate: ModelGate, call: QueuedCall) -> CallUnderWay:
         """Return when the call may be made. Raises ModelWaits if that takes more than `WAIT_S`."""
         clock = asyncio.get_running_loop().time
         now = clock()
@@ -451,7 +473,7 @@ class RateLimiter:
             gate.return_permit()
             raise
 
-    async def _wait(self, gate: ModelGate, call: ModelCall, now: float) -> None:
+    async def _wait(self, gate: ModelGate, call: QueuedCall, now: float) -> None:
         if gate.expected_wait_s(now, len(gate.queue)) > WAIT_S or (
             gate.reason and now < gate.paused_until
         ):

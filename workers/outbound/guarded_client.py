@@ -23,7 +23,17 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from aiohttp.connector import SocketFactoryType
 
-from workers.outbound.transport import FIELDS, Request, RetryPolicy, Transport, TransportError
+from app.contract.waiting import WaitReason
+from workers.outbound.transport import (
+    FIELDS,
+    AddressRefused,
+    Request,
+    RequestUnanswered,
+    RetryPolicy,
+    Transport,
+    TransportError,
+    retry_after_s,
+)
 
 NOT_PUBLIC_V4 = tuple(
     map(
@@ -44,13 +54,6 @@ NOT_PUBLIC_V6 = tuple(
         ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"),
     )
 )
-
-
-class AddressRefused(OSError):
-    """The address is not public. The message leaves it out, as it would reveal the network."""
-
-    def __init__(self) -> None:
-        super().__init__(0, "its address is not public")
 
 
 def is_public(address: str) -> bool:
@@ -87,6 +90,25 @@ class EndpointUnavailable(Exception):
         self.detail = detail
 
 
+class EndpointAway(EndpointUnavailable):
+    """The endpoint does not serve calls now, but may later: `reason` says why."""
+
+    def __init__(self, detail: str, reason: WaitReason, retry_after_s: float | None = None) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+
+class EndpointWaits(EndpointUnavailable):
+    """The endpoint takes no call now: the same one is to be made again after `wait_s`."""
+
+    def __init__(self, name: str, reason: WaitReason, wait_s: float, detail: str) -> None:
+        super().__init__(detail)
+        self.name = name
+        self.reason = reason
+        self.wait_s = wait_s
+
+
 class EndpointClient(Protocol):
     """Posts to clients' endpoints: `GuardedClient`, or a substitute for all endpoints."""
 
@@ -103,14 +125,25 @@ class GuardedClient:
     async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
         """Return the body of a 2xx response of at most `MAX_REPLY` bytes.
 
-        `key` is the same whenever the same step is repeated. Raises `EndpointUnavailable`.
+        `key` is the same whenever the same step is repeated. Raises `EndpointUnavailable`, and
+        `EndpointAway` if a later call may succeed.
         """
         retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s))
         request = Request(url, signed(self._key, body, key, int(time.time())), body)
         try:
             return await Transport(self._session, retry_policy, MAX_REPLY).step(key).post(request)
+        except RequestUnanswered as error:
+            raise _away(error) from None
         except TransportError as error:
             raise EndpointUnavailable(error.detail) from None
+
+
+def _away(error: RequestUnanswered) -> EndpointAway:
+    if error.response is None:
+        return EndpointAway(error.detail, "unreachable")
+    reasons: dict[int, WaitReason] = {429: "rate_limited", 503: "overloaded", 529: "overloaded"}
+    reason = reasons.get(error.response.status, "error")
+    return EndpointAway(error.detail, reason, retry_after_s(error.response.fields))
 
 
 @asynccontextmanager

@@ -156,6 +156,13 @@ class RequestUnanswered(TransportError):
         self.response = response
 
 
+class AddressRefused(OSError):
+    """The address is not public. The message leaves it out, as it would reveal the network."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "its address is not public")
+
+
 class RequestRefused(TransportError):
     """The request cannot be sent; a retry would not help."""
 
@@ -332,6 +339,9 @@ class RequestAttempts:
         except aiohttp.ClientConnectorCertificateError:
             raise UntrustedServer(f"{request.host} has an untrusted TLS certificate") from None
         except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, AddressRefused):
+                detail = f"{request.host} is unreachable: {error.strerror}"
+                raise RequestRefused(detail) from None
             raise _TemporaryFailure(f"{request.host} is unreachable: {error.strerror}") from None
         except TimeoutError:
             self.may_have_cost = self.has_timed_out = True

@@ -39,7 +39,7 @@ from workers.play.journal_writer import (
     JournalWriter,
     JudgedDraft,
 )
-from workers.play.replay import RecordedStep, Replay, refused, spared
+from workers.play.replay import RecordedStep, Replay, refused, spared, unwaited
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
 
@@ -403,7 +403,7 @@ class Driver:
             done = await self._in_flight.perform(move, self._perform_persistently(move))
             if done is None:
                 self._admit(move)
-            return done or spared(move)
+            return done or (unwaited(move) if isinstance(move, Check) else spared(move))
         finally:
             self._writer.under_way.pop(move.path, None)
             self._budget_guard.settle(move.path)
@@ -417,6 +417,8 @@ class Driver:
                     move, progress=len(self._replay.steps), tries=tries
                 )
             except StepWaits as refusal:
+                if self._replay.stopping:  # a check goes on after a stop, but waits for nothing
+                    return unwaited(move)
                 tries, spent = tries + 1, spent + refusal.usage
                 await self._wait(move, refusal)
             else:
@@ -468,8 +470,8 @@ class Driver:
         stopping = self._replay.stopping is not None
 
         def is_refused(move: moves.StepMove) -> bool:
-            is_stopped = stopping and not isinstance(move, Check)
-            return canceling or is_stopped or self._is_spared(move)
+            goes_on = isinstance(move, Check) and not self._waits.has(move.path)
+            return canceling or (stopping and not goes_on) or self._is_spared(move)
 
         self._in_flight.abort(is_refused)
 

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from app.contract.drafts import sha256_of
 from app.contract.events import (
     DroppedItem,
-    FindingsReply,
     PromptRef,
     StepCompleted,
     StepFailed,
@@ -18,7 +17,7 @@ from app.contract.events import (
     ToolReply,
     Tried,
 )
-from app.contract.judgement import Finding, Usage
+from app.contract.judgement import Finding, FindingsReply, Usage
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
@@ -29,7 +28,7 @@ from workers.engine.prompts.drafting import Amend
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
 from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits, TextFollower
-from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
 from workers.play.live_text import TextPublisher
 from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
@@ -51,7 +50,7 @@ class Served:
 
 
 class StepWaits(Exception):
-    """No model takes the call of a step now: it is to be made again after the shortest `wait`.
+    """No model, or no endpoint, takes the call of a step now: made again after the shortest `wait`.
 
     `models` are those that may take it then, and `usage` is what it has consumed so far.
     """
@@ -195,7 +194,9 @@ class ModelCaller(Protocol):
 class DraftChecks(Protocol):
     """The validators of one request."""
 
-    async def run(self, draft: str, key: str) -> tuple[Finding, ...]: ...
+    async def examine(
+        self, draft: str, key: str, scopes: Sequence[str] = ("",)
+    ) -> FindingsReply: ...
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class StepExecutor:
         """Perform one step; the failure of a model or a validator is an entry like any other.
 
         `progress` is the number of recorded steps, and `tries` how often this one had to wait.
-        Raises `StepWaits` when it has to wait for a model.
+        Raises `StepWaits` when it has to wait for a model or an endpoint.
         """
         clock = get_running_loop().time
         started = clock()
@@ -272,10 +273,13 @@ class StepExecutor:
     async def _check(self, move: Check) -> StepCompleted:
         key = self._key(move)
         if move.of == "calls":
-            findings = await self.tools.check(move.draft)
+            reply = FindingsReply(findings=await self.tools.check(move.draft))
         else:
-            findings = await self.checks.run(move.draft, key)
-        reply = FindingsReply(findings=findings)
+            try:
+                reply = await self.checks.examine(move.draft, key, move.scopes)
+            except EndpointWaits as away:
+                wait = ModelWaits(away.name, away.reason, away.wait_s, away.detail)
+                raise StepWaits([wait], NOTHING) from None
         return StepCompleted(
             key=move.path, kind="check", reply=reply, usage=Usage(), seconds=0, next=()
         )

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from redis.exceptions import RedisError
@@ -17,6 +17,7 @@ from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
+from workers.play.endpoints import EndpointLimiter, LimitedEndpoints, PermitSource
 from workers.play.executor import ModelCaller, StepExecutor, Tools
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import Quarantine
@@ -74,6 +75,7 @@ class Refinements:
         policies: Mapping[int, Policy] = POLICIES,
         clears: bool = False,
         max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
+        endpoint_limiter: EndpointLimiter | None = None,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
         self.refining: Counter[str] = Counter()
@@ -87,6 +89,7 @@ class Refinements:
         self._max_output_tokens = max_output_tokens
         self._texts = texts
         self._keeps_prompts = keeps_prompts
+        self._endpoint_limiter = endpoint_limiter or EndpointLimiter()
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
@@ -205,8 +208,17 @@ class Refinements:
     def _driver(self, claimed: Claimed, loaded: Loaded) -> Driver:
         submitted = loaded.submitted
         request = submitted.request
+        permits = {claimed.permit} if claimed.permit else set()
+        resources = self._resources
+        if endpoints := resources.endpoints:
+            limiter = self._endpoint_limiter
+            limited = LimitedEndpoints(endpoints, limiter, claimed.tenant, permits)
+            resources = replace(resources, endpoints=limited)
         checks = compile_validators(
-            request.validators, context=request.context, resources=self._resources
+            request.validators,
+            context=request.context,
+            resources=resources,
+            items=request.strategy.item_validators(),
         )
         tools = Tools(request.tools, self._resources.endpoints)
         recorded = read(loaded.events)
@@ -218,7 +230,7 @@ class Refinements:
             tools,
             recorded.voided,
             claimed.tenant,
-            {claimed.permit} if claimed.permit else set(),
+            permits,
             texts=self._texts,
         )
         journal = self._store.journal(claimed)
@@ -286,7 +298,7 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
 
 async def resume_parked(
     store: WorkerStore,
-    models: ModelCaller,
+    models: PermitSource,
     free_slots: Callable[[], int],
     every_s: float = RECOVER_EVERY_S,
 ) -> None:

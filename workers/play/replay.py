@@ -10,7 +10,6 @@ from app.contract.events import (
     AnyReply,
     Changed,
     Event,
-    FindingsReply,
     IterationCompleted,
     Queued,
     Retried,
@@ -21,7 +20,7 @@ from app.contract.events import (
     ToolReply,
     standing,
 )
-from app.contract.judgement import ScoreFrom, Usage
+from app.contract.judgement import FindingsReply, ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.providers import cost_usd
 from app.contract.reviews import Reviewed
@@ -41,6 +40,9 @@ MOST_TOLD = 500
 SPARED = "finished_early"
 """The code of a preparing step that is skipped because a finish waits for the first draft."""
 
+UNWAITED = "stopped_waiting"
+"""The code of a check whose endpoint was away when the refinement was stopped."""
+
 
 @dataclass
 class RecordedStep:
@@ -54,7 +56,7 @@ class RecordedStep:
     def reply(self) -> Any:
         """Return the reply for the strategy. Raises `Stopped` or `StepError` for a failed step."""
         if isinstance(self.entry, StepFailed):
-            if self.entry.code in {REFUSED, SPARED}:
+            if self.entry.code in {REFUSED, SPARED, UNWAITED}:
                 raise moves.Stopped(self.entry.key)
             raise moves.StepError(self.entry.code, self.entry.detail, (self.entry.key,))
         return _value(self.entry.reply)
@@ -171,6 +173,12 @@ def spared(move: moves.StepMove) -> StepFailed:
     return _not_performed(move, SPARED, detail)
 
 
+def unwaited(move: moves.StepMove) -> StepFailed:
+    """Return the journal entry of a check that would have to wait after a stop."""
+    detail = "the refinement was stopped while an endpoint that checks drafts was away"
+    return _not_performed(move, UNWAITED, detail)
+
+
 def _not_performed(move: moves.StepMove, code: str, detail: str) -> StepFailed:
     return StepFailed(
         key=move.path, code=code, detail=detail, usage=Usage(), about=about(move), next=()
@@ -191,6 +199,6 @@ def _value(reply: AnyReply) -> Any:
         case TextReply():
             return reply.text
         case FindingsReply():
-            return reply.findings
+            return reply
         case ToolReply():
             return moves.ToolResult(reply.ok, reply.text)

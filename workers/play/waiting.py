@@ -1,4 +1,4 @@
-"""Waits for models: which branches of a refinement wait, until when, and its limits of time."""
+"""Waits for models and endpoints: which branches wait, until when, and the limits of time."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -87,7 +87,7 @@ class TimeLimits:
 
 
 class BranchWaits:
-    """The parts of a strategy that go on side by side, and which of them wait for a model."""
+    """The parts of a strategy that go on side by side, and which of them wait."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -100,6 +100,10 @@ class BranchWaits:
     def is_everywhere(self) -> bool:
         """Whether every branch waits."""
         return 0 < self._branches == len(self._waits)
+
+    def has(self, key: str) -> bool:
+        """Return whether a step waits."""
+        return key in self._waits
 
     def split(self, parts: int) -> None:
         """Count a branch as so many parts side by side."""

@@ -7,7 +7,7 @@ function instead, which also takes that resource and the key of the step, and re
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -17,15 +17,20 @@ from typing import Any
 
 from aiohttp.connector import SocketFactoryType
 
-from app.contract.judgement import Finding, Span
+from app.contract.judgement import CriterionScore, Finding, FindingsReply, OnFail, Span
 from app.contract.regexes import PatternError
 from app.contract.resources import Resource
-from app.contract.validators import AnyValidator
+from app.contract.validators import AnyValidator, ItemValidators
 from app.settings import Settings
-from workers.outbound.guarded_client import EndpointClient, open_endpoints, public_socket
+from workers.outbound.guarded_client import (
+    EndpointClient,
+    EndpointWaits,
+    open_endpoints,
+    public_socket,
+)
 from workers.validators.check_process import CheckProcess, Documents, shared
 from workers.validators.python import RunsAsRoot, Sandbox, open_sandbox
-from workers.validators.violation import ValidatorUnavailable, Violation
+from workers.validators.violation import Measurement, ValidatorUnavailable, Violation
 
 __all__ = [
     "NO_RESOURCES",
@@ -71,6 +76,7 @@ class ServerResources:
 
 
 NO_RESOURCES = ServerResources()
+NOT_CHECKED = "nothing in the draft: this validator could not run"
 
 
 @asynccontextmanager
@@ -91,60 +97,77 @@ async def open_server_resources(
 
 
 class RequestValidators:
-    """All validators of one request."""
+    """All validators of one request: by scope, and in it by the source of their findings."""
 
     def __init__(
         self,
-        validators: Sequence[AnyValidator],
+        sources: Mapping[str, Mapping[str, AnyValidator]],
         documents: Documents,
         check_process: CheckProcess | None,
         resources: ServerResources,
     ) -> None:
-        self._validators = tuple(validators)
+        self._sources = sources
         self._documents = tuple(documents)
         self._check_process = check_process
         self._resources = resources
 
     async def run(self, draft: str, key: str = "") -> tuple[Finding, ...]:
-        """Return the findings on the draft, in the order of the validators; empty when all pass.
+        """Return the findings of `examine` alone."""
+        return (await self.examine(draft, key)).findings
+
+    async def examine(
+        self, draft: str, key: str = "", scopes: Sequence[str] = ("",)
+    ) -> FindingsReply:
+        """Return the findings on the draft, in the order of the validators, and their scores.
 
         It blocks the event loop for a few milliseconds at most. A validator that is too expensive
         for this draft is a finding too: a draft that could not be checked has not passed. `key` is
         the same whenever the same step is repeated. Raises `ValidatorUnavailable` when a validator
-        cannot run, whatever the draft.
+        cannot run, whatever the draft, and `EndpointWaits` when an endpoint is away; of one that
+        only warns either is a finding.
         """
-        found = [await self._check(*each, draft, key) for each in enumerate(self._validators)]
-        return tuple(chain.from_iterable(found))
+        findings: list[Finding] = []
+        scores: list[CriterionScore] = []
+        for source, validator in chain.from_iterable(self._sources[it].items() for it in scopes):
+            for it in await self._check(source, validator, draft, key):
+                if isinstance(it, Violation):
+                    findings.append(_finding(source, validator, it))
+                else:
+                    scores.append(_score(validator, it))
+        return FindingsReply(findings=tuple(findings), scores=tuple(scores))
 
     async def _check(
-        self, index: int, validator: AnyValidator, draft: str, key: str
-    ) -> list[Finding]:
+        self, source: str, validator: AnyValidator, draft: str, key: str
+    ) -> tuple[Violation | Measurement, ...]:
         try:
             if validator.needs:
-                step = f"{key}/validators/{index}"
-                found = await self._with(validator.needs, validator, draft, step)
-            elif validator.is_quick(draft):
-                found = tuple(violations(validator, draft, self._documents))
-            else:
-                check_process = self._check_process or shared()
-                found = await asyncio.get_running_loop().run_in_executor(
-                    check_process.executor,
-                    check_process.check,
-                    validator,
-                    draft,
-                    self._documents if validator.reads_documents else (),
-                )
+                step = f"{key}/{source}"
+                return await self._with(validator.needs, validator, draft, step)
+            if validator.is_quick(draft):
+                return tuple(violations(validator, draft, self._documents))
+            check_process = self._check_process or shared()
+            return await asyncio.get_running_loop().run_in_executor(
+                check_process.executor,
+                check_process.check,
+                validator,
+                draft,
+                self._documents if validator.reads_documents else (),
+            )
         except PatternError as error:
-            found = (Violation(str(error), "correct the pattern of the validator"),)
-        return [_finding(index, validator, each) for each in found]
+            return (Violation(str(error), "correct the pattern of the validator"),)
+        except (ValidatorUnavailable, EndpointWaits) as error:
+            if validator.on_fail is not OnFail.WARN:
+                raise
+            message = f"the draft was not checked: {error.detail}"
+            return (Violation(message, NOT_CHECKED, skipped=True),)
 
     async def _with(
         self, needed: Resource, validator: AnyValidator, draft: str, step: str
-    ) -> tuple[Violation, ...]:
+    ) -> tuple[Violation | Measurement, ...]:
         resource = getattr(self._resources, needed.name)
         if resource is None:
             raise ValidatorUnavailable(needed.missing)
-        found: tuple[Violation, ...] = await _start(
+        found: tuple[Violation | Measurement, ...] = await _start(
             validator, draft, self._documents, resource, step
         )
         return found
@@ -156,23 +179,34 @@ def compile_validators(
     *,
     context: Documents = (),
     resources: ServerResources = NO_RESOURCES,
+    items: Sequence[ItemValidators] = (),
 ) -> RequestValidators:
-    """Return the checks of a request, whose context they may read.
+    """Return the checks of a request, whose context they may read, and those of its items.
 
     Expensive checks run in the check process that all requests share; checks that need a resource
     of the server use `resources`.
     """
-    return RequestValidators(validators, context, check_process, resources)
+    sources = {"": {f"validators/{index}": it for index, it in enumerate(validators)}}
+    for item in items:
+        sources[item.scope] = {item.source(n): it for n, it in enumerate(item.validators)}
+    return RequestValidators(sources, context, check_process, resources)
 
 
-def _finding(index: int, validator: AnyValidator, violation: Violation) -> Finding:
+def _score(validator: AnyValidator, measured: Measurement) -> CriterionScore:
+    name = validator.counts_as()
+    assert name is not None  # it measures only if it counts
+    return CriterionScore(criterion=name.name, score=measured.score, reason=measured.reason)
+
+
+def _finding(source: str, validator: AnyValidator, violation: Violation) -> Finding:
     return Finding(
-        source=f"validators/{index}",
+        source=source,
         kind=validator.kind,
         message=violation.message,
         fix=violation.fix,
         span=Span(start=violation.span[0], end=violation.span[1]) if violation.span else None,
         quote=violation.quote,
         on_fail=validator.on_fail,
+        skipped=violation.skipped,
         weight=violation.weight,
     )

@@ -1,13 +1,14 @@
 """The `http` validator: a client's endpoint decides whether a draft passes."""
 
 import json
+from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.judgement import Span
 from app.contract.validators.http import HttpValidator
-from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
-from workers.validators.violation import ValidatorUnavailable, Violation, shortened
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
+from workers.validators.violation import Measurement, ValidatorUnavailable, Violation, shortened
 
 MAX_VIOLATIONS = 20
 MAX_WORDS = 500
@@ -33,31 +34,57 @@ class EndpointVerdict(BaseModel):
     findings: tuple[Found, ...] = ()
 
 
+class ScoringVerdict(EndpointVerdict):
+    """The answer of an endpoint whose score counts; without `passed` the score is all it says."""
+
+    score: float = Field(ge=0, le=1, allow_inf_nan=False)
+    reason: str = ""
+    passed: bool = True
+
+
 async def check_http(
     validator: HttpValidator, draft: str, endpoints: EndpointClient, key: str
-) -> tuple[Violation, ...]:
-    """Return the findings of the endpoint; none for a draft that it passes.
+) -> tuple[Violation | Measurement, ...]:
+    """Return the findings of the endpoint, none for a draft that it passes, and its score.
 
-    Raises `ValidatorUnavailable` when there is no answer, or an invalid one.
+    Raises `ValidatorUnavailable` when there is no answer, or an invalid one, and `EndpointWaits`
+    when the call is to be made again later.
     """
     body = json.dumps({"draft": draft}, ensure_ascii=False).encode()
     try:
         reply = await endpoints.post(validator.url, body, key, validator.timeout_s)
+    except EndpointWaits:
+        raise
     except EndpointUnavailable as error:
         raise ValidatorUnavailable(f"the endpoint gave no verdict: {error.detail}") from None
+    form = EndpointVerdict if validator.score is None else ScoringVerdict
     try:
-        verdict = EndpointVerdict.model_validate_json(reply)
+        verdict = form.model_validate_json(reply)
     except ValidationError as error:
         flaw = error.errors(include_input=False, include_url=False)[0]
         where = "/".join(map(str, flaw["loc"])) or "the reply"
         raise ValidatorUnavailable(
-            'invalid answer of the endpoint, expected {"passed", "findings"}: '
-            f"{where}: {flaw['msg']}"
+            f"invalid answer of the endpoint, expected {_fields(form)}: {where}: {flaw['msg']}"
         ) from None
+    return (*_measured(verdict), *_violations(verdict, draft))
+
+
+def _fields(form: type[EndpointVerdict]) -> str:
+    return "{" + ", ".join(f'"{name}"' for name in form.model_fields) + "}"
+
+
+def _measured(verdict: EndpointVerdict) -> Iterator[Measurement]:
+    if isinstance(verdict, ScoringVerdict):
+        yield Measurement(verdict.score, shortened(verdict.reason, MAX_WORDS))
+
+
+def _violations(verdict: EndpointVerdict, draft: str) -> Iterator[Violation]:
     if verdict.passed:
-        return ()
-    found = tuple(_violation(each, draft) for each in verdict.findings[:MAX_VIOLATIONS])
-    return found or (Violation("the endpoint rejected the draft", "see its requirements"),)
+        return
+    for each in verdict.findings[:MAX_VIOLATIONS]:
+        yield _violation(each, draft)
+    if not verdict.findings:
+        yield Violation("the endpoint rejected the draft", "see its requirements")
 
 
 def _violation(found: Found, draft: str) -> Violation:

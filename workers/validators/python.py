@@ -22,6 +22,7 @@ from ruff import find_ruff_bin  # type: ignore[import-untyped]
 from app.contract.validators.python import PythonTestsValidator, PythonValidator
 from workers.validators.violation import (
     HIDES_OTHERS,
+    Measurement,
     ValidatorUnavailable,
     Violation,
     body_of,
@@ -201,8 +202,8 @@ async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
 
 async def check_python_tests(
     validator: PythonTestsValidator, draft: str, sandbox: Sandbox, _key: str = ""
-) -> tuple[Violation, ...]:
-    """Return a violation for every test that fails.
+) -> tuple[Violation | Measurement, ...]:
+    """Return a violation for every test that fails, and the share of the tests that pass.
 
     Raises `ValidatorUnavailable` for tests that cannot be run.
     """
@@ -211,10 +212,18 @@ async def check_python_tests(
         report = await sandbox.run(body, validator.tests, validator.timeout_s)
     except NoReport as reason:
         fix = f"make it end within {validator.timeout_s} s, without ending the process itself"
-        return (Violation(f"the tests did not finish: {reason}", fix, weight=HIDES_OTHERS),)
+        violation = Violation(f"the tests did not finish: {reason}", fix, weight=HIDES_OTHERS)
+        return (violation, *_measured(validator, 0, 0))
     if broken := report.get("broken"):
         raise ValidatorUnavailable(str(broken))
-    return tuple(_violations(report, body, draft, offset))
+    found = tuple(_violations(report, body, draft, offset))
+    return (*found, *_measured(validator, report["passed"], report["of"]))
+
+
+def _measured(validator: PythonTestsValidator, passed: int, of: int) -> Iterator[Measurement]:
+    if validator.score is not None:
+        share = round(passed / of, 6) if of else 0.0
+        yield Measurement(share, f"{passed} of {of} tests passed" if of else "no test was run")
 
 
 def _violations(report: dict[str, Any], body: str, draft: str, offset: int) -> Iterator[Violation]:

@@ -28,6 +28,15 @@ class RunResult(unittest.TestResult):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[dict[str, Any]] = []
+        self.passed = 0
+
+    def addSuccess(self, test: Any) -> None:  # noqa: N802 - unittest's name
+        """Count a test that passed, all of its subtests included."""
+        self.passed += 1
+
+    def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802
+        """Count a test that failed as it should."""
+        self.passed += 1
 
     def addError(self, test: Any, err: Any) -> None:  # noqa: N802 - unittest's name
         """Record a test that raised."""
@@ -98,12 +107,20 @@ def run(tests: str) -> dict[str, Any]:
     try:
         exec(code, vars(module))  # noqa: S102
     except BaseException as error:  # noqa: BLE001 - whatever a draft may raise
-        return {"ran": 0, "found": [failure("the tests cannot be loaded", error)]}
+        found = [failure("the tests cannot be loaded", error)]
+        return {"ran": 0, "passed": 0, "of": 0, "found": found}
     suite, result = collected(module), RunResult()
-    if not suite.countTestCases():
+    count = suite.countTestCases()
+    if not count:
         return {"broken": "the tests contain no function or method whose name begins with test"}
     suite.run(result)
-    return {"ran": result.testsRun - len(result.skipped), "found": result.found[:MOST]}
+    skipped = len(result.skipped)
+    return {
+        "ran": result.testsRun - skipped,
+        "passed": result.passed,
+        "of": count - skipped,
+        "found": result.found[:MOST],
+    }
 
 
 def main() -> None:

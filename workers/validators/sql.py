@@ -1,6 +1,10 @@
 """The validator of SQL: its syntax, and whether its tables and columns exist, ignoring case."""
 
 import logging
+import math
+import sqlite3
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
@@ -11,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from app.contract.validators.sql import SqlValidator
+from app.contract.validators.sql import Rows, SqlValidator
 from workers.validators.violation import (
     HIDES_OTHERS,
     Violation,
@@ -195,8 +199,18 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 def check_sql(validator: SqlValidator, draft: str) -> Iterator[Violation]:
     """Yield the first syntax error, or the first unknown tables and columns.
 
-    A statement that is recognized but cannot be parsed completely does not pass.
+    A statement that is recognized but cannot be parsed completely does not pass. If there are rows,
+    a draft without a flaw is run on them: then what fails, or the rows that are wrong, is yielded.
     """
+    is_sound = True
+    for violation in _parsed(validator, draft):
+        is_sound = False
+        yield violation
+    if is_sound and validator.rows is not None:
+        yield from islice(_run(validator, body_of(draft)[0]), MAX_VIOLATIONS)
+
+
+def _parsed(validator: SqlValidator, draft: str) -> Iterator[Violation]:
     body, offset = body_of(draft)
     try:
         statements = [each for each in sqlglot.parse(body, dialect=validator.dialect) if each]
@@ -247,3 +261,136 @@ def _syntax(error: ParseError, body: str, draft: str, offset: int) -> Violation:
     length = max(1, len(highlight))
     message = f"the draft is not SQL: {shortened(said, 200)}"
     return violation_at(draft, offset + max(0, end - length), message, FIX, length, HIDES_OTHERS)
+
+
+MEMORY_BYTES = 64 * 1024 * 1024
+MOST_BYTES_OF_A_VALUE = 1_000_000
+RUN_S = 0.4
+"""CPU time of all statements: less than a check has, so that the violation says what took it."""
+STEPS = 10_000
+"""Instructions of SQLite's virtual machine between two looks at the clock."""
+MOST_ROWS = 1_001
+"""Rows of a result that are kept: one more than a request can expect."""
+
+ALLOWED = frozenset(
+    {
+        sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE,
+        sqlite3.SQLITE_DELETE, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT,
+        sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_TEMP_TABLE, sqlite3.SQLITE_CREATE_VIEW,
+        sqlite3.SQLITE_CREATE_TEMP_VIEW, sqlite3.SQLITE_CREATE_INDEX,
+        sqlite3.SQLITE_CREATE_TEMP_INDEX, sqlite3.SQLITE_DROP_TABLE, sqlite3.SQLITE_DROP_TEMP_TABLE,
+        sqlite3.SQLITE_DROP_VIEW, sqlite3.SQLITE_DROP_TEMP_VIEW, sqlite3.SQLITE_DROP_INDEX,
+        sqlite3.SQLITE_DROP_TEMP_INDEX, sqlite3.SQLITE_ALTER_TABLE, sqlite3.SQLITE_REINDEX,
+    }
+)  # fmt: skip
+"""What a draft may do: neither open files (ATTACH, VACUUM INTO), nor change settings (PRAGMA)."""
+
+
+def _run(validator: SqlValidator, body: str) -> Iterator[Violation]:
+    """Yield why a draft fails on the rows of the request, or the rows that are wrong."""
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        _fill(database, validator)
+        _bound(database)
+        found = _result(database, body)
+    except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, UnicodeError) as error:
+        yield _failed(error)
+    else:
+        if validator.expected_rows is not None:
+            yield from _wrong_rows(found, validator.expected_rows, in_order=validator.in_order)
+    finally:
+        database.close()
+
+
+def _failed(error: Exception) -> Violation:
+    said, fix = shortened(str(error), 200), "correct the statement; SQLite runs it"
+    if "interrupted" in said:
+        said, fix = f"it takes more than {RUN_S:g} s", "make it faster"
+    elif isinstance(error, MemoryError):
+        said, fix = f"it takes more than {MEMORY_BYTES >> 20} MiB of memory", "make it smaller"
+    return Violation(f"the draft fails when it is run: {said}", fix, weight=HIDES_OTHERS)
+
+
+def _fill(database: sqlite3.Connection, validator: SqlValidator) -> None:
+    """Make the tables of the request, with their rows; columns have no types."""
+    database.execute(f"PRAGMA hard_heap_limit={MEMORY_BYTES}")
+    for name, columns in (validator.tables or {}).items():
+        named = ", ".join(map(_quoted, columns))
+        database.execute(f"CREATE TABLE {_quoted(name)} ({named})")
+        places = ", ".join("?" * len(columns))
+        rows = (validator.rows or {}).get(name, ())
+        database.executemany(f"INSERT INTO {_quoted(name)} VALUES ({places})", rows)  # noqa: S608
+
+
+def _bound(database: sqlite3.Connection) -> None:
+    """Allow only what concerns these tables, for so long and in so much memory."""
+    ends = time.process_time() + RUN_S
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES_OF_A_VALUE)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    database.set_progress_handler(lambda: time.process_time() > ends, STEPS)
+    database.set_authorizer(_authorized)
+
+
+def _authorized(action: int, _first: Any, second: Any, *_: Any) -> int:
+    is_extension = action == sqlite3.SQLITE_FUNCTION and second == "load_extension"
+    return sqlite3.SQLITE_OK if action in ALLOWED and not is_extension else sqlite3.SQLITE_DENY
+
+
+def _result(database: sqlite3.Connection, body: str) -> Rows:
+    """Run every statement; return the rows of the last one that returns rows."""
+    found: Rows = ()
+    for statement in _statements(body):
+        cursor = database.execute(statement)
+        if cursor.description is not None:
+            found = tuple(cursor.fetchmany(MOST_ROWS))
+            while cursor.fetchmany(MOST_ROWS):
+                pass  # an error may come with any row
+    return found
+
+
+def _statements(body: str) -> Iterator[str]:
+    begun = ""
+    for piece in body.split(";"):
+        begun += piece
+        if sqlite3.complete_statement(f"{begun};"):
+            yield begun
+            begun = ""
+        else:  # the semicolon was within a text or a comment
+            begun += ";"
+    yield begun.removesuffix(";")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _wrong_rows(found: Rows, expected: Rows, *, in_order: bool) -> Iterator[Violation]:
+    """Yield each row that is missing or too many; in order, each that differs from its place."""
+    are, wanted = [_comparable(it) for it in found], [_comparable(it) for it in expected]
+    if in_order and len(are) == len(wanted):
+        for number, (one, other) in enumerate(zip(are, wanted, strict=True), 1):
+            if one != other:
+                message = f"row {number} of the result is {_shown(one)}, expected {_shown(other)}"
+                yield Violation(message, "change the query so that it returns the expected rows")
+        return
+    missing, extra = Counter(wanted), Counter(are)
+    for row in (missing - extra).elements():
+        yield Violation(f"the result lacks the row {_shown(row)}", "return this row too")
+    for row in (extra - missing).elements():
+        yield Violation(f"the result has the row {_shown(row)}, which is wrong", "leave it out")
+
+
+def _comparable(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a row in which equal numbers are equal: SQLite has no booleans."""
+    return tuple(_number(it) if isinstance(it, int | float) else it for it in row)
+
+
+def _number(value: float) -> float | int:
+    if isinstance(value, int) or not math.isfinite(value):
+        return int(value) if isinstance(value, int) else value
+    return float(f"{value:.12g}")
+
+
+def _shown(row: Sequence[Any]) -> str:
+    return shortened(f"({', '.join('NULL' if it is None else repr(it) for it in row)})", 200)

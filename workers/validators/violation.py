@@ -25,7 +25,8 @@ class ValidatorUnavailable(Exception):
 class Violation:
     """One rule that the draft violates; `span` counts code points, its end is exclusive.
 
-    `weight` is how much it counts against the draft when drafts are compared.
+    `weight` is how much it counts against the draft when drafts are compared. `skipped` says that
+    the validator did not run: nothing is known of the draft.
     """
 
     message: str
@@ -33,6 +34,15 @@ class Violation:
     span: tuple[int, int] | None = None
     quote: str | None = None
     weight: float = 1
+    skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The score of a draft, from 0 to 1, by a validator that the request lets give one."""
+
+    score: float
+    reason: str
 
 
 def shortened(text: str, most: int = 80) -> str:

@@ -20,6 +20,7 @@ from app.contract.calls import Rates
 from app.contract.criteria import Criterion, Critics
 from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
+from app.contract.validators import ItemValidators
 
 if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
@@ -57,6 +58,9 @@ class Strategy(Contract):
     rewrites: ClassVar[bool] = True
     """Whether a revision may rewrite the client's whole draft, unless `edits` is `delta`."""
 
+    counts_scores: ClassVar[bool] = True
+    """Whether the score of a validator can count; else `score` of a validator is rejected."""
+
     uses_tools: ClassVar[bool] = False
     """Whether it calls the request's tools; else tools are rejected."""
 
@@ -90,6 +94,10 @@ class Strategy(Contract):
         """Return the sets of criteria that critics judge on besides the request's."""
         return ()
 
+    def item_validators(self) -> tuple[ItemValidators, ...]:
+        """Return the validators of its stages, passes or parts that have some."""
+        return ()
+
     def drawn_at_least(self) -> int:
         """Return the minimum number of drafts it writes; `max_iterations` must be at least that."""
         return 1
@@ -117,6 +125,13 @@ class Strategy(Contract):
                     "/critics",
                     f"`critics` is not supported by {self.kind}, which asks no critic for scores",
                 )
+        if not self.counts_scores:
+            for index, it in enumerate(request.validators):
+                if it.counts_as() is not None:
+                    yield FieldConflict(
+                        f"/validators/{index}/score",
+                        f"the score of a validator does not count in {self.kind}",
+                    )
         yield from self.refused_tools(request)
 
     def refused_tools(self, request: "RefinementRequest") -> Iterator[FieldConflict]:

@@ -1,6 +1,6 @@
 """Strategies that consist of inner searches: passes, stages and parts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -14,6 +14,7 @@ from app.contract.limits import Threshold
 from app.contract.models import ROLES, Role
 from app.contract.strategies import LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT, BestOfNStrategy, IterativeStrategy
+from app.contract.validators import AnyValidator, ItemValidators
 
 if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
@@ -24,6 +25,11 @@ OwnIterations = Annotated[
 ]
 OwnThreshold = Annotated[
     Threshold | None, Field(description="Score that is good enough for it; the request's if null.")
+]
+
+OwnValidators = Annotated[
+    tuple[AnyValidator, ...],
+    Field(max_length=10, description="Checks of its drafts; those of the request check the whole."),
 ]
 
 FOCUSES: dict[Focus, Criterion] = {
@@ -54,6 +60,7 @@ class Pass(Contract):
     focus: Focus
     instructions: Instructions = ""
     criteria: tuple[Criterion, ...] = Field((), max_length=10)
+    validators: OwnValidators = ()
     threshold: OwnThreshold = None
     max_iterations: OwnIterations = 1
 
@@ -97,6 +104,9 @@ class MultiPassStrategy(Strategy):
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         return tuple(it.judged_on() for it in self.passes)
 
+    def item_validators(self) -> tuple[ItemValidators, ...]:
+        return _own("passes", [(it.focus, it.validators) for it in self.passes])
+
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
         return has_draft
 
@@ -110,6 +120,7 @@ class Stage(Contract):
     criteria: tuple[Criterion, ...] = Field(
         (), max_length=20, description="Criteria of the stage; the request's if empty."
     )
+    validators: OwnValidators = ()
     threshold: OwnThreshold = None
     max_iterations: OwnIterations = 2
     sections: bool = Field(
@@ -187,6 +198,9 @@ class StepwiseStrategy(Strategy):
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         return tuple(it.criteria for it in self.stages if it.criteria)
 
+    def item_validators(self) -> tuple[ItemValidators, ...]:
+        return _own("stages", [(it.name, it.validators) for it in self.stages])
+
     def writes_anew(self) -> bool:
         return any(it.mode == "write" for it in self.stages)
 
@@ -209,6 +223,7 @@ class Part(Contract):
     criteria: tuple[Criterion, ...] = Field(
         (), max_length=20, description="Criteria of the part; the request's if empty."
     )
+    validators: OwnValidators = ()
     threshold: OwnThreshold = None
 
 
@@ -259,6 +274,11 @@ class NestedStrategy(Strategy):
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         return (*self.body.rubrics(), *(it.criteria for it in self.parts if it.criteria))
 
+    def item_validators(self) -> tuple[ItemValidators, ...]:
+        own = _own("parts", [(it.name, it.validators) for it in self.parts])
+        body = self.body.item_validators()
+        return (*own, *(it._replace(pointer=f"/body{it.pointer}") for it in body))
+
     def writes_anew(self) -> bool:
         return self.body.writes_anew()
 
@@ -269,6 +289,14 @@ class NestedStrategy(Strategy):
 def _as_a_whole(rates: Rates, draft: str | None) -> int:
     """Return the calls that judge the client's draft and the result of the inner searches."""
     return rates.judge * (1 if draft is None else 2)
+
+
+def _own(items: str, named: Iterable[tuple[str, OwnValidators]]) -> tuple[ItemValidators, ...]:
+    return tuple(
+        ItemValidators(f"{items}/{name}", f"/{items}/{index}/validators", validators)
+        for index, (name, validators) in enumerate(named)
+        if validators
+    )
 
 
 def _unique(what: str, names: Sequence[str]) -> None:

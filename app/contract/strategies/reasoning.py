@@ -205,6 +205,7 @@ class SelfConsistencyStrategy(Strategy):
         "answers a task several times and compares the answers"
     )
     judges_criteria: ClassVar[bool] = False
+    counts_scores: ClassVar[bool] = False
 
     def roles(self) -> tuple[Role, ...]:
         return ROLES if self.vote == "judge" else ("generator",)

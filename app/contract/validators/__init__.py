@@ -6,16 +6,17 @@ has a module of the same name that runs them.
 """
 
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from importlib import import_module
 from json import dumps
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
 from app.contract import Contract
+from app.contract.criteria import Criterion, Name
 from app.contract.judgement import OnFail
 from app.contract.resources import Resource
 
@@ -34,6 +35,18 @@ def listed(texts: Iterable[str]) -> str:
     return ", ".join(dumps(it, ensure_ascii=False) for it in texts)
 
 
+class ScoreUse(Contract):
+    """What the score of a validator counts as."""
+
+    as_: Literal["criterion", "decides"] = Field(
+        alias="as",
+        description="`criterion`: it counts in the score beside the request's criteria; `decides`:"
+        " it is the score, and the scores of critics do not count.",
+    )
+    name: Name | None = Field(None, description="Name beside the criteria; the kind if null.")
+    weight: float = Field(1.0, gt=0, le=1_000)
+
+
 class Validator(Contract):
     """A check of the draft that needs no model."""
 
@@ -49,6 +62,15 @@ class Validator(Contract):
 
     needs: ClassVar[Resource | None] = None
     """The optional resource of a server that the check requires, if any."""
+
+    def counts_as(self) -> Criterion | None:
+        """Return under which name and weight its score counts; None if it gives none."""
+        return None
+
+    @property
+    def decides(self) -> bool:
+        """Whether its score is the draft's, whatever critics say."""
+        return False
 
     def in_words(self) -> str | None:
         """Return what it demands of the text, for the model that writes it.
@@ -76,6 +98,41 @@ class Validator(Contract):
     def json_schemas(self) -> Mapping[str, Schema]:
         """Return the schemas that the draft must satisfy, by JSON Pointer in the validator."""
         return {}
+
+
+class ScoringValidator(Validator):
+    """A check that can also say how good a draft is."""
+
+    score: ScoreUse | None = Field(
+        None, description="What its score, from 0 to 1, counts as; null if it does not count."
+    )
+
+    def counts_as(self) -> Criterion | None:
+        """Return the name and weight of `score`."""
+        if self.score is None:
+            return None
+        return Criterion(name=self.score.name or self.kind, weight=self.score.weight)
+
+    @property
+    def decides(self) -> bool:
+        """Whether its score is the draft's, whatever critics say."""
+        return self.score is not None and self.score.as_ == "decides"
+
+
+class ItemValidators(NamedTuple):
+    """The validators of one stage, pass or part of a strategy."""
+
+    scope: str
+    """The path of the item, such as `stages/outline`."""
+
+    pointer: str
+    """Where they stand in the strategy, as a JSON Pointer."""
+
+    validators: Sequence[Validator]
+
+    def source(self, index: int) -> str:
+        """Return the source of the findings of one of them."""
+        return f"validators/{self.scope}/{index}"
 
 
 def _declared() -> Iterator[tuple[str, type[Validator]]]:

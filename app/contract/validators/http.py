@@ -4,17 +4,18 @@ from typing import Literal
 
 from app.contract.resources import ENDPOINTS
 from app.contract.tools import TimeoutS, Url
-from app.contract.validators import Validator
+from app.contract.validators import ScoringValidator
 
 
-class HttpValidator(Validator):
+class HttpValidator(ScoringValidator):
     """The caller's own endpoint decides whether the draft passes.
 
     It receives `{"draft": "..."}` by POST, signed according to Standard Webhooks with
     HONE_SECRET_KEY, with an `Idempotency-Key` made of refinement and step, and must answer 200 with
     `{"passed": true}` or `{"passed": false, "findings": [{"message", "fix", "span", "quote"}]}`;
-    only `message` is required. Only public addresses are called, and redirects are not followed. If
-    the endpoint does not answer, the step fails.
+    only `message` is required. With `score` the answer has a `"score"` from 0 to 1, and may leave
+    out `passed`. Only public addresses are called, and redirects are not followed. If the endpoint
+    does not answer, the step fails.
     """
 
     needs = ENDPOINTS

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.contract.resources import SANDBOX
-from app.contract.validators import Validator
+from app.contract.validators import ScoringValidator, Validator
 
 
 class PythonValidator(Validator):
@@ -25,12 +25,13 @@ class PythonValidator(Validator):
         return f"{words} and obeys the rules {', '.join(self.ruff)} of Ruff" if self.ruff else words
 
 
-class PythonTestsValidator(Validator):
+class PythonTestsValidator(ScoringValidator):
     """The draft is Python, fenced or not, and passes these tests in a sandbox.
 
     The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
     test cases. The sandbox has the standard library only, no network, 512 MiB of memory, 16 MiB of
-    writable storage and 16 processes. It requires HONE_PYTHON_TESTS=true on the server.
+    writable storage and 16 processes. Its score is the share of tests that pass. It requires
+    HONE_PYTHON_TESTS=true on the server.
     """
 
     needs = SANDBOX

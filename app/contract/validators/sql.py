@@ -1,8 +1,8 @@
 """The validator of SQL."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from app.contract.validators import Validator
 
@@ -14,11 +14,19 @@ SqlDialect = Literal[
 SqlName = Annotated[str, Field(min_length=1, max_length=300)]
 
 
+Cell = Annotated[str, Field(max_length=10_000)] | bool | int | float | None
+Rows = Annotated[
+    tuple[Annotated[tuple[Cell, ...], Field(max_length=100)], ...], Field(max_length=1_000)
+]
+
+
 class SqlValidator(Validator):
     """The draft is SQL of one dialect and names only tables and columns that exist.
 
-    Statements are parsed, never run. A statement that the parser (sqlglot) recognises but does not
-    parse in full does not pass.
+    A statement that the parser (sqlglot) recognises but does not parse in full does not pass.
+    Statements are run only if `rows` are given, by SQLite on tables in memory with these rows,
+    which they may change and which nothing else sees; a run has half a second of CPU time and 64
+    MiB of memory.
     """
 
     kind: Literal["sql"]
@@ -30,9 +38,46 @@ class SqlValidator(Validator):
         " not checked.",
     )
 
+    rows: dict[SqlName, Rows] | None = Field(
+        None,
+        max_length=50,
+        description="Rows by table: the draft is run on them. Other `tables` are empty. Columns"
+        " have no types. Requires the dialect `sqlite`.",
+    )
+    expected_rows: Rows | None = Field(
+        None, description="What the last statement that returns rows must return. Requires `rows`."
+    )
+    in_order: bool = Field(False, description="Whether the rows must come in that order.")
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Self:
+        if self.rows is None:
+            if self.expected_rows is not None:
+                raise ValueError("expected_rows requires rows, on which the draft is run")
+            return self
+        if self.dialect != "sqlite":
+            raise ValueError("rows require the dialect sqlite: SQLite runs the draft")
+        tables = self.tables or {}
+        if unknown := [name for name in self.rows if name not in tables]:
+            raise ValueError(f"rows of a table that is not in tables: {unknown[0]!r}")
+        for name, columns in tables.items():
+            if "." in name or name.lower().startswith("sqlite_") or not columns:
+                raise ValueError(f"the table {name!r} needs a plain name and columns to be made")
+            if len({it.lower() for it in columns}) < len(columns):
+                raise ValueError(f"two columns of {name!r} have the same name")
+            if any(len(row) != len(columns) for row in self.rows.get(name, ())):
+                raise ValueError(f"a row of {name!r} does not have {len(columns)} values")
+        if len({name.lower() for name in tables}) < len(tables):
+            raise ValueError("two tables have the same name")
+        return self
+
     def in_words(self) -> str:
         """Return the dialect, and the tables."""
         words = f"as a whole is SQL for {self.dialect}"
+        if self.rows is not None:
+            words += " that runs"
+        if self.expected_rows is not None:
+            words += " and whose last query returns the expected rows of test tables"
         if self.tables is None:
             return words
         tables = "; ".join(

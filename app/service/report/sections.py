@@ -162,17 +162,19 @@ def _critics(story: Story) -> str:
 
 
 def _validators(story: Story) -> str:
-    rows = (
-        (path(f"validators/{index}"), path(it.kind), path(it.on_fail), _settings(it))
-        for index, it in enumerate(story.request.validators)
-    )
-    shown = [*rows]
+    request = story.request
+    named = [(f"validators/{index}", it) for index, it in enumerate(request.validators)]
+    for item in request.strategy.item_validators():
+        named += [(item.source(index), it) for index, it in enumerate(item.validators)]
+    shown = [(path(name), path(it.kind), path(it.on_fail), _settings(it)) for name, it in named]
     return table(("validator", "kind", "on failure", "settings"), shown) if shown else ""
 
 
 def _settings(it: BaseModel) -> str:
     """Return the settings of a validator as JSON; the URL of an endpoint is not shown."""
-    given = it.model_dump(mode="json", exclude_defaults=True, exclude={"kind", "on_fail", "url"})
+    given = it.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude={"kind", "on_fail", "url"}
+    )
     return plain(json.dumps(given, ensure_ascii=False), 300) if given else ""
 
 

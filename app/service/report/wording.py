@@ -79,7 +79,7 @@ UNKNOWN_ERROR = "It could not continue."
 
 SCORES_FROM: Mapping[str, str] = {
     "critique": "the weighted mean of the criteria, as critics judged them",
-    "validators": "the share of validators that pass",
+    "validators": "the share of validators that pass, or the score of one",
     "agreement": "the share of samples with the same answer",
     "parts": "the lowest score of a part; the whole could not be judged",
     "review": "the score of a reviewer",

@@ -113,9 +113,11 @@ def checks(task: Task, document: JsonDocument | None = None) -> list[str]:
 
     The schema of a document is the format of the reply, and not said again.
     """
-    if not (task.has_validators and task.checks):
+    whole = task.checks if document is None else (IS_DOCUMENT, *document.checks)
+    own = tuple(line for it in task.own for line in it.checks)
+    lines = (*(whole if task.has_validators and task.checks else ()), *own)
+    if not lines:
         return []
-    lines = task.checks if document is None else (IS_DOCUMENT, *document.checks)
     demands = "\n".join(f"- {it}" for it in lines)
     return [fenced(task, "checks", f"The text\n{demands}")]
 

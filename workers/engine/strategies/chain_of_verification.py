@@ -9,7 +9,7 @@ from workers.engine.moves import Scored, within
 from workers.engine.prompt_requests import Task
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
-from workers.engine.verification import ends_unverified, judge_and_verify
+from workers.engine.verification import is_unverified, judge_and_verify
 
 
 async def chain_of_verification(
@@ -26,7 +26,8 @@ async def chain_of_verification(
         for at in search.iterations():
             scored = await within(at, _verified(task, search, plan))
             await search.judged(scored)
-            if ends_unverified(search, scored):
+            if is_unverified(scored):
+                search.settle(None)
                 break
     return search.outcome()
 

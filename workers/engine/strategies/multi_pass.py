@@ -7,6 +7,7 @@ from app.contract.criteria import Criterion
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.parts import MultiPassStrategy, Pass
+from workers.engine.judging import with_own_checks
 from workers.engine.moves import Refusal, Stopped
 from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
@@ -26,7 +27,7 @@ async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Out
 
     After "Read, Revise, Repeat" (arXiv:2204.03685). The criteria that a pass met are judged in
     every later one, with a floor: a draft that undoes them never ranks above one that keeps them.
-    Validators run in the last pass and in the final judgement.
+    The request's validators run in the last pass and in the final judgement, those of a pass in it.
     """
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
@@ -72,9 +73,8 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
 
 
 def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) -> Task:
-    task = replace(
-        task, criteria=(*met, *each.judged_on()), has_validators=task.has_validators and is_last
-    )
+    task = replace(task, criteria=(*met, *each.judged_on()))
+    task = with_own_checks(task, f"passes/{each.focus}", each.validators, ends=is_last)
     focus = f"attend to {each.focus} and leave everything else as it is. {each.instructions}"
     if task.draft is None and task.engine_version > 1:
         focus = f"write the whole text, and attend to {each.focus} above all. {each.instructions}"

@@ -9,7 +9,7 @@ from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.parts import NestedStrategy
-from workers.engine.judging import checked, skipped_in
+from workers.engine.judging import check, skipped_in, with_own_checks
 from workers.engine.moves import Draft, PartResults, Scored, Stopped, play_parts
 from workers.engine.pipeline import function_of
 from workers.engine.prompt_requests import Place, Task
@@ -25,6 +25,10 @@ from workers.engine.sub_search import (
     starting_from,
     titles_of,
     with_instruction,
+)
+
+NOT_CHECKED = Caveat(
+    code="validator_skipped", path="parts/check", detail="stopped before the whole was checked"
 )
 
 BEFORE = 200
@@ -65,7 +69,7 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
 
 def _pieces(task: Task, limits: Limits, plan: NestedStrategy) -> tuple[Piece, ...]:
     """Return the parts that the plan names, or the sections of the client's draft."""
-    task = replace(task, has_validators=False, is_reviewed=False)
+    task = replace(task, has_validators=False, own=(), is_reviewed=False)
     if task.draft is not None:
         texts = sections_of(task.draft)
         titles, before = titles_of(texts), ("", *(it[-BEFORE:] for it in texts))
@@ -83,7 +87,12 @@ def _pieces(task: Task, limits: Limits, plan: NestedStrategy) -> tuple[Piece, ..
         Piece(
             part.name,
             _part(
-                replace(task, criteria=part.criteria or task.criteria),
+                with_own_checks(
+                    replace(task, criteria=part.criteria or task.criteria),
+                    f"parts/{part.name}",
+                    part.validators,
+                    ends=False,
+                ),
                 part.instructions,
                 Place(number, titles),
             ),
@@ -159,19 +168,24 @@ async def _from_parts(
 ) -> Outcome:
     """Return the joined text with the score of its lowest part; the whole was not judged."""
     findings: tuple[Finding, ...] = ()
+    is_checked = True
     if task.has_validators:
-        findings = await checked(task, draft.text, f"iterations/{number}/parts/check")
+        try:
+            at = f"iterations/{number}/parts/check"
+            findings = (await check(task, draft.text, at)).findings
+        except Stopped:  # an endpoint that checks it is away
+            findings, is_checked = (), False
     scores = [it.best.scored.score for it in parts if it.best.scored.score is not None]
     scored = Scored(
         draft=draft,
         score=min(scores, default=None),
         scores=(),
-        valid=all(it.on_fail is not OnFail.VETO for it in findings),
+        valid=is_checked and all(it.on_fail is not OnFail.VETO for it in findings),
         floors_met=False,  # floors were not checked
         critique=Critique(scores=()),
         findings=findings,
         score_from="parts",
-        caveats=skipped_in(findings),
+        caveats=skipped_in(findings) if is_checked else (NOT_CHECKED,),
     )
     with Search(limits, first=number) as search:
         await search.judged(scored)

@@ -423,7 +423,8 @@ async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -
     calls = [{"tool": it.tool, "arguments": it.arguments} for it in steps if it.tool is not None]
     if not calls:
         return
-    found = await Check(f"{path}/check", json.dumps(calls, ensure_ascii=False), "calls")
+    checked = await Check(f"{path}/check", json.dumps(calls, ensure_ascii=False), "calls")
+    found = checked.findings
     if found:
         raise Unreadable("; ".join(it.message for it in found))
 

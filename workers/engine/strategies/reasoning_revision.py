@@ -27,7 +27,7 @@ from workers.engine.verification import (
     SOURCE,
     UNREADABLE,
     Verification,
-    ends_unverified,
+    is_unverified,
     verified,
 )
 
@@ -193,7 +193,8 @@ async def reasoning_revision(
             draft = await within(at, propose(task, search, reasoned, redone))
             scored = await within(at, judge_and_check(task, draft))
             await search.judged(scored)
-            if ends_unverified(search, scored):
+            if is_unverified(scored):
+                search.settle(None)
                 break
     return search.outcome()
 

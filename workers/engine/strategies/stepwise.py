@@ -10,6 +10,7 @@ from app.contract.status import StopReason
 from app.contract.strategies.parts import Stage, StepwiseStrategy
 from workers.engine.asking import WrittenText
 from workers.engine.drafting import write
+from workers.engine.judging import with_own_checks
 from workers.engine.moves import StepError, Stopped, Together, within
 from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
@@ -30,7 +31,8 @@ async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcom
 
     Decomposed prompting (arXiv:2210.02406); with `sections`, Skeleton-of-Thought
     (arXiv:2307.15337). The first stage that does not pass, or that fails, ends the work, and the
-    result is that of the last verified stage. Validators run in the last stage and on the whole.
+    result is that of the last verified stage. The request's validators run in the last stage
+    and on the whole, those of a stage in it.
     """
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
@@ -48,7 +50,9 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
     verified: Outcome | None = None
     before = ("draft", task.draft)
     for stage in plan.stages:
-        own_task = replace(task, has_validators=task.has_validators and stage is plan.stages[-1])
+        is_last = stage is plan.stages[-1]
+        scope = f"stages/{stage.name}"
+        own_task = with_own_checks(task, scope, stage.validators, ends=is_last)
         try:
             done = await _played(own_task, limits, stage, *before)
         except (Stopped, StepError) as refusal:
@@ -100,7 +104,7 @@ async def _together(path: str, task: Task, text: str) -> str:
     parts = tuple(
         within(
             f"{path}/sections/{number}",
-            write(_section(replace(task, place=Place(number, titles)), section)),
+            write(_section(replace(task, own=(), place=Place(number, titles)), section)),
         )
         for number, section in enumerate(sections, 1)
     )

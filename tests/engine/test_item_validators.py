@@ -1,0 +1,139 @@
+"""Validators of a stage, a pass or a part check it; those of the request check the whole."""
+
+import pytest
+from pydantic import ValidationError
+
+from app.contract.errors import FieldConflict
+from app.contract.judgement import CriterionScore, Finding, FindingsReply, OnFail
+from app.service.admission import check_validators
+from tests.engine.engine_driver import EngineDriver, judged_by, request
+from workers.engine.moves import Check, Judged
+from workers.validators import compile_validators
+
+BULLETS: dict[str, object] = {"kind": "regex", "pattern": r"(?m)^- "}
+SHORT: dict[str, object] = {"kind": "length", "max_words": 120}
+MEASURED: dict[str, object] = {
+    "kind": "http", "url": "https://e.com", "score": {"as": "decides"}, "on_fail": "warn",
+}  # fmt: skip
+OUTLINE: dict[str, object] = {
+    "name": "outline",
+    "criteria": [{"name": "complete"}],
+    "max_iterations": 1,
+}
+POLISH: dict[str, object] = {"name": "polish", "mode": "revise", "max_iterations": 1}
+
+
+def good(path: str, _: str) -> float:
+    return 0.9
+
+
+def checks(model: EngineDriver) -> list[tuple[str, tuple[str, ...]]]:
+    return [(it.path, it.scopes) for it in model.moves if isinstance(it, Check)]
+
+
+def stepwise(*stages: dict[str, object]) -> dict[str, object]:
+    return {"kind": "stepwise", "stages": list(stages)}
+
+
+def test_those_of_a_stage_check_it_and_the_requests_check_the_last_one_and_the_whole() -> None:
+    model = judged_by(good, ["- one\n- two", "the text", "the polished text"])
+    strategy = stepwise(
+        {**OUTLINE, "validators": [BULLETS]}, {"name": "draft"}, {**POLISH, "validators": [SHORT]}
+    )
+    model.play(request(strategy=strategy, validators=[SHORT]))
+    assert checks(model) == [
+        ("stages/outline/iterations/1/check", ("stages/outline",)),
+        ("stages/polish/iterations/0/check", ("", "stages/polish")),
+        ("iterations/1/check", ("",)),
+    ]
+
+
+def test_a_stage_that_its_own_validator_vetoes_is_not_verified() -> None:
+    veto = Finding(
+        source="validators/stages/outline/0", kind="regex", message="no", on_fail=OnFail.VETO
+    )
+    model = judged_by(good, ["an outline"] * 4)
+    model.check = lambda draft: (veto,)
+    strategy = stepwise({**OUTLINE, "validators": [BULLETS]}, {"name": "draft"})
+    model.play(request(strategy=strategy))
+    assert not any("stages/draft" in it.path for it in model.moves)
+
+
+def test_the_writer_of_a_stage_is_told_what_its_own_validators_check() -> None:
+    model = judged_by(good, ["- one\n- two", "the text"])
+    model.play(request(strategy=stepwise({**OUTLINE, "validators": [SHORT]}, {"name": "draft"})))
+    outline, draft = model.asked("generator")
+    assert "at most 120 words" in outline.prompt.user
+    assert "at most 120 words" not in draft.prompt.user
+
+
+def test_those_of_a_pass_check_it() -> None:
+    model = judged_by(lambda *_: 0.5, ["a", "b", "c", "d"])
+    passes = [{"focus": "structure", "validators": [BULLETS]}, {"focus": "style"}]
+    strategy = {"kind": "multi_pass", "passes": passes}
+    model.play(request(strategy=strategy, draft="Shops pay.", validators=[SHORT]))
+    scopes = [it for _, it in checks(model)]
+    assert scopes[0] == ("",)
+    assert scopes[1:3] == [("passes/structure",)] * 2
+    assert set(scopes[3:]) == {("",)}
+
+
+def test_those_of_a_part_check_it_and_the_last_stage_of_its_body_but_not_the_joined_whole() -> None:
+    model = judged_by(good, ["outline", "one", "outline", "two"])
+    parts = [
+        {"name": "one", "instructions": "First.", "validators": [SHORT]},
+        {"name": "two", "instructions": "Second."},
+    ]
+    body = stepwise({**OUTLINE, "validators": [BULLETS]}, {"name": "draft"})
+    model.play(request(strategy={"kind": "nested", "parts": parts, "body": body}))
+    assert checks(model) == [
+        ("parts/one/stages/outline/iterations/1/check", ("stages/outline",)),
+        ("parts/one/stages/draft/iterations/1/check", ("parts/one",)),
+        ("parts/one/iterations/1/check", ("parts/one",)),
+        ("parts/two/stages/outline/iterations/1/check", ("stages/outline",)),
+    ]
+
+
+def test_the_score_of_a_stages_validator_counts_in_that_stage_alone() -> None:
+    model = judged_by(good, ["- one", "the text"])
+    scores = (CriterionScore(criterion="http", score=0.3),)
+    model.check = lambda draft: FindingsReply(scores=scores)
+    strategy = stepwise({**OUTLINE, "validators": [MEASURED]}, {"name": "draft"})
+    outcome = model.play(request(strategy=strategy))
+    judged = {it.path: it.judgement for it in model.moves if isinstance(it, Judged)}
+    stage = judged["stages/outline/iterations/1"].scored
+    assert (stage.score, stage.score_from) == (0.3, "validators")
+    assert (outcome.best.scored.score, outcome.score_from) == (0.9, "critique")
+
+
+async def test_findings_say_whose_validator_they_are_of() -> None:
+    strategy = stepwise({**OUTLINE, "validators": [BULLETS]}, {"name": "draft"})
+    asked = request(strategy=strategy, validators=[SHORT, {"kind": "contains", "texts": ["fee"]}])
+    items = asked.strategy.item_validators()
+    port = compile_validators(asked.validators, items=items)
+    found = (await port.examine("text", scopes=("", "stages/outline"))).findings
+    assert [it.source for it in found] == ["validators/1", "validators/stages/outline/0"]
+
+
+def test_a_mistake_in_one_is_pointed_at_where_it_stands() -> None:
+    body = stepwise({**OUTLINE, "validators": [{**BULLETS, "pattern": "("}]}, {"name": "draft"})
+    parts = [{"name": "one", "instructions": "First."}]
+    asked = request(strategy={"kind": "nested", "parts": parts, "body": body})
+    (error,) = check_validators(list(asked.all_validators()))
+    assert error.pointer == "/strategy/body/stages/0/validators/0/pattern"
+
+
+def test_names_of_scores_are_unique_in_all_of_the_request() -> None:
+    strategy = stepwise({**OUTLINE, "validators": [MEASURED]}, {"name": "draft"})
+    with pytest.raises(ValidationError) as refused:
+        request(strategy=strategy, validators=[MEASURED])
+    (error,) = refused.value.errors()
+    conflict = error["ctx"]["error"]
+    assert isinstance(conflict, FieldConflict)
+    assert conflict.pointer == "/strategy/stages/0/validators/0/score/name"
+
+
+@pytest.mark.parametrize("kind", ["iterative", "best_of_n", "self_correction"])
+def test_a_strategy_without_items_has_no_place_for_them(kind: str) -> None:
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        request(strategy={"kind": kind, "validators": [SHORT]}, validators=[SHORT])

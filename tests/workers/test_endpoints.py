@@ -1,0 +1,143 @@
+"""An endpoint of a validator that is away is waited for like a provider."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from app.contract.events import IterationCompleted
+from app.contract.status import Status, StopReason
+from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers, scores
+from workers.outbound.guarded_client import EndpointAway, EndpointUnavailable
+from workers.play.endpoints import (
+    LONGEST_NAME,
+    MOST_GATES,
+    EndpointLimiter,
+    endpoint_name,
+)
+from workers.validators import ServerResources
+
+NAME = "endpoint:checks.example.com/tone"
+TONE = {"kind": "http", "url": "https://Checks.example.com/tone?key=secret"}
+PASSED = json.dumps({"passed": True}).encode()
+
+
+@dataclass
+class ScriptedEndpoint:
+    """Gives these answers in turn, and then passes every draft."""
+
+    answers: list[EndpointUnavailable | bytes] = field(default_factory=list)
+    called: int = 0
+    has_refused: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+        self.called += 1
+        answer = self.answers.pop(0) if self.answers else PASSED
+        if isinstance(answer, bytes):
+            return answer
+        self.has_refused.set()
+        raise answer
+
+
+def away(retry_after_s: float | None = None) -> EndpointAway:
+    return EndpointAway("the endpoint is away", "overloaded", retry_after_s)
+
+
+def models(endpoint: ScriptedEndpoint, *given: float) -> ScriptedAnswers:
+    answers = scores(*given)
+    return ScriptedAnswers(answers.answer, outside=ServerResources(endpoints=endpoint))
+
+
+async def test_a_moment_is_waited_for_in_the_worker(harness: RefinementHarness) -> None:
+    endpoint = ScriptedEndpoint([away(), away(0.01)])
+    refinement_id = await harness.submit(validators=[TONE])
+    ended = await harness.play(refinement_id, models(endpoint, 0.9))
+    assert (ended.status, ended.passed, endpoint.called) == (Status.SUCCEEDED, True, 3)
+
+
+async def test_longer_it_is_parked_and_goes_on_with_a_permit(harness: RefinementHarness) -> None:
+    endpoint = ScriptedEndpoint([away(60)])
+    refinement_id = await harness.submit(validators=[TONE])
+    worker = harness.worker(models(endpoint, 0.9))
+    await harness.deliver(worker, refinement_id)
+    parked = await harness.snapshot(refinement_id)
+    assert parked.status is Status.RUNNING
+    assert parked.waiting is not None
+    assert (parked.waiting.model, parked.waiting.reason) == (NAME, "overloaded")
+    assert parked.waiting.key == "iterations/1/check"
+    assert await harness.worker_store.parked(9) == {NAME: 1}
+    assert await harness.resume(NAME) == 1
+    await harness.deliver(worker, refinement_id)
+    ended = await harness.snapshot(refinement_id)
+    assert (ended.status, ended.passed, endpoint.called) == (Status.SUCCEEDED, True, 2)
+    assert ended.waiting is None
+
+
+@pytest.mark.parametrize("accept", [(), ("validator_skipped",)])
+async def test_one_that_only_warns_is_not_waited_for_and_what_it_did_not_check_is_said(
+    harness: RefinementHarness, accept: tuple[str, ...]
+) -> None:
+    endpoint = ScriptedEndpoint([away(60)])
+    refinement_id = await harness.submit(validators=[{**TONE, "on_fail": "warn"}], accept=accept)
+    ended = await harness.play(refinement_id, models(endpoint, 0.9))
+    assert (ended.status, ended.passed) == (Status.SUCCEEDED, bool(accept))
+    assert ended.stop_reason == ("threshold_met" if accept else "incomplete")
+    assert ended.result is not None
+    (told,) = ended.result.caveats
+    assert (told.code, told.path) == ("validator_skipped", "iterations/1/check")
+    data = [it.data for it in await harness.events(refinement_id)]
+    (iteration,) = [it for it in data if isinstance(it, IterationCompleted)]
+    assert "was not checked" in iteration.findings[0].message
+
+
+async def test_what_can_never_work_fails_at_once(harness: RefinementHarness) -> None:
+    endpoint = ScriptedEndpoint([EndpointUnavailable("checks.example.com answered 404")])
+    refinement_id = await harness.submit(validators=[TONE])
+    ended = await harness.play(refinement_id, models(endpoint, 0.9))
+    assert ended.status is Status.FAILED
+    assert ended.error is not None
+    assert ended.error.code == "validator_unavailable"
+
+
+async def test_a_finish_ends_the_wait_with_the_best_draft(harness: RefinementHarness) -> None:
+    endpoint = ScriptedEndpoint([PASSED, *[away(4)] * 9])
+    refinement_id = await harness.submit(validators=[TONE])
+    worker = harness.worker(models(endpoint, 0.4, 0.9))
+    playing = asyncio.create_task(harness.deliver(worker, refinement_id))
+    await endpoint.has_refused.wait()
+    await harness.store.finish(TENANT, refinement_id)
+    await worker.look(refinement_id)
+    await playing
+    ended = await harness.snapshot(refinement_id)
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
+    assert ended.result is not None
+    assert ended.result.path == "iterations/1"
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://Checks.example.com/tone?key=secret", NAME),
+        ("http://checks.example.com:8080", "endpoint:checks.example.com:8080"),
+    ],
+)
+def test_its_name_is_host_and_path(url: str, name: str) -> None:
+    assert endpoint_name(url) == name
+
+
+def test_names_of_long_addresses_differ() -> None:
+    first, second = (endpoint_name(f"https://e.com/{'a' * 900}{it}") for it in "xy")
+    assert first != second
+    assert len(first) < LONGEST_NAME + 30
+
+
+async def test_a_worker_forgets_endpoints_that_nothing_waits_for() -> None:
+    limiter = EndpointLimiter()
+    busy, idle = limiter.gate("endpoint:busy"), limiter.gate("endpoint:idle")
+    busy.begin(0.0)
+    for number in range(MOST_GATES):
+        limiter.gate(f"endpoint:{number}")
+    assert limiter.gate("endpoint:busy") is busy
+    assert limiter.gate("endpoint:idle") is not idle
+    await limiter.limiter.aclose()

@@ -1,0 +1,144 @@
+"""Calls of validators' endpoints, behind the limiter and the breakers that models have.
+
+An endpoint that is away is waited for like a provider: workers share what they know of it, and
+refinements that wait for it are parked under its name (docs/adr/0016, 0023).
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from app.settings import Settings
+from app.store import open_permit_exchange
+from workers.models.port import ModelWaits, NotServed
+from workers.models.rate_limiter import ModelGate, RateLimiter, open_rate_limiter
+from workers.outbound.guarded_client import (
+    EndpointAway,
+    EndpointClient,
+    EndpointUnavailable,
+    EndpointWaits,
+)
+
+PREFIX = "endpoint:"
+LONGEST_NAME = 200
+MOST_GATES = 1_000
+"""Endpoints that a worker knows at a time; then those that nothing waits for are forgotten."""
+
+
+def endpoint_name(url: str) -> str:
+    """Return the name under which an endpoint is waited for: host and path, without the query."""
+    parts = urlsplit(url)
+    name = f"{PREFIX}{parts.netloc.lower()}{parts.path}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}...{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+class PermitSource(Protocol):
+    """Grants permits for refinements that wait for a name."""
+
+    async def permits(self, name: str, most: int) -> int: ...
+
+
+class EndpointLimiter:
+    """The gates of endpoints. Without an exchange it goes by what this worker sees.
+
+    Permits for whatever is no endpoint come from `models`.
+    """
+
+    def __init__(
+        self, limiter: RateLimiter | None = None, models: PermitSource | None = None
+    ) -> None:
+        self.limiter = limiter or RateLimiter()
+        self._models = models
+        self._gates: dict[str, ModelGate] = {}
+
+    async def permits(self, name: str, most: int) -> int:
+        """Take up to `most` permits for refinements that wait for an endpoint or a model."""
+        if name.startswith(PREFIX):
+            return await self.limiter.permits(self.gate(name), most)
+        return most if self._models is None else await self._models.permits(name, most)
+
+    def gate(self, name: str) -> ModelGate:
+        """Return the gate of an endpoint."""
+        gate = self._gates.pop(name, None)
+        if gate is None:
+            if len(self._gates) >= MOST_GATES:
+                self._forget_one()
+            gate = self.limiter.gate(name, "validator")
+        self._gates[name] = gate  # the last one used goes last
+        return gate
+
+    def _forget_one(self) -> None:
+        for name, gate in self._gates.items():
+            if gate.is_idle:
+                del self._gates[name]
+                self.limiter.forget(name)
+                return
+
+
+@asynccontextmanager
+async def open_endpoint_limiter(
+    settings: Settings, models: PermitSource
+) -> AsyncIterator[EndpointLimiter]:
+    """Open the limiter of a worker, which shares what it learns with the others."""
+    async with (
+        open_permit_exchange(settings) as exchange,
+        open_rate_limiter(exchange) as limiter,
+    ):
+        yield EndpointLimiter(limiter, models)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointCall:
+    """One call in the line for an endpoint."""
+
+    tenant: str
+    has_permit: bool
+    progress: int = 0
+
+
+@dataclass(frozen=True)
+class LimitedEndpoints:
+    """Posts to the endpoints of one claimed refinement, each when it may be called."""
+
+    endpoints: EndpointClient
+    limiter: EndpointLimiter
+    tenant: str
+    permits: set[str]
+    """What the claim has permits for; the first call of each uses it up."""
+    failures: Counter[str] = field(default_factory=Counter)
+
+    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+        """Return the body of a 2xx response.
+
+        Raises `EndpointWaits` if the endpoint is away, and `EndpointUnavailable` for what can never
+        work.
+        """
+        name = endpoint_name(url)
+        call = EndpointCall(self.tenant, name in self.permits)
+        self.permits.discard(name)
+        gate, limiter = self.limiter.gate(name), self.limiter.limiter
+        try:
+            under_way = await limiter.enter(gate, call)
+        except ModelWaits as wait:
+            raise EndpointWaits(name, wait.reason, wait.wait_s, wait.detail) from None
+        try:
+            reply = await self.endpoints.post(url, body, key, timeout_s)
+        except EndpointAway as away:
+            error = NotServed(away.reason, away.detail, retry_after_s=away.retry_after_s)
+            refused = limiter.refused(gate, under_way, error, self.failures[name])
+            self.failures[name] += 1
+            raise EndpointWaits(name, refused.reason, refused.wait_s, refused.detail) from None
+        except EndpointUnavailable:
+            gate.answered(under_way)
+            raise
+        except BaseException:
+            gate.end(under_way)
+            raise
+        gate.answered(under_way)
+        return reply
