@@ -47,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in DEFAULT_HANDLERS.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+    if config.getoption("dist", "no") != "no":
+        return  # it only starts processes that run tests, and they find pyproject.toml from here
     without_env_file = TemporaryDirectory(prefix="hone-tests-")
     config.add_cleanup(without_env_file.cleanup)
     config.add_cleanup(lambda: os.chdir(config.invocation_params.dir))

@@ -7,8 +7,10 @@ from typing import Any, get_args
 
 from app.contract.caveats import BLOCKING, Caveat, blocks
 from app.contract.drafts import EditsReport, Escape
+from app.contract.insights import KEPT_DAYS, LONGEST_VALUE, Dimension, InsightList
 from app.contract.judgement import Comparison, Issue, IssueState
 from app.contract.requests import RefinementRequest
+from app.store.scripts import MOST_SUMS
 from workers.editor.scoring import FEWEST_JUDGED
 from workers.engine.drafting import GOOD, LONG
 from workers.engine.issue_tracker import SAME_MESSAGE, SAME_PLACE
@@ -59,6 +61,16 @@ def test_the_page_on_endings_names_every_caveat_and_what_it_does() -> None:
     assert all(f"`{way}`" in text for way in get_args(Escape))
     assert f"temperature {DIVERSE}" in text
     assert f"fewer than {FEWEST_JUDGED} different words" in text
+
+
+def test_the_insights_on_the_page_are_ones_that_the_server_could_give() -> None:
+    (told,) = shown("insights.md")
+    InsightList.model_validate(told)
+    text = (DOCS / "insights.md").read_text()
+    assert f"kept for {KEPT_DAYS} days" in text
+    assert f"at most {LONGEST_VALUE} characters" in text
+    assert f"{MOST_SUMS:,} values a day" in text
+    assert all(f"| `{it}` |" in text for it in Dimension)
 
 
 def test_the_page_on_issues_says_what_is_the_same_issue() -> None:

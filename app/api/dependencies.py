@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from hashlib import sha256
 from typing import Annotated, Any, Generic, TypeVar, get_args
 
@@ -14,7 +15,9 @@ from pydantic_core import ErrorDetails, from_json
 from app.api.problems import NotAcceptable, UnsupportedMediaType
 from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest, MalformedHeader
+from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.limits import LimitsChange
+from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
@@ -330,6 +333,7 @@ RefinementId = Annotated[
 ]
 Submission = Annotated[RequestBody[RefinementRequest], Depends(body_of(RefinementRequest))]
 ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecision))]
+RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_of(RatingRequest))]
 ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]
 Change = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange))]
 RetryBody = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange, is_required=False))]
@@ -393,6 +397,19 @@ Cursor = Annotated[
     str | Absent, Query(max_length=500, description="`next_cursor` of the previous page.")
 ]
 Limit = Annotated[int, Query(ge=1, le=100, description="Refinements per page.")]
+GroupedBy = Annotated[
+    Dimension | Absent, Query(description="Only insights by this. Default: all groupings.")
+]
+Since = Annotated[
+    date | Absent,
+    Query(
+        description="First day that counts, in UTC, such as 2026-01-31. Default, and the earliest:"
+        f" {KEPT_DAYS - 1} days ago."
+    ),
+]
+InsightLimit = Annotated[
+    int, Query(ge=1, le=100, description="Values per grouping, those with the highest gain first.")
+]
 Deltas = Annotated[
     bool,
     Query(description="Also send texts while models write them, as `step.delta` without an id."),

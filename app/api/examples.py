@@ -93,6 +93,11 @@ REVIEWS: dict[str, Example] = {
     "rate": {"action": "rate", "score": 0.4, "path": "iterations/2/review"},
 }
 
+RATINGS: dict[str, Example] = {
+    "a score": {"path": "iterations/2", "score": 0.8, "by": "Ann", "note": "Still a bit stiff."},
+    "a preference": {"path": "iterations/1", "better_than": "iterations/3"},
+}
+
 RETRIES: dict[str, Example] = {
     "as it was": {},
     "with a larger budget": {"max_cost_usd": 0.5, "max_seconds": 1_800},
@@ -149,6 +154,32 @@ SNAPSHOT: Example = {
     "last_event": 9,
     "metadata": {"ticket": "4711"},
     "links": LINKS,
+}
+
+INSIGHTS: Example = {
+    "since": "2025-08-24",
+    "data": [
+        {
+            "by": "strategy",
+            "value": "iterative",
+            "refinements": 214,
+            "cases": 214,
+            "gain": {"mean": 0.1312, "low": 0.1104, "high": 0.152},
+            "change": {"mean": 0.1312, "low": 0.1104, "high": 0.152},
+            "kept": 0.864,
+            "mean_usage": {"calls": 5.2, "tokens": 6920.4, "cost_usd": 0.0119, "seconds": 21.7},
+        },
+        {
+            "by": "step",
+            "value": "revision",
+            "refinements": 203,
+            "cases": 391,
+            "gain": {"mean": 0.0718, "low": 0.0603, "high": 0.0833},
+            "change": {"mean": 0.0537, "low": 0.0409, "high": 0.0665},
+            "kept": 0.726,
+            "mean_usage": {"calls": 2.0, "tokens": 2734.8, "cost_usd": 0.0046, "seconds": 8.9},
+        },
+    ],
 }
 
 EVENT: Example = {

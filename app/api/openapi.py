@@ -19,6 +19,7 @@ from app.contract import Contract, errors
 from app.contract.errors import HoneError, NotFound, Problem
 from app.contract.events import EventPage
 from app.contract.limits import LimitsChange
+from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
@@ -145,9 +146,10 @@ REPORTED: Responses = {
         },
     },
 }
+INSIGHTS: Responses = {200: {"content": _json(examples.INSIGHTS)}}
 
 
-UNSEEN = (Problem, RefinementRequest, LimitsChange, ReviewDecision, Continuation)
+UNSEEN = (Problem, RefinementRequest, LimitsChange, ReviewDecision, RatingRequest, Continuation)
 """Schemas that FastAPI does not see, because bodies and errors are handled without it."""
 
 FOREIGN = {"HTTPValidationError", "ValidationError"}

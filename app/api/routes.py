@@ -16,17 +16,21 @@ from app.api.dependencies import (
     Deltas,
     EventLimit,
     EventsAs,
+    GroupedBy,
     IdempotencyKey,
+    InsightLimit,
     IterationNumber,
     Limit,
     Metadata,
     PreferredWait,
+    RatingBody,
     RefinementId,
     ReportAs,
     RetryBody,
     ReviewBody,
     SearchPath,
     SeenEvents,
+    Since,
     StepLimit,
     StepPath,
     Submission,
@@ -40,6 +44,7 @@ from app.api.dependencies import (
 )
 from app.api.openapi import (
     ACCEPTED,
+    INSIGHTS,
     LISTED,
     LOOKED_AT,
     REPORTED,
@@ -59,8 +64,10 @@ from app.contract.errors import (
     Overloaded,
     RefinementNotFound,
 )
+from app.contract.insights import InsightList
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
+from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
@@ -241,6 +248,32 @@ async def review(
 
 
 @refinements.post(
+    "/{refinement_id}/ratings",
+    operation_id="rateRefinement",
+    status_code=201,
+    responses=problems(
+        MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch
+    ),
+    openapi_extra=body(RatingRequest, examples.RATINGS),
+)
+async def rate(
+    refinement_id: RefinementId,
+    rating: RatingBody,
+    key: IdempotencyKey,
+    tenant: Tenant,
+    service: TheService,
+) -> Rating:
+    """Say what a judged draft deserves, or that it is better than another one.
+
+    Possible in any status, also after the end. It changes neither the course nor the result: it is
+    journaled, shown with the iteration and in the report, and teaches how far to trust the critic
+    (unless the request has `"learn": false`). A rating sent again with the same `Idempotency-Key`
+    counts once. A refinement takes at most 200 ratings.
+    """
+    return await service.rate(tenant, refinement_id, rating.content, key)
+
+
+@refinements.post(
     "/{refinement_id}/retry",
     operation_id="retryRefinement",
     status_code=202,
@@ -331,7 +364,8 @@ async def events(
     the number of the last event received as `Last-Event-ID` (or `after`); 204 means that the work
     has ended with it. After a retry a reconnect goes on, and a stream from the start also contains
     the `refinement.failed` before the retry. The stream has a comment for every 15 seconds without
-    an event. With `Accept: application/json` the same events are returned in pages.
+    an event, and ends with the work. With `Accept: application/json` the same events are returned
+    in pages, and also the ratings that were given after the end.
 
     With `deltas=true` the stream also has drafts and outputs while they are written, at most ten
     pieces a second: events of the type `step.delta` with the data `{"key", "offset", "text"}` and
@@ -453,6 +487,29 @@ async def report(
     with tables) or a self-contained HTML page for screen and print, without scripts or links.
     """
     return reported(await service.report(tenant, refinement_id, format_), format_)
+
+
+@server.get(
+    "/v1/insights",
+    tags=["insights"],
+    operation_id="listInsights",
+    responses=INSIGHTS | problems(MalformedHeader),
+)
+async def insights(
+    tenant: Tenant,
+    service: TheService,
+    by: GroupedBy = None,
+    since: Since = None,
+    limit: InsightLimit = 20,
+) -> InsightList:
+    """Return what was worth it: by how much strategies, models and steps raised the score.
+
+    By `step`, `model`, `critic` and `criterion` a case is a draft, compared with the one that it
+    came of; by `strategy` it is a refinement, its result compared with its first draft. Every
+    refinement that succeeded or failed counts once, on the day on which it ended. Scores compare
+    only within one rubric and one critic: read intervals that overlap as no difference.
+    """
+    return await service.insights(tenant, since, by, limit)
 
 
 @server.get("/v1/strategies", tags=["offers"], operation_id="listStrategies")

@@ -23,6 +23,8 @@ from pydantic import ValidationError
 from app.contract import Contract
 from app.contract.errors import Problem
 from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
+from app.contract.insights import InsightList
+from app.contract.ratings import Rating
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
 from app.contract.steps import Step, StepPage
 
@@ -185,6 +187,11 @@ class Client:
         response = self._send("POST", f"{_path(refinement_id)}/reviews", json=decision)
         return self._read(Snapshot, response)
 
+    def rate(self, refinement_id: str, rating: Mapping[str, Any]) -> Rating:
+        """Journal a person's rating of a judged draft, and return it."""
+        response = self._send("POST", f"{_path(refinement_id)}/ratings", json=rating)
+        return self._read(Rating, response)
+
     def continue_(self, refinement_id: str, changes: Mapping[str, Any]) -> Snapshot:
         """Create a refinement that starts from the result of this one."""
         response = self._send("POST", f"{_path(refinement_id)}/continue", json=changes)
@@ -230,6 +237,12 @@ class Client:
         if not response.headers.get("Content-Type", "").startswith(MEDIA_TYPES[format_]):
             raise NotHone(self._server)
         return response.content.decode(errors="replace")
+
+    def insights(self, by: str | None, since: str | None, limit: int) -> InsightList:
+        """Return what was worth it over many refinements."""
+        query = {name: it for name, it in (("by", by), ("since", since)) if it is not None}
+        response = self._send("GET", "/v1/insights", params=query | {"limit": str(limit)})
+        return self._read(InsightList, response)
 
     def follow(
         self, refinement_id: str, on_delta: Callable[[StepDelta], None] | None = None

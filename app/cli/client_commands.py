@@ -10,7 +10,7 @@ from typing import IO, Annotated, Any, get_args
 import typer
 
 from app.cli.client import Client, CliError
-from app.cli.display import say, usage_text, watch
+from app.cli.display import say, show_insights, usage_text, watch
 from app.cli.processes import url_of
 from app.cli.root import (
     INTERRUPTED,
@@ -29,6 +29,7 @@ from app.cli.root import (
     read_settings,
 )
 from app.contract.criteria import AUTO
+from app.contract.insights import Dimension
 from app.contract.judgement import FindingsReply
 from app.contract.reviews import ReviewAction
 from app.contract.status import Status
@@ -245,6 +246,26 @@ def review(
 
 
 @app.command()
+def rate(
+    refinement_id: RefinementIdArgument,
+    path: Annotated[str, typer.Argument(help="Path of a judged draft, such as iterations/2.")],
+    *,
+    score: Annotated[float | None, typer.Option(help="What it deserves, 0 to 1.")] = None,
+    better_than: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Path of a draft that is worse.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Who says so.")] = None,
+    note: Annotated[str | None, typer.Option(help="Why.")] = None,
+    server: ServerOption = None,
+) -> None:
+    """Rate a judged draft, in any status, and print the number of the event."""
+    fields = {"path": path, "score": score, "better_than": better_than, "by": by, "note": note}
+    given = {name: value for name, value in fields.items() if value is not None}
+    with connected(server) as client:
+        say(console(), f"rated: event {client.rate(refinement_id, given).event}")
+
+
+@app.command()
 def retry(
     refinement_id: RefinementIdArgument,
     *,
@@ -381,3 +402,20 @@ def report(
         output.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise CliError(f"cannot write {output}: {error.strerror}") from error
+
+
+@app.command()
+def insights(
+    by: Annotated[
+        Dimension | None, typer.Option(help="Only by this. Without it, every grouping is shown.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="First day that counts, in UTC, such as 2026-01-31."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Rows of each grouping.")] = 20,
+    server: ServerOption = None,
+) -> None:
+    """Show which strategies, models, critics, criteria and steps raised the score most."""
+    with connected(server) as client:
+        show_insights(client.insights(by, since, limit), console())

@@ -29,6 +29,7 @@ from app.contract.events import (
     StepStarted,
     Stopping,
 )
+from app.contract.insights import Insight, InsightList, MeanGain
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Result, Snapshot
@@ -275,6 +276,43 @@ def show_follow_ups(result: Result, console: Console) -> None:
     if compared := result.comparison:
         verdict = f"\nCompared with {compared.against} in both orders: {compared.verdict}."
         say(console, verdict, "bold")
+
+
+INSIGHT_HEAD = ("gain", "95 %", "change", "95 %", "kept", "cases", "cost", "seconds")
+
+
+def show_insights(found: InsightList, console: Console) -> None:
+    """Print a table for every grouping; the cost and the seconds are those of a case."""
+    say(console, f"Since {found.since:%Y-%m-%d} (UTC).")
+    if not found.data:
+        say(console, "No refinement has ended with drafts that can be compared.")
+    for by, insights in groupby(found.data, key=lambda it: it.by):
+        rows = [(by.value, *INSIGHT_HEAD), *map(_insight_row, insights)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        say(console, "")
+        for number, (name, *cells) in enumerate(rows):
+            padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+            style = "" if number else "bold"
+            say(console, "  ".join((name.ljust(widths[0]), *padded)), style)
+
+
+def _insight_row(it: Insight) -> tuple[str, ...]:
+    mean = it.mean_usage
+    return (
+        UNSAFE.sub("\N{REPLACEMENT CHARACTER}", it.value),
+        *_mean_gain(it.gain),
+        *_mean_gain(it.change),
+        f"{it.kept:.0%}",
+        f"{it.cases:,}",
+        "unknown" if mean.cost_usd is None else f"${mean.cost_usd:.4f}",
+        f"{mean.seconds:.1f}",
+    )
+
+
+def _mean_gain(it: MeanGain) -> tuple[str, str]:
+    if it.low is None or it.high is None:
+        return f"{it.mean:+.3f}", "unknown"
+    return f"{it.mean:+.3f}", f"{it.low:+.3f} to {it.high:+.3f}"
 
 
 def _show_difference(client: Client, refinement_id: str, to: int, console: Console) -> None:

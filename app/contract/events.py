@@ -19,6 +19,7 @@ from app.contract.judgement import (
     Usage,
 )
 from app.contract.limits import Limits, TimeLimit
+from app.contract.ratings import Rated
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Best, Failure, Snapshot
 from app.contract.status import StopReason
@@ -64,6 +65,7 @@ class EventType(StrEnum):
     CANCELING = "refinement.canceling"
     PAUSED = "refinement.paused"
     REVIEWED = "refinement.reviewed"
+    RATED = "refinement.rated"
     RETRIED = "refinement.retried"
     COMPLETED = "refinement.completed"
     FAILED = "refinement.failed"
@@ -71,7 +73,10 @@ class EventType(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True if the work ended with the event; only `refinement.retried` can follow it."""
+        """True if the work ended with the event.
+
+        Only `refinement.rated` and `refinement.retried` can follow it.
+        """
         return self in (EventType.COMPLETED, EventType.FAILED, EventType.CANCELED)
 
 
@@ -281,6 +286,7 @@ EventData = (
     | Canceling
     | Paused
     | Reviewed
+    | Rated
     | Retried
     | Snapshot
 )
@@ -299,6 +305,7 @@ DATA_OF: dict[EventType, type[Contract]] = {
     EventType.CANCELING: Canceling,
     EventType.PAUSED: Paused,
     EventType.REVIEWED: Reviewed,
+    EventType.RATED: Rated,
     EventType.RETRIED: Retried,
     EventType.COMPLETED: Snapshot,
     EventType.FAILED: Snapshot,

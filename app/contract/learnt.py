@@ -16,6 +16,9 @@ class Learnt(Contract):
     evidence: tuple[float, ...] = Field(
         (), description="Log-likelihood of the scores under each hypothesis."
     )
+    is_own: bool = Field(
+        True, description="Whether they are of its kind alone, not of all kinds with its models."
+    )
     trust: float = Field(
         0.5,
         ge=0,

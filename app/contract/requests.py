@@ -145,6 +145,11 @@ class RefinementRequest(Contract):
     accept: tuple[Blocking, ...] = Field(
         (), max_length=4, description="Codes of caveats that do not keep `passed` false."
     )
+    learn: bool = Field(
+        True,
+        description="Whether it uses what ended refinements of its kind have taught about scores,"
+        " and adds to it: numbers, no texts.",
+    )
     metadata: dict[MetadataKey, MetadataValue] = Field(
         {}, max_length=16, json_schema_extra={"additionalProperties": False}
     )

@@ -17,6 +17,7 @@ from app.contract.judgement import (
     ScoreFrom,
     Usage,
 )
+from app.contract.ratings import Rating
 from app.contract.reviews import PendingReview
 from app.contract.status import StoredReason, StoredStatus
 from app.contract.waiting import Waiting
@@ -153,6 +154,9 @@ class Iteration(Contract):
         " the same findings, or as a revision at a higher temperature.",
     )
     usage: Usage
+    ratings: tuple[Rating, ...] = Field(
+        (), description="What people said of this text, oldest first."
+    )
 
 
 class IterationList(Contract):

@@ -7,4 +7,4 @@ ENGINE_VERSION = 3
 """The version that new refinements are made for; a record without one is of version 1."""
 
 PLAYABLE = frozenset({1, ENGINE_VERSION - 1, ENGINE_VERSION})
-"""The versions that this one can play: its own, the one before, and that of the last release."""
+"""The versions that this release can play: its own, the one before, that of the last release."""

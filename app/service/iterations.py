@@ -16,7 +16,9 @@ from app.contract.events import (
     TextReply,
     standing,
 )
+from app.contract.gains import WRITERS
 from app.contract.judgement import Finding, Issue, IssueNote, Usage
+from app.contract.ratings import Rated, Rating
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Diff, DiffOperation, Iteration
 
@@ -56,10 +58,6 @@ def _issue(note: IssueNote, found: Finding) -> Issue:
     )
 
 
-WRITERS = ("draft", "revise")
-"""Steps whose reply is the draft of their iteration."""
-
-
 class JournalContradiction(Exception):
     """A draft in the journal is not the text that was judged: a defect; it is not returned."""
 
@@ -74,7 +72,24 @@ def iterations_of(events: Sequence[Event], request: RefinementRequest) -> tuple[
     found = [event.data for event in counting if isinstance(event.data, IterationCompleted)]
     judged = [*{one.path: one for one in found}.values()]  # a rated one is in the journal twice
     words = words_of(judged)
-    return tuple(_iteration(one, paid, steps, request, words) for one in judged)
+    ratings = [rating_of(event) for event in events if isinstance(event.data, Rated)]
+    return tuple(
+        _iteration(one, paid, steps, request, words).model_copy(
+            update={"ratings": tuple(it for it in ratings if _is_of(it, one))}
+        )
+        for one in judged
+    )
+
+
+def rating_of(event: Event) -> Rating:
+    """Return the rating that an event records."""
+    assert isinstance(event.data, Rated)
+    return Rating(**event.data.model_dump(), event=event.event, at=event.at)
+
+
+def _is_of(rating: Rating, judged: IterationCompleted) -> bool:
+    """Return whether a rating is of this text; after a retry, another one may be at the path."""
+    return (rating.path, rating.sha256) == (judged.path, judged.sha256)
 
 
 def within(iterations: Sequence[Iteration], path: str) -> tuple[Iteration, ...]:

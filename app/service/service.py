@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import date
 from hashlib import sha256
 from itertools import chain
 from typing import Any
@@ -12,7 +13,9 @@ from app.contract.drafts import in_order, lacking
 from app.contract.editor import EDITOR
 from app.contract.errors import Conflict, FieldError, InvalidRequest
 from app.contract.events import Event, Queued
+from app.contract.insights import Dimension, InsightList, ranked
 from app.contract.limits import Limits, LimitsChange
+from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, Snapshot
@@ -20,8 +23,9 @@ from app.contract.status import TERMINAL, Status
 from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
 from app.service.admission import Admission
-from app.service.iterations import diff_of, iterations_of, numbered, within
+from app.service.iterations import diff_of, iterations_of, numbered, rating_of, within
 from app.service.model_roles import Selection, playing
+from app.service.ratings import additions_of, rated_of
 from app.service.report import ReportFormat, report_of, story_of
 from app.service.steps import ended_steps, step_of
 from app.service.watching import Watching
@@ -235,6 +239,13 @@ class Service:
             lambda: report_of(story_of(snapshot, request, journal), format_)
         )
 
+    async def insights(
+        self, tenant: str, since: date | None, by: Dimension | None, limit: int
+    ) -> InsightList:
+        """Return what ended refinements have gained, at most `limit` values per grouping."""
+        first, sums = await self._store.insights(tenant, since, [by] if by else [*Dimension])
+        return InsightList(since=first, data=ranked(sums, limit))
+
     async def review(
         self, tenant: str, refinement_id: str, review: ReviewDecision, key: str | None
     ) -> Snapshot:
@@ -248,6 +259,20 @@ class Service:
         if review.draft is not None:
             require_locked(review, await self._store.request(tenant, refinement_id))
         return await self._store.review(tenant, refinement_id, review, key)
+
+    async def rate(
+        self, tenant: str, refinement_id: str, rating: RatingRequest, key: str | None
+    ) -> Rating:
+        """Journal a person's rating of a judged draft, in any status.
+
+        Raises InvalidRequest if there is no such draft, and what `Store.rate` raises.
+        """
+        request = await self._store.request(tenant, refinement_id)
+        journal = await self._journal(tenant, refinement_id)
+        rated = rated_of(rating, journal)
+        adds = additions_of(tenant, rated, request, journal)
+        event = await self._store.rate(tenant, refinement_id, rated, adds, key)
+        return rating_of(event)
 
     async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:
         """Change limits and return those now in force; raise Conflict if it has ended."""

@@ -131,8 +131,8 @@ class Watching:
         A terminal event that a retry follows is not the last. An empty batch means that none
         arrived for `LOOK_S` seconds. It also ends when Redis has lost the last events that it
         yielded. With `deltas` there are batches of texts as they are written in between. Returns
-        None if `after` is the last, terminal event. Raises MalformedHeader if `after` is greater
-        than the last event.
+        None if `after` is the last, terminal event, or a rating after it: a stream ends with that
+        event. Raises MalformedHeader if `after` is greater than the last event.
         """
         first = await self._store.events(tenant, refinement_id, after, BATCH)
         if not first:
@@ -143,6 +143,8 @@ class Watching:
                 )
             if snapshot.status.is_terminal and after == snapshot.last_event:
                 return None
+        if first and first[0].is_last and first[0].type is EventType.RATED:
+            return None
         return self._follow(tenant, refinement_id, after, first, deltas)
 
     async def _follow(
@@ -156,7 +158,7 @@ class Watching:
             texts = await stack.enter_async_context(watched) if deltas else None
             while more is not None:
                 if more:
-                    yield more
+                    yield _to_the_end(more)
                     if more[-1].is_last:
                         return
                     after = more[-1].number
@@ -207,6 +209,12 @@ class Watching:
             return ()
         except RefinementNotFound:
             return None
+
+
+def _to_the_end(events: Events) -> Events:
+    """Return events without the ratings that people gave after the work had ended."""
+    to_the_end = sum(not it.is_last for it in events) + 1
+    return events[:to_the_end]
 
 
 def _end_texts(texts: TextCursor | None, events: Events) -> None:

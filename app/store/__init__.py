@@ -17,11 +17,13 @@ from app.store.connection import (
     worker_client,
 )
 from app.store.enqueue import Enqueuer, Queue
+from app.store.insights import insight_additions
 from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
 from app.store.scripts import Committer
 from app.store.state import (
+    Addition,
     Claimed,
     Entry,
     Fenced,
@@ -46,6 +48,7 @@ EXCHANGE_TIMEOUT_S = 1.0
 __all__ = [
     "LATER",
     "Achieved",
+    "Addition",
     "ChangeSignal",
     "Claimed",
     "Entry",
@@ -70,6 +73,7 @@ __all__ = [
     "UnusableRedis",
     "Wakeups",
     "WorkerStore",
+    "insight_additions",
     "open_permit_exchange",
     "open_renewal",
     "open_store",

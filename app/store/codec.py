@@ -1,6 +1,6 @@
 """Encodes values as bytes for Redis, and decodes them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -12,12 +12,14 @@ from pydantic_core import from_json, to_json
 from app.contract.events import DATA_OF, Event, EventData, EventType, Queued, Retried
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
+from app.contract.ratings import Rated
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
 from app.contract.status import TERMINAL, Status, StopReason
 from app.contract.waiting import Waiting
 from app.store.state import (
+    Addition,
     Entry,
     Fields,
     Parking,
@@ -85,11 +87,13 @@ def encode_append(
     parking: Parking | None = None,
     waited_s: float = 0.0,
     prompts: Mapping[bytes, bytes] = NO_PROMPTS,
+    additions: Sequence[Addition] = (),
 ) -> tuple[str | bytes | int, ...]:
     """Return the arguments of an append that define what is written.
 
     Raises ValueError unless there are entries or it parks, with a terminal one exactly if `to` is
-    terminal, and one `refinement.paused` exactly if `to` is paused.
+    terminal, and one `refinement.paused` exactly if `to` is paused; and for additions without a
+    terminal one.
     """
     ends = any(entry.type.is_terminal for entry in entries)
     if not (entries or parking) or ends != (to is not None and to.is_terminal):
@@ -97,12 +101,30 @@ def encode_append(
     asks = [entry.type for entry in entries].count(EventType.PAUSED)
     if asks != (to is Status.PAUSED):
         raise ValueError("an append must have one refinement.paused exactly if it pauses")
+    if additions and not ends:
+        raise ValueError("only an append that ends a refinement adds to sums")
     encoded = encode_fields(fields)
     models = b"" if parking is None else to_json(parking.models)
     waited_ms = round(waited_s * 1000)
     parts = (word for name, part in prompts.items() for word in (b"+" + name, part))
-    written = (*encode_entries(entries), *parts)
+    written = (*encode_entries(entries), *parts, *encode_additions(additions))
     return (to or "", models, waited_ms, len(encoded), *encoded, *written)
+
+
+def encode_additions(additions: Iterable[Addition]) -> list[str | bytes]:
+    """Return key and content of what is added to sums, one after the other."""
+    return [word for it in additions for word in (f"={it.key}", _addition(it))]
+
+
+def _addition(it: Addition) -> bytes:
+    """Encode what is added; empty sums are left out, since Lua cannot tell [] from {}."""
+    sums = {name: numbers for name, numbers in it.sums.items() if numbers}
+    told: dict[str, Any] = {"sums": sums, "decay": it.decay}
+    if it.version is not None:
+        told |= {"version": it.version, "about": dict(it.about)}
+    if it.listed_in is not None:
+        told["list"] = it.listed_in
+    return to_json(told)
 
 
 def encode_decision(review: ReviewDecision) -> bytes:
@@ -293,6 +315,16 @@ def encode_retry(
     )
 
 
+def encode_rating(
+    refinement_id: str, summary: Summary, rated: Rated
+) -> tuple[str | bytes | int, ...]:
+    """Return what rate.lua writes: what was asked for, last event, the new one, final snapshot."""
+    data = rated.model_dump_json()
+    has_ended = _STATUS.get(summary[b"status"]) in TERMINAL
+    final = snapshot_json(refinement_id, summary) if has_ended else b""
+    return (data, summary[b"last_event"], data, final)
+
+
 def _review(summary: Summary) -> bytes:
     """Return the pending review, with times by Redis TIME; null unless paused."""
     if b"review" not in summary:
@@ -323,6 +355,13 @@ def paired(fields: Sequence[bytes]) -> Summary:
 def ends(entry: Summary) -> bool:
     """Return whether an entry of a journal is terminal."""
     return _is_terminal(_type_of(entry))
+
+
+def has_ended(entries: Sequence[Summary]) -> bool:
+    """Return whether a journal has a terminal entry that no retry follows."""
+    kinds = (_type_of(entry) for entry in reversed(entries))
+    last = next((it for it in kinds if _is_terminal(it) or it is EventType.RETRIED), None)
+    return last is not None and _is_terminal(last)
 
 
 def ended_as(entry: Summary) -> bytes:

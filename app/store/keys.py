@@ -2,7 +2,8 @@
 
 hone:1:refinement:ID            hash: the summary of the journal
 hone:1:journal:ID               stream: entry n has the id `n-0`
-hone:1:request:ID               hash: `request` and `models`, JSON; `prompt_nonce`
+hone:1:request:ID               hash: `request` and `models`, JSON; `prompt_nonce`; `learnt`, what
+                                was known of its kind when it was first claimed
 hone:1:prompts:ID               hash: the parts of its prompts, see prompts.py
 hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command that took effect
 hone:1:erased:ID                for ten minutes after it was erased
@@ -28,6 +29,11 @@ hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the 
 hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinements; kept for 24
                                 hours; DAY counts from 1970
 hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
+hone:1:insights:TENANT:DAY:BY   hash: value -> JSON list of `Sums`; BY such as `model`; DAY such
+                                as 2026-01-31, UTC: of the refinements that ended then
+hone:1:learnt:TENANT            sorted set: the hashes below -> when they were last added to
+hone:1:learnt:TENANT:KIND       hash: sums over the refinements of a kind, see learning.py
+hone:1:trust:TENANT             hash: `pairs C`, `ratings C` of critic C
 hone:1:limit:MODEL@F            hash: rate and breaker of a model; F: keyed hash of key and URL
 hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its credit
 hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->
@@ -44,6 +50,7 @@ names.
 """
 
 import hashlib
+from datetime import date
 
 PREFIX = "hone:1:"
 
@@ -69,6 +76,9 @@ LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
 PROMPT_NONCE = f"{PREFIX}prompt_nonce:"
 ACHIEVED = f"{PREFIX}achieved:"
+INSIGHTS = f"{PREFIX}insights:"
+LEARNT = f"{PREFIX}learnt:"
+TRUST = f"{PREFIX}trust:"
 LIMIT = f"{PREFIX}limit:"
 LIMITS = f"{PREFIX}limits"
 PROBE = f"{PREFIX}probe"
@@ -102,6 +112,8 @@ LUA = {
     "LIST": LIST,
     "PROMPT_NONCE": PROMPT_NONCE,
     "ACHIEVED": ACHIEVED,
+    "LEARNT": LEARNT,
+    "TRUST": TRUST,
     "LIMIT": LIMIT,
     "LIMITS": LIMITS,
     "CHANGES": CHANGES,
@@ -137,3 +149,23 @@ def idempotency(tenant: str, key: str) -> str:
 def achieved(tenant: str) -> str:
     """Return the key of what models achieved in the tenant's refinements they were drawn for."""
     return f"{ACHIEVED}{tenant}"
+
+
+def insights(tenant: str, day: date, by: str) -> str:
+    """Return the key of the sums of gains of a tenant's refinements that ended on a day."""
+    return f"{INSIGHTS}{tenant}:{day.isoformat()}:{by}"
+
+
+def all_learnt(tenant: str) -> str:
+    """Return the key of the list of what was learnt for a tenant."""
+    return f"{LEARNT}{tenant}"
+
+
+def learnt(tenant: str, name: str) -> str:
+    """Return the key of the sums over the refinements of a kind."""
+    return f"{LEARNT}{tenant}:{name}"
+
+
+def trust(tenant: str) -> str:
+    """Return the key of how the tenant's critics agree with people and validators."""
+    return f"{TRUST}{tenant}"

@@ -27,6 +27,11 @@ NEWS_MS = 3_600_000  # how long a command waits for a worker that does not come 
 ERASED_MS = 600_000  # longer than a submission can be under way
 DAY_MS = 86_400_000
 DEADLINE_MS = 30 * 24 * 3_600_000  # how far a deadline may be away
+KEPT_MS = 90 * DAY_MS  # how long sums are kept that nothing is added to
+MOST_SUMS = 1_000  # fields of one hash of sums; others are not added
+FEWEST_KNOWN = 10  # refinements of a kind from which on its own sums are taken
+MOST_RATINGS = 200  # of one refinement
+MOST_LISTED = 1_000  # hashes in one list; the one that was not added to for longest goes
 MAX_WAIT_S = Stop().max_wait_seconds  # of limits that were stored before there was such a limit
 UNLIMITED = 2**53
 """The `lease` of a refinement whose worker has its own lease: release 0.1.0 leaves it alone."""
@@ -61,6 +66,8 @@ def _tables() -> Iterable[str]:
     yield f"local END = {_lua(END)}"
     yield f"local NEWS_MS, ERASED_MS, UNLIMITED = {NEWS_MS}, {ERASED_MS}, '{UNLIMITED}'"
     yield f"local DAY_MS = {DAY_MS}"
+    yield f"local KEPT_MS, MOST_SUMS, MOST_LISTED = {KEPT_MS}, {MOST_SUMS}, {MOST_LISTED}"
+    yield f"local FEWEST_KNOWN, MOST_RATINGS = {FEWEST_KNOWN}, {MOST_RATINGS}"
     yield f"local MAX_WAIT_S, DEADLINE_MS = {MAX_WAIT_S:g}, {DEADLINE_MS}"
     yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
 
@@ -98,6 +105,7 @@ LOOK = SCRIPTS["look"]
 PERMITS = SCRIPTS["permits"]
 PARKED = SCRIPTS["parked"]
 PUT_BACK = SCRIPTS["put_back"]
+RATE = SCRIPTS["rate"]
 RENEW = SCRIPTS["renew"]
 RETRY = SCRIPTS["retry"]
 REVIEW = SCRIPTS["review"]

@@ -15,6 +15,7 @@ from typing import Self
 from app.contract import Contract
 from app.contract.events import Event, EventType, Queued
 from app.contract.judgement import Usage
+from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
@@ -61,6 +62,33 @@ class Fields:
     result: Result | None = None
     stop_reason: StopReason | None = None
     error: Failure | None = None
+
+
+LARGEST = 1e100
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Numbers that the end of a refinement adds to the sums in the hash `key`, place by place.
+
+    What is there under these names is multiplied by `decay` first. Sums of a lower `version` are
+    replaced, those of a higher one stay as they are. `about` says what the sums are of; it is kept
+    only with a version. The sorted set `listed_in` has the keys that were added to lately, with the
+    time: it bounds their number (`MOST_LISTED`). Sums without an addition for 90 days are deleted.
+
+    Raises ValueError for a number that is not finite, or so large that its sums might not be.
+    """
+
+    key: str
+    sums: Mapping[str, tuple[float, ...]]
+    decay: float = 1.0
+    version: int | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+    listed_in: str | None = None
+
+    def __post_init__(self) -> None:
+        if not all(abs(number) < LARGEST for numbers in self.sums.values() for number in numbers):
+            raise ValueError("a number to add must be finite, and less than 1e100")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +140,7 @@ class Claimed:
     waited_s: float
     left_s: float | None
     permit: str | None
+    learnt: Learnt | None = None  # of its kind, when it was claimed for the first time
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +201,8 @@ class Created:
 class StoredEvent:
     """One journal entry as a client sees it; `json` is the whole event, ready to send.
 
-    `is_last` is true for the terminal event with which the journal ends; one that a retry follows
-    is terminal, and not the last.
+    `is_last` is true for the terminal event with which the work has ended, and for ratings after
+    it; one that a retry follows is terminal, and not the last.
     """
 
     number: int

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from functools import wraps
 from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -29,7 +30,9 @@ from app.contract.errors import (
     Unavailable,
 )
 from app.contract.events import Event
+from app.contract.insights import KEPT_DAYS, Dimension, Key, Sums
 from app.contract.limits import Limits, LimitsChange
+from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot, SnapshotPage
@@ -41,20 +44,24 @@ from app.store.codec import (
     decode_request,
     decode_snapshot,
     decoded_event,
+    encode_additions,
     encode_decision,
     encode_limits,
     encode_metadata,
     encode_queued,
+    encode_rating,
     encode_retry,
     encode_submitted,
     ended_as,
     ends,
+    number_of,
     paired,
     snapshot_json,
     stored_event,
 )
 from app.store.connection import is_away
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
+from app.store.insights import decode_insights, insight_keys
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
 from app.store.prompts import KeptPrompt, decode_prompt, ids_in, known_texts, names_of, parts_of
@@ -65,7 +72,9 @@ from app.store.scripts import (
     ERASE,
     EVENTS,
     FINISH,
+    MOST_RATINGS,
     PROBE_MS,
+    RATE,
     RETRY,
     REVIEW,
     SNAPSHOT,
@@ -74,7 +83,15 @@ from app.store.scripts import (
     Committer,
     LuaScript,
 )
-from app.store.state import Created, Job, NewRefinement, StoredEvent, Submitted, UnreadableRecord
+from app.store.state import (
+    Addition,
+    Created,
+    Job,
+    NewRefinement,
+    StoredEvent,
+    Submitted,
+    UnreadableRecord,
+)
 
 CHUNK = 500  # ids read in one round trip
 CHUNKS = 40  # maximum round trips for one page; after that a page may be short
@@ -339,6 +356,22 @@ class Store:
         return tuple(event for event in found if event is not None)
 
     @refusing
+    async def insights(
+        self, tenant: str, since: date | None, by: Collection[Dimension]
+    ) -> tuple[date, dict[Key, Sums]]:
+        """Return the sums of gains since a day, and that day: the first one that is kept, if later.
+
+        Without a day, all that are kept count.
+        """
+        seconds, _ = await self._committer.execute("TIME")
+        today = datetime.fromtimestamp(seconds, UTC).date()
+        first = max(since or date.min, today - timedelta(days=KEPT_DAYS - 1))
+        named = [*insight_keys(tenant, first, today, by)]
+        stored = await asyncio.gather(*(self._committer.execute("HGETALL", it) for _, it in named))
+        days = zip((of for of, _ in named), stored, strict=True)
+        return first, await asyncio.to_thread(decode_insights, days)
+
+    @refusing
     async def prompts(
         self, tenant: str, refinement_id: str, sha256s: Sequence[str]
     ) -> dict[str, KeptPrompt]:
@@ -439,6 +472,36 @@ class Store:
             # Another command has changed it in the meantime.
 
     @refusing
+    async def rate(
+        self,
+        tenant: str,
+        refinement_id: str,
+        rated: Rated,
+        additions: Sequence[Addition] = (),
+        command_id: str | None = None,
+    ) -> Event:
+        """Journal a person's rating, in any status, and add to sums; return its event.
+
+        Raises RefinementNotFound, IdempotencyMismatch if an earlier rating had this `command_id`
+        and other content, and Conflict if there are `MOST_RATINGS` already.
+        """
+        command_id = command_id or uuid4().hex
+        while True:
+            summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
+            args = (*encode_rating(refinement_id, summary, rated), *encode_additions(additions))
+            answer = await self._committer.submit(RATE, refinement_id, tenant, command_id, *args)
+            code, _, number = answer.decode().partition(" ")
+            if error := _refusal(code, refinement_id, ""):
+                raise error
+            if code == "OK":
+                break
+            # It has ended in the meantime.
+        entries = await self._entries(tenant, refinement_id, int(number) - 1, 1)
+        (event,) = [decoded_event(entry_id, entry, b"") for entry_id, entry, *_ in entries]
+        assert event is not None
+        return event
+
+    @refusing
     async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, or raise RefinementNotFound."""
         await self._give(ERASE, tenant, refinement_id)
@@ -496,17 +559,18 @@ class Store:
     async def _entries(
         self, tenant: str, refinement_id: str, after: int, limit: int
     ) -> list[tuple[bytes, Summary, bytes, bool]]:
-        """Return id, fields, snapshot if it is terminal, and whether the journal ends with it."""
-        stored, summary = await self._read(EVENTS, refinement_id, tenant, min(after, LAST), limit)
+        """Return id, fields, snapshot if it is terminal, and whether the work has ended with it."""
+        args = (tenant, min(after, LAST), limit)
+        stored, summary, ended = await self._read(EVENTS, refinement_id, *args)
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
         found = []
         for place, (entry_id, entry) in enumerate(entries[:limit]):
-            final, is_last = b"", False
+            final, is_over = b"", 0 < ended <= number_of(entry_id)
             if ends(entry):
-                is_last = place + 1 == len(entries)
-                now = snapshot_json(refinement_id, paired(summary)) if is_last else b""
+                is_newest = place + 1 == len(entries)
+                now = snapshot_json(refinement_id, paired(summary)) if is_newest else b""
                 final = now or ended_as(entries[place + 1][1])
-            found.append((entry_id, entry, final, is_last))
+            found.append((entry_id, entry, final, is_over))
         return found
 
     async def _read(self, script: LuaScript, refinement_id: str, *args: str | int) -> Sequence[Any]:
@@ -548,6 +612,7 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
         "OTHER": f"is waiting for another review, {detail}",
         "UNFAILED": f"is {detail}, and only a failed refinement can be retried; an ended one with"
         " a result can be continued",
+        "RATED": f"has {MOST_RATINGS} ratings, and takes no more",
     }
     if code == "MISSING":
         return RefinementNotFound(refinement_id)

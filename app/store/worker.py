@@ -24,12 +24,14 @@ from app.store.codec import (
     decoded_event,
     encode_append,
     ends,
+    has_ended,
     moment,
     number_of,
     paired,
 )
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
+from app.store.learning import Kind, decode_learnt
 from app.store.live_texts import decode_watched, encode_piece
 from app.store.scripts import (
     ANNOUNCE,
@@ -50,6 +52,7 @@ from app.store.scripts import (
     run,
 )
 from app.store.state import (
+    Addition,
     Claimed,
     Entry,
     Fenced,
@@ -115,6 +118,7 @@ class Journal:
         parking: Parking | None = None,
         waited_s: float = 0.0,
         prompts: Mapping[bytes, bytes] = NO_PROMPTS,
+        additions: Sequence[Addition] = (),
     ) -> State:
         """Append all of `entries` with the summary fields and the prompts' parts, or nothing.
 
@@ -126,13 +130,14 @@ class Journal:
 
         With `parking` it gives up the claim, and the attempt does not count; if the refinement is
         `canceling` or `stopping` it keeps the claim: see `is_parked` of the returned state.
-        `waited_s` is the time in total that it has waited for models.
+        `waited_s` is the time in total that it has waited for models. `additions` are added to sums
+        by the first append that lets it succeed or fail, once for a refinement.
 
         Raises Fenced, StaleLimits and redis errors. After a redis error or a cancellation the same
         call may be repeated, and takes effect once; if another call is made instead, the first one
         takes effect before it.
         """
-        what = encode_append(entries, fields, to, parking, waited_s, prompts)
+        what = encode_append(entries, fields, to, parking, waited_s, prompts, additions)
         payload = ("" if limits_seq is None else limits_seq, *what)
         async with self._turn:
             if self._unanswered is not None and self._unanswered != payload:
@@ -257,21 +262,36 @@ class WorkerStore:
         self._committer = committer
 
     async def claim(
-        self, refinement_id: str, job_id: str, worker: str, *, takes_suspects: bool = True
+        self,
+        refinement_id: str,
+        job_id: str,
+        worker: str,
+        *,
+        takes_suspects: bool = True,
+        kind: Kind | None = None,
     ) -> Claimed | None:
         """Claim it and journal `started` or `resumed`; return None if there is nothing to do.
 
         `worker` is the name of the worker, whose lease begins if it has none. A job that is
         delivered twice is claimed once, even by the same worker. Without `takes_suspects` it raises
         Suspected if nothing was journaled since the last claim; the refinement is then due again
-        after a lease. While Redis is away the claim is sent again.
+        after a lease. While Redis is away the claim is sent again. With `kind`, the first claim
+        copies what was learnt of that kind into the record; no later claim changes it.
         """
+        learns_from = (kind.own, kind.with_its_models, kind.critic) if kind else ("", "", "")
         # New for every call: only a command that is sent again gets the same token again. Two
         # journals with one token would use the same numbers.
         once = uuid4().hex
         reply = await until_answered(
             lambda: self._committer.run(
-                CLAIM, refinement_id, job_id, worker, once, self._lease_ms, int(takes_suspects)
+                CLAIM,
+                refinement_id,
+                job_id,
+                worker,
+                once,
+                self._lease_ms,
+                int(takes_suspects),
+                *learns_from,
             ),
             refinement_id,
         )
@@ -280,7 +300,8 @@ class WorkerStore:
         if reply == b"SUSPECT":
             raise Suspected(refinement_id)
         assert isinstance(reply, list)
-        token, attempt, resumed, elapsed_ms, tenant, state, at, waited_ms, left_ms, permit = reply
+        token, attempt, resumed, elapsed_ms, tenant, state, at, waited_ms, *rest = reply
+        left_ms, permit, learnt = rest
         return Claimed(
             id=refinement_id,
             tenant=tenant.decode(),
@@ -294,6 +315,7 @@ class WorkerStore:
             waited_s=int(waited_ms) / 1000,
             left_s=int(left_ms) / 1000 if left_ms != b"" else None,
             permit=permit.decode() or None,
+            learnt=decode_learnt(learnt),
         )
 
     def journal(self, claimed: Claimed) -> Journal:
@@ -314,7 +336,7 @@ class WorkerStore:
         assert isinstance(reply, list)
         request, models, prompt_nonce, version, stored = reply
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
-        if entries and ends(entries[-1][1]):
+        if has_ended([entry for _, entry in entries]):
             raise Fenced(f"{refinement_id} has ended")
         submitted = Submitted(
             decode_request(request),

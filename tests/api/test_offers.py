@@ -13,8 +13,10 @@ from redis.asyncio import Redis
 
 from app.api import examples
 from app.contract.events import Event, EventPage
+from app.contract.insights import InsightList
 from app.contract.limits import LimitsChange
 from app.contract.providers import BY_NAME, PROVIDERS
+from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
@@ -133,6 +135,8 @@ def test_every_example_is_what_its_contract_reads() -> None:
         RefinementRequest.model_validate_json(json.dumps(request), strict=True)
     for review in examples.REVIEWS.values():
         ReviewDecision.model_validate(review)
+    for rating in examples.RATINGS.values():
+        RatingRequest.model_validate(rating)
     for continuation in examples.CONTINUATIONS.values():
         Continuation.model_validate(continuation)
     for change in examples.CHANGES.values():
@@ -140,6 +144,7 @@ def test_every_example_is_what_its_contract_reads() -> None:
     Snapshot.model_validate(examples.SNAPSHOT)
     Event.model_validate(examples.EVENT)
     EventPage.model_validate(examples.EVENT_PAGE)
+    InsightList.model_validate(examples.INSIGHTS)
 
 
 async def report(redis_url: str, settings: Settings, report: PermitReport) -> None:

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.contract.events import Event, EventType, Retried
+from app.contract.ratings import Rating
 from app.contract.reviews import PendingReview
 from app.contract.snapshot import Failure, Iteration, IterationList
 from app.contract.status import Status, StopReason
@@ -63,6 +65,15 @@ def test_review_sends_what_was_said_and_nothing_else(
     server.answers[f"POST {at('/reviews')}"] = answered(Status.QUEUED)
     assert hone("review", ID, *arguments, stdin="Mine.\n").stdout == "queued\n"
     assert [json.loads(asked.body) for asked in server.asked] == [body]
+
+
+def test_rate_sends_what_was_said_and_prints_the_event(server: ScriptedApi, hone: Run) -> None:
+    said: dict[str, Any] = {"path": "iterations/1", "score": 0.5, "by": "Ann"}
+    rating = Rating(**said, sha256="0" * 64, event=7, at=AT)
+    server.answers[f"POST {at('/ratings')}"] = [CannedResponse(rating.model_dump_json(), 201)]
+    ran = hone("rate", ID, "iterations/1", "--score", "0.5", "--by", "Ann")
+    assert ran.stdout == "rated: event 7\n"
+    assert [json.loads(asked.body) for asked in server.asked] == [said]
 
 
 def test_review_without_an_action_shows_the_draft_that_is_asked_about(

@@ -69,7 +69,6 @@ async def test_unknown_events_keep_no_worker_from_taking_a_refinement_over(
     async with open_harness(redis_url) as harness:
         with Redis.from_url(redis_url) as client:
             for entries in (cuts[0], cuts[len(cuts) // 2], cuts[-1]):
-                client.flushall()
                 ended, _ = await taken_over(harness, client, stored, entries)
                 known = compared(ended)
                 known["scores"] = [it.model_dump() for it in known["scores"]]
@@ -85,7 +84,6 @@ async def test_unknown_fields_keep_no_worker_from_taking_a_refinement_over(
     async with open_harness(redis_url) as harness:
         with Redis.from_url(redis_url) as client:
             for entries in (cuts[0], cuts[len(cuts) // 2], cuts[-1]):
-                client.flushall()
                 ended, _ = await taken_over(harness, client, stored, entries)
                 assert ended.status == expected(StoredJournal.read(path))["status"]
                 assert ended.stop_reason == compared(ended)["stop_reason"]

@@ -6,6 +6,7 @@ the stream, as Redis had them at the end. They are written once and never change
 it was about; the release before wrote none.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -91,10 +92,12 @@ class StoredJournal:
             "steps": str(kinds.count("step.completed") + kinds.count("step.failed")),
             "phase": "[]",
         }
-        client.hset(keys.SUMMARY + refinement_id, mapping=summary)
-        client.hset(keys.REQUEST + refinement_id, mapping=dict(self.request))
-        for number, fields in kept:
-            client.xadd(keys.JOURNAL + refinement_id, dict(fields), id=number)
+        with client.pipeline() as pipeline:
+            pipeline.hset(keys.SUMMARY + refinement_id, mapping=summary)
+            pipeline.hset(keys.REQUEST + refinement_id, mapping=dict(self.request))
+            for number, fields in kept:
+                pipeline.xadd(keys.JOURNAL + refinement_id, dict(fields), id=number)
+            pipeline.execute()
 
     def _judged(self, entries: int) -> dict[str, str]:
         """What the iterations judged so far left in the summary."""
@@ -176,21 +179,23 @@ def _word(said: Mapping[str, Any]) -> dict[str, Any]:
 async def test_a_journal_of_an_earlier_release_is_taken_over_at_any_entry(
     redis_url: str, path: Path
 ) -> None:
+    """One harness plays them all side by side: each is a refinement of its own."""
     stored = StoredJournal.read(path)
+    cuts = stored.cuts()
     async with open_harness(redis_url) as harness:
         with Redis.from_url(redis_url) as client:
-            for entries in stored.cuts():
-                client.flushall()
-                ended, calls = await taken_over(harness, client, stored, entries)
-                recorded = {
-                    json.loads(it["data"])["key"]
-                    for _, it in stored.entries[:entries]
-                    if it["type"].startswith("step.") and it["type"] != "step.started"
-                }
-                found = compared(ended)
-                found["scores"] = [it.model_dump() for it in found["scores"]]
-                assert found == expected(stored), f"taken over after entry {entries}"
-                assert calls & recorded == set()
+            played = [taken_over(harness, client, stored, entries) for entries in cuts]
+            endings = await asyncio.gather(*played)
+    for entries, (ended, calls) in zip(cuts, endings, strict=True):
+        recorded = {
+            json.loads(it["data"])["key"]
+            for _, it in stored.entries[:entries]
+            if it["type"].startswith("step.") and it["type"] != "step.started"
+        }
+        found = compared(ended)
+        found["scores"] = [it.model_dump() for it in found["scores"]]
+        assert found == expected(stored), f"taken over after entry {entries}"
+        assert calls & recorded == set()
 
 
 def test_every_release_left_its_journals() -> None:

@@ -4,6 +4,7 @@ Workers come, go silent, hand back and return too late; clients cancel, finish, 
 answers are lost; jobs are lost; time passes. What must hold is looked at after every step.
 """
 
+import asyncio
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -36,13 +37,23 @@ class Auditor:
 
     async def look_at_all(self, ids: list[str]) -> None:
         """Raise AssertionError unless everything that must hold does."""
+        listed = await asyncio.gather(*map(self.listed, Status))
         for refinement_id in ids:
+            statuses = {
+                it for it, found in zip(Status, listed, strict=True) if refinement_id in found
+            }
             try:
-                await self.look_at(refinement_id)
+                await self.look_at(refinement_id, statuses)
             except RefinementNotFound:
                 self.seen.pop(refinement_id, None)
+                assert statuses == set()
 
-    async def look_at(self, refinement_id: str) -> None:
+    async def listed(self, status: Status) -> set[str]:
+        page = await self.store.page(TENANT, status=status)
+        assert not page.has_more
+        return {it.id for it in page.data}
+
+    async def look_at(self, refinement_id: str, statuses: set[Status]) -> None:
         snapshot = await self.store.snapshot(TENANT, refinement_id)
         events = await self.store.decoded_events(TENANT, refinement_id)
         before = self.seen.get(refinement_id)
@@ -61,12 +72,12 @@ class Auditor:
         elif before:
             assert before.status is snapshot.status or reaches(before.status, snapshot.status)
         self.seen[refinement_id] = snapshot
+        assert statuses == {snapshot.status}
         await self.look_at_indexes(refinement_id, snapshot)
 
     async def look_at_indexes(self, refinement_id: str, snapshot: Snapshot) -> None:
-        for status in Status:
-            page = await self.store.page(TENANT, status=status, metadata=snapshot.metadata)
-            assert (refinement_id in {it.id for it in page.data}) == (status is snapshot.status)
+        page = await self.store.page(TENANT, metadata=snapshot.metadata)
+        assert [it.id for it in page.data] == [refinement_id]
         watched = [
             await self.redis.zscore(name, refinement_id) is not None
             for name in (keys.DUE, keys.WAITING)

@@ -83,7 +83,9 @@ async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 async def _end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    return (held.id, held.claimed.nonce, 1, 2, "", 1, "failed", "", 0, 0, "refinement.failed", "")
+    adds = ("=test:sums", '{"sums":{"a":[1]},"decay":0.5,"list":"test:list"}')
+    ends = (1, 2, "", 1, "failed", "", 0, 0, "refinement.failed", "")
+    return (held.id, held.claimed.nonce, *ends, *adds)
 
 
 async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -123,21 +125,25 @@ async def _look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return (held.id, held.claimed.nonce, 2, 1)
 
 
-async def _claim(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+LEARNS_FROM = ("kind", "models", "critic")
+
+
+async def _claim(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     refinement_id = await submit(store)
-    return (refinement_id, f"{refinement_id}-1", "worker-1", "nonce", LEASE_MS, 1)
+    await redis.hset(keys.learnt(TENANT, "models"), "refinements", "[1]")
+    return (refinement_id, f"{refinement_id}-1", "worker-1", "nonce", LEASE_MS, 1, *LEARNS_FROM)
 
 
 async def _claim_again(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 1)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 1, *LEARNS_FROM)
 
 
 async def _claim_a_suspect(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 0)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 0, *LEARNS_FROM)
 
 
 async def _blame(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
@@ -311,6 +317,27 @@ async def _permits(_s: Store, _w: WorkerStore, _r: Redis) -> ScriptArgs:
     return permit_words("p:m@f", "p@f", "worker-1", report)
 
 
+async def _rate(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    return (
+        held.id,
+        TENANT,
+        "command",
+        "{}",
+        2,
+        "{}",
+        "",
+        "=test:sums",
+        '{"sums":{"a":[1]},"decay":1}',
+    )
+
+
+async def _rate_after_the_end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    return (held.id, TENANT, "command", "{}", 3, "{}", "{}")
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -342,6 +369,8 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("cancel", _cancel_running),
     ("cancel", _cancel_lost),
     ("cancel", _cancel_paused),
+    ("rate", _rate),
+    ("rate", _rate_after_the_end),
     ("review", _review),
     ("finish", _finish_paused),
     ("finish", _finish),

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from app.contract.events import StepCompleted, StepFailed
@@ -13,7 +14,7 @@ from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
-from app.store import Claimed, Fenced, Journal, StaleLimits, State, Submitted
+from app.store import Addition, Claimed, Fenced, Journal, StaleLimits, State, Submitted
 from app.store.prompts import PromptKeeper, known_texts
 from workers.engine import moves
 from workers.engine.moves import (
@@ -35,10 +36,12 @@ from workers.play.budget import BudgetGuard
 from workers.play.executor import StepExecutor, StepWaits
 from workers.play.journal_writer import (
     Ending,
+    InsightScope,
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
 )
+from workers.play.lessons import additions_of, kind_of
 from workers.play.replay import RecordedStep, Replay, refused, spared, unwaited
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
@@ -214,8 +217,14 @@ class Driver:
             if keeps_prompts
             else None
         )
+        scope = InsightScope(claimed.tenant, submitted.request, partial(self._time.time_in, 0))
         self._writer = JournalWriter(
-            journal, recorded, claimed.state, self._time.waited_s, prompts=keeper
+            journal,
+            recorded,
+            claimed.state,
+            self._time.waited_s,
+            prompts=keeper,
+            insights=scope if submitted.request.learn else None,
         )
         self._plan = submitted.request.review
         self._budget_guard = BudgetGuard(submitted.request, submitted.models, max_output_tokens)
@@ -225,6 +234,7 @@ class Driver:
         self._is_leaving = False
         self._is_rehearsed = False
         self._engine_version = submitted.engine_version
+        self._tenant, self._kind = claimed.tenant, kind_of(submitted)
         self._leaves_after_step = leaves_after_step
         self.is_giving_up = False
         """Whether it pauses or ends: after a review or a retry another claim may exist already."""
@@ -275,7 +285,7 @@ class Driver:
         try:
             await self._rehearse()
             outcome = await self._play(self._strategy())
-            return Ending.succeeded(outcome, self._replay)
+            return Ending.succeeded(outcome, self._replay, self._additions(outcome))
         except Canceled:
             return Ending.canceled()
         except Stopped as stop:
@@ -290,6 +300,10 @@ class Driver:
         except Exception:
             log.exception("%s: internal error while playing the strategy", self._journal.id)
             return Ending.failed("internal_error", "internal error: see the log of the worker")
+
+    def _additions(self, outcome: Outcome) -> tuple[Addition, ...]:
+        judged = self._replay.iterations | self._writer.unwritten
+        return additions_of(self._tenant, self._kind, outcome, judged)
 
     async def _rehearse(self) -> None:
         """Check, once per claim, that the strategy goes on from the journal."""

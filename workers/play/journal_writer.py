@@ -1,20 +1,35 @@
 """Writes the journal: steps done, steps under way, judged drafts, and how a refinement ends."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 
 from app.contract.caveats import BLOCKING, Caveat
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
-from app.contract.judgement import IssueNote
+from app.contract.gains import Gains, gains_of
+from app.contract.insights import additions_of
+from app.contract.judgement import IssueNote, Usage
 from app.contract.limits import Limits, TimeLimit
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.contract.waiting import REFUSALS, Waiting
-from app.store import Entry, Fenced, Fields, Journal, Parking, StaleLimits, State
+from app.store import (
+    Addition,
+    Entry,
+    Fenced,
+    Fields,
+    Journal,
+    Parking,
+    StaleLimits,
+    State,
+    insight_additions,
+)
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, PromptKeeper
 from workers.engine.moves import Judged, Judgement, Review
@@ -22,6 +37,8 @@ from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
 from workers.play.waiting import EveryBranchWaits
+
+log = logging.getLogger(__name__)
 
 ITERATION = re.compile(r"iterations/(\d+)/")
 
@@ -81,9 +98,16 @@ class Ending:
     changes: Mapping[str, Any]
     asked: Paused | None = None
     parking: Parking | None = None
+    additions: tuple[Addition, ...] = ()
+    """What it adds to the sums of its tenant."""
 
     @classmethod
-    def succeeded(cls, outcome: Outcome, recorded: Replay) -> Self:
+    def succeeded(
+        cls,
+        outcome: Outcome,
+        recorded: Replay,
+        additions: tuple[Addition, ...] = (),
+    ) -> Self:
         """Return the ending for an outcome; a strategy that was stopped from outside has no reason.
 
         The reason `completed` does not count after a stop, since parts were refused. A stop without
@@ -101,7 +125,7 @@ class Ending:
             ),
             "best_passed": outcome.passed,
         }
-        return cls(Status.SUCCEEDED, changes)
+        return cls(Status.SUCCEEDED, changes, additions=additions)
 
     @classmethod
     def paused(cls, move: Review, plan: ReviewPlan) -> Self:
@@ -212,6 +236,21 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
 Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
+@dataclass(frozen=True, slots=True)
+class InsightScope:
+    """Where the gains of a refinement count; `now` returns the time of Redis."""
+
+    tenant: str
+    request: RefinementRequest
+    now: Callable[[], datetime]
+
+    def additions(self, gains: Gains, usage: Usage) -> tuple[Addition, ...]:
+        """Return what the gains add to the sums of this day."""
+        named = {it.name for rubric in self.request.rubrics() for it in rubric}
+        added = additions_of(gains, self.request.strategy.kind, usage, named)
+        return insight_additions(self.tenant, self.now().date(), added)
+
+
 class JournalUnwritable(Exception):
     """An append failed in a way that waiting does not mend: the claim is left to its lease.
 
@@ -232,6 +271,7 @@ class _Append:
     parking: Parking | None
     waited_s: float
     prompts: Mapping[bytes, bytes]
+    additions: tuple[Addition, ...]
 
 
 class JournalWriter:
@@ -250,8 +290,10 @@ class JournalWriter:
         waited_s: Callable[[], float] = lambda: 0.0,
         *,
         prompts: PromptKeeper | None = None,
+        insights: InsightScope | None = None,
     ) -> None:
         self.state = state
+        self._insights = insights
         self._waited_s = waited_s
         self._prompts = prompts
         self.under_way: dict[str, None] = {}
@@ -262,6 +304,11 @@ class JournalWriter:
         self._told = self._waits()
         self._unanswered: _Append | None = None
         self._lock = asyncio.Lock()
+
+    @property
+    def unwritten(self) -> dict[str, IterationCompleted]:
+        """The judged drafts of the next append, by path."""
+        return {it.entry.path: it.entry for it in self._pending if isinstance(it, JudgedDraft)}
 
     def add(self, done: RecordedStep | JudgedDraft) -> None:
         """Journal a step or a judged draft with the next append."""
@@ -306,6 +353,7 @@ class JournalWriter:
                     ending.parking if ending else None,
                     self._waited_s(),
                     self._prompt_fields(pending),
+                    self._additions(judgings, ending) if ending else (),
                 )
             )
 
@@ -341,6 +389,24 @@ class JournalWriter:
             fields["iteration"] = number
         return Fields(**(fields | dict(ending.changes) if ending else fields))
 
+    def _additions(self, judgings: Sequence[JudgedDraft], ending: Ending) -> tuple[Addition, ...]:
+        """Return what an ending adds to sums: its own, and what its drafts have brought."""
+        scope = self._insights
+        if scope is None or ending.status not in (Status.SUCCEEDED, Status.FAILED):
+            return ending.additions
+        result = ending.changes.get("result")
+        try:
+            gains = gains_of(
+                [*self._replay.judgements, *(it.entry for it in judgings)],
+                self._replay.paid,
+                result.path if result else None,
+                result.missing if result else (),
+            )
+            return (*ending.additions, *scope.additions(gains, self._replay.usage))
+        except Exception:  # figures must not keep a refinement from ending
+            log.exception("%s: its gains were not counted", self._journal.id)
+            return ending.additions
+
     def _waits(self) -> tuple[Waiting, ...]:
         return () if self._replay.stopping else tuple(self._replay.waits.values())
 
@@ -357,6 +423,7 @@ class JournalWriter:
                     parking=append.parking,
                     waited_s=append.waited_s,
                     prompts=append.prompts,
+                    additions=append.additions,
                 ),
                 self._journal.id,
             )

@@ -19,6 +19,7 @@ from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.endpoints import EndpointLimiter, LimitedEndpoints, PermitSource
 from workers.play.executor import ModelCaller, StepExecutor, Tools
+from workers.play.lessons import kind_of
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import Quarantine
 from workers.play.replay import read
@@ -116,7 +117,11 @@ class Refinements:
             return
         try:
             claimed = await self._store.claim(
-                refinement_id, job_id, self._nonce, takes_suspects=self._quarantine is None
+                refinement_id,
+                job_id,
+                self._nonce,
+                takes_suspects=self._quarantine is None,
+                kind=kind_of(loaded.submitted),
             )
         except Suspected:
             assert self._quarantine
@@ -239,6 +244,7 @@ class Refinements:
                 self._policies[submitted.engine_version],
                 request,
                 submitted.prompt_nonce,
+                learnt=claimed.learnt,
                 is_exact=are_exact(submitted.models),
             ),
             submitted,

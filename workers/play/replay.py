@@ -84,6 +84,9 @@ class Replay:
     """The steps that were refused and have no reply yet, by key."""
     voided: Counter[str] = field(default_factory=Counter)
     """How many replies of a step retries have voided, by key."""
+    judgements: list[IterationCompleted] = field(default_factory=list)
+    """The judgements that stand, in their order."""
+    void_steps: list[StepCompleted | StepFailed] = field(default_factory=list)
 
     def add(self, step: RecordedStep) -> None:
         """Record a step and its usage."""
@@ -96,10 +99,22 @@ class Replay:
         self.limits[iteration.path, iteration.score_from] = iteration.limits
         self.scores[iteration.path] = score_of(iteration)
         self.best = iteration.best
+        self.judgements.append(iteration)
+
+    @property
+    def iterations(self) -> dict[str, IterationCompleted]:
+        """Every judged draft by its path, as it was judged last."""
+        return {it.path: it for it in self.judgements}
+
+    @property
+    def paid(self) -> list[StepCompleted | StepFailed]:
+        """All steps, those that a retry voided included."""
+        return [*self.void_steps, *(it.entry for it in self.steps.values())]
 
     def void(self, step: StepCompleted | StepFailed) -> None:
         """Record that a retry voided a step; its usage stays counted."""
         self.voided[step.key] += 1
+        self.void_steps.append(step)
         self._count(step)
 
     def _count(self, step: StepCompleted | StepFailed) -> None:

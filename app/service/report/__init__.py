@@ -9,6 +9,7 @@ from typing import Any, Literal
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from app.service.report.gains import gains
 from app.service.report.markdown import joined, path
 from app.service.report.sections import (
     Story,
@@ -40,6 +41,7 @@ def markdown_of(story: Story) -> str:
         ending(story),
         result(story),
         asked(story),
+        gains(story),
         difference(story),
         iterations(story),
         course(story),

@@ -25,6 +25,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Comparison, Finding, Issue, IssueState
 from app.contract.limits import Limits
+from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Iteration, Snapshot
@@ -240,6 +241,7 @@ def course(story: Story) -> str:
     return joined(
         (
             under("## Reviews", *_reviews(story)),
+            under("## Ratings", listed(_ratings(story))),
             under("## The plan", *_plans(story)),
             under("## Failed steps", listed(_failures(story))),
             under("## Other events", listed(_happenings(story))),
@@ -264,6 +266,17 @@ def _decision(at: datetime, made: Reviewed) -> str:
     if made.draft is not None:
         line += f" The new draft has {wording.counted(len(made.draft), 'character')}."
     return joined((line, fenced(made.feedback) if made.feedback else ""))
+
+
+def _ratings(story: Story) -> Iterator[str]:
+    for at, rated in story.of(Rated):
+        who = plain(rated.by) if rated.by else "Somebody"
+        if rated.better_than is None:
+            said = f"rates {path(rated.path)} {wording.score(rated.score)}"
+        else:
+            said = f"finds {path(rated.path)} better than {path(rated.better_than)}"
+        note = f": {plain(rated.note)}" if rated.note else ""
+        yield f"{wording.moment(at)}: {who} {said}{note}"
 
 
 def _plans(story: Story) -> Iterator[str]:

@@ -163,6 +163,12 @@ def score(value: float | None) -> str:
     return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"
 
 
+def signed(value: float) -> str:
+    """Return a difference of scores with its sign, and two to four decimals."""
+    text = score(abs(value))
+    return f"{'-' if value < 0 else '+'}{text}" if float(text) else text
+
+
 def criterion(found: CriterionScore) -> str:
     """Return name and score, and the spread if there were several judgements."""
     spread = f" (spread {score(found.spread)})" if found.spread is not None else ""

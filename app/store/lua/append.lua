@@ -1,7 +1,8 @@
 -- Appends entries for a worker: all of them or none.
 -- id, nonce of the claim, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
 -- or '', models under which it is parked (JSON) or '', ms that it has waited, number of summary
--- arguments, those (name, value), the entries (type, data), parts of prompts (`+` and name, content).
+-- arguments, those (name, value), the entries (type, data), parts of prompts (`+` and name, content), numbers
+-- that its end adds to sums (`=` and key, JSON).
 local id, nonce, op, seen, relied, known, to, models, waited_ms = unpack(ARGV, 1, 9)
 local first = 11 + ARGV[10]
 local key = SUMMARY .. id
@@ -44,7 +45,7 @@ if to ~= '' and not MOVES[status][to] then
 end
 
 local at = clock()
-local n, recorded, progress, asked = tonumber(last), 0, false, nil
+local n, recorded, progress, asked, additions = tonumber(last), 0, false, nil, {}
 for i = first, #ARGV, 2 do
   local kind, data = ARGV[i], ARGV[i + 1]
   local left_out = kind == 'refinement.stopping' and stopping
@@ -54,8 +55,11 @@ for i = first, #ARGV, 2 do
   if kind == 'iteration.completed' then progress = true end
   if kind == 'refinement.paused' then asked = data end
   if ENDS[kind] then kind = END[to] or kind end
-  if string.sub(kind, 1, 1) == '+' then
+  local mark = string.sub(kind, 1, 1)
+  if mark == '+' then
     redis.call('HSET', PROMPTS .. id, string.sub(kind, 2), data)
+  elseif mark == '=' then
+    additions[#additions + 1] = { string.sub(kind, 2), data }
   elseif not left_out then
     n = n + 1
     write(id, n, at, kind, data)
@@ -85,7 +89,13 @@ end
 if overruled then set[#set + 1] = 'stop_reason'; set[#set + 1] = 'canceled' end
 redis.call('HSET', key, unpack(set))
 if overruled then redis.call('HDEL', key, 'error') end
-if to == 'succeeded' or to == 'failed' then tally(id, tenant, 1) end
+if to == 'succeeded' or to == 'failed' then
+  tally(id, tenant, 1)
+  -- Not again after a retry: its drafts would count twice.
+  if #additions > 0 and redis.call('HSETNX', key, 'added', 1) == 1 then
+    for _, addition in ipairs(additions) do add(addition[1], addition[2], at) end
+  end
+end
 if parks then
   release(id)
   redis.call('HSET', key, 'attempt', math.max(attempt - 1, 0))

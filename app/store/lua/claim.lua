@@ -1,9 +1,9 @@
 -- Claims a refinement for an RQ job: id, job id, name of the worker, nonce, lease in ms, whether
--- suspects too.
+-- suspects too, names of the sums of its kind and of those of its models, its critic (or '' if it does not learn).
 -- Returns false if there is nothing to do or it is parked, SUSPECT if it is one and those are not claimed, else token,
 -- attempt, resumed, elapsed ms without pauses and waits, tenant, state, the time, ms that it has waited, ms until its
--- deadline or '', the model for which it has a permit or ''.
-local id, job_id, name, nonce, lease_ms, takes_suspects = unpack(ARGV)
+-- deadline or '', the model for which it has a permit or '', what was learnt before it began (JSON) or ''.
+local id, job_id, name, nonce, lease_ms, takes_suspects, kind, of_models, critic = unpack(ARGV)
 local claimant = job_id .. ':' .. nonce
 local key = SUMMARY .. id
 local status, lease, holder, before, token, attempt, started, last, tenant, steps, seq,
@@ -20,7 +20,25 @@ local at = clock()
 local function granted(resumed)
   return { token, attempt, resumed, at - started - (paused_ms or 0) - waited_ms, tenant,
     state('OK', status, last, stopping, finish_requested, seq, limits),
-    at, waited_ms, deadline and deadline - at or '', permit or '' }
+    at, waited_ms, deadline and deadline - at or '', permit or '',
+    redis.call('HGET', REQUEST .. id, 'learnt') or '' }
+end
+
+-- Copies what was learnt, so that every replay finds the same: the sums of its kind once that knows enough,
+-- else those of all kinds with its models, and how its critic agrees with others.
+local function copy_learnt()
+  if kind == '' then return end
+  local hash = LEARNT .. tenant .. ':' .. kind
+  local known = redis.call('HGET', hash, 'refinements')
+  local is_own = known and cjson.decode(known)[1] >= FEWEST_KNOWN
+  if not is_own then hash = LEARNT .. tenant .. ':' .. of_models end
+  local found, members = redis.call('HGETALL', hash), {}
+  for i = 1, #found, 2 do members[#members + 1] = '"' .. found[i] .. '":' .. found[i + 1] end
+  local agreed = redis.call('HGET', TRUST .. tenant, 'pairs ' .. critic)
+  if agreed then members[#members + 1] = '"pairs":' .. agreed end
+  if #members == 0 then return end
+  members[#members + 1] = '"is_own":' .. tostring(is_own or false)
+  redis.call('HSET', REQUEST .. id, 'learnt', '{' .. table.concat(members, ',') .. '}')
 end
 
 if before == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -- sent twice
@@ -60,6 +78,7 @@ if started then
 else
   write(id, n, at, 'refinement.started', '{"token":' .. token .. '}')
 end
+if not started then copy_learnt() end
 local resumed = started and 1 or 0
 started = started or at
 if parked_at then

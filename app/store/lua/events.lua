@@ -1,10 +1,16 @@
 -- Reads events: id, tenant, number of the event before them, maximum count.
 -- Returns false if the tenant has no such refinement, else the entries with one more, if there is one,
--- since the entry after a terminal one keeps its snapshot; and the summary if the journal ends here.
+-- since the entry after a terminal one keeps its snapshot; the summary if the journal ends here; and the
+-- number of the event that ended it, after which there are only ratings, or 0.
 local id, owner, after, limit = unpack(ARGV)
 local key = SUMMARY .. id
-if redis.call('HGET', key, 'tenant') ~= owner then return false end
+local tenant, status, last_event, ended_event = unpack(
+  redis.call('HMGET', key, 'tenant', 'status', 'last_event', 'ended_event'))
+if tenant ~= owner then return false end
+local ended = TERMINAL[status] and tonumber(ended_event or last_event) or 0
 local entries = redis.call('XRANGE', JOURNAL .. id, '(' .. after .. '-0', '+', 'COUNT', limit + 1)
 local last = entries[#entries]
-if last and #entries <= tonumber(limit) and ENDS[last[2][2]] then return { entries, redis.call('HGETALL', key) } end
-return { entries, {} }
+if last and #entries <= tonumber(limit) and ENDS[last[2][2]] then
+  return { entries, redis.call('HGETALL', key), ended }
+end
+return { entries, {}, ended }

@@ -231,6 +231,35 @@ local function tally(id, tenant, by)
   end
 end
 
+-- Adds numbers to the sums in a hash: `Addition` in state.py says what the JSON has. The fields of the
+-- hash hold JSON. Nothing is kept for longer than KEPT_MS after it was last added to.
+local function add(hash, addition, at)
+  local it = cjson.decode(addition)
+  if it.version then
+    local before = tonumber(redis.call('HGET', hash, 'version') or it.version)
+    if before > it.version then return end
+    if before < it.version then redis.call('UNLINK', hash) end
+    redis.call('HSET', hash, 'version', it.version, 'about', cjson.encode(it.about))
+  end
+  for name, numbers in pairs(it.sums) do
+    local before = redis.call('HGET', hash, name)
+    if before or redis.call('HLEN', hash) < MOST_SUMS then
+      local sums = cjson.decode(before or '[]')
+      for i, number in ipairs(numbers) do sums[i] = (sums[i] or 0) * it.decay + number end
+      redis.call('HSET', hash, name, cjson.encode(sums))
+    end
+  end
+  redis.call('PEXPIRE', hash, KEPT_MS)
+  if it.list then
+    redis.call('ZADD', it.list, at, hash)
+    redis.call('ZREMRANGEBYSCORE', it.list, '-inf', at - KEPT_MS)
+    if redis.call('ZCARD', it.list) > MOST_LISTED then
+      redis.call('UNLINK', redis.call('ZPOPMIN', it.list)[1])
+    end
+    redis.call('PEXPIRE', it.list, KEPT_MS)
+  end
+end
+
 -- Returns the state for a worker, with the limits only if it does not have them yet.
 local function state(code, status, n, stopping, finish_requested, seq, limits)
   return code .. ' ' .. status .. ' ' .. n .. ' ' .. (stopping or '-') .. ' '

@@ -28,7 +28,7 @@ elseif deadline then  -- it has passed, and would end the retry at once
   redis.call('HDEL', key, 'deadline')
 end
 redis.call('HDEL', key, 'error', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
-  'finish_requested', 'parked_at')
+  'finish_requested', 'parked_at', 'ended_event')
 redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'attempt', 0, 'steps', steps - voided,
   'anew', 1)
 record(id, 'retry', command, digest)

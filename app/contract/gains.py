@@ -1,0 +1,265 @@
+"""What each draft of a refinement added to the score, and what it cost.
+
+A draft is compared with the one that it came of: its parent; for one of several independent drafts
+the first one of its search; for a text joined from parts the best draft of the whole before it.
+Scores compare only if they are of one kind and on the same criteria. A difference of two scores is
+not yet a difference in quality: critics do not give a text the same score twice.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.contract.events import IterationCompleted, StepCompleted, StepFailed
+from app.contract.judgement import Usage
+
+WRITERS = ("draft", "revise")
+"""Steps whose reply is the draft of their iteration."""
+
+MEASURED = ("critique", "validators")
+"""Sources of scores that measure the quality of one text."""
+
+PARTS = ("passes", "stages", "parts")
+"""Where the texts that a whole is joined from are made."""
+
+_ITERATION = re.compile(r"(?P<path>(?:.*/)?iterations/\d+)/")
+
+PaidStep = StepCompleted | StepFailed
+
+
+@dataclass(frozen=True, slots=True)
+class DraftGain:
+    """What one draft changed compared with its `base`, and what its steps consumed.
+
+    `criteria` are the changes of the criteria that both drafts have a score for; `writer` is None
+    if no model wrote the draft itself.
+    """
+
+    path: str
+    base: str
+    step: str
+    """`revision`, `edits`, `sample`, `joined` or `reviewer`, after the place where it was made."""
+    score: float
+    change: float
+    is_kept: bool
+    """Whether the result was made from it; what other drafts cost brought nothing."""
+    criteria: Mapping[str, float]
+    writer: str | None
+    critics: tuple[str, ...]
+    usage: Usage
+    parts: Usage = Usage()  # noqa: RUF009 - frozen
+    """What the parts consumed that it was joined from."""
+
+    @property
+    def gain(self) -> float:
+        """The change of the score if the draft was kept, else 0."""
+        return self.change if self.is_kept else 0.0
+
+    @property
+    def search(self) -> str:
+        """The path of its search; empty for the outermost one."""
+        return search_of(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """The gains of a refinement, in the order in which its drafts were judged.
+
+    `start` is the draft that the line of the kept ones begins with, None if that is a text joined
+    from parts; `final` is the one that it ends with, None if nothing was judged.
+    """
+
+    drafts: tuple[DraftGain, ...]
+    start: IterationCompleted | None = None
+    final: IterationCompleted | None = None
+    is_written: bool = False
+    """Whether a model wrote any draft."""
+
+    @property
+    def change(self) -> float | None:
+        """The final score minus the first one; None if they do not compare."""
+        if not self.is_written or self.start is None or self.final is None:
+            return None
+        return _change(self.start, self.final)
+
+
+def search_of(path: str) -> str:
+    """Return the path of the search of an iteration; the outermost has an empty one."""
+    return path.rpartition("iterations/")[0].rstrip("/")
+
+
+def iteration_of(key: str) -> str | None:
+    """Return the path of the iteration that a step belongs to, if it belongs to one."""
+    found = _ITERATION.match(key)
+    return found["path"] if found else None
+
+
+def gains_of(
+    judged: Sequence[IterationCompleted],
+    paid: Sequence[PaidStep],
+    result: str | None,
+    missing: Collection[str] = (),
+) -> Gains:
+    """Return what the drafts of a refinement added; `result` is the path of the one returned.
+
+    `judged` are the judgements that stand, `paid` all steps, those voided by a retry included.
+    Parts that are `missing` from the result brought nothing.
+    """
+    return _Lineage(judged, paid).gains(result, missing)
+
+
+class _Lineage:
+    """Which draft came of which, who wrote and judged it, and what that cost."""
+
+    def __init__(self, judged: Sequence[IterationCompleted], paid: Sequence[PaidStep]) -> None:
+        self._drafts: dict[str, IterationCompleted] = {}
+        self._best: dict[str, str] = {}
+        self._bases: dict[str, str | None] = {}
+        self._usage: defaultdict[str, Usage] = defaultdict(Usage)
+        self._models: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        self._writing: set[str] = set()
+        self._paid = paid
+        for step in paid:
+            self._count(step)
+        for entry in judged:
+            self._add(entry)
+
+    def gains(self, result: str | None, missing: Collection[str]) -> Gains:
+        finals = self._finals(result, missing)
+        kept = {path for final in finals for path in self._line(final)}
+        drafts = tuple(
+            self._gain(entry, base, is_kept=path in kept)
+            for path, entry in self._drafts.items()
+            if (base := self._compared(path)) is not None
+        )
+        final = result or self._best.get("")
+        if final not in self._drafts:
+            return Gains(drafts)
+        *_, first = self._line(final)
+        start = self._drafts[first]
+        return Gains(
+            drafts,
+            None if self._is_joined(start) else start,
+            self._drafts[final],
+            bool(self._writing),
+        )
+
+    def _count(self, step: PaidStep) -> None:
+        path = iteration_of(step.key)
+        if path is None:
+            return
+        kind = step.key.removeprefix(f"{path}/").partition("/")[0]
+        self._usage[path] += step.usage
+        if kind in WRITERS:
+            self._writing.add(path)
+        if isinstance(step, StepCompleted) and step.model:
+            self._models[path, kind][step.model] = None
+
+    def _add(self, entry: IterationCompleted) -> None:
+        search = search_of(entry.path)
+        before = [it for it in self._drafts if search_of(it) == search]
+        if entry.path not in self._drafts:  # later, with a reviewer's score
+            self._drafts[entry.path] = entry
+            self._bases[entry.path] = self._base(entry, before)
+        self._best[search] = entry.best.path
+
+    def _base(self, entry: IterationCompleted, before: Sequence[str]) -> str | None:
+        if entry.parent is not None or not before:
+            return entry.parent
+        return self._best[search_of(entry.path)] if self._is_joined(entry) else before[0]
+
+    def _is_joined(self, entry: IterationCompleted) -> bool:
+        """Return whether it was neither written by a model or reviewer nor given to its search."""
+        is_made = entry.path not in self._writing and entry.iteration > 0
+        return is_made and entry.parent is None
+
+    def _finals(self, result: str | None, missing: Collection[str]) -> Iterator[str]:
+        """Yield the draft that every search ended with, as far as it is part of the result.
+
+        The outermost search and a reviewer's rounds after it make one line.
+        """
+        is_whole = result is not None and _is_whole(search_of(result))
+        for search, best in self._best.items():
+            if search in missing:
+                continue
+            if result is not None and search == search_of(result):
+                yield result
+            elif not (is_whole and _is_whole(search)):
+                yield best
+
+    def _line(self, path: str) -> Iterator[str]:
+        """Yield a draft, the one that it came of, and so on."""
+        at: str | None = path
+        while at is not None and at in self._drafts:
+            yield at
+            at = self._bases[at]
+
+    def _compared(self, path: str) -> IterationCompleted | None:
+        base = self._drafts.get(self._bases[path] or "")
+        return None if base is None or _change(base, self._drafts[path]) is None else base
+
+    def _gain(
+        self, entry: IterationCompleted, base: IterationCompleted, *, is_kept: bool
+    ) -> DraftGain:
+        change = _change(base, entry)
+        assert entry.score is not None and change is not None  # it was compared  # noqa: PT018
+        writers = [it for kind in WRITERS for it in self._models[entry.path, kind]]
+        return DraftGain(
+            path=entry.path,
+            base=base.path,
+            step=self._step(entry),
+            score=entry.score,
+            change=change,
+            is_kept=is_kept,
+            criteria=_criteria(base, entry),
+            writer=writers[-1] if writers else None,
+            critics=tuple(self._models[entry.path, "critique"]),
+            usage=self._usage[entry.path],
+            parts=self._of_parts(entry),
+        )
+
+    def _step(self, entry: IterationCompleted) -> str:
+        made = "sample" if entry.parent is None else "edits" if entry.edits else "revision"
+        if entry.path not in self._writing:
+            made = "joined" if entry.parent is None else "reviewer"
+        kind, _, name = search_of(entry.path).rpartition("/")
+        place = kind.rpartition("/")[2]
+        if place == "passes":  # their names are ours
+            place = f"{place}/{name}"
+        return f"{place}/{made}" if place else made
+
+    def _of_parts(self, entry: IterationCompleted) -> Usage:
+        """Return the usage of the parts that a text was joined from."""
+        if not self._is_joined(entry):
+            return Usage()
+        search = search_of(entry.path)
+        below = f"{search}/" if search else ""
+        inside = tuple(f"{below}{it}/" for it in PARTS)
+        return sum((it.usage for it in self._paid if it.key.startswith(inside)), Usage())
+
+
+def _is_whole(search: str) -> bool:
+    return search == "" or search.startswith("reviews/")
+
+
+def _change(base: IterationCompleted, entry: IterationCompleted) -> float | None:
+    """Return the difference of two scores; None if they do not compare."""
+    if entry.score is None or base.score is None or entry.score_from not in MEASURED:
+        return None
+    if _rubric(entry) != _rubric(base):
+        return None
+    return round(entry.score - base.score, 9)
+
+
+def _rubric(entry: IterationCompleted) -> tuple[str, ...]:
+    return (entry.score_from, *(it.criterion for it in entry.scores))
+
+
+def _criteria(base: IterationCompleted, entry: IterationCompleted) -> dict[str, float]:
+    before = {it.criterion: it.score for it in base.scores}
+    return {
+        it.criterion: round(it.score - known, 9)
+        for it in entry.scores
+        if it.score is not None and (known := before[it.criterion]) is not None
+    }

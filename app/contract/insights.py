@@ -1,0 +1,240 @@
+"""What was worth it over many refinements: sums of gains and costs, and what follows from them."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
+from enum import StrEnum
+from itertools import islice
+from math import sqrt
+from typing import NamedTuple, Self
+
+from pydantic import Field
+
+from app.contract import Contract
+from app.contract.gains import DraftGain, Gains
+from app.contract.judgement import Usage
+
+LONGEST_VALUE = 100
+"""Characters of a model's or a criterion's name that are kept."""
+
+KEPT_DAYS = 90
+"""For how many days sums are kept, today included."""
+
+
+class Dimension(StrEnum):
+    """What cases are grouped by."""
+
+    STRATEGY = "strategy"
+    MODEL = "model"
+    CRITIC = "critic"
+    CRITERION = "criterion"
+    STEP = "step"
+
+
+class Sums(NamedTuple):
+    """Sums over cases, added up per day: a mean and its error can be computed from them.
+
+    Cases of one refinement depend on each other, so the second moments are those of its totals.
+    `change` is how much the scores changed, `gain` the same with 0 for drafts that were not kept.
+    """
+
+    refinements: float = 0
+    cases: float = 0
+    cases_squared: float = 0
+    change: float = 0
+    change_squared: float = 0
+    change_by_cases: float = 0
+    gain: float = 0
+    gain_squared: float = 0
+    gain_by_cases: float = 0
+    kept: float = 0
+    calls: float = 0
+    tokens: float = 0
+    seconds: float = 0
+    priced: float = 0
+    """Cases whose cost is known."""
+    cost_usd: float = 0
+
+    def __add__(self, other: Sequence[float]) -> Self:  # type: ignore[override]
+        """Add other sums, by name."""
+        return type(self)(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+Key = tuple[Dimension, str]
+
+
+class _Case(NamedTuple):
+    change: float
+    is_kept: bool
+    usage: Usage
+
+
+def additions_of(
+    gains: Gains, strategy: str, usage: Usage, named: Collection[str]
+) -> Mapping[Key, Sums]:
+    """Return what one ended refinement adds to the sums of its tenant.
+
+    A case is a draft that compares with the one it came of; by strategy it is the whole refinement,
+    whose `usage` is its cost. Criteria count only if the request has `named` them: the names that a
+    critic lists say what the text is about, and sums outlive an erased refinement.
+    """
+    cases: defaultdict[Key, list[_Case]] = defaultdict(list)
+    if gains.change is not None:
+        is_kept = gains.start is not gains.final
+        cases[Dimension.STRATEGY, strategy].append(_Case(gains.change, is_kept, usage))
+    for draft in gains.drafts:
+        for dimension, value, change in _groups(draft, named):
+            case = _Case(change, draft.is_kept, draft.usage + draft.parts)
+            cases[dimension, value[:LONGEST_VALUE]].append(case)
+    return {key: _sums(of) for key, of in cases.items()}
+
+
+def _groups(draft: DraftGain, named: Collection[str]) -> Iterator[tuple[Dimension, str, float]]:
+    """Yield what a draft counts for, and the change that it stands for there."""
+    yield Dimension.STEP, draft.step, draft.change
+    if draft.writer is not None:
+        yield Dimension.MODEL, draft.writer, draft.change
+    for critic in draft.critics:
+        yield Dimension.CRITIC, critic, draft.change
+    for criterion, change in draft.criteria.items():
+        if criterion in named:
+            yield Dimension.CRITERION, criterion, change
+
+
+def _sums(cases: Sequence[_Case]) -> Sums:
+    count = len(cases)
+    change = sum(it.change for it in cases)
+    gain = sum(it.change for it in cases if it.is_kept)
+    costs = [it.usage.cost_usd for it in cases if it.usage.cost_usd is not None]
+    return Sums(
+        refinements=1,
+        cases=count,
+        cases_squared=count**2,
+        change=change,
+        change_squared=change**2,
+        change_by_cases=change * count,
+        gain=gain,
+        gain_squared=gain**2,
+        gain_by_cases=gain * count,
+        kept=sum(it.is_kept for it in cases),
+        calls=sum(it.usage.calls for it in cases),
+        tokens=sum(it.usage.input_tokens + it.usage.output_tokens for it in cases),
+        seconds=sum(it.usage.seconds for it in cases),
+        priced=len(costs),
+        cost_usd=sum(costs),
+    )
+
+
+class MeanGain(Contract):
+    """A mean per case with its 95 % confidence interval, null with fewer than two refinements."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+class MeanUsage(Contract):
+    """What a case consumed on average; `cost_usd` is null if no case has a known cost."""
+
+    calls: float
+    tokens: float
+    cost_usd: float | None
+    seconds: float
+
+
+class Insight(Contract):
+    """What the cases with one value have brought, and cost."""
+
+    by: Dimension
+    value: str = Field(
+        description="Strategy, model, criterion or kind of step; a model that writes is in `model`,"
+        " one that judges in `critic`."
+    )
+    refinements: int = Field(ge=1, description="Refinements with such a case.")
+    cases: int = Field(
+        ge=1,
+        description="Drafts compared with the one that they came of; by strategy, refinements.",
+    )
+    gain: MeanGain = Field(
+        description="What a case added to the score of the result: 0 if the draft was not kept."
+    )
+    change: MeanGain = Field(
+        description="How much the score changed, whether the draft was kept or not. A `gain`"
+        " without a `change` is the selection of lucky scores."
+    )
+    kept: float = Field(ge=0, le=1, description="Share of cases whose draft was kept.")
+    mean_usage: MeanUsage
+
+    @classmethod
+    def of(cls, by: Dimension, value: str, sums: Sums) -> Self:
+        """Return what the sums of at least one case say."""
+        cases, priced = sums.cases, sums.priced
+        return cls(
+            by=by,
+            value=value,
+            refinements=round(sums.refinements),
+            cases=round(cases),
+            gain=_mean(sums, sums.gain, sums.gain_squared, sums.gain_by_cases),
+            change=_mean(sums, sums.change, sums.change_squared, sums.change_by_cases),
+            kept=min(sums.kept / cases, 1.0),
+            mean_usage=MeanUsage(
+                calls=round(sums.calls / cases, 3),
+                tokens=round(sums.tokens / cases, 1),
+                cost_usd=round(sums.cost_usd / priced, 9) if priced else None,
+                seconds=round(sums.seconds / cases, 3),
+            ),
+        )
+
+
+class InsightList(Contract):
+    """Insights, grouping by grouping; in each those with the highest mean gain first."""
+
+    since: date = Field(description="First day that counts, in UTC.")
+    data: tuple[Insight, ...]
+
+
+def ranked(sums: Mapping[Key, Sums], limit: int) -> tuple[Insight, ...]:
+    """Return the insights of every dimension, at most `limit` of each, the highest gain first."""
+    found = [Insight.of(by, value, it) for (by, value), it in sums.items()]
+    found.sort(key=lambda it: (-it.gain.mean, -it.cases, it.value))
+    return tuple(
+        insight
+        for dimension in Dimension
+        for insight in islice((it for it in found if it.by is dimension), limit)
+    )
+
+
+def _mean(sums: Sums, total: float, squared: float, by_cases: float) -> MeanGain:
+    """Return the mean per case and its interval.
+
+    The refinement is what was sampled, since its cases depend on each other: the mean is a ratio of
+    totals, with the error of a ratio estimate (Cochran, Sampling Techniques, 1977, section 6.4).
+    """
+    count, cases = round(sums.refinements), sums.cases
+    mean = total / cases
+    if count < 2:
+        return MeanGain(mean=round(mean, 4), low=None, high=None)
+    spread = max(squared - 2 * mean * by_cases + mean**2 * sums.cases_squared, 0.0)
+    error = t_95(count - 1) * sqrt(spread * count / (count - 1)) / cases
+    return MeanGain(mean=round(mean, 4), low=round(mean - error, 4), high=round(mean + error, 4))
+
+
+NORMAL_95 = 1.959963984540054
+FEW = (12.7062, 4.3027, 3.1824, 2.7764)
+
+
+def t_95(freedom: int) -> float:
+    """Return the two-sided 95 % quantile of Student's t, for at least one degree of freedom.
+
+    Correct to 0.0003 (Abramowitz and Stegun 26.7.5).
+    """
+    if freedom <= len(FEW):
+        return FEW[freedom - 1]
+    z = NORMAL_95
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
+    )
+    return z + sum(it / float(freedom) ** power for power, it in enumerate(terms, 1))

@@ -1,0 +1,81 @@
+"""Ratings by people: which draft is meant, and what they say about how far to trust its critic."""
+
+from collections.abc import Mapping, Sequence
+
+from app.contract.errors import FieldError, InvalidRequest
+from app.contract.events import Event, IterationCompleted, Queued, standing
+from app.contract.ratings import Rated, RatingRequest
+from app.contract.requests import RefinementRequest
+from app.store import Addition
+from app.store.learning import Agreement, agreements, critic_of, rated_once
+
+Judged = Mapping[str, IterationCompleted]
+
+
+def rated_of(rating: RatingRequest, journal: Sequence[Event]) -> Rated:
+    """Return the rating of the draft that is meant; raise InvalidRequest unless it was judged."""
+    judged = _judged(journal, "any")
+    _require(judged, "/path", rating.path)
+    if rating.better_than is not None:
+        _require(judged, "/better_than", rating.better_than)
+    return Rated(sha256=judged[rating.path].sha256, **rating.model_dump())
+
+
+def additions_of(
+    tenant: str, rated: Rated, request: RefinementRequest, journal: Sequence[Event]
+) -> tuple[Addition, ...]:
+    """Return what a rating adds to the sums of the tenant; nothing if the request does not learn.
+
+    A draft that the same person rated before adds nothing: they changed their mind.
+    """
+    queued = journal[0].data
+    assert isinstance(queued, Queued)
+    if not request.learn or not set(request.critics.seats()) <= queued.models.keys():
+        return ()
+    critic = critic_of(request, queued.models)
+    before = [it.data for it in journal if isinstance(it.data, Rated) and it.data.by == rated.by]
+    if any(it.path == rated.path and it.better_than == rated.better_than for it in before):
+        return ()
+    found = _agreement(rated, before, _judged(journal, "critique"))
+    pairs = agreements(tenant, critic, [] if found is None else [found])
+    return (rated_once(tenant, critic), *pairs)
+
+
+def _judged(journal: Sequence[Event], score_from: str) -> dict[str, IterationCompleted]:
+    judged = (it.data for it in standing(journal) if isinstance(it.data, IterationCompleted))
+    return {it.path: it for it in judged if score_from in ("any", it.score_from)}
+
+
+def _require(judged: Judged, pointer: str, path: str) -> None:
+    if path not in judged:
+        detail = f"there is no judged draft at {path[:100]!r}"
+        raise InvalidRequest(
+            f"{pointer}: {detail}", errors=(FieldError(pointer=pointer, detail=detail),)
+        )
+
+
+def _agreement(rated: Rated, before: Sequence[Rated], judged: Judged) -> Agreement | None:
+    """Return how the critic agrees; None unless the rating makes a pair with one rubric.
+
+    A score makes a pair with the latest one that the same person gave in the same search.
+    """
+    if rated.better_than is not None:
+        apparent = _apparent(judged, rated.path, rated.better_than)
+        return None if apparent is None else Agreement.of_preference(apparent, agrees=apparent > 0)
+    for other in reversed(before):
+        apparent = _apparent(judged, rated.path, other.path)
+        if apparent is not None and rated.score is not None and other.score is not None:
+            return Agreement.of_scores(apparent, rated.score - other.score)
+    return None
+
+
+def _apparent(judged: Judged, path: str, other: str) -> float | None:
+    """Return by how much a draft scores more than another one of the same search."""
+    if _search_of(path) != _search_of(other) or not {path, other} <= judged.keys():
+        return None
+    score, others = judged[path].score, judged[other].score
+    return None if score is None or others is None else score - others
+
+
+def _search_of(path: str) -> str:
+    return path.rpartition("iterations/")[0]

@@ -1,0 +1,177 @@
+"""The section of a report on what raised the score, and what was spent for it."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from app.contract.editor import EDITOR
+from app.contract.events import IterationCompleted, standing
+from app.contract.gains import DraftGain, Gains, gains_of, iteration_of
+from app.contract.judgement import Usage
+from app.service.report import wording
+from app.service.report.markdown import path, plain, table, under
+from app.service.report.sections import Story
+
+COST_HEAD = ("calls", "tokens", "cost (USD)", "seconds")
+KEPT, NOT_KEPT = "drafts that went into the result", "drafts without gain: not kept"
+FIRST, ELSE = "drafts that are not compared, such as first ones", "everything else"
+NOISE = (
+    "A difference of two scores is not yet a difference in quality: a model that judges does not"
+    " give a text the same score every time."
+)
+
+
+def gains_in(story: Story) -> Gains:
+    """Return the gains of a refinement so far."""
+    result = story.snapshot.result
+    counting = (event.data for event in standing(story.events))
+    return gains_of(
+        [it for it in counting if isinstance(it, IterationCompleted)],
+        [*story.steps()],
+        result.path if result else None,
+        result.missing if result else (),
+    )
+
+
+def gains(story: Story) -> str:
+    """Return by how much which drafts raised the score; nothing if no draft compares with one."""
+    found = gains_in(story)
+    if not found.drafts:
+        return ""
+    return under(
+        "## What raised the score",
+        _whole(found),
+        _caution(story, found),
+        under("### By draft", _by_draft(found.drafts)),
+        under("### By pass, stage or part", _by_search(found.drafts)),
+        under("### By criterion", _by_criterion(found)),
+        under("### By model", _by_model(found.drafts)),
+        under("### What it was spent on", _spent(story, found)),
+    )
+
+
+def _whole(found: Gains) -> str:
+    kept = sum(it.is_kept for it in found.drafts)
+    count = wording.counted(len(found.drafts), "draft")
+    line = f"Of {count} with an earlier one to compare with, {kept} went into the result."
+    start, final = found.start, found.final
+    if found.change is None or start is None or final is None or start is final:
+        return line
+    scores = f"{wording.score(start.score)} at {path(start.path)} to {wording.score(final.score)}"
+    change = wording.signed(found.change)
+    return f"The score went from {scores} at {path(final.path)}: **{change}**. {line}"
+
+
+def _caution(story: Story, found: Gains) -> str:
+    """Return how far the scores can be trusted; nothing for scores without noise."""
+    if all(critic == EDITOR for it in found.drafts for critic in it.critics):
+        return ""
+    spreads = [of.spread for it in story.iterations for of in it.scores if of.spread is not None]
+    if not spreads or not max(spreads):
+        return NOISE
+    widest = wording.score(max(spreads))
+    return f"{NOISE} Here judgements of the same draft differed by up to {widest} on a criterion."
+
+
+def _by_draft(drafts: Sequence[DraftGain]) -> str:
+    rows = (
+        (
+            path(it.path),
+            path(it.base),
+            it.step.rpartition("/")[2],
+            plain(it.writer or ""),
+            wording.signed(it.change),
+            wording.signed(it.gain) if it.is_kept else "not kept",
+            *_cost(it.usage),
+        )
+        for it in sorted(drafts, key=lambda it: (it.is_kept, it.change), reverse=True)
+    )
+    head = ("draft", "compared with", "made as", "model", "change", "gain", *COST_HEAD)
+    return table(head, rows)
+
+
+def _by_search(drafts: Sequence[DraftGain]) -> str:
+    searches = dict.fromkeys(it.search for it in drafts)
+    if not any(searches):
+        return ""
+    return _grouped(
+        "where",
+        "gain",
+        (
+            (path(search) if search else "the whole", [it for it in drafts if it.search == search])
+            for search in searches
+        ),
+        lambda of: sum(it.gain for it in of),
+    )
+
+
+def _by_model(drafts: Sequence[DraftGain]) -> str:
+    models = dict.fromkeys(it.writer for it in drafts if it.writer is not None)
+    if len(models) < 2:
+        return ""
+    return _grouped(
+        "model",
+        "mean gain",
+        ((plain(model), [it for it in drafts if it.writer == model]) for model in models),
+        lambda of: sum(it.gain for it in of) / len(of),
+    )
+
+
+def _grouped(
+    head: str,
+    measure: str,
+    groups: Iterable[tuple[str, Sequence[DraftGain]]],
+    gain_of: Callable[[Sequence[DraftGain]], float],
+) -> str:
+    """Return a table with the largest gain first."""
+    rows = (
+        (
+            name,
+            str(len(drafts)),
+            str(sum(it.is_kept for it in drafts)),
+            wording.signed(gain),
+            *_cost(sum((it.usage for it in drafts), Usage())),
+        )
+        for gain, name, drafts in sorted(
+            ((gain_of(drafts), name, drafts) for name, drafts in groups),
+            key=lambda it: it[0],
+            reverse=True,
+        )
+    )
+    return table((head, "drafts", "kept", measure, *COST_HEAD), rows)
+
+
+def _by_criterion(found: Gains) -> str:
+    if found.change is None or found.start is None or found.final is None:
+        return ""
+    before = {it.criterion: it.score for it in found.start.scores}
+    if len(before) < 2 or found.start is found.final:
+        return ""
+    changes = [
+        (it.score - known, plain(it.criterion), known, it.score)
+        for it in found.final.scores
+        if it.score is not None and (known := before[it.criterion]) is not None
+    ]
+    rows = (
+        (name, wording.score(known), wording.score(score), wording.signed(change))
+        for change, name, known, score in sorted(changes, key=lambda it: it[0], reverse=True)
+    )
+    return table(("criterion", "from", "to", "gain"), rows)
+
+
+def _spent(story: Story, found: Gains) -> str:
+    """Return what kept drafts, other drafts and everything else cost."""
+    kinds = {it.path: KEPT if it.is_kept else NOT_KEPT for it in found.drafts}
+    usages = {KEPT: Usage(), NOT_KEPT: Usage(), FIRST: Usage(), ELSE: Usage()}
+    for step in story.steps():
+        at = iteration_of(step.key)
+        usages[ELSE if at is None else kinds.get(at, FIRST)] += step.usage
+    rows = ((kind, *_cost(usage)) for kind, usage in usages.items() if usage != Usage())
+    return table(("on", *COST_HEAD), rows)
+
+
+def _cost(usage: Usage) -> tuple[str, ...]:
+    return (
+        f"{usage.calls:,}",
+        wording.tokens(usage),
+        wording.cost(usage),
+        wording.seconds(usage.seconds),
+    )

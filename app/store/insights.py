@@ -1,0 +1,42 @@
+"""The sums of what was worth it: a hash per tenant, day and dimension, value -> sums."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, timedelta
+
+from pydantic_core import from_json
+
+from app.contract.insights import Dimension, Key, Sums
+from app.store import keys
+from app.store.state import Addition
+
+
+def insight_additions(tenant: str, day: date, added: Mapping[Key, Sums]) -> tuple[Addition, ...]:
+    """Return what a refinement that ends on a day adds to the sums of its tenant."""
+    return tuple(
+        Addition(
+            keys.insights(tenant, day, dimension),
+            {value: sums for (of, value), sums in added.items() if of is dimension},
+        )
+        for dimension in dict.fromkeys(of for of, _ in added)
+    )
+
+
+def insight_keys(
+    tenant: str, since: date, until: date, by: Iterable[Dimension]
+) -> Iterator[tuple[Dimension, str]]:
+    """Yield the keys of the sums of every day, the last one included."""
+    for dimension in by:
+        for number in range((until - since).days + 1):
+            yield dimension, keys.insights(tenant, since + timedelta(days=number), dimension)
+
+
+def decode_insights(
+    stored: Iterable[tuple[Dimension, Mapping[bytes, bytes]]],
+) -> dict[Key, Sums]:
+    """Return the sums of several days together."""
+    total: dict[Key, Sums] = {}
+    for dimension, day in stored:
+        for value, sums in day.items():
+            key = dimension, value.decode()
+            total[key] = total.get(key, Sums()) + from_json(sums)
+    return total

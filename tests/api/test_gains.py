@@ -1,0 +1,271 @@
+"""What each draft added to the score, from journals of whole refinements."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+from app.contract.events import (
+    Event,
+    EventData,
+    EventType,
+    IterationCompleted,
+    Queued,
+    StepCompleted,
+    TextReply,
+    standing,
+)
+from app.contract.gains import Gains, gains_of
+from app.contract.judgement import CriterionScore, ScoreFrom, Usage
+from app.contract.limits import Limits
+from app.contract.requests import RefinementRequest
+from app.contract.snapshot import Best, Result
+from app.service.report import Story
+from app.service.report.gains import gains, gains_in
+from app.service.report.markdown import table
+from app.store.codec import decoded_event
+from tests.api.test_report_sections import QUEUED, snapshot
+from tests.journals.test_releases import RELEASES, StoredJournal
+
+LIMITS = Limits(threshold=0.85, max_iterations=3)
+AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
+ASKED = Usage(calls=1, input_tokens=90, output_tokens=10, cost_usd=0.002, seconds=1.5)
+
+
+def of_journal(name: str) -> tuple[Gains, list[Event]]:
+    """Return the gains of a refinement that an earlier release played, and its events."""
+    stored = StoredJournal.read(RELEASES / "engine-2" / f"{name}.json")
+    entries = [
+        decoded_event(at.encode(), {k.encode(): v.encode() for k, v in it.items()}, b"")
+        for at, it in stored.entries[:-1]
+    ]
+    events = [it for it in entries if it is not None]
+    judged = [it.data for it in standing(events) if isinstance(it.data, IterationCompleted)]
+    steps = [it.data for it in events if isinstance(it.data, StepCompleted)]
+    result = Result.model_validate_json(stored.summary["result"])
+    return gains_of(judged, steps, result.path, result.missing), events
+
+
+WHAT_ADDED = {
+    "iterative": ("revision +0.30", "revision -0.10 not kept"),
+    "best-of-n": (
+        "sample +0.20",
+        "sample +0.10 not kept",
+        "revision +0.10",
+        "revision -0.05 not kept",
+    ),
+    "edits": ("edits +0.10", "edits +0.10", "revision +0.10"),
+    "self-correction": ("revision +0.50", "revision +0.50"),
+    "multi-pass": (
+        "passes/structure/revision +0.05",
+        "passes/style/revision +0.05",
+        "joined +0.05",
+    ),
+    "multi-pass-before-completion": (
+        "passes/style/revision +0.05",
+        "joined +0.05",
+        "reviews/revision +0.00",
+        "reviews/reviewer +0.00",
+    ),
+    "nested-each-draft-of-the-whole": (
+        "reviewer +0.05",
+        *("parts/revision +0.05",) * 4,
+        "joined +0.05",
+        "revision +0.05",
+    ),
+    "stepwise": ("stages/revision +0.10", "stages/revision +0.10"),
+    "self-consistency": (),
+    "critique": (),
+}
+
+
+@pytest.mark.parametrize("name", WHAT_ADDED)
+def test_every_draft_is_compared_with_the_one_that_it_came_of(name: str) -> None:
+    found, _ = of_journal(name)
+    shown = (
+        f"{it.step} {it.change:+.2f}{'' if it.is_kept else ' not kept'}" for it in found.drafts
+    )
+    assert tuple(shown) == WHAT_ADDED[name]
+
+
+@pytest.mark.parametrize("name", WHAT_ADDED)
+def test_the_gains_of_a_line_of_drafts_add_up_to_the_change_of_the_whole(name: str) -> None:
+    found, _ = of_journal(name)
+    whole = [it.gain for it in found.drafts if it.search == "" or "reviews" in it.search]
+    if found.change is not None:
+        assert sum(whole) == pytest.approx(found.change)
+
+
+def test_what_drafts_cost_adds_up_to_the_steps_of_their_iterations() -> None:
+    found, _ = of_journal("multi-pass")
+    *passes, whole = found.drafts
+    assert [it.usage.calls for it in found.drafts] == [2, 2, 1]
+    assert [it.parts.calls for it in passes] == [0, 0]
+    assert whole.parts.calls == 6  # two drafts given to a pass are judged there as well
+
+
+@dataclass
+class JournalByHand:
+    """A journal that is written down draft by draft."""
+
+    events: list[Event]
+    paths: list[str]
+
+    @classmethod
+    def empty(cls) -> "JournalByHand":
+        return cls([], []).with_(QUEUED, EventType.QUEUED)
+
+    def with_(self, data: EventData, kind: EventType) -> "JournalByHand":
+        self.events.append(Event(event=len(self.events) + 1, type=kind, at=AT, data=data))
+        return self
+
+    def asked(self, key: str, model: str, usage: Usage = ASKED) -> "JournalByHand":
+        step = StepCompleted(
+            key=key,
+            kind="ask",
+            reply=TextReply(text="x"),
+            model=model,
+            usage=usage,
+            seconds=1.5,
+            next=(),
+        )
+        return self.with_(step, EventType.STEP_COMPLETED)
+
+    def judged(
+        self,
+        path: str,
+        parent: str | None,
+        *scores: float | None,
+        best: str = "",
+        score_from: ScoreFrom = "critique",
+        spread: float | None = None,
+    ) -> "JournalByHand":
+        known = [it for it in scores if it is not None]
+        number = int(path.rpartition("/")[2])
+        score = sum(known) / len(known) if known else None
+        given = tuple(
+            CriterionScore(criterion=f"criterion {n}", score=it, spread=spread)
+            for n, it in enumerate(scores)
+        )
+        data = IterationCompleted(
+            iteration=number,
+            path=path,
+            sha256="0",
+            parent=parent,
+            score=score,
+            score_from=score_from,
+            scores=given,
+            passed=False,
+            findings=(),
+            strengths=(),
+            weaknesses=(),
+            suggestions=(),
+            asked=(),
+            best=Best(iteration=number, path=best or path, score=score, sha256="0"),
+            limits=LIMITS,
+        )
+        self.paths.append(path)
+        return self.with_(data, EventType.ITERATION_COMPLETED)
+
+    def told(self, result: str = "", missing: Sequence[str] = ()) -> Story:
+        """Return the story that ends with the draft at `result`, by default the last one."""
+        path = result or self.paths[-1]
+        ended = Result(
+            draft="x", iteration=1, path=path, score=0.5, sha256="0", missing=tuple(missing)
+        )
+        queued = self.events[0].data
+        assert isinstance(queued, Queued)
+        return Story(snapshot(result=ended), RefinementRequest(draft="x"), tuple(self.events), ())
+
+
+def two_revisions() -> JournalByHand:
+    """Return a journal of a draft and two revisions of it; the first revision is the result."""
+    journal = JournalByHand.empty()
+    for number, (parent, *scores) in enumerate(
+        ((None, 0.2, 0.6), ("iterations/1", 0.6, 0.6), ("iterations/2", 0.5, 0.3)), 1
+    ):
+        path = f"iterations/{number}"
+        journal.asked(f"{path}/{'revise' if parent else 'draft'}", f"openai:m{number}")
+        journal.asked(f"{path}/critique", "openai:judge")
+        journal.judged(path, parent, *scores, best="iterations/2" if number > 1 else "")
+    return journal
+
+
+def test_a_report_says_what_raised_the_score_and_what_was_spent_in_vain() -> None:
+    shown = gains(two_revisions().asked("outputs/subject", "openai:m1").told("iterations/2"))
+    assert shown.startswith(
+        "## What raised the score\n\nThe score went from 0.40 at `iterations/1` to 0.60 at"
+        " `iterations/2`: **+0.20**. Of 2 drafts with an earlier one to compare with, 1 went into"
+        " the result.\n\nA difference of two scores is not yet a difference in quality"
+    )
+    assert "| `iterations/2` | `iterations/1` | revision | openai:m2 | +0.20 | +0.20 | 2 |" in shown
+    assert "| `iterations/3` | `iterations/2` | revision | openai:m3 | -0.20 | not kept |" in shown
+    cost = ("100", "0.0020", "1.5")
+    assert (
+        table(("criterion", "from", "to", "gain"), [("criterion 0", "0.20", "0.60", "+0.40")])
+        in shown
+    )
+    assert "| criterion 1 | 0.60 | 0.60 | 0.00 |" in shown
+    assert "| drafts without gain: not kept | 2 | 200 | 0.0040 | 3.0 |" in shown
+    assert f"| everything else | 1 | {' | '.join(cost)} |" in shown
+
+
+def test_a_report_compares_the_models_by_what_their_drafts_added_on_average() -> None:
+    shown = gains(two_revisions().told("iterations/2"))
+    _, _, by_model = shown.partition("### By model\n\n")
+    rows = by_model.splitlines()[2:4]
+    assert rows == [
+        "| openai:m2 | 1 | 1 | +0.20 | 2 | 200 | 0.0040 | 3.0 |",
+        "| openai:m3 | 1 | 0 | 0.00 | 2 | 200 | 0.0040 | 3.0 |",
+    ]
+
+
+def test_scores_of_the_editor_are_exact_and_others_are_said_to_be_noisy() -> None:
+    def judged_by(critic: str) -> str:
+        journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
+        journal.asked("iterations/1/revise", "m").asked("iterations/1/critique", critic)
+        return gains(journal.judged("iterations/1", "iterations/0", 0.4).told())
+
+    assert "difference in quality" not in judged_by("offline:editor")
+    assert "difference in quality" in judged_by("openai:gpt")
+
+
+def test_scores_that_measure_something_else_are_not_compared() -> None:
+    journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
+    journal.judged("iterations/1", "iterations/0", 0.4, score_from="review")
+    journal.judged("iterations/2", "iterations/1", 0.4, 0.4)
+    journal.judged("iterations/3", "iterations/2", None, None)
+    assert gains_in(journal.told()).drafts == ()
+    assert gains(journal.told()) == ""
+
+
+def test_a_criterion_that_was_not_measured_has_no_gain() -> None:
+    journal = JournalByHand.empty().judged("iterations/0", None, 0.2, None)
+    journal.judged("iterations/1", "iterations/0", 0.4, 0.4)
+    (draft,) = gains_in(journal.told()).drafts
+    assert draft.criteria == {"criterion 0": 0.2}
+
+
+def test_a_critics_score_counts_and_not_the_reviewers_instead() -> None:
+    journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
+    journal.judged("iterations/1", "iterations/0", 0.4)
+    journal.judged("iterations/1", "iterations/0", 0.9, score_from="review")
+    (draft,) = gains_in(journal.told()).drafts
+    assert draft.change == pytest.approx(0.2)
+
+
+def test_a_part_that_is_missing_from_the_result_brought_nothing() -> None:
+    journal = JournalByHand.empty()
+    for part in ("parts/a", "parts/b"):
+        journal.judged(f"{part}/iterations/0", None, 0.2)
+        journal.judged(f"{part}/iterations/1", f"{part}/iterations/0", 0.4)
+    journal.judged("iterations/1", None, 0.4)
+    kept = {it.path: it.gain for it in gains_in(journal.told(missing=["parts/b"])).drafts}
+    assert kept == {"parts/a/iterations/1": pytest.approx(0.2), "parts/b/iterations/1": 0}
+
+
+def test_before_the_end_the_best_draft_counts_as_the_result() -> None:
+    unended = two_revisions().events
+    story = Story(snapshot(result=None), RefinementRequest(draft="x"), tuple(unended), ())
+    assert [it.is_kept for it in gains_in(story).drafts] == [True, False]

@@ -1,0 +1,170 @@
+"""What a refinement adds to sums is added once, by the append that ends it."""
+
+from typing import Any, cast
+
+import pytest
+from pydantic_core import from_json
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from app.contract.status import Status
+from app.store import Addition, Fenced, Journal, Store, WorkerStore
+from app.store.scripts import KEPT_MS, MOST_LISTED, MOST_SUMS
+from tests.store.store_harness import (
+    BROKEN,
+    COMPLETED,
+    FAILED,
+    JUDGED,
+    SUCCEEDED,
+    TENANT,
+    HeldClaim,
+    claim,
+    copied,
+    expire_lease,
+    iteration,
+    restore,
+    started,
+)
+from tests.store.test_appending import FlakyCommitter
+
+SUMS, LIST = "test:sums", "test:list"
+ONE_TWO = Addition(SUMS, {"a": (1, 2.5)})
+
+
+async def added(store: Store, worker: WorkerStore, *additions: Addition) -> HeldClaim:
+    """Let a refinement succeed that adds this."""
+    held = await started(store, worker)
+    await held.journal.append([iteration(held)], JUDGED)
+    await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=additions)
+    return held
+
+
+async def succeed(held: HeldClaim) -> None:
+    await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=[ONE_TWO])
+
+
+async def sums(redis: Redis, key: str = SUMS) -> dict[str, Any]:
+    found = cast("dict[bytes, bytes]", await redis.hgetall(key))
+    return {name.decode(): from_json(value) for name, value in found.items()}
+
+
+async def test_numbers_are_added_place_by_place(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    await added(store, worker, ONE_TWO, Addition("test:others", {"b": (7,)}))
+    await added(store, worker, Addition(SUMS, {"a": (0.5, -2, 9), "c": (), "d": (1e-20,)}))
+    assert await sums(redis) == {"a": [1.5, 0.5, 9], "d": [1e-20]}
+    assert await sums(redis, "test:others") == {"b": [7]}
+
+
+async def test_what_was_there_decays(store: Store, worker: WorkerStore, redis: Redis) -> None:
+    await added(store, worker, Addition(SUMS, {"a": (100,), "b": (10,)}))
+    await added(store, worker, Addition(SUMS, {"a": (1,)}, decay=0.5))
+    assert await sums(redis) == {"a": [51], "b": [10]}
+
+
+async def test_sums_of_another_version_are_replaced_by_a_higher_one_alone(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    of_the_second = {"version": 2, "about": {"model": "m"}, "b": [3]}
+    await added(store, worker, Addition(SUMS, {"a": (1,)}, version=1))
+    await added(store, worker, Addition(SUMS, {"b": (3,)}, version=2, about={"model": "m"}))
+    assert await sums(redis) == of_the_second
+    await added(store, worker, Addition(SUMS, {"a": (1,)}, version=1))
+    assert await sums(redis) == of_the_second
+
+
+async def test_sums_expire_and_the_list_of_them_as_well(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    await added(store, worker, Addition(SUMS, {"a": (1,)}, listed_in=LIST))
+    for key in (SUMS, LIST):
+        assert KEPT_MS - 600_000 < await redis.pttl(key) <= KEPT_MS
+
+
+async def test_a_full_list_drops_what_was_added_to_longest_ago(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await added(store, worker, Addition("test:first", {"a": (1,)}, listed_in=LIST))
+    ended_at = (await store.snapshot(TENANT, held.id)).ended_at
+    assert ended_at is not None
+    times = {f"test:{n}": ended_at.timestamp() * 1000 + n for n in range(MOST_LISTED - 1)}
+    await redis.zadd(LIST, {**times, "test:expired": 1})
+    await added(store, worker, Addition("test:0", {"a": (1,)}, listed_in=LIST))
+    assert await redis.exists("test:first") == 1
+    assert await redis.zscore(LIST, "test:expired") is None
+    await added(store, worker, Addition("test:last", {"a": (1,)}, listed_in=LIST))
+    assert await redis.exists("test:first") == 0
+    assert await redis.zcard(LIST) == MOST_LISTED
+
+
+async def test_a_hash_takes_no_more_names_than_it_may_have(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    await added(store, worker, Addition(SUMS, {f"a{n}": (1,) for n in range(MOST_SUMS)}))
+    await added(store, worker, Addition(SUMS, {"a0": (1,), "b": (1,)}))
+    found = await sums(redis)
+    assert (len(found), found["a0"], "b" in found) == (MOST_SUMS, [2], False)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1e100])
+def test_a_number_that_would_spoil_the_sums_is_rejected(number: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        Addition(SUMS, {"a": (number,)})
+
+
+async def test_only_an_ending_adds(store: Store, worker: WorkerStore) -> None:
+    held = await started(store, worker)
+    with pytest.raises(ValueError, match="ends"):
+        await held.journal.append([iteration(held)], additions=[ONE_TWO])
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+async def test_an_ending_that_is_sent_again_adds_once(
+    store: Store, worker: WorkerStore, redis: Redis, lost: str
+) -> None:
+    held, committer = await started(store, worker), FlakyCommitter(redis)
+    journal = Journal(held.claimed, committer)
+    committer.lose = [lost, lost]
+    for _ in range(2):
+        with pytest.raises(RedisConnectionError):
+            await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=[ONE_TWO])
+    await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=[ONE_TWO])
+    assert await sums(redis) == {"a": [1, 2.5]}
+
+
+async def test_a_retried_one_adds_once(store: Store, worker: WorkerStore, redis: Redis) -> None:
+    held = await started(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED, additions=[ONE_TWO])
+    await store.retry(TENANT, held.id)
+    await succeed(await claim(worker, held.id, job=2))
+    assert await sums(redis) == {"a": [1, 2.5]}
+
+
+async def test_what_was_canceled_or_taken_over_adds_nothing(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    canceled, slow = await started(store, worker), await started(store, worker)
+    await store.cancel(TENANT, canceled.id)
+    await succeed(canceled)
+    await expire_lease(redis, slow.id)
+    quick = await claim(worker, slow.id, job=2)
+    with pytest.raises(Fenced):
+        await succeed(slow)
+    assert await sums(redis) == {}
+    await succeed(quick)
+    assert await sums(redis) == {"a": [1, 2.5]}
+
+
+async def test_what_redis_lost_with_the_ending_is_added_with_it_again(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    await added(store, worker, ONE_TWO)
+    held = await started(store, worker)
+    copy = await copied(redis)
+    await succeed(held)
+    await restore(redis, copy)
+    assert await sums(redis) == {"a": [1, 2.5]}
+    with pytest.raises(Fenced):  # the first ending was written again before this one
+        await succeed(held)
+    assert await sums(redis) == {"a": [2, 5]}

@@ -1,0 +1,170 @@
+"""Ratings are journaled in any status, end no stream, and change nothing else."""
+
+import pytest
+from pydantic_core import from_json
+from redis.asyncio import Redis
+
+from app.contract.errors import Conflict, IdempotencyMismatch, RefinementNotFound
+from app.contract.events import EventType
+from app.contract.ratings import Rated
+from app.contract.status import Status
+from app.service.watching import Shutdown, Watching
+from app.store import Addition, Fenced, Store, Wakeups, WorkerStore, keys
+from app.store.scripts import MOST_RATINGS
+from tests.store.store_harness import (
+    BEST,
+    BROKEN,
+    COMPLETED,
+    FAILED,
+    JUDGED,
+    SUCCEEDED,
+    TENANT,
+    HeldClaim,
+    claim,
+    everything,
+    iteration,
+    kinds,
+    recorded,
+    started,
+    step,
+)
+
+GOOD = Rated(path=BEST.path, sha256=BEST.sha256, score=0.9, by="Ann")
+BAD = GOOD.model_copy(update={"score": 0.1, "by": None, "note": "Stiff."})
+
+
+async def judged(store: Store, worker: WorkerStore) -> HeldClaim:
+    held = await started(store, worker)
+    await held.journal.append([step(), iteration(held)], JUDGED)
+    return held
+
+
+async def succeeded(store: Store, worker: WorkerStore) -> HeldClaim:
+    held = await judged(store, worker)
+    await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    return held
+
+
+async def test_a_running_refinement_goes_on_after_a_rating(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await judged(store, worker)
+    event = await store.rate(TENANT, held.id, GOOD)
+    assert (event.event, event.type, event.data) == (5, EventType.RATED, GOOD)
+    state = await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    assert (state.status, state.last_event) == (Status.SUCCEEDED, 6)
+
+
+async def test_a_rating_changes_only_the_number_of_the_last_event(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await succeeded(store, worker)
+    before = await store.snapshot(TENANT, held.id)
+    await store.rate(TENANT, held.id, GOOD)
+    after = await store.snapshot(TENANT, held.id)
+    assert after == before.model_copy(update={"last_event": before.last_event + 1})
+
+
+async def test_the_terminal_event_stays_as_it_was_sent_whatever_comes_later(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await judged(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    sent = (await store.events(TENANT, held.id))[-1]
+    await store.rate(TENANT, held.id, GOOD)
+    await store.rate(TENANT, held.id, BAD)
+    rated = await store.events(TENANT, held.id)
+    assert rated[4] == sent
+    assert [it.is_last for it in rated] == [False] * 4 + [True] * 3
+    await store.retry(TENANT, held.id)
+    retried = await store.events(TENANT, held.id)
+    assert retried[4].json == sent.json
+    assert not any(it.is_last for it in retried)
+    assert (await store.events(TENANT, held.id, 4, 1))[0].json == sent.json
+
+
+async def test_what_was_rated_after_its_failure_is_retried_and_ends_again(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await judged(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    await store.rate(TENANT, held.id, GOOD)
+    await store.retry(TENANT, held.id)
+    again = await claim(worker, held.id, job=2)
+    await again.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    await store.rate(TENANT, held.id, BAD)
+    events = await store.decoded_events(TENANT, held.id)
+    assert [event.type for event in events[4:]] == [
+        EventType.FAILED,
+        EventType.RATED,
+        EventType.RETRIED,
+        EventType.RESUMED,
+        EventType.COMPLETED,
+        EventType.RATED,
+    ]
+    assert [events[n].data.last_event for n in (4, 8)] == [5, 9]  # type: ignore[union-attr]
+
+
+async def test_no_worker_takes_up_what_was_rated_after_its_end(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await succeeded(store, worker)
+    await store.rate(TENANT, held.id, GOOD)
+    with pytest.raises(Fenced):
+        await recorded(worker, held.id)
+    assert await worker.claim(held.id, f"{held.id}-2", "worker-1") is None
+
+
+async def test_a_stream_ends_with_the_work_and_not_with_a_later_rating(
+    store: Store, worker: WorkerStore, redis_url: str
+) -> None:
+    held = await succeeded(store, worker)
+    for _ in range(20):  # more than are read at a time
+        await store.rate(TENANT, held.id, GOOD)
+    ended = 5
+    async with Redis.from_url(redis_url) as listener, Wakeups(listener) as wakeups:
+        watching = Watching(store, wakeups, Shutdown())
+        events = await watching.follow(TENANT, held.id, 0)
+        assert events is not None
+        numbers = [getattr(event, "number", None) async for batch in events for event in batch]
+        assert numbers == [1, 2, 3, 4, ended]
+        for after in (ended, ended + 1, ended + 20):
+            assert await watching.follow(TENANT, held.id, after) is None
+
+
+async def test_a_command_that_is_repeated_counts_once(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await succeeded(store, worker)
+    adds = [Addition("test:sums", {"a": (1,)})]
+    first = await store.rate(TENANT, held.id, GOOD, adds, "key")
+    await store.rate(TENANT, held.id, BAD, adds)
+    assert await store.rate(TENANT, held.id, GOOD, adds, "key") == first
+    with pytest.raises(IdempotencyMismatch):
+        await store.rate(TENANT, held.id, BAD, adds, "key")
+    assert (await kinds(store, held.id)).count(EventType.RATED) == 2
+    sums = await redis.hget("test:sums", "a")
+    assert from_json(sums or b"") == [2]
+
+
+async def test_a_refinement_takes_a_limited_number_of_ratings(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await judged(store, worker)
+    await redis.hset(keys.SUMMARY + held.id, "ratings", MOST_RATINGS - 1)
+    await store.rate(TENANT, held.id, GOOD)
+    with pytest.raises(Conflict, match="200 ratings"):
+        await store.rate(TENANT, held.id, GOOD)
+
+
+async def test_it_is_erased_with_its_ratings(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await succeeded(store, worker)
+    await store.rate(TENANT, held.id, BAD)
+    with pytest.raises(RefinementNotFound):
+        await store.rate("theirs", held.id, GOOD)
+    await store.erase(TENANT, held.id)
+    assert "Stiff" not in str(await everything(redis))
+    with pytest.raises(RefinementNotFound):
+        await store.rate(TENANT, held.id, GOOD)

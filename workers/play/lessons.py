@@ -1,0 +1,56 @@
+"""What a refinement that has succeeded adds to the sums of its tenant."""
+
+from collections.abc import Iterator, Mapping
+
+from app.contract.events import IterationCompleted
+from app.contract.judgement import OnFail
+from app.store import Addition, Submitted
+from app.store.learning import Agreement, Kind, agreements, lessons
+from workers.engine.search import Outcome
+
+FIRST_TO_LEARN = 3
+"""The version of the engine from which on refinements learn from each other."""
+
+VALIDATORS_WEIGHT = 0.25
+"""What a pair compared by validators weighs, against 1 by a person: they see a part of it."""
+
+
+def kind_of(submitted: Submitted) -> Kind | None:
+    """Return the kind of a refinement; None if it neither learns nor is learnt from."""
+    learns = submitted.request.learn and submitted.engine_version >= FIRST_TO_LEARN
+    return Kind.of(submitted.request, submitted.models) if learns else None
+
+
+def additions_of(
+    tenant: str, kind: Kind | None, outcome: Outcome, judged: Mapping[str, IterationCompleted]
+) -> tuple[Addition, ...]:
+    """Return what an outcome adds; `judged` has every judged draft by its path."""
+    if kind is None:
+        return ()
+    learnt = () if outcome.lesson is None else lessons(tenant, kind, outcome.lesson)
+    return (*learnt, *agreements(tenant, kind.critic, agreements_in(judged)))
+
+
+def agreements_in(judged: Mapping[str, IterationCompleted]) -> Iterator[Agreement]:
+    """Yield how the critic agrees with the validators about each revision and its parent.
+
+    The better of the two has fewer findings of validators that count. Pairs without such a
+    difference, and those that critics did not score, say nothing.
+    """
+    for draft in judged.values():
+        parent = judged.get(draft.parent or "")
+        if parent is None or {draft.score_from, parent.score_from} != {"critique"}:
+            continue
+        if draft.score is None or parent.score is None:
+            continue
+        fewer = _found(parent) - _found(draft)
+        if fewer:
+            apparent = draft.score - parent.score
+            agrees = apparent * fewer > 0
+            yield Agreement.of_preference(apparent, agrees=agrees, weight=VALIDATORS_WEIGHT)
+
+
+def _found(draft: IterationCompleted) -> int:
+    """Return how many findings of validators that count a draft has."""
+    demanding = (it for it in draft.findings if it.on_fail is not OnFail.WARN)
+    return sum(it.source.startswith("validators/") for it in demanding)
