@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from app.contract.providers import BY_NAME
 from app.settings import Settings
 from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
 
 NAME = os.environ["ADDED"]
 PROVIDER = BY_NAME[NAME]
@@ -24,7 +25,7 @@ def test_it_is_offered_and_admitted_with_its_key_only(
 ) -> None:
     settings = Settings(_env_file=None, redis_url=redis_url, port=0)
     settings = settings.model_copy(update={PROVIDER.api_key_setting: key})
-    with running(settings) as url, httpx.Client(base_url=url) as client:
+    with running(settings) as url, httpx.Client(base_url=url, timeout=TIMEOUT_S) as client:
         offers = {it["provider"]: it for it in client.get("/v1/models").json()["data"]}
         assert offers[NAME]["configured"] is bool(key)
         assert key or PROVIDER.key_variable in offers[NAME]["missing"]

@@ -11,6 +11,7 @@ from app.contract.validators import VALIDATORS
 from app.settings import Settings
 from tests.api.conftest import running
 from tests.validators.validator_page import sections
+from tests.waiting import TIMEOUT_S
 from workers.validators import compile_validators
 
 KIND = os.environ["ADDED"]
@@ -20,7 +21,7 @@ SECTION = sections()[KIND]
 def test_it_is_offered_documented_and_admitted(redis_url: str) -> None:
     with (
         running(Settings(_env_file=None, redis_url=redis_url, port=0)) as url,
-        httpx.Client(base_url=url) as client,
+        httpx.Client(base_url=url, timeout=TIMEOUT_S) as client,
     ):
         offered = client.get("/v1/validators").json()["data"]
         assert KIND in [it["kind"] for it in offered]

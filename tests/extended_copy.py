@@ -31,10 +31,15 @@ class ExtendedCopy:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def copy_code(folder: Path, copy: Path) -> None:
+    """Copy a folder with what Python compiled in it, but no file that it is writing now."""
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("extending", "*.pyc.*"))
+
+
 def extended_by(example: str, path: Path) -> ExtendedCopy:
     """Copy the repository, add the files of `tests/extending/<example>`, append to pages."""
     for name in COPIED:
-        shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("extending"))
+        copy_code(ROOT / name, path / name)
     shutil.copy(ROOT / "pyproject.toml", path)
     for added in files_of(example):
         place = path / added.relative_to(EXAMPLES / example)

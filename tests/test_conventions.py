@@ -3,12 +3,14 @@
 import ast
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 THIS_FILE = "tests/test_conventions.py"
+parsed = cache(ast.parse)
 
 
 def spells_no_redis_key(path: str, source: str) -> bool:
@@ -26,7 +28,7 @@ def has_no_function_over_60_lines(_path: str, source: str) -> bool:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     return all(
         (node.end_lineno or 0) - node.lineno < 60
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, functions)
     )
 
@@ -43,12 +45,27 @@ def asserts_no_duration(path: str, source: str) -> bool:
     return path == THIS_FILE or not path.startswith("tests/") or not re.search(timing, source)
 
 
+def gives_its_requests_time(path: str, source: str) -> bool:
+    """A request of a test has a timeout: the 5 s of httpx are too few on a busy machine."""
+    requests = {"get", "post", "stream", "Client", "AsyncClient"}
+    given = [
+        {keyword.arg for keyword in node.keywords}
+        for node in ast.walk(parsed(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in requests
+        and ast.unparse(node.func.value) == "httpx"
+    ]
+    return not path.startswith("tests/") or all({"timeout", "transport"} & it for it in given)
+
+
 CONVENTIONS: list[Callable[[str, str], bool]] = [
     spells_no_redis_key,
     is_named_for_what_it_holds,
     has_no_function_over_60_lines,
     constructs_and_never_patches,
     asserts_no_duration,
+    gives_its_requests_time,
 ]
 
 BROKEN = [
@@ -61,6 +78,8 @@ BROKEN = [
     (constructs_and_never_patches, "tests/test_x.py", "def test_x(monkeypatch): ..."),
     (constructs_and_never_patches, "tests/test_x.py", "from unittest.mock import patch"),
     (asserts_no_duration, "tests/test_x.py", "assert perf_counter() - began < 1"),
+    (gives_its_requests_time, "tests/test_x.py", 'httpx.Client(base_url="http://hone").get("/")'),
+    (gives_its_requests_time, "tests/added_x.py", "httpx.get(url, headers={})"),
 ]
 
 
@@ -94,7 +113,7 @@ def classes_in(folders: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sources():
         if path.startswith(tuple(f"{folder}/" for folder in folders)):
-            for node in ast.parse((ROOT / path).read_text()).body:
+            for node in parsed((ROOT / path).read_text()).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found.setdefault(node.name, []).append(path)
     return found

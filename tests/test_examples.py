@@ -24,6 +24,7 @@ from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import key_of
 from tests.engine.scripted_replies import contradictions, plan, questions, revised, step, steps
 from tests.local_endpoint import SECRET, endpoint
+from tests.waiting import TIMEOUT_S
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -203,7 +204,7 @@ def run(command: str, server: str) -> str:
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.extended_copy import copy_code
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = ROOT / "tests" / "extending"
 GUIDE = (ROOT / "docs" / "extending.md").read_text()
@@ -29,7 +31,7 @@ PLACES: dict[str, dict[str, str]] = {
 def extended(copy: Path, extension: str) -> None:
     """Make a copy of the product that has the files of an extension."""
     for package in ("app", "workers"):
-        shutil.copytree(ROOT / package, copy / package)
+        copy_code(ROOT / package, copy / package)
     for name, place in PLACES[extension].items():
         target = copy / place if place.startswith(("app/", "workers/")) else copy / name
         shutil.copy(FOLDERS / extension / name, target)

@@ -264,8 +264,13 @@ def show_prompts(path: Path, out: IO[str]) -> int:
     """
     try:
         request = RefinementRequest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        sys.stderr.write(f"{path}: {error}\n")
+    except OSError as error:
+        sys.stderr.write(f"{path}: {error.strerror}\n")
+        return 1
+    except ValidationError as error:
+        for flaw in error.errors(include_url=False, include_input=False):
+            place = "".join(f"/{part}" for part in flaw["loc"]) or "the request"
+            sys.stderr.write(f"{path}: {place}: {flaw['msg']}\n")
         return 1
     for it in sample_prompts(request, new_prompt_nonce()):
         kind = "the model's" if it.temperature is None else f"{it.temperature:g}"

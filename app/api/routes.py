@@ -506,8 +506,8 @@ async def insights(
 
     By `step`, `model`, `critic` and `criterion` a case is a draft, compared with the one that it
     came of; by `strategy` it is a refinement, its result compared with its first draft. Every
-    refinement that succeeded or failed counts once, on the day on which it ended. Scores compare
-    only within one rubric and one critic: read intervals that overlap as no difference.
+    refinement that succeeded counts once, on the day on which it ended. Scores compare only within
+    one rubric and one critic: read intervals that overlap as no difference.
     """
     return await service.insights(tenant, since, by, limit)
 

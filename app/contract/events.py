@@ -13,6 +13,7 @@ from app.contract.judgement import (
     CriterionScore,
     Finding,
     FindingsReply,
+    Fixes,
     IssueNote,
     Score,
     ScoreFrom,
@@ -213,6 +214,7 @@ class IterationCompleted(Contract):
     edits: EditsMade | None = Field(
         None, description="Effect of the edits that made it from its parent, if it was edited."
     )
+    fixes: Fixes = ()
     draft: str | None = Field(
         None, description="The text, if it is neither a model's reply nor the client's draft."
     )

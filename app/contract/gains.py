@@ -25,6 +25,8 @@ PARTS = ("passes", "stages", "parts")
 
 _ITERATION = re.compile(r"(?P<path>(?:.*/)?iterations/\d+)/")
 
+NOTHING = Usage()
+
 PaidStep = StepCompleted | StepFailed
 
 
@@ -48,7 +50,7 @@ class DraftGain:
     writer: str | None
     critics: tuple[str, ...]
     usage: Usage
-    parts: Usage = Usage()  # noqa: RUF009 - frozen
+    parts: Usage = NOTHING
     """What the parts consumed that it was joined from."""
 
     @property
@@ -116,7 +118,7 @@ class _Lineage:
         self._drafts: dict[str, IterationCompleted] = {}
         self._best: dict[str, str] = {}
         self._bases: dict[str, str | None] = {}
-        self._usage: defaultdict[str, Usage] = defaultdict(Usage)
+        self._usage: dict[str, Usage] = {}
         self._models: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         self._writing: set[str] = set()
         self._paid = paid
@@ -150,24 +152,28 @@ class _Lineage:
         if path is None:
             return
         kind = step.key.removeprefix(f"{path}/").partition("/")[0]
-        self._usage[path] += step.usage
+        before = self._usage.get(path)
+        self._usage[path] = step.usage if before is None else before + step.usage
         if kind in WRITERS:
             self._writing.add(path)
         if isinstance(step, StepCompleted) and step.model:
             self._models[path, kind][step.model] = None
 
     def _add(self, entry: IterationCompleted) -> None:
-        search = search_of(entry.path)
-        before = [it for it in self._drafts if search_of(it) == search]
         if entry.path not in self._drafts:  # later, with a reviewer's score
+            base = self._base(entry)
+            # Only an earlier draft: a line of drafts has an end, whatever a journal says.
+            self._bases[entry.path] = base if base in self._drafts else None
             self._drafts[entry.path] = entry
-            self._bases[entry.path] = self._base(entry, before)
-        self._best[search] = entry.best.path
+        self._best[search_of(entry.path)] = entry.best.path
 
-    def _base(self, entry: IterationCompleted, before: Sequence[str]) -> str | None:
-        if entry.parent is not None or not before:
+    def _base(self, entry: IterationCompleted) -> str | None:
+        search = search_of(entry.path)
+        if entry.parent is not None or search not in self._best:
             return entry.parent
-        return self._best[search_of(entry.path)] if self._is_joined(entry) else before[0]
+        if self._is_joined(entry):
+            return self._best[search]
+        return next(it for it in self._drafts if search_of(it) == search)
 
     def _is_joined(self, entry: IterationCompleted) -> bool:
         """Return whether it was neither written by a model or reviewer nor given to its search."""
@@ -181,11 +187,9 @@ class _Lineage:
         """
         is_whole = result is not None and _is_whole(search_of(result))
         for search, best in self._best.items():
-            if search in missing:
-                continue
             if result is not None and search == search_of(result):
                 yield result
-            elif not (is_whole and _is_whole(search)):
+            elif search not in missing and not (is_whole and _is_whole(search)):
                 yield best
 
     def _line(self, path: str) -> Iterator[str]:
@@ -215,7 +219,7 @@ class _Lineage:
             criteria=_criteria(base, entry),
             writer=writers[-1] if writers else None,
             critics=tuple(self._models[entry.path, "critique"]),
-            usage=self._usage[entry.path],
+            usage=self._usage.get(entry.path, NOTHING),
             parts=self._of_parts(entry),
         )
 
@@ -232,7 +236,7 @@ class _Lineage:
     def _of_parts(self, entry: IterationCompleted) -> Usage:
         """Return the usage of the parts that a text was joined from."""
         if not self._is_joined(entry):
-            return Usage()
+            return NOTHING
         search = search_of(entry.path)
         below = f"{search}/" if search else ""
         inside = tuple(f"{below}{it}/" for it in PARTS)

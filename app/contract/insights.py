@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 from pydantic import Field
 
 from app.contract import Contract
-from app.contract.gains import DraftGain, Gains
+from app.contract.gains import NOTHING, DraftGain, Gains
 from app.contract.judgement import Usage
 
 LONGEST_VALUE = 100
@@ -83,8 +83,9 @@ def additions_of(
         is_kept = gains.start is not gains.final
         cases[Dimension.STRATEGY, strategy].append(_Case(gains.change, is_kept, usage))
     for draft in gains.drafts:
+        spent = draft.usage if draft.parts is NOTHING else draft.usage + draft.parts
         for dimension, value, change in _groups(draft, named):
-            case = _Case(change, draft.is_kept, draft.usage + draft.parts)
+            case = _Case(change, draft.is_kept, spent)
             cases[dimension, value[:LONGEST_VALUE]].append(case)
     return {key: _sums(of) for key, of in cases.items()}
 
@@ -176,7 +177,7 @@ class Insight(Contract):
             cases=round(cases),
             gain=_mean(sums, sums.gain, sums.gain_squared, sums.gain_by_cases),
             change=_mean(sums, sums.change, sums.change_squared, sums.change_by_cases),
-            kept=min(sums.kept / cases, 1.0),
+            kept=round(sums.kept / cases, 4),
             mean_usage=MeanUsage(
                 calls=round(sums.calls / cases, 3),
                 tokens=round(sums.tokens / cases, 1),

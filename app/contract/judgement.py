@@ -22,6 +22,7 @@ ScoreFrom = Annotated[
 class OnFail(StrEnum):
     """The effect of a failed validator on its draft."""
 
+    FIX = "fix"
     VETO = "veto"
     REVISE = "revise"
     WARN = "warn"
@@ -83,6 +84,27 @@ class CriterionScore(Contract):
     )
 
 
+class TextChange(Contract):
+    """Words of a draft that were replaced, at most 200 characters of each."""
+
+    before: str
+    after: str
+
+
+class FixMade(Contract):
+    """What a validator with `on_fail: "fix"` corrected in a draft before it was judged."""
+
+    source: str = Field(description="The validator, such as `validators/0`.")
+    kind: str
+    count: int = Field(ge=1, description="Number of changes.")
+    changes: tuple[TextChange, ...] = Field(description="The first 20 changes.")
+
+
+Fixes = Annotated[
+    tuple[FixMade, ...], Field(description="What validators corrected before it was judged.")
+]
+
+
 class FindingsReply(Contract):
     """The findings of the validators; empty if all of them passed."""
 
@@ -91,6 +113,10 @@ class FindingsReply(Contract):
     scores: tuple[CriterionScore, ...] = Field(
         (), description="Scores of the validators that give one, under the names they count as."
     )
+    text: str | None = Field(
+        None, description="The draft as it was corrected and then checked; null if it was not."
+    )
+    fixes: Fixes = ()
 
 
 class Critique(Contract):

@@ -12,6 +12,7 @@ from app.contract.judgement import (
     Comparison,
     CriterionScore,
     Finding,
+    Fixes,
     Issue,
     Score,
     ScoreFrom,
@@ -153,6 +154,7 @@ class Iteration(Contract):
         description="How it was made in another way, after the search had stood still: anew from"
         " the same findings, or as a revision at a higher temperature.",
     )
+    fixes: Fixes = ()
     usage: Usage
     ratings: tuple[Rating, ...] = Field(
         (), description="What people said of this text, oldest first."

@@ -11,7 +11,7 @@ hone:1:due                      sorted set: id -> when to check it (review, rete
                                 parked: when it has waited for the longest time allowed)
 hone:1:waiting                  sorted set: id -> when its RQ job may be considered lost
 hone:1:deadlines                sorted set: id -> its absolute deadline
-hone:1:parked                   set: models for which refinements are parked
+hone:1:parked                   set: models and endpoints for which refinements are parked
 hone:1:parked:MODEL             sorted set: tenant -> its turn, of those with parked refinements
 hone:1:parked_of:TENANT:MODEL   sorted set: id -> minus its recorded steps, + 1e6 per permit in vain
 hone:1:overtaken                the highest `waiting` score that was ever claimed

@@ -150,7 +150,7 @@ def process(settings: Settings, redis_url: str) -> Iterator[tuple[subprocess.Pop
 
 def is_up(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/healthz").status_code == 200
+        return httpx.get(f"{url}/healthz", timeout=TIMEOUT_S).status_code == 200
     except httpx.TransportError:
         return False
 

@@ -265,6 +265,23 @@ def test_a_part_that_is_missing_from_the_result_brought_nothing() -> None:
     assert kept == {"parts/a/iterations/1": pytest.approx(0.2), "parts/b/iterations/1": 0}
 
 
+def test_a_draft_that_a_reviewer_went_back_behind_brought_nothing() -> None:
+    journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
+    journal.judged("iterations/1", "iterations/0", 0.4)
+    journal.judged("reviews/1/iterations/1", "iterations/0", 0.3)
+    kept = {it.path: it.is_kept for it in gains_in(journal.told()).drafts}
+    assert kept == {"iterations/1": False, "reviews/1/iterations/1": True}
+
+
+def test_of_several_models_that_wrote_a_draft_the_last_one_counts() -> None:
+    journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
+    journal.asked("iterations/1/revise", "openai:cut-off")
+    journal.asked("iterations/1/revise/again/1", "openai:other")
+    journal.judged("iterations/1", "iterations/0", 0.4)
+    (draft,) = gains_in(journal.told()).drafts
+    assert (draft.writer, draft.usage.calls) == ("openai:other", 2)
+
+
 def test_before_the_end_the_best_draft_counts_as_the_result() -> None:
     unended = two_revisions().events
     story = Story(snapshot(result=None), RefinementRequest(draft="x"), tuple(unended), ())

@@ -87,7 +87,7 @@ def test_a_defect_is_a_problem_that_gives_nothing_away(settings: Settings) -> No
         raise RuntimeError("secret")
 
     with running(settings, app) as url:
-        response = httpx.get(f"{url}/defect")
+        response = httpx.get(f"{url}/defect", timeout=TIMEOUT_S)
     assert "secret" not in response.text
     problem(response, 500, "internal")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from workers.editor.json_repair import shaped
+from workers.text.json_repair import shaped
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -7,7 +7,7 @@ import pytest
 from app.contract.requests import QUALITY, Criterion
 from tests.editor.texts_to_edit import end_of, score_of
 from workers.editor.critic import judged
-from workers.editor.json_repair import flaw_of, looks_like_json, repaired
+from workers.text.json_repair import flaw_of, looks_like_json, repaired
 
 JSON = Criterion(name="format", description="Valid JSON.")
 

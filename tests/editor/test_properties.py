@@ -11,10 +11,10 @@ from app.contract.requests import QUALITY, Criterion
 from tests.editor.protected_facts import KEPT, mentions
 from tests.editor.texts_to_edit import end_of, path_of
 from workers.editor.critic import judged
-from workers.editor.json_repair import looks_like_json
 from workers.editor.reviser import revised
 from workers.text.document import Document
 from workers.text.edits import fingerprint
+from workers.text.json_repair import looks_like_json
 from workers.text.tables import lines
 
 CRITERIA = (

@@ -1,9 +1,9 @@
 """A later version of Hone, made from this one, to run beside it."""
 
-import shutil
 from pathlib import Path
 
 from app.contract.versions import ENGINE_VERSION
+from tests.extended_copy import copy_code
 
 ROOT = Path(__file__).parent.parent.parent
 LATER_VERSION = ENGINE_VERSION + 1
@@ -71,9 +71,7 @@ def later_version(folder: Path) -> Path:
     not know, and has another policy. Raises ValueError if the code to change is not there once.
     """
     for package in ("app", "workers"):
-        shutil.copytree(
-            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        copy_code(ROOT / package, folder / package)
     for name, changes in CHANGES.items():
         path = folder / name
         text = path.read_text()

@@ -20,6 +20,7 @@ from app.store.state import Created
 from tests.e2e.running_service import TERMINAL, RunningService, running_service
 from tests.faults.sentinel import HOST, replicated_servers, sentinel_cluster
 from tests.store.store_harness import ListQueue, claim, new, recorded, step
+from tests.waiting import TIMEOUT_S
 
 REFINEMENTS = 12
 
@@ -64,7 +65,7 @@ async def test_refinements_go_on_when_their_primary_is_replaced_and_no_call_is_r
         def route(_redis: EmbeddedRedis) -> Iterator[str]:
             yield redis.url
 
-        async with running_service(tmp_path, route=route, redis_timeout_s=5, lease_s=5) as service:
+        async with running_service(tmp_path, route=route, redis_timeout_s=5, lease_s=60) as service:
             service.models.latency_s = 0.3
             codes: Counter[int] = Counter()
             ids = [await submitted(service, number, codes) for number in range(REFINEMENTS)]
@@ -74,7 +75,7 @@ async def test_refinements_go_on_when_their_primary_is_replaced_and_no_call_is_r
             failing_over = asyncio.get_running_loop().run_in_executor(None, redis.demote)
             await failing_over
             await submitted(service, REFINEMENTS, codes)  # may be lost: no replica had to have it
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(TIMEOUT_S):
                 while not set(found := await statuses(service, ids)) <= TERMINAL:  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
             for refinement_id in ids:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -13,9 +13,10 @@ from redis.exceptions import RedisError
 from app.local.embedded import EmbeddedRedis
 from app.store.connection import api_client, is_away, worker_client
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
+from tests.waiting import TIMEOUT_S
 from workers.rq.worker import single_try_client
 
-RESETS = 40
+RESETS = 160
 LARGE = "x" * 20_000
 
 
@@ -27,8 +28,14 @@ def of_the_dequeuer(url: str) -> Redis:
     return single_try_client(url, "test")
 
 
-async def answers_during_resets(client: Redis, proxy: TcpProxy) -> list[object]:
-    """What calls were answered whose connections were reset while they were under way."""
+async def answers_during_resets(
+    client: Redis, proxy: TcpProxy, are_enough: Callable[[Sequence[object]], bool]
+) -> list[object]:
+    """What calls were answered whose connections were reset while they were under way.
+
+    How many of them a reset meets depends on how busy the machine is: it goes on until they are
+    enough.
+    """
 
     async def write() -> bool:
         async with client.pipeline(transaction=False) as pipeline:
@@ -38,11 +45,13 @@ async def answers_during_resets(client: Redis, proxy: TcpProxy) -> list[object]:
 
     loop, chance = asyncio.get_running_loop(), random.Random(8)
     answers: list[object] = []
-    for _ in range(RESETS):
-        calls = asyncio.gather(*(write() for _ in range(4)), client.ping(), return_exceptions=True)
-        await asyncio.sleep(chance.random() * 0.02)
-        await loop.run_in_executor(None, proxy.reset)
-        answers += await calls
+    async with asyncio.timeout(TIMEOUT_S):
+        while not are_enough(answers):
+            writes = [write() for _ in range(4)]
+            calls = asyncio.gather(*writes, client.ping(), return_exceptions=True)
+            await asyncio.sleep(chance.random() * 0.02)
+            await loop.run_in_executor(None, proxy.reset)
+            answers += await calls
     await client.aclose()
     return answers
 
@@ -52,9 +61,10 @@ def test_every_call_during_resets_is_answered_or_raises_a_redis_error(
     redis_server: EmbeddedRedis, open_client: Callable[[str], Redis]
 ) -> None:
     with tcp_proxy(unquote(urlsplit(redis_server.url).path)) as proxy:
-        answers = uvloop.run(answers_during_resets(open_client(proxy.url), proxy))
+        answers = uvloop.run(
+            answers_during_resets(open_client(proxy.url), proxy, lambda _: proxy.resets >= RESETS)
+        )
     errors = [it for it in answers if it is not True]
-    assert proxy.resets > RESETS
     assert [it for it in errors if not (isinstance(it, RedisError) and is_away(it))] == []
 
 
@@ -63,5 +73,6 @@ def test_without_that_care_the_same_calls_raise_what_redis_py_does_not_know(
 ) -> None:
     with tcp_proxy(unquote(urlsplit(redis_server.url).path)) as proxy:
         plain = Redis.from_url(proxy.url, socket_timeout=2, protocol=2)
-        answers = uvloop.run(answers_during_resets(plain, proxy))
-    assert RuntimeError in {type(it) for it in answers}
+        uvloop.run(
+            answers_during_resets(plain, proxy, lambda it: RuntimeError in set(map(type, it)))
+        )

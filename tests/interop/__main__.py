@@ -31,4 +31,7 @@ async def _played(names: list[str]) -> bool:
     return is_good
 
 
-sys.exit(not asyncio.run(_played(sys.argv[1:] or list(SERVERS))))
+names = sys.argv[1:] or list(SERVERS)
+if unknown := [it for it in names if it not in SERVERS]:
+    sys.exit(f"unknown: {', '.join(unknown)}; one or more of: {', '.join(SERVERS)}")
+sys.exit(not asyncio.run(_played(names)))

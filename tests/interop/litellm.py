@@ -80,7 +80,7 @@ def started(
 
 
 async def _is_alive(process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
-    async with httpx.AsyncClient() as client, asyncio.timeout(TIMEOUT_S):
+    async with httpx.AsyncClient(timeout=TIMEOUT_S) as client, asyncio.timeout(TIMEOUT_S):
         while True:
             if process.poll() is not None:
                 raise RuntimeError(end_of_log(folder))

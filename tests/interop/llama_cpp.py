@@ -99,7 +99,7 @@ def _served(python: Path, folder: Path) -> Iterator[str]:
 
 
 async def _is_ready(url: str) -> None:
-    async with asyncio.timeout(TIMEOUT_S), httpx.AsyncClient() as client:
+    async with asyncio.timeout(TIMEOUT_S), httpx.AsyncClient(timeout=TIMEOUT_S) as client:
         while True:
             try:
                 if (await client.get(f"{url.removesuffix('/v1')}/health")).is_success:

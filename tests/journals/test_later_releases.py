@@ -20,6 +20,7 @@ from tests.journals.test_releases import (
     expected,
     taken_over,
 )
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import open_harness
 
 NAMED_BY_CALLERS = {"models", "fallbacks", "outputs", "metadata"}
@@ -99,7 +100,8 @@ def test_unknown_fields_reach_the_client_of_the_journal(redis_url: str) -> None:
         client.hset(keys.SUMMARY + refinement_id, "best", grown)
     with running(Settings(redis_url=redis_url, port=0)) as url:
         path = f"{url}/v1/refinements/{refinement_id}"
-        snapshot = httpx.get(path)
-        events = httpx.get(f"{path}/events", headers={"Accept": "application/json"})
+        snapshot = httpx.get(path, timeout=TIMEOUT_S)
+        as_json = {"Accept": "application/json"}
+        events = httpx.get(f"{path}/events", headers=as_json, timeout=TIMEOUT_S)
     assert snapshot.json()["best"]["path"] == json.loads(best)["path"]
     assert all("of_a_later_release" in it["data"] for it in events.json()["data"])

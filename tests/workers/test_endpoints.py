@@ -8,12 +8,16 @@ import pytest
 
 from app.contract.events import IterationCompleted
 from app.contract.status import Status, StopReason
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers, scores
-from workers.outbound.guarded_client import EndpointAway, EndpointUnavailable
+from tests.workers.test_waiting import end_overdue
+from workers.models.rate_limiter import FAILURES
+from workers.outbound.guarded_client import EndpointAway, EndpointUnavailable, EndpointWaits
 from workers.play.endpoints import (
     LONGEST_NAME,
     MOST_GATES,
     EndpointLimiter,
+    LimitedEndpoints,
     endpoint_name,
 )
 from workers.validators import ServerResources
@@ -81,6 +85,7 @@ async def test_one_that_only_warns_is_not_waited_for_and_what_it_did_not_check_i
     endpoint = ScriptedEndpoint([away(60)])
     refinement_id = await harness.submit(validators=[{**TONE, "on_fail": "warn"}], accept=accept)
     ended = await harness.play(refinement_id, models(endpoint, 0.9))
+    assert (ended.status, endpoint.called) == (Status.SUCCEEDED, 1)
     assert (ended.status, ended.passed) == (Status.SUCCEEDED, bool(accept))
     assert ended.stop_reason == ("threshold_met" if accept else "incomplete")
     assert ended.result is not None
@@ -89,6 +94,7 @@ async def test_one_that_only_warns_is_not_waited_for_and_what_it_did_not_check_i
     data = [it.data for it in await harness.events(refinement_id)]
     (iteration,) = [it for it in data if isinstance(it, IterationCompleted)]
     assert "was not checked" in iteration.findings[0].message
+    assert iteration.findings[0].skipped
 
 
 async def test_what_can_never_work_fails_at_once(harness: RefinementHarness) -> None:
@@ -113,6 +119,51 @@ async def test_a_finish_ends_the_wait_with_the_best_draft(harness: RefinementHar
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
     assert ended.result is not None
     assert ended.result.path == "iterations/1"
+
+
+@pytest.mark.parametrize("wait_s", [3, 60])
+async def test_the_longest_wait_ends_it_with_the_best_draft(
+    harness: RefinementHarness, redis_url: str, wait_s: float
+) -> None:
+    endpoint = ScriptedEndpoint([PASSED, *[away(wait_s)] * 9])
+    refinement_id = await harness.submit(validators=[TONE], stop={"max_wait_seconds": 0.2})
+    await end_overdue(harness, redis_url, refinement_id, models(endpoint, 0.4, 0.9))
+    ended = await harness.snapshot(refinement_id)
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.DEADLINE)
+    assert ended.result is not None
+    assert (ended.result.path, ended.waiting) == ("iterations/1", None)
+
+
+async def test_without_a_judged_draft_the_longest_wait_says_what_was_waited_for(
+    harness: RefinementHarness, redis_url: str
+) -> None:
+    endpoint = ScriptedEndpoint([away(60)] * 9)
+    refinement_id = await harness.submit(validators=[TONE], stop={"max_wait_seconds": 0.2})
+    await end_overdue(harness, redis_url, refinement_id, models(endpoint, 0.4))
+    ended = await harness.snapshot(refinement_id)
+    assert ended.error is not None
+    assert (ended.status, ended.error.code) == (Status.FAILED, "nothing_judged")
+    assert f"{NAME}, which was overloaded" in ended.error.detail
+
+
+async def test_of_an_endpoint_that_keeps_failing_only_a_call_with_a_permit_is_made() -> None:
+    limiter, endpoint = EndpointLimiter(), ScriptedEndpoint([away()] * FAILURES)
+
+    async def post(*permits: str) -> bytes:
+        client = LimitedEndpoints(endpoint, limiter, TENANT, set(permits))
+        return await client.post(TONE["url"], b"{}", "key", 1)
+
+    for _ in range(FAILURES):
+        with pytest.raises(EndpointWaits):
+            await post()
+    async with asyncio.timeout(TIMEOUT_S):
+        while limiter.gate(NAME).reason is None:  # noqa: ASYNC110 - the limiter has no event
+            await asyncio.sleep(0.01)
+    with pytest.raises(EndpointWaits):
+        await post()
+    assert endpoint.called == FAILURES
+    assert await post(NAME) == PASSED
+    await limiter.limiter.aclose()
 
 
 @pytest.mark.parametrize(

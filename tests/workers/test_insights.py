@@ -14,7 +14,7 @@ from tests.workers.refinement_harness import (
     ScriptedAnswers,
     scores,
 )
-from workers.models.port import ModelCall, ModelUnavailable
+from workers.models.port import ModelCall
 
 MODEL = "scripted:test"
 PRICED = Usage(calls=1, input_tokens=90, output_tokens=10, cost_usd=0.001)
@@ -92,22 +92,24 @@ async def test_killed_around_any_append_it_is_counted_once(
     assert dies_at > 5
 
 
-async def test_one_that_failed_counts_and_its_retry_not_again(harness: RefinementHarness) -> None:
+async def test_one_that_failed_counts_once_its_retry_has_succeeded_with_all_that_it_cost(
+    harness: RefinementHarness,
+) -> None:
     models = priced(0.4, 0.7, 0.6)
 
     async def answer(key: str, call: ModelCall) -> str:
-        if key == "iterations/3/revise":
-            raise ModelUnavailable("away for good")
-        return await models.answer(key, call)
+        return "?" if "/2/critique" in key else await models.answer(key, call)
 
     refinement_id = await harness.submit()
     failed = await harness.play(refinement_id, ScriptedAnswers(answer, usage=PRICED))
-    assert failed.error is not None
-    expected = of_drafts((0.3,), (0.3,), calls=2)
-    assert (await counted(harness))[Dimension.STEP, "revision"] == expected
+    assert failed.status is Status.FAILED
+    assert await counted(harness) == {}
     await harness.store.retry(TENANT, refinement_id)
     await harness.play(refinement_id, models, "second")
-    assert (await counted(harness))[Dimension.STEP, "revision"] == expected
+    sums = await counted(harness)
+    unread = 3
+    assert sums[Dimension.STEP, "revision"] == of_drafts((0.3, -0.1), (0.3,), calls=4 + unread)
+    assert sums[Dimension.STRATEGY, "iterative"] == of_drafts((0.3,), (0.3,), calls=6 + unread)
 
 
 async def test_what_was_canceled_counts_nothing(harness: RefinementHarness) -> None:

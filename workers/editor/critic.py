@@ -9,11 +9,11 @@ from app.contract.criteria import Criterion
 from app.contract.editor import Measure, MeasureKind, Scale, measure_for
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.requests import QUALITY
-from workers.editor.json_repair import JsonFlaw, flaw_of, looks_like_json
 from workers.editor.scoring import FEWEST_JUDGED, WEIGHTS, Analysis
 from workers.engine.judging import total
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
+from workers.text.json_repair import JsonFlaw, flaw_of, looks_like_json
 from workers.text.words import sentences, words
 
 RELEVANT: Mapping[MeasureKind, Mapping[IssueKind, float]] = {

@@ -7,10 +7,10 @@ from app.contract.editor import MeasureKind, measure_for
 from app.contract.judgement import Finding
 from app.contract.requests import Criterion
 from workers.editor.critic import Assessed, assess, worth
-from workers.editor.json_repair import enclosed, looks_like_json, repaired, shaped
 from workers.editor.scoring import Analysis
 from workers.text.document import Document
 from workers.text.edits import IssueKind, applied
+from workers.text.json_repair import enclosed, looks_like_json, repaired, shaped
 
 SHARE = 0.4
 """A revision fixes the worst kinds of issues until it has this share of the possible gain."""

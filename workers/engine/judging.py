@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 
 from app.contract.caveats import Caveat
 from app.contract.criteria import CRITIC, Criterion, PanelMember
-from app.contract.drafts import lacking
+from app.contract.drafts import lacking, sha256_of
 from app.contract.judgement import (
     CriterionScore,
     Critique,
@@ -527,7 +527,7 @@ LOCKED = "locked"
 
 async def judge(task: Task, draft: Draft) -> Scored:
     """Judge a draft: validators first, then the blind critics."""
-    checked = await _checked(task, draft.text)
+    draft, checked = await _checked(task, draft)
     critique, caveats = await critiqued(task, draft.text)
     scores = (*critique.scores, *checked.scores)
     decided = _decided(task, checked.scores)
@@ -551,7 +551,7 @@ async def validate(task: Task, draft: Draft) -> Scored:
     Its score is the share of them that pass; one that gives a score counts as much as that, with
     its weight.
     """
-    checked = await _checked(task, draft.text)
+    draft, checked = await _checked(task, draft)
     decided = _decided(task, checked.scores)
     return Scored(
         draft=draft,
@@ -566,13 +566,22 @@ async def validate(task: Task, draft: Draft) -> Scored:
     )
 
 
-async def _checked(task: Task, draft: str) -> FindingsReply:
-    """Return what validators say, and the findings about missing locked text."""
-    gone = tuple(_gone(it) for it in lacking(draft, task.locked))
-    if not task.scopes:
-        return FindingsReply(findings=gone)
-    checked = await check(task, draft)
-    return checked.model_copy(update={"findings": (*checked.findings, *gone)})
+async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
+    """Return the draft as validators corrected it, and what they and `locked` say of it."""
+    checked = FindingsReply()
+    if task.scopes:
+        checked = await check(task, draft.text)
+        draft = corrected(draft, checked)
+    gone = tuple(_gone(it) for it in lacking(draft.text, task.locked))
+    return draft, checked.model_copy(update={"findings": (*checked.findings, *gone)})
+
+
+def corrected(draft: Draft, checked: FindingsReply) -> Draft:
+    """Return a draft as validators corrected it before they checked it."""
+    if checked.text is None:
+        return draft
+    sha256 = sha256_of(checked.text)
+    return replace(draft, text=checked.text, sha256=sha256, is_reply=False, fixes=checked.fixes)
 
 
 async def check(task: Task, draft: str, path: str = "check") -> FindingsReply:

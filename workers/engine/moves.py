@@ -11,6 +11,7 @@ from app.contract.judgement import (
     Critique,
     Finding,
     FindingsReply,
+    FixMade,
     OnFail,
     ScoreFrom,
 )
@@ -41,6 +42,8 @@ class Draft:
     """How edits made it from its parent; None if it was not made by edits."""
     escape: Escape | None = None
     """How it was made in another way than usual, because the search stood still."""
+    fixes: tuple[FixMade, ...] = ()
+    """What validators corrected in it."""
 
 
 @dataclass(frozen=True, slots=True)

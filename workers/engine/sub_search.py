@@ -91,9 +91,10 @@ async def heeded(task: Task, search: Search) -> None:
 
 def going_on(task: Task, whole: Search) -> Task:
     """Return the task with the best draft of the whole instead of the client's."""
-    if whole.base is None or whole.base.iteration == 0:
+    base = whole.base
+    if base is None or (base.iteration == 0 and not base.scored.draft.fixes):
         return task
-    return starting_from(task, whole.base.scored.draft.text)
+    return starting_from(task, base.scored.draft.text)
 
 
 async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | None) -> Outcome:

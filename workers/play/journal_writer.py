@@ -212,6 +212,7 @@ class JudgedDraft:
             draft=None if scored.draft.is_reply else scored.draft.text,
             edits=scored.draft.edits,
             escape=scored.draft.escape,
+            fixes=scored.draft.fixes,
             issues=_notes(it, prefix),
             best=best_of(best, best_path),
             limits=limits,
@@ -392,7 +393,7 @@ class JournalWriter:
     def _additions(self, judgings: Sequence[JudgedDraft], ending: Ending) -> tuple[Addition, ...]:
         """Return what an ending adds to sums: its own, and what its drafts have brought."""
         scope = self._insights
-        if scope is None or ending.status not in (Status.SUCCEEDED, Status.FAILED):
+        if scope is None or ending.status is not Status.SUCCEEDED:
             return ending.additions
         result = ending.changes.get("result")
         try:

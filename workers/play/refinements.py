@@ -224,6 +224,7 @@ class Refinements:
             context=request.context,
             resources=resources,
             items=request.strategy.item_validators(),
+            locked=request.locked,
         )
         tools = Tools(request.tools, self._resources.endpoints)
         recorded = read(loaded.events)

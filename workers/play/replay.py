@@ -91,7 +91,8 @@ class Replay:
     def add(self, step: RecordedStep) -> None:
         """Record a step and its usage."""
         self.steps[step.entry.key] = step
-        self.waits.pop(step.entry.key, None)
+        if not (isinstance(step.entry, StepFailed) and step.entry.code == UNWAITED):
+            self.waits.pop(step.entry.key, None)
         self._count(step.entry)
 
     def judged(self, iteration: IterationCompleted) -> None:

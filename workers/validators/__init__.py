@@ -7,7 +7,7 @@ function instead, which also takes that resource and the key of the step, and re
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +17,16 @@ from typing import Any
 
 from aiohttp.connector import SocketFactoryType
 
-from app.contract.judgement import CriterionScore, Finding, FindingsReply, OnFail, Span
+from app.contract.drafts import lacking
+from app.contract.judgement import (
+    CriterionScore,
+    Finding,
+    FindingsReply,
+    FixMade,
+    OnFail,
+    Span,
+    TextChange,
+)
 from app.contract.regexes import PatternError
 from app.contract.resources import Resource
 from app.contract.validators import AnyValidator, ItemValidators
@@ -28,9 +37,10 @@ from workers.outbound.guarded_client import (
     open_endpoints,
     public_socket,
 )
+from workers.text.edits import Edit
 from workers.validators.check_process import CheckProcess, Documents, shared
 from workers.validators.python import RunsAsRoot, Sandbox, open_sandbox
-from workers.validators.violation import Measurement, ValidatorUnavailable, Violation
+from workers.validators.violation import Measurement, ValidatorUnavailable, Violation, shortened
 
 __all__ = [
     "NO_RESOURCES",
@@ -62,6 +72,13 @@ def violations(
     return found
 
 
+def corrections(validator: AnyValidator, draft: str) -> Iterator[Edit]:
+    """Yield the corrections that the validator knows; the caller must limit how long that takes."""
+    module = import_module(f"{__name__}.{validator.family()}")
+    found: Iterator[Edit] = getattr(module, f"fix_{validator.kind}")(validator, draft)
+    return found
+
+
 def _start(validator: AnyValidator, draft: str, documents: Documents, *more: object) -> Any:
     check = check_of(validator.family(), validator.kind)
     return check(validator, draft, *((documents,) if validator.reads_documents else ()), *more)
@@ -76,6 +93,12 @@ class ServerResources:
 
 
 NO_RESOURCES = ServerResources()
+MOST_CHANGES = 20
+"""Changes of one validator that are recorded."""
+
+SHOWN = 200
+"""Characters of a change that are recorded."""
+
 NOT_CHECKED = "nothing in the draft: this validator could not run"
 
 
@@ -105,7 +128,9 @@ class RequestValidators:
         documents: Documents,
         check_process: CheckProcess | None,
         resources: ServerResources,
+        locked: Sequence[str] = (),
     ) -> None:
+        self._locked = tuple(locked)
         self._sources = sources
         self._documents = tuple(documents)
         self._check_process = check_process
@@ -128,13 +153,42 @@ class RequestValidators:
         """
         findings: list[Finding] = []
         scores: list[CriterionScore] = []
-        for source, validator in chain.from_iterable(self._sources[it].items() for it in scopes):
-            for it in await self._check(source, validator, draft, key):
+        validators = list(chain.from_iterable(self._sources[it].items() for it in scopes))
+        text, fixes = await self._fixed(validators, draft)
+        for source, validator in validators:
+            for it in await self._check(source, validator, text, key):
                 if isinstance(it, Violation):
                     findings.append(_finding(source, validator, it))
                 else:
                     scores.append(_score(validator, it))
-        return FindingsReply(findings=tuple(findings), scores=tuple(scores))
+        return FindingsReply(
+            findings=tuple(findings),
+            scores=tuple(scores),
+            text=text if fixes else None,
+            fixes=fixes,
+        )
+
+    async def _fixed(
+        self, validators: Sequence[tuple[str, AnyValidator]], draft: str
+    ) -> tuple[str, tuple[FixMade, ...]]:
+        """Return the draft as those validators correct it that are asked to, and what they did.
+
+        A correction of a locked text is left out, with all others of its validator.
+        """
+        text, fixes = draft, list[FixMade]()
+        check_process = self._check_process or shared()
+        for source, validator in validators:
+            if validator.on_fail is not OnFail.FIX:
+                continue
+            edits = await asyncio.get_running_loop().run_in_executor(
+                check_process.executor, check_process.fix, validator, text
+            )
+            changed, made = corrected(text, edits)
+            if made and not set(lacking(changed, self._locked)) - set(lacking(text, self._locked)):
+                shown = tuple(made[:MOST_CHANGES])
+                fix = FixMade(source=source, kind=validator.kind, count=len(made), changes=shown)
+                text, fixes = changed, [*fixes, fix]
+        return text, tuple(fixes)
 
     async def _check(
         self, source: str, validator: AnyValidator, draft: str, key: str
@@ -180,16 +234,39 @@ def compile_validators(
     context: Documents = (),
     resources: ServerResources = NO_RESOURCES,
     items: Sequence[ItemValidators] = (),
+    locked: Sequence[str] = (),
 ) -> RequestValidators:
     """Return the checks of a request, whose context they may read, and those of its items.
 
     Expensive checks run in the check process that all requests share; checks that need a resource
-    of the server use `resources`.
+    of the server use `resources`. No correction changes a `locked` text.
     """
     sources = {"": {f"validators/{index}": it for index, it in enumerate(validators)}}
     for item in items:
         sources[item.scope] = {item.source(n): it for n, it in enumerate(item.validators)}
-    return RequestValidators(sources, context, check_process, resources)
+    return RequestValidators(sources, context, check_process, resources, locked)
+
+
+def corrected(text: str, edits: Iterable[Edit]) -> tuple[str, list[TextChange]]:
+    """Return the text with all edits that change it and do not overlap, and what they changed."""
+    parts, made, end = list[str](), list[TextChange](), 0
+    for it in sorted(edits, key=lambda it: (it.start, it.end)):
+        old = text[it.start : it.end]
+        if it.start < end or old == it.new:
+            continue
+        parts += text[end : it.start], it.new
+        end = it.end
+        made.append(_change(old, it.new))
+    return "".join((*parts, text[end:])), made
+
+
+def _change(old: str, new: str) -> TextChange:
+    """Return a change as it is recorded; of long texts, from where they differ."""
+    at = 0
+    if max(len(old), len(new)) > SHOWN:
+        same = (n for n, (one, other) in enumerate(zip(old, new, strict=False)) if one != other)
+        at = next(same, min(len(old), len(new)))
+    return TextChange(before=shortened(old[at:], SHOWN), after=shortened(new[at:], SHOWN))
 
 
 def _score(validator: AnyValidator, measured: Measurement) -> CriterionScore:
@@ -206,7 +283,7 @@ def _finding(source: str, validator: AnyValidator, violation: Violation) -> Find
         fix=violation.fix,
         span=Span(start=violation.span[0], end=violation.span[1]) if violation.span else None,
         quote=violation.quote,
-        on_fail=validator.on_fail,
-        skipped=violation.skipped,
+        on_fail=OnFail.VETO if validator.on_fail is OnFail.FIX else validator.on_fail,
         weight=violation.weight,
+        skipped=violation.skipped,
     )

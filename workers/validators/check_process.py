@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
+from workers.text.edits import Edit
 from workers.validators.violation import HIDES_OTHERS, ValidatorUnavailable, Violation
 
 CPU_S = 0.5
@@ -55,8 +56,23 @@ class CheckProcess:
 
         Raises `ValidatorUnavailable`.
         """
+        reply = self._answer("check", validator, draft, documents)
+        if reply is None:
+            return (too_expensive(validator.kind),)
+        if isinstance(reply, str):
+            raise ValidatorUnavailable(reply)
+        return tuple(Violation(**each) for each in reply)
+
+    def fix(self, validator: AnyValidator, draft: str) -> tuple[Edit, ...]:
+        """Return the corrections that the validator knows; none if that is too expensive."""
+        reply = self._answer("fix", validator, draft, ())
+        return () if not isinstance(reply, list) else tuple(Edit(**each) for each in reply)
+
+    def _answer(self, does: str, validator: AnyValidator, draft: str, documents: Documents) -> Any:
+        """Return what the process says; None if it takes too long or dies."""
         asked = json.dumps(
             {
+                "does": does,
                 "validator": validator.model_dump_json(by_alias=True),
                 "draft": draft,
                 "documents": [each.model_dump() for each in documents],
@@ -65,10 +81,10 @@ class CheckProcess:
         for _ in range(2):
             started = time.monotonic()
             if reply := self._ask(asked.encode()):
-                return _read(reply)
+                return json.loads(reply)
             if time.monotonic() - started >= CPU_S:
                 break
-        return (too_expensive(validator.kind),)
+        return None
 
     def close(self) -> None:
         """End the process, and with it a check that is running."""
@@ -117,13 +133,6 @@ def too_expensive(kind: str) -> Violation:
         weight=HIDES_OTHERS,
         skipped=True,
     )
-
-
-def _read(reply: bytes) -> tuple[Violation, ...]:
-    said = json.loads(reply)
-    if isinstance(said, str):
-        raise ValidatorUnavailable(said)
-    return tuple(Violation(**each) for each in said)
 
 
 @cache

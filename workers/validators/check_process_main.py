@@ -1,8 +1,8 @@
 """python -m workers.validators.check_process_main CPU_SECONDS: what `CheckProcess` runs.
 
-It answers each line of JSON with a line of JSON until its standard input ends: violations, or a
-string that says why the validator cannot run. It ignores Ctrl-C, which the terminal sends to every
-process of the group: its worker decides when it ends.
+It answers each line of JSON with a line of JSON until its standard input ends: violations,
+corrections, or a string that says why the validator cannot run. It ignores Ctrl-C, which the
+terminal sends to every process of the group: its worker decides when it ends.
 """
 
 import json
@@ -18,7 +18,8 @@ from pydantic import TypeAdapter
 
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
-from workers.validators import check_of, violations
+from workers.text.edits import Edit
+from workers.validators import check_of, corrections, violations
 from workers.validators.check_process import too_expensive
 from workers.validators.violation import ValidatorUnavailable, Violation
 
@@ -47,21 +48,24 @@ def main() -> None:
         sys.stdout.buffer.flush()
 
 
-def _answer(line: bytes, cpu_s: float) -> tuple[Violation, ...]:
+def _answer(line: bytes, cpu_s: float) -> tuple[Violation | Edit, ...]:
     asked = json.loads(line)
     validator = _parsed(asked["validator"])
     documents = [ContextDocument.model_construct(**each) for each in asked["documents"]]
     # The seconds that a first import may take are not counted against a draft.
     _limit_cpu(IMPORT_S)
     check_of(validator.family(), validator.kind)
+    fixes = asked["does"] == "fix"
     try:
         try:
             _limit_cpu(cpu_s)
+            if fixes:
+                return tuple(corrections(validator, asked["draft"]))
             return tuple(violations(validator, asked["draft"], documents))
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     except (OutOfTime, MemoryError):
-        return (too_expensive(validator.kind),)
+        return () if fixes else (too_expensive(validator.kind),)
 
 
 @lru_cache(maxsize=256)

@@ -19,6 +19,7 @@ from app.contract.validators.formats import (
     XmlValidator,
     YamlValidator,
 )
+from workers.text.edits import Edit
 from workers.validators.violation import (
     HIDES_OTHERS,
     MAX_DEPTH,
@@ -223,6 +224,18 @@ DASHES = re.compile(r"(?=[^|]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*+(?:[ \t]*:?-+:?[ \
 
 def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[MarkdownFlaw]:
     """Yield every row whose number of cells differs from that of its header."""
+    for at, width in row_widths(tokens):
+        cells = _cells(lines[at].lstrip("> \t"))
+        if cells != width:
+            yield (
+                at,
+                f"the row has {_counted(cells)} under a header of {width}",
+                f"give it {_counted(width)}; a | within a cell is written \\|",
+            )
+
+
+def row_widths(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """Yield the line of every row under a header, and the number of the header's cells."""
     width = 0
     for token in tokens:
         if token.type == "thead_open":
@@ -230,13 +243,7 @@ def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Itera
         elif token.type == "th_open":
             width += 1
         elif token.type == "tr_open" and token.map and width:
-            cells = _cells(lines[token.map[0]].lstrip("> \t"))
-            if cells != width:
-                yield (
-                    token.map[0],
-                    f"the row has {_counted(cells)} under a header of {width}",
-                    f"give it {_counted(width)}; a | within a cell is written \\|",
-                )
+            yield token.map[0], width
 
 
 def tables_that_are_none(tokens: Sequence[Token]) -> Iterator[MarkdownFlaw]:
@@ -294,6 +301,16 @@ def check_markdown(validator: MarkdownValidator, draft: str) -> Iterator[Violati
     yield from islice(broken, MAX_VIOLATIONS)
 
 
+def fix_markdown(validator: MarkdownValidator, draft: str) -> Iterator[Edit]:
+    """Yield the end of a code block that has none, and the cells that a table row lacks.
+
+    A reader sees the same as before: both are what CommonMark and GitHub make of such a page.
+    """
+    page = _Page(draft)
+    yield from page.ends_of_fences()
+    yield from page.cells_that_lack()
+
+
 class _Page:
     """A draft as blocks; inline content is parsed only where it is needed."""
 
@@ -320,14 +337,38 @@ class _Page:
         for token in self._tokens:
             if token.type != "fence" or not token.map:
                 continue
-            first, end = token.map
-            last = self.lines[end - 1].strip().lstrip("> \t")
-            if end - first < 2 or set(last) != {token.markup[0]} or len(last) < len(token.markup):
+            if self._is_open(token):
                 yield self._line(
-                    first,
+                    token.map[0],
                     "the code block is never closed",
                     f"close it with {token.markup} on a line of its own",
                 )
+
+    def ends_of_fences(self) -> Iterator[Edit]:
+        """Yield the closing line of the code block that runs to the end of the page."""
+        for token in self._tokens:
+            if token.type == "fence" and token.level == 0 and token.map and self._is_open(token):
+                end = len(self.draft)
+                yield Edit(
+                    end, end, f"{'' if self.draft.endswith(chr(10)) else chr(10)}{token.markup}"
+                )
+
+    def cells_that_lack(self) -> Iterator[Edit]:
+        """Yield empty cells for the rows that are shorter than their header."""
+        for at, width in row_widths(self._tokens):
+            row = self.lines[at].rstrip()
+            cells = _cells(row.lstrip("> \t"))
+            if cells < width:
+                end = self._starts[at] + len(row)
+                closing = 0 if re.search(r"(?<!\\)\|\Z", row) else 1
+                yield Edit(end, end, " |" * (width - cells + closing))
+
+    def _is_open(self, token: Token) -> bool:
+        assert token.map
+        first, end = token.map
+        last = self.lines[end - 1].strip().lstrip("> \t")
+        mark = token.markup
+        return end - first < 2 or set(last) != {mark[0]} or len(last) < len(mark)
 
     def leaps(self) -> Iterator[Violation]:
         for (_, before, _), (line, level, _) in pairwise(self._headings()):

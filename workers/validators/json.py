@@ -14,6 +14,8 @@ from referencing.exceptions import Unresolvable
 from app.contract.json_schemas import validator_for
 from app.contract.regexes import PatternError
 from app.contract.validators.json import JsonSchemaValidator, JsonValidator
+from workers.text.edits import Edit
+from workers.text.json_repair import looks_like_json, repaired, shaped
 from workers.validators.violation import (
     HIDES_OTHERS,
     MAX_DEPTH,
@@ -135,6 +137,18 @@ def check_json(validator: JsonValidator, draft: str) -> Iterator[Violation]:
         yield from islice(_repeated(body, draft, offset), MAX_VIOLATIONS)
 
 
+def fix_json(validator: JsonValidator, draft: str) -> Iterator[Edit]:
+    """Yield the document repaired, if that loses no value."""
+    yield from _rewritten(draft, ())
+
+
+def _rewritten(draft: str, schemas: Sequence[Any]) -> Iterator[Edit]:
+    body, offset = body_of(draft)
+    fixed = repaired(body) if looks_like_json(body) else None
+    if fixed is not None:
+        yield Edit(offset, offset + len(body), shaped(fixed, schemas))
+
+
 def not_json(error: NotJson, draft: str, offset: int) -> Violation:
     """Return the violation of a draft whose document, which starts at `offset`, is not JSON."""
     if error.position is None:
@@ -190,6 +204,11 @@ def check_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Vi
         yield _unusable("its references are infinitely recursive")
     except (Unresolvable, PatternError, ArithmeticError, NotJson) as failure:
         yield _unusable(shortened(str(failure), 300))
+
+
+def fix_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Edit]:
+    """Yield the document repaired, its values converted to the types that the schema demands."""
+    yield from _rewritten(draft, (validator.schema_,))
 
 
 def _unusable(reason: str) -> Violation:

@@ -18,6 +18,7 @@ from app.contract.validators.text import (
     Unit,
 )
 from workers.text.document import Document, Sentence
+from workers.text.edits import Edit
 from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_reading_ease
 from workers.text.spelling import repetitions, spelling
 from workers.text.words import sentences, words
@@ -76,6 +77,17 @@ def check_contains(validator: ContainsValidator, draft: str) -> Iterator[Violati
 def check_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Violation]:
     """Yield a violation for each of the first occurrences of a forbidden text."""
     return islice(_everywhere(validator, draft), MAX_VIOLATIONS)
+
+
+def fix_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Edit]:
+    """Yield the replacement of every forbidden text; a capital at its start is kept."""
+    new = {it.casefold(): after for it, after in validator.replacements.items()}
+    exact = validator.replacements if validator.case_sensitive else {}
+    for found in _everywhere(validator, draft):
+        if found.span is not None:
+            old = draft[slice(*found.span)]
+            after = exact.get(old, new.get(old.casefold(), old))
+            yield Edit(*found.span, after[:1].upper() + after[1:] if old[:1].isupper() else after)
 
 
 def _everywhere(validator: ExcludesValidator, draft: str) -> Iterator[Violation]:
@@ -196,6 +208,15 @@ def check_spelling(validator: SpellingValidator, draft: str) -> Iterator[Violati
             issue.fix or "correct it",
             issue.end - issue.start,
         )
+
+
+def fix_spelling(validator: SpellingValidator, draft: str) -> Iterator[Edit]:
+    """Yield the correction of every misspelled or repeated word that has only one."""
+    allowed = {word.casefold() for word in validator.allow}
+    document = Document(draft)
+    for it in (*spelling(document), *repetitions(document)):
+        if it.edit is not None and not _is_allowed(draft[it.start : it.end], allowed):
+            yield it.edit
 
 
 def _is_allowed(text: str, allowed: set[str]) -> bool:

@@ -25,8 +25,7 @@ class ValidatorUnavailable(Exception):
 class Violation:
     """One rule that the draft violates; `span` counts code points, its end is exclusive.
 
-    `weight` is how much it counts against the draft when drafts are compared. `skipped` says that
-    the validator did not run: nothing is known of the draft.
+    `weight` is how much it counts against the draft when drafts are compared.
     """
 
     message: str
@@ -35,6 +34,7 @@ class Violation:
     quote: str | None = None
     weight: float = 1
     skipped: bool = False
+    """Whether the validator did not run, so that the draft may have other violations."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from functools import reduce
 from importlib import import_module
 from json import dumps
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from app.contract import Contract
 from app.contract.criteria import Criterion, Name
@@ -53,7 +53,8 @@ class Validator(Contract):
     on_fail: OnFail = Field(
         OnFail.VETO,
         description="`veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a"
-        " finding for the reader only.",
+        " finding for the reader only; `fix`: what has only one correction is corrected before the"
+        " draft is judged, and vetoes otherwise.",
     )
     kind: str
 
@@ -62,6 +63,16 @@ class Validator(Contract):
 
     needs: ClassVar[Resource | None] = None
     """The optional resource of a server that the check requires, if any."""
+
+    @model_validator(mode="after")
+    def _fixes_only_what_it_can(self) -> Self:
+        if self.on_fail is OnFail.FIX and not self.can_fix():
+            raise ValueError("fix is not supported here: no rule says how to correct the draft")
+        return self
+
+    def can_fix(self) -> bool:
+        """Return whether it knows corrections of a draft: `on_fail` may then be `fix`."""
+        return False
 
     def counts_as(self) -> Criterion | None:
         """Return under which name and weight its score counts; None if it gives none."""

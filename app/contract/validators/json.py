@@ -21,6 +21,10 @@ class JsonValidator(Validator):
         """Return the format."""
         return "as a whole is one JSON document without duplicate names in an object"
 
+    def can_fix(self) -> bool:
+        """Broken syntax is repaired if no value is lost."""
+        return True
+
 
 class JsonSchemaValidator(Validator):
     """The draft is one JSON document that satisfies a JSON Schema (2020-12, or its `$schema`)."""
@@ -32,6 +36,10 @@ class JsonSchemaValidator(Validator):
         """Return the schema."""
         schema = json.dumps(self.schema_, ensure_ascii=False)
         return f"as a whole is one JSON document that satisfies this JSON Schema: {schema}"
+
+    def can_fix(self) -> bool:
+        """As JSON; values are converted to the types of the schema."""
+        return True
 
     def json_schemas(self) -> Mapping[str, Schema]:
         """Return the schema."""

@@ -106,6 +106,22 @@ class ExcludesValidator(Validator):
     whole_words: bool = Field(
         False, description="Match whole words only, so that `just` is not found in `adjust`."
     )
+    replacements: dict[str, Annotated[str, Field(max_length=2_000)]] = Field(
+        {}, description="What to write instead of a text, for `on_fail: fix`: one for each of them."
+    )
+
+    @model_validator(mode="after")
+    def _replacements_are_of_texts(self) -> Self:
+        if unknown := [it for it in self.replacements if it not in self.texts]:
+            raise ValueError(f"a replacement of what is not in texts: {unknown[0]!r}")
+        for new in self.replacements.values():
+            if any(it.casefold() in new.casefold() for it in self.texts):
+                raise ValueError(f"the replacement {new!r} contains a forbidden text")
+        return self
+
+    def can_fix(self) -> bool:
+        """Texts are replaced if each of them has a replacement."""
+        return set(self.texts) <= self.replacements.keys()
 
     def in_words(self) -> str:
         """Return the texts."""
@@ -193,3 +209,7 @@ class SpellingValidator(Validator):
         """Return that spelling counts, and the words to accept."""
         words = "has no misspelt and no repeated word"
         return f"{words}; accepted are {', '.join(self.allow)}" if self.allow else words
+
+    def can_fix(self) -> bool:
+        """A misspelling that can only mean one word is replaced by it."""
+        return True

@@ -23,7 +23,7 @@ from app.contract.events import (
     Stopping,
     ToolReply,
 )
-from app.contract.judgement import Comparison, Finding, Issue, IssueState
+from app.contract.judgement import Comparison, Finding, FixMade, Issue, IssueState
 from app.contract.limits import Limits
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
@@ -570,6 +570,7 @@ def _told(it: Iteration) -> str:
         f"### {path(it.path)}",
         line,
         wording.ESCAPES[it.escape] if it.escape else "",
+        under("**Corrected before judging**", listed(map(_fix, it.fixes))),
         under("**Requested changes**", listed(map(plain, it.asked))),
         _criteria_judged(it),
         under("**Findings**", listed(map(_finding, it.findings))),
@@ -578,6 +579,11 @@ def _told(it: Iteration) -> str:
         under("**Weaknesses**", listed(map(plain, it.weaknesses))),
         under("**Suggestions**", listed(map(plain, it.suggestions))),
     )
+
+
+def _fix(it: FixMade) -> str:
+    changes = "; ".join(f"{plain(made.before)!r} to {plain(made.after)!r}" for made in it.changes)
+    return f"{path(it.source)} ({plain(it.kind)}), {wording.counted(it.count, 'change')}: {changes}"
 
 
 def _saved(it: Iteration) -> str:

@@ -9,7 +9,7 @@ from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.parts import NestedStrategy
-from workers.engine.judging import check, skipped_in, with_own_checks
+from workers.engine.judging import check, corrected, skipped_in, with_own_checks
 from workers.engine.moves import Draft, PartResults, Scored, Stopped, play_parts
 from workers.engine.pipeline import function_of
 from workers.engine.prompt_requests import Place, Task
@@ -171,8 +171,8 @@ async def _from_parts(
     is_checked = True
     if task.has_validators:
         try:
-            at = f"iterations/{number}/parts/check"
-            findings = (await check(task, draft.text, at)).findings
+            checked = await check(task, draft.text, f"iterations/{number}/parts/check")
+            draft, findings = corrected(draft, checked), checked.findings
         except Stopped:  # an endpoint that checks it is away
             findings, is_checked = (), False
     scores = [it.best.scored.score for it in parts if it.best.scored.score is not None]

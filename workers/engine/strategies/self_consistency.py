@@ -14,7 +14,7 @@ from app.contract.status import StopReason
 from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in, normalized
 from workers.engine.asking import ask, question
 from workers.engine.drafting import propose
-from workers.engine.judging import check, skipped_in
+from workers.engine.judging import check, corrected, skipped_in
 from workers.engine.moves import Draft, Scored, Stopped, play_parts, within
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import CLOSES, OPENS, Solve
@@ -68,7 +68,8 @@ async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     """Validate a draft and extract its answer; a vetoed draft has no vote."""
     findings: tuple[Finding, ...] = ()
     if task.has_validators:
-        findings = (await check(task, draft.text)).findings
+        checked = await check(task, draft.text)
+        draft, findings = corrected(draft, checked), checked.findings
     answer = answer_in(draft.text, pattern)
     if answer is None or not normalized(answer):
         findings, answer = (*findings, NO_ANSWER), None
