@@ -130,6 +130,8 @@ class Ranking:
         """The highest rank so far, whichever is the best."""
         self._judged: list[Judgement] = []
         self._beside: set[str] = set()
+        self._has_joined = False
+        """Whether a text that was worked on in parts was added: no one revision made it."""
 
     def add(
         self, judgement: Judgement, goal: float | None = None, *, is_beside: bool = False
@@ -238,12 +240,16 @@ class Ranking:
         quality = self.quality
         if quality is None or not quality.is_calibrated or not quality.knows(judgement.path):
             return None
+        if self._has_joined:
+            return None
         is_said = judgement.scored.score_from == "critique"
         return quality.estimate(judgement.path, goal) if is_said else None
 
     def lesson(self) -> Learnt | None:
         """Return what the scores teach; None if they have no noise or there are none."""
-        return self.quality.lesson() if self.quality and self.quality.has_scores else None
+        if self.quality is None or not self.quality.has_scores or self._has_joined:
+            return None
+        return self.quality.lesson()
 
     def _measured(self, judgement: Judgement) -> str | None:
         """Take in the score of a draft; return the path of what it was made of, "" for nothing.
@@ -253,7 +259,10 @@ class Ranking:
         scored = judgement.scored
         if self.quality is None or scored.score is None or scored.score_from not in NOISY:
             return None
-        parent = self._origin(scored, is_beside=judgement.path in self._beside)
+        draft, is_beside = scored.draft, judgement.path in self._beside
+        is_own = draft.is_reply or bool(draft.fixes) or draft.parent is not None
+        self._has_joined |= judgement.iteration > 0 and not is_own and not is_beside
+        parent = self._origin(scored, is_beside=is_beside)
         is_certain = scored.score_from == "review"
         self.quality.add(
             judgement.path, scored.score, parent, times=scored.times, is_certain=is_certain
