@@ -1,7 +1,7 @@
 """What each draft added to the score, from journals of whole refinements."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -17,7 +17,7 @@ from app.contract.events import (
     standing,
 )
 from app.contract.gains import Gains, gains_of
-from app.contract.judgement import CriterionScore, ScoreFrom, Usage
+from app.contract.judgement import CriterionScore, QualityEstimate, ScoreFrom, Usage
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
@@ -229,6 +229,17 @@ def test_scores_of_the_editor_are_exact_and_others_are_said_to_be_noisy() -> Non
 
     assert "difference in quality" not in judged_by("offline:editor")
     assert "difference in quality" in judged_by("openai:gpt")
+
+
+def test_an_estimate_of_the_result_is_shown_beside_its_score() -> None:
+    story = two_revisions().told("iterations/2")
+    assert "probably" not in gains(story)
+    assert story.snapshot.result is not None
+    estimate = QualityEstimate(value=0.55, error=0.06, chance=0.123)
+    result = story.snapshot.result.model_copy(update={"estimate": estimate})
+    story = replace(story, snapshot=story.snapshot.model_copy(update={"result": result}))
+    assert "is probably 0.55, with a standard error of 0.06; the threshold" in gains(story)
+    assert "with a probability of 12 %." in gains(story)
 
 
 def test_scores_that_measure_something_else_are_not_compared() -> None:
