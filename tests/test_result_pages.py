@@ -3,15 +3,19 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from app.contract.drafts import EditsReport
+from app.contract.caveats import BLOCKING, Caveat, blocks
+from app.contract.drafts import EditsReport, Escape
 from app.contract.insights import KEPT_DAYS, LONGEST_VALUE, Dimension, InsightList
 from app.contract.judgement import Comparison, Issue, IssueState
 from app.contract.requests import RefinementRequest
 from app.store.scripts import MOST_SUMS
+from workers.editor.scoring import FEWEST_JUDGED
 from workers.engine.drafting import GOOD, LONG
 from workers.engine.issue_tracker import SAME_MESSAGE, SAME_PLACE
+from workers.engine.prompts import DIVERSE
+from workers.play.journal_writer import MOST_CAVEATS
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)
@@ -41,6 +45,22 @@ def test_the_request_and_the_report_on_the_page_on_revising_are_the_servers() ->
 def test_the_comparison_on_the_page_is_one_that_the_server_could_give() -> None:
     (told,) = [it["comparison"] for it in shown("outputs.md") if "comparison" in it]
     assert Comparison.model_validate(told).verdict == "better"
+
+
+def test_the_page_on_endings_names_every_caveat_and_what_it_does() -> None:
+    asked, told = shown("endings.md")
+    assert RefinementRequest.model_validate(asked).accept == ("unverified",)
+    (caveat,) = map(Caveat.model_validate, told["caveats"])
+    assert blocks([caveat], frozenset())
+    text = (DOCS / "endings.md").read_text()
+    table = text.partition("| where |")[0]
+    rows = {it[1]: it[2] for it in re.finditer(r"\| `(\w+)` \| .* \| (.*) \|\n", table)}
+    assert {code for code, passed in rows.items() if passed == "false"} == BLOCKING
+    assert rows.keys() - BLOCKING == {"code", "item_dropped"}
+    assert f"at most {MOST_CAVEATS} caveats" in text
+    assert all(f"`{way}`" in text for way in get_args(Escape))
+    assert f"temperature {DIVERSE}" in text
+    assert f"fewer than {FEWEST_JUDGED} different words" in text
 
 
 def test_the_insights_on_the_page_are_ones_that_the_server_could_give() -> None:

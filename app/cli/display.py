@@ -16,6 +16,7 @@ from rich.text import Text
 
 from app.cli.client import Client, NotHone
 from app.contract.calibration import CalibratedKind, CalibrationList
+from app.contract.caveats import BLOCKING
 from app.contract.events import (
     Changed,
     Event,
@@ -264,12 +265,15 @@ def show_ending(client: Client, ended: Snapshot, console: Console) -> None:
 
 
 def show_follow_ups(result: Result, console: Console) -> None:
-    """Print the outputs, the missing parts, and the comparison with the first draft."""
+    """Print the outputs, what is missing or lacking, and the comparison with the first draft."""
     for name, text in result.outputs.items():
         say(console, f"\n{name}:\n", "bold")
         say(console, text)
     for path in result.missing:
         say(console, f"\n{path} is missing: it could not be written.", "yellow")
+    for it in result.caveats:
+        style = "yellow" if it.code in BLOCKING else ""
+        say(console, f"\n{it.code.replace('_', ' ')}: {it.path}: {it.detail}", style)
     if compared := result.comparison:
         verdict = f"\nCompared with {compared.against} in both orders: {compared.verdict}."
         say(console, verdict, "bold")

@@ -48,6 +48,10 @@ Edits = Annotated[
 LockedText = Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
+Escape = Literal["fresh_draft", "temperature"]
+"""How a draft was made in another way, once the search stood still."""
+
+
 class EditsMade(Contract):
     """The effect of edits on the draft that they were applied to."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.contract import Contract
-from app.contract.drafts import EditsMade
+from app.contract.drafts import EditsMade, Escape
 from app.contract.judgement import (
     CriterionScore,
     Finding,
@@ -217,6 +217,9 @@ class IterationCompleted(Contract):
     fixes: Fixes = ()
     draft: str | None = Field(
         None, description="The text, if it is neither a model's reply nor the client's draft."
+    )
+    escape: Escape | None = Field(
+        None, description="How it was made in another way, after the search had stood still."
     )
     issues: tuple[IssueNote, ...] = Field(
         (), description="The issues of the draft, and those of its parent that it resolved."

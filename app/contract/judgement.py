@@ -52,7 +52,7 @@ class Finding(Contract):
     )
     on_fail: OnFail = OnFail.REVISE
     skipped: bool = Field(
-        False, description="Whether the validator did not run: nothing is known of the draft."
+        False, description="Whether the check could not be made: nothing is known of the draft."
     )
     weight: float = Field(
         1,

@@ -76,6 +76,13 @@ class Stop(Contract):
         " the best draft; 0: the highest score is the best draft. `null`: what scores taught about"
         " the noise of the critic decides.",
     )
+    escape: bool = Field(
+        True,
+        description="Once, before it ends as stable, oscillating or a plateau, make one draft in"
+        " another way: anew from the same findings, or, of a draft that was given, a revision at a"
+        " higher temperature. It counts as an iteration, and it ends as it would have ended unless"
+        " that draft becomes the best.",
+    )
     max_seconds: MaxSeconds = 600
     max_wait_seconds: MaxWaitSeconds = 86_400
     max_tokens: MaxTokens | None = None

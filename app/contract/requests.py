@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from app.contract import Contract
+from app.contract.caveats import Blocking
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Critics, Name
 from app.contract.drafts import (
     MAX_TEXT,
@@ -141,6 +142,9 @@ class RefinementRequest(Contract):
     )
     models: Models = Models()
     review: ReviewPlan | None = None
+    accept: tuple[Blocking, ...] = Field(
+        (), max_length=4, description="Codes of caveats that do not keep `passed` false."
+    )
     learn: bool = Field(
         True,
         description="Whether it uses what ended refinements of its kind have taught about scores,"

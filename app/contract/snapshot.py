@@ -6,7 +6,8 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from app.contract import Contract
-from app.contract.drafts import EditsReport
+from app.contract.caveats import Caveat
+from app.contract.drafts import EditsReport, Escape
 from app.contract.judgement import (
     Comparison,
     CriterionScore,
@@ -48,6 +49,9 @@ class Result(Contract):
     score_from: ScoreFrom = "critique"
     sha256: str
     missing: tuple[str, ...] = Field((), description="Paths of the parts without a text.")
+    caveats: tuple[Caveat, ...] = Field(
+        (), description="What was asked for and not done, or not used."
+    )
     comparison: Comparison | None = Field(
         None, description="Comparison with the draft it started from, if `compare` is set."
     )
@@ -151,6 +155,11 @@ class Iteration(Contract):
         None,
         description="Effect of the edits that made it from its parent; null for a text that was"
         " written as a whole.",
+    )
+    escape: Escape | None = Field(
+        None,
+        description="How it was made in another way, after the search had stood still: anew from"
+        " the same findings, or as a revision at a higher temperature.",
     )
     fixes: Fixes = ()
     usage: Usage

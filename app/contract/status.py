@@ -49,7 +49,7 @@ class StopReason(StrEnum):
     VALIDATORS_PASSED = "validators_passed"
     COMPLETED = "completed"
     INCOMPLETE = "incomplete"
-    """It ended, and parts of it failed permanently."""
+    """It ended, and something that was asked for was not done: see the result's caveats."""
     MAX_ITERATIONS = "max_iterations"
     PLATEAU = "plateau"
     STABLE = "stable"

@@ -194,11 +194,18 @@ class Admission:
             yield from self._too_long_to_rewrite(request, used)
 
     def settled(self, request: RefinementRequest, choices: Choices) -> RefinementRequest:
-        """Return the request with `delta` for edits of its own choice, if the generator or one of
-        its fallbacks cannot rewrite the whole draft in one reply."""
+        """Return the request with what the models decide.
+
+        Edits of its own choice are `delta` if the generator or one of its fallbacks cannot rewrite
+        the whole draft in one reply. A generator whose equal calls have equal replies cannot make a
+        draft in another way.
+        """
+        changes: dict[str, object] = {}
         if request.edits == "auto" and any(self._unfit_to_rewrite(request, choices)):
-            return request.model_copy(update={"edits": "delta"})
-        return request
+            changes["edits"] = "delta"
+        if (it := choices.get("generator")) and set(it.names()) == {EDITOR}:
+            changes["stop"] = request.stop.model_copy(update={"escape": False})
+        return request.model_copy(update=changes) if changes else request
 
     def _too_long_to_rewrite(
         self, request: RefinementRequest, used: Choices

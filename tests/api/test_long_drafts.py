@@ -72,6 +72,14 @@ async def test_what_rewrites_no_whole_draft_is_admitted(fields: dict[str, Any]) 
     assert await details(request(SMALL, **fields)) == []
 
 
+async def test_a_generator_that_always_replies_alike_is_not_asked_in_another_way() -> None:
+    for model, escapes in (("offline:editor", False), (LARGE, True)):
+        asked = request(model, draft="All about refunds.")
+        admitted = admission()
+        choices = await admitted.admit(asked)
+        assert admitted.settled(asked, choices).limits().escape is escapes
+
+
 async def test_edits_of_its_own_choice_become_edits_where_nothing_else_works() -> None:
     for model, edits in ((SMALL, "delta"), (LARGE, "auto")):
         asked = request(model, edits="auto")

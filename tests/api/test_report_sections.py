@@ -1,6 +1,7 @@
 """Sections of a report, from journals that are written down here."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from app.contract.drafts import sha256_of
@@ -24,7 +25,7 @@ from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Failure, Iteration, Snapshot
 from app.contract.status import Status, StopReason
 from app.service.report import Story, markdown_of
-from app.service.report.sections import course, ending, iterations, steps
+from app.service.report.sections import course, ending, iterations, result, steps
 from app.store.codec import links
 
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
@@ -189,6 +190,26 @@ def test_findings_and_what_became_of_issues_stand_below_their_iteration() -> Non
         "**Issues**: 1 new, 1 returned.\n\n"
         "- **returned**, since `iterations/0`, tone: Cold.\n\n**Strengths**\n\n- Brief."
     )
+
+
+def test_what_a_result_lacks_is_told_below_it_and_whether_that_was_accepted() -> None:
+    caveat = {"code": "goal_not_met", "path": "plan", "detail": "no *step* remained"}
+    lacking = snapshot(
+        result={
+            "draft": "x",
+            "iteration": 1,
+            "path": "iterations/1",
+            "score": 0.9,
+            "sha256": sha256_of("x"),
+            "caveats": [caveat],
+        }
+    )
+    story = told(of=lacking)
+    shown = "### Caveats\n\n- **Goal not met.**{} `plan`: no \\*step\\* remained"
+    assert result(story).endswith(shown.format(""))
+    request = story.request.model_copy(update={"accept": ("goal_not_met",)})
+    accepted = result(replace(story, request=request))
+    assert accepted.endswith(shown.format(" (accepted by the request)"))
 
 
 def test_every_status_and_stop_reason_makes_a_report() -> None:

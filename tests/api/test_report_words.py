@@ -9,6 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from app.contract.caveats import BLOCKING
+from app.contract.drafts import Escape
 from app.contract.judgement import Comparison, IssueState, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.reviews import OnTimeout, ReviewAction, ReviewWhen
@@ -27,7 +29,7 @@ def codes() -> set[str]:
     modules = (ROOT / "workers").rglob("*.py")
     sources = [it.read_text() for it in modules if it.name != "refusals.py"]  # codes of providers
     found = {code for source in sources for code in CODE.findall(source)}
-    return found - {"model_validate", "model_dump", "model_config"}
+    return found - {"model_validate", "model_dump", "model_config"} - wording.CAVEATS.keys()
 
 
 def test_every_status_and_every_stop_reason_has_its_words() -> None:
@@ -46,6 +48,8 @@ def test_every_code_that_a_worker_fails_with_has_its_words() -> None:
 
 def test_every_other_choice_of_the_contract_has_its_words() -> None:
     assert wording.ISSUES.keys() == set(IssueState)
+    assert wording.ESCAPES.keys() == set(get_args(Escape))
+    assert wording.CAVEATS.keys() == {*BLOCKING, "item_dropped"}
     assert wording.SCORES_FROM.keys() == set(get_args(get_args(ScoreFrom)[0]))
     assert wording.ACTIONS.keys() == set(get_args(get_args(ReviewAction)[0]))
     assert wording.TIMEOUTS.keys() == set(get_args(OnTimeout))

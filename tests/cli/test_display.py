@@ -14,6 +14,7 @@ from app.cli.display import (
     show_follow_ups,
     usage_text,
 )
+from app.contract.caveats import Caveat
 from app.contract.judgement import Comparison, Usage
 from app.contract.snapshot import Snapshot
 from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending
@@ -55,10 +56,16 @@ def test_what_was_made_of_the_result_is_shown_after_it() -> None:
     told = {
         "outputs": {"subject": "Your refund"},
         "missing": ("outputs/sms",),
+        "caveats": (Caveat(code="goal_not_met", path="plan", detail="no step remained"),),
         "comparison": Comparison(against="iterations/0", verdict="better", orders=()),
     }
     show_follow_ups(ended.result.model_copy(update=told), console)
-    for shown in ("Your refund", "outputs/sms is missing", "in both orders: better"):
+    for shown in (
+        "Your refund",
+        "outputs/sms is missing",
+        "goal not met: plan: no step remained",
+        "in both orders: better",
+    ):
         assert shown in drawn(console)
 
 

@@ -110,3 +110,16 @@ def test_the_evidence_stands_in_the_draft_and_is_what_a_score_was_lost_for() -> 
     for it in (*conciseness, *spelling):
         assert it.quote == ROUGH_TEXT[it.span.start : it.span.end]
     assert not {it.quote for it in conciseness} & {it.quote for it in spelling}
+
+
+@pytest.mark.parametrize("text", ["a", "No.", "Thank you.", "No, no, no, no, no."])
+def test_what_says_too_little_is_not_scored_and_the_reason_says_so(text: str) -> None:
+    said = verdict(text, "quality", "clarity", "spelling", "conciseness")
+    assert {it.score for it in said.scores} == {None}
+    assert all("fewer than 3 different words" in it.reason for it in said.scores)
+    assert score_of(text, Criterion(name="length", description="at most 20 words")) == 1
+
+
+@pytest.mark.parametrize("text", ["We like it.", "Your refund is on its way"])
+def test_a_short_answer_and_a_subject_line_are_scored(text: str) -> None:
+    assert all(it.score is not None for it in verdict(text, "quality", "clarity").scores)

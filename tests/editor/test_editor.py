@@ -4,15 +4,20 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from app.contract.editor import measure_for
 from app.contract.judgement import Critique, Finding
-from app.contract.requests import QUALITY, Criterion
+from app.contract.requests import QUALITY, Criterion, RefinementRequest
+from tests.engine.engine_driver import EngineDriver
 from tests.engine.scripted_replies import replied
 from tests.models.calls import call
+from workers.editor import answer as answer_of_the_editor
 from workers.engine.judging import reader
+from workers.engine.moves import Ask
 from workers.engine.pipeline import criteria_in
 from workers.engine.prompt_requests import PromptRequest, Task
 from workers.engine.prompts.drafting import Revise, Write
@@ -116,9 +121,18 @@ async def test_it_refuses_to_write_and_says_what_to_do() -> None:
         await answer(Write(task()))
 
 
-async def test_it_refuses_to_judge_what_it_cannot_measure() -> None:
+async def test_of_what_it_cannot_measure_its_verdict_has_no_score_and_the_reason() -> None:
+    accuracy = Criterion(name="accuracy")
+    reply = await answer(Judge(task(accuracy), DRAFT))
+    (found,) = reader((accuracy,), DRAFT)(replied(reply.text)).scores
+    assert found.score is None
+    assert "Not measured" in found.reason
+
+
+async def test_for_a_version_before_it_refuses_to_judge_what_it_cannot_measure() -> None:
+    before = replace(task(Criterion(name="accuracy")), engine_version=2)
     with pytest.raises(ModelRefused, match="accuracy: Not measured"):
-        await answer(Judge(task(Criterion(name="accuracy")), DRAFT))
+        await answer(Judge(before, DRAFT))
 
 
 async def test_calls_side_by_side_do_not_mix() -> None:
@@ -151,3 +165,21 @@ def test_neither_the_network_nor_a_home_directory_is_looked_at(tmp_path: object)
         check=True,
     )
     assert run.stdout.splitlines() == ["[]", "[]"]
+
+
+@pytest.mark.parametrize(("text", "reason"), [("No.", "too little"), ("12 34 !", "no English")])
+def test_a_text_that_cannot_be_judged_ends_without_a_score_and_the_reason_is_said(
+    text: str, reason: str
+) -> None:
+    model = EngineDriver(iter(()), iter(()))
+    model.critic = (edited(model.asked("critic")[-1]) for _ in count())
+    model.writer = (edited(model.asked("generator")[-1]) for _ in count())
+    outcome = model.play(RefinementRequest(draft=text))
+    assert (outcome.best.scored.score, outcome.passed) == (None, False)
+    (told,) = outcome.best.scored.caveats
+    assert told.code == "item_dropped"
+    assert reason in told.detail
+
+
+def edited(move: Ask) -> str:
+    return answer_of_the_editor(move.prompt_request)

@@ -92,7 +92,8 @@ def said(prompt_request: PromptRequest, *, finds_fault: bool = False) -> str | N
         case Plan():
             reply = plan("Find out.")
         case Replan():
-            reply = revised()
+            last = prompt_request.observations[-1]
+            reply = revised(met=True, evidence=((last.number, last.text.split()[0]),))
         case CheckSteps():
             return steps(True, not finds_fault)
         case Vote():

@@ -10,6 +10,7 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, driver_scoring, request
 from tests.engine.scripted_replies import contradictions, questions
 from workers.engine.moves import Judged, Scored, StepError, Stopped
+from workers.engine.pipeline import strategy_for
 
 WRONG = "Refunds take 30 days. Shops pay cash."
 RIGHT = "Refunds take 14 days. Shops pay cash."
@@ -94,10 +95,42 @@ def test_a_clients_draft_is_verified_first_and_hidden_as_well() -> None:
     assert WRONG not in answering.prompt.user + repr(answering.prompt_request)
 
 
-def test_an_unknown_answer_contradicts_nothing() -> None:
+def test_an_unknown_answer_contradicts_nothing_and_is_said() -> None:
+    model = driver_scoring(0.9, questions(DAYS, CASH), " Unknown. ", "cash", NONE, writer=[WRONG])
+    outcome = model.play(verifying())
+    assert outcome.passed
+    (told,) = outcome.best.scored.caveats
+    assert (told.code, told.path) == ("item_dropped", "verify/answers/1")
+    assert DAYS[1] in told.detail
+
+
+def test_a_draft_of_which_every_answer_is_unknown_does_not_pass_and_is_not_revised() -> None:
     model = driver_scoring(0.9, questions(DAYS), " Unknown. ", writer=[WRONG])
-    assert model.play(verifying()).passed
+    outcome = model.play(verifying())
+    assert (outcome.passed, outcome.reason) == (False, StopReason.INCOMPLETE)
+    (told,) = outcome.best.scored.caveats
+    assert (told.code, told.path) == ("unverified", "verify/answers")
     assert "iterations/1/verify/contradictions" not in model.paths
+
+
+def test_an_unverified_draft_passes_if_the_request_accepts_it() -> None:
+    model = driver_scoring(0.9, questions(DAYS), " Unknown. ", writer=[WRONG])
+    outcome = model.play(verifying(accept=["unverified"]))
+    assert (outcome.passed, outcome.reason) == (True, StopReason.THRESHOLD_MET)
+    assert [it.code for it in outcome.best.scored.caveats] == ["unverified"]
+
+
+def test_an_unverified_draft_that_is_not_good_enough_is_revised() -> None:
+    first = (0.5, questions(DAYS), "unknown")
+    second = (0.9, questions(("take 14 days", DAYS[1])), "14 days", NONE)
+    outcome = driver_scoring(*first, *second, writer=[WRONG, RIGHT]).play(verifying())
+    assert (outcome.best.path, outcome.passed) == ("iterations/2", True)
+
+
+def test_a_version_before_took_an_unknown_answer_for_a_verification() -> None:
+    model = driver_scoring(0.9, questions(DAYS), "unknown", writer=[WRONG])
+    outcome = model.run(strategy_for(verifying(), None, 2), verifying().limits())
+    assert (outcome.passed, outcome.reason) == (True, StopReason.THRESHOLD_MET)
 
 
 def test_an_answer_that_cannot_be_had_is_left_out() -> None:
@@ -135,24 +168,26 @@ BAD_CONTRADICTIONS: list[str] = [
 
 
 @pytest.mark.parametrize("bad", BAD_QUESTIONS)
-def test_unusable_questions_are_asked_for_again_and_then_fail_closed(bad: str) -> None:
+def test_unusable_questions_are_asked_for_again_and_then_prove_nothing(bad: str) -> None:
     model = driver_scoring(0.9, bad, questions(DAYS), "30 days", NONE, writer=[WRONG])
     assert model.play(verifying()).passed
     assert "iterations/1/verify/questions/again/1" in model.paths
-    fails_closed(driver_scoring(0.9, bad, bad, bad, writer=[WRONG]))
+    is_unproven(driver_scoring(0.9, bad, bad, bad, writer=[WRONG]))
 
 
 @pytest.mark.parametrize("bad", BAD_CONTRADICTIONS)
-def test_unusable_contradictions_are_asked_for_again_and_then_fail_closed(bad: str) -> None:
+def test_unusable_contradictions_are_asked_for_again_and_then_prove_nothing(bad: str) -> None:
     asked = (0.9, questions(DAYS), "14 days")
     assert driver_scoring(*asked, bad, NONE, writer=[WRONG]).play(verifying()).passed
-    fails_closed(driver_scoring(*asked, bad, bad, bad, writer=[WRONG]))
+    is_unproven(driver_scoring(*asked, bad, bad, bad, writer=[WRONG]))
 
 
-def fails_closed(model: EngineDriver) -> None:
-    with pytest.raises(StepError) as failed:
-        model.play(verifying())
-    assert failed.value.code == "unreadable_verification"
+def is_unproven(model: EngineDriver) -> None:
+    outcome = model.play(verifying())
+    assert (outcome.best.scored.score, outcome.passed) == (0.9, False)
+    (told,) = outcome.best.scored.caveats
+    assert (told.code, told.path) == ("unverified", "verify")
+    assert "unreadable_verification" in told.detail
 
 
 def test_a_verified_draft_ranks_above_a_contradicted_one_with_a_higher_score() -> None:

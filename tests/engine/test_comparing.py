@@ -1,5 +1,6 @@
 """The result against the draft it started from, asked in both orders."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,5 +98,8 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
 @pytest.mark.parametrize("refusal", [Stopped(), StepError("model_unavailable", "down")])
 def test_refused_or_failed_there_is_no_comparison_and_it_ends_as_it_would(refusal: Any) -> None:
     plain = driver_scoring(0.4, 0.9).play(request(draft=OWN))
-    assert compared(refusal, preference("A"))[1] == plain
-    assert compared(*["neither"] * 6)[1] == plain
+    for said in ([refusal, preference("A")], ["neither"] * 6):
+        outcome = compared(*said)[1]
+        (told,) = outcome.caveats
+        assert (told.code, told.path) == ("item_dropped", "compare")
+        assert replace(outcome, caveats=()) == plain

@@ -13,6 +13,7 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, drafts, driver_scoring, request, verdict
 from tests.engine.scripted_replies import plan, revised, step
 from workers.engine.moves import Ask, Call, Check, ReviewerReply, StepError, Stopped, ToolResult
+from workers.engine.pipeline import strategy_for
 
 LOOK_UP = {
     "name": "look_up",
@@ -21,6 +22,7 @@ LOOK_UP = {
     "parameters": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
 }
 FOUND = "Refunds take 14 days."
+MET = revised(met=True, evidence=((1, "14 days"),))
 BROKEN = ToolResult(False, "example.com answered 404: no such policy")
 
 
@@ -56,7 +58,7 @@ def test_plans_acts_observes_and_writes_from_what_it_saw() -> None:
     model = planning(
         plan(step("Look it up.", "look_up", id=7), "Say what it means."),
         revised("Say what it means."),
-        revised(),
+        MET,
         tool=found,
     )
     outcome = model.play(asked())
@@ -138,16 +140,34 @@ def test_a_call_that_failed_is_not_made_again() -> None:
     assert "steps/2/do" in model.paths
 
 
-def test_no_more_steps_than_allowed_are_carried_out_and_the_last_is_not_followed_by_a_plan() -> (
-    None
-):
-    model = planning(plan("One.", "Two.", "Three."), revised("Two.", "Three."))
-    outcome = model.play(asked(max_steps=2))
+def test_no_more_steps_than_allowed_are_carried_out_and_the_last_is_followed_by_a_verdict() -> None:
+    model = planning(plan("One.", "Two.", "Three."), revised("Two."), revised("Three."))
+    model.play(asked(max_steps=2))
     assert model.paths[:4] == ["plan", "steps/1/do", "steps/1/replan", "steps/2/do"]
-    assert model.paths[4] == "iterations/1/draft"
+    assert model.paths[4:6] == ["steps/2/replan", "iterations/1/draft"]
     assert "At most 2 steps" in prompts(model, "plan")
     assert "At most 1 more steps" in prompts(model, "steps/1/replan")
-    assert outcome.passed
+    assert "At most 0 more steps" in prompts(model, "steps/2/replan")
+
+
+@pytest.mark.parametrize(
+    ("verdict_said", "passed"),
+    [([MET], True), ([revised("More.")], False), (["no plan"] * 3, False)],
+)
+def test_the_verdict_after_the_last_step_allowed_says_whether_the_goal_is_met(
+    verdict_said: list[str], passed: bool
+) -> None:
+    first = plan(step("Look it up.", "look_up", id=7))
+    outcome = planning(first, *verdict_said, tool=found).play(asked(max_steps=1))
+    assert outcome.passed is passed
+    assert [it.code for it in outcome.caveats] == ([] if passed else ["goal_not_met"])
+
+
+def test_a_version_before_asks_for_no_verdict_after_the_last_step_allowed() -> None:
+    model = planning(plan("One.", "Two."))
+    outcome = model.run(strategy_for(asked(max_steps=1), None, 2), asked().limits())
+    assert model.paths[:3] == ["plan", "steps/1/do", "iterations/1/draft"]
+    assert (outcome.passed, outcome.reason) == (True, StopReason.THRESHOLD_MET)
 
 
 def test_the_planner_knows_the_tools_and_what_remains_of_its_plan() -> None:
@@ -237,7 +257,8 @@ def test_arguments_may_be_written_as_text_and_are_checked_before_anything_is_cal
 
 def test_a_plan_that_may_not_go_on_leaves_a_text_written_from_what_it_saw() -> None:
     model = planning(plan(step("Look it up.", "look_up", id=7)), Stopped(), tool=found)
-    assert model.play(asked()).passed
+    outcome = model.play(asked(accept=["goal_not_met"]))
+    assert (outcome.passed, [it.code for it in outcome.caveats]) == (True, ["goal_not_met"])
     assert FOUND in prompts(model, "iterations/1/draft")
 
 
@@ -249,7 +270,7 @@ def test_told_to_stop_before_anything_is_written_it_stops() -> None:
 
 
 def test_a_clients_draft_is_judged_first_and_is_material_for_the_plan() -> None:
-    model = planning(plan(step("Look it up.", "look_up", id=7)), revised(), tool=found)
+    model = planning(plan(step("Look it up.", "look_up", id=7)), MET, tool=found)
     model.critic = iter([verdict(0.3), verdict(0.9)])
     outcome = model.play(asked(draft="We refund, some day."))
     assert model.paths[:3] == ["iterations/0/critique", "iterations/0", "plan"]
@@ -272,7 +293,7 @@ def test_a_clients_draft_is_the_result_when_stopped_in_the_middle_of_the_plan() 
 
 
 def test_a_text_below_the_threshold_is_revised_with_what_was_observed() -> None:
-    model = planning(plan(step("Look it up.", "look_up", id=7)), revised(), tool=found)
+    model = planning(plan(step("Look it up.", "look_up", id=7)), MET, tool=found)
     model.critic = iter([verdict(0.3), verdict(0.9)])
     outcome = model.play(asked())
     assert FOUND in prompts(model, "iterations/2/revise")

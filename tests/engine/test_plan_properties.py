@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.calls import AGAIN
+from app.contract.caveats import blocks
 from tests.engine.engine_driver import EngineDriver, drafts, request, verdict
 from tests.engine.scripted_replies import plan, revised, step
 from tests.engine.test_plan_execute import LOOK_UP
@@ -53,12 +54,13 @@ def test_steps_are_bounded_and_no_call_that_failed_is_made_again(
         strategy={"kind": "plan_execute", "max_steps": most}, tools=[LOOK_UP], threshold=0.8
     )
     with suppress(StepError):  # no plan could be read
-        assert model.play(asked).passed
+        outcome = model.play(asked)
+        assert outcome.passed is not blocks(outcome.caveats, frozenset())
     done = [path for path in model.paths if path.endswith(("/do", "/call"))]
     assert [path.split("/")[1] for path in done] == [str(n) for n in range(1, len(done) + 1)]
     assert len(done) <= most
     planned = [
         it for it in model.asked("generator") if isinstance(it.prompt_request, Plan | Replan)
     ]
-    assert len(planned) <= most * (AGAIN + 1)
+    assert len(planned) <= (most + 1) * (AGAIN + 1)
     assert all(it.prepares for it in planned)

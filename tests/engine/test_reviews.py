@@ -174,7 +174,7 @@ def test_a_rating_counts_for_the_plateau_in_the_place_of_the_score() -> None:
         ReviewerReply("rate", score=0.6),
         ReviewerReply("rate", score=0.5),
     ]
-    outcome = each(model, *words, max_iterations=9, stop={"patience": 1})
+    outcome = each(model, *words, max_iterations=9, stop={"patience": 1, "escape": False})
     assert (outcome.reason, len(reviews(model))) == (StopReason.PLATEAU, 3)
 
 

@@ -15,6 +15,7 @@ TEXT = "the quick brown fox jumps over the lazy dog and runs away again"
 def why(scores: list[float], writer: list[str] | None = None, **fields: Any) -> tuple[str, int]:
     """Return the reason for stopping, and how many drafts were judged."""
     model = driver_scoring(*scores, writer=writer)
+    fields["stop"] = {"escape": False, **fields.get("stop", {})}
     outcome = model.play(request(max_iterations=50, **fields))
     assert outcome.reason is not None
     return outcome.reason, len(model.asked("critic"))

@@ -83,7 +83,8 @@ def test_a_warning_drives_nothing() -> None:
 
 
 def test_a_writer_that_changes_nothing_is_not_asked_for_ever() -> None:
-    outcome = model([finding(0)], [finding(0)], writer=["{", "{"]).play(correcting())
+    asked = correcting(stop={"escape": False})
+    outcome = model([finding(0)], [finding(0)], writer=["{", "{"]).play(asked)
     assert (outcome.reason, outcome.passed) == (StopReason.STABLE, False)
 
 

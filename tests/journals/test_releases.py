@@ -136,11 +136,12 @@ class StoredJournal:
 
 
 def compared(snapshot: Snapshot) -> dict[str, Any]:
-    return {
+    result = snapshot.result and snapshot.result.model_copy(update={"caveats": ()})
+    return {  # caveats are said since version 3
         "status": snapshot.status,
         "stop_reason": snapshot.stop_reason,
         "passed": snapshot.passed,
-        "result": snapshot.result,
+        "result": result,
         "scores": sorted(snapshot.scores, key=lambda it: it.path),
     }
 

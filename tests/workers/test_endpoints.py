@@ -78,11 +78,19 @@ async def test_longer_it_is_parked_and_goes_on_with_a_permit(harness: Refinement
     assert ended.waiting is None
 
 
-async def test_one_that_only_warns_is_not_waited_for(harness: RefinementHarness) -> None:
+@pytest.mark.parametrize("accept", [(), ("validator_skipped",)])
+async def test_one_that_only_warns_is_not_waited_for_and_what_it_did_not_check_is_said(
+    harness: RefinementHarness, accept: tuple[str, ...]
+) -> None:
     endpoint = ScriptedEndpoint([away(60)])
-    refinement_id = await harness.submit(validators=[{**TONE, "on_fail": "warn"}])
+    refinement_id = await harness.submit(validators=[{**TONE, "on_fail": "warn"}], accept=accept)
     ended = await harness.play(refinement_id, models(endpoint, 0.9))
     assert (ended.status, endpoint.called) == (Status.SUCCEEDED, 1)
+    assert (ended.status, ended.passed) == (Status.SUCCEEDED, bool(accept))
+    assert ended.stop_reason == ("threshold_met" if accept else "incomplete")
+    assert ended.result is not None
+    (told,) = ended.result.caveats
+    assert (told.code, told.path) == ("validator_skipped", "iterations/1/check")
     data = [it.data for it in await harness.events(refinement_id)]
     (iteration,) = [it for it in data if isinstance(it, IterationCompleted)]
     assert "was not checked" in iteration.findings[0].message

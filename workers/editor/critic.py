@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 
 from app.contract.criteria import Criterion
 from app.contract.editor import Measure, MeasureKind, Scale, measure_for
 from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.requests import QUALITY
-from workers.editor.scoring import WEIGHTS, Analysis
+from workers.editor.scoring import FEWEST_JUDGED, WEIGHTS, Analysis
 from workers.engine.judging import total
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
@@ -147,17 +147,28 @@ def judged(draft: str, criteria: Sequence[Criterion]) -> Critique:
         return _judged_json(draft, criteria)
     analysis = Analysis(Document(draft))
     assessed = [assess(analysis, criterion, measure_for(criterion)) for criterion in criteria]
+    scored = assessed if analysis.says_enough else [_unscored(it) for it in assessed]
     ranked = _ranked(analysis, assessed)
     found = {
         kind: len(analysis.of(kind)) for kind in IssueKind if kind in {it.kind for it, _ in ranked}
     }
     return Critique(
-        scores=tuple(_score(it, _evidence(draft, analysis, it)) for it in assessed),
-        strengths=tuple(_strengths(analysis, assessed)),
+        scores=tuple(_score(it, _evidence(draft, analysis, it)) for it in scored),
+        strengths=tuple(_strengths(analysis, scored)),
         weaknesses=tuple(f"{counted(analysis, kind)}." for kind in found),
         suggestions=tuple(_suggestions(ranked)),
         findings=tuple(_finding(draft, issue, name) for issue, name in ranked[:MOST_FINDINGS]),
     )
+
+
+def _unscored(it: Assessed) -> Assessed:
+    """Return what a text that says too little meets: its length only."""
+    if it.score is None or (
+        it.measure and it.measure.kind in (MeasureKind.LENGTH, MeasureKind.JSON)
+    ):
+        return it
+    reason = f"Not measured: a text of fewer than {FEWEST_JUDGED} different words says too little."
+    return replace(it, score=None, reason=reason)
 
 
 def worth(analysis: Analysis, assessed: Iterable[Assessed]) -> dict[IssueKind, float]:

@@ -46,6 +46,10 @@ def issues(document: Document) -> tuple[TextIssue, ...]:
 FEWEST_WORDS = 50
 """A shorter text is scored as if it had that many words: one slip must not ruin its score."""
 
+FEWEST_JUDGED = 3
+"""Different words from which a text says enough to be judged: in fewer hardly anything can be
+wrong, so that finding nothing says nothing. A subject line has more."""
+
 LEAST_ENGLISH = 0.15
 """Share of the commonest English words from which a text counts as English; mostly it is 0.4."""
 
@@ -86,6 +90,11 @@ class Analysis:
         if len(read) < 20:
             return 2 * sum(word.isascii() for word in read) > len(read)
         return sum(word in listed("common") for word in read) / len(read) >= LEAST_ENGLISH
+
+    @property
+    def says_enough(self) -> bool:
+        """Return whether the text is long enough to be judged."""
+        return len({word.lower for word in self.document.words}) >= FEWEST_JUDGED
 
     def of(self, kind: IssueKind) -> tuple[TextIssue, ...]:
         """Return the issues of one kind."""

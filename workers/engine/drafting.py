@@ -197,6 +197,8 @@ async def propose(
     """
     if search.wish is not None:
         return await _wished(task, search, search.wish, revised or revise)
+    if search.is_escaping:
+        return await _escaped(task, search, first, revised or revise)
     if search.base is not None:
         base, threshold = search.base, search.limits.threshold
         tried = tried_on(base.scored, search.revisions_of(base.path))
@@ -206,6 +208,25 @@ async def propose(
     if task.draft is not None:
         return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
     return await first(task) if first else _draft(await write(task))
+
+
+async def _escaped(task: Task, search: Search, first: First | None, revised: Revised) -> Draft:
+    """Return a draft made in another way than those before it, from the same findings.
+
+    A text that was written from the task is written anew; one that was given, whose facts only it
+    has, is revised at a higher temperature.
+    """
+    base, threshold = search.base, search.limits.threshold
+    assert base is not None  # it was judged
+    sampled = replace(task, is_sampled=True)
+    if task.draft is None:
+        failing = failures(task, base.scored, threshold, base.issues)
+        anew = replace(sampled, avoids=failing)
+        draft = await first(anew) if first else _draft(await write(anew))
+        return replace(draft, asked=failing, escape="fresh_draft")
+    tried = tried_on(base.scored, search.revisions_of(base.path))
+    draft = await revised(sampled, base.scored, base.path, threshold, base.issues, tried)
+    return replace(draft, escape="temperature")
 
 
 async def write(task: Task) -> WrittenText:

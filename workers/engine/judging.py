@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from app.contract.caveats import Caveat
 from app.contract.criteria import CRITIC, Criterion, PanelMember
 from app.contract.drafts import lacking, sha256_of
 from app.contract.judgement import (
@@ -24,7 +25,7 @@ from app.contract.validators import Validator
 from workers.engine.asking import ask, question
 from workers.engine.lenient_json import values_in
 from workers.engine.matching import Source
-from workers.engine.moves import Check, Draft, Scored, Together, part_replies
+from workers.engine.moves import Check, Draft, Scored, Together, play_parts
 from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
 from workers.engine.prompts import keys_of
 from workers.engine.prompts.judging import Judge
@@ -79,8 +80,14 @@ class _Finding(ReplyModel):
     quote: str | None = None
 
 
+MAY_MEASURE_NOTHING = 3
+"""The version of the engine from which a verdict may say that the draft cannot be measured."""
+
+
 class _Verdict(ReplyModel):
     scores: list[_Score]
+    unmeasurable: bool = False
+    """Whether the critic says that no criterion can be measured on this draft."""
     strengths: tuple[str, ...] = ()
     weaknesses: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
@@ -95,6 +102,7 @@ class _Said(ReplyModel):
     weaknesses: Any = ()
     suggestions: Any = ()
     findings: Any = ()
+    unmeasurable: Any = False
     scale: Any = None
 
     @model_validator(mode="before")
@@ -201,6 +209,7 @@ def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
         weaknesses=_lines(reply, said.weaknesses, "a weakness"),
         suggestions=_lines(reply, said.suggestions, "a suggestion"),
         findings=tuple(_findings(reply, said.findings, names)),
+        unmeasurable=said.unmeasurable is True,
     )
 
 
@@ -319,7 +328,7 @@ def _scores(
     if unknown := [name for name in given if name not in names]:
         reply.drop("score", f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
     scores = tuple(_score(given[name], source) for name in names)
-    if all(it.score is None for it in scores):
+    if all(it.score is None for it in scores) and not verdict.unmeasurable:
         raise Unreadable("no criterion has a score")
     return scores
 
@@ -386,8 +395,12 @@ def _mean(first: CriterionScore, said: Sequence[Critique]) -> CriterionScore:
 CritiqueLine = TypeVar("CritiqueLine")
 
 
-async def critiqued(task: Task, draft: str) -> Critique:
-    """Return the merged critique of all critics, asked at once and independently.
+Opinions = tuple[tuple[Critique, ...], tuple[Caveat, ...]]
+"""What critics said, and a caveat for every sample that was left out."""
+
+
+async def critiqued(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...]]:
+    """Return the merged critique of all critics, asked at once and independently, and its caveats.
 
     A panel after PoLL (arXiv:2404.18796), with roles as in ChatEval (arXiv:2308.07201); samples as
     in self-consistency (arXiv:2203.11171). A sample that fails is left out; a critic without any
@@ -395,9 +408,20 @@ async def critiqued(task: Task, draft: str) -> Critique:
     """
     panel: tuple[PanelMember | None, ...] = task.critics.panel or (None,)
     if len(panel) == 1:
-        return merged(await _sampled(task, draft, panel[0]), task.criteria)
-    opinions = await Together(CRITIC, tuple(_sampled(task, draft, it) for it in panel))
-    return merged(tuple(chain.from_iterable(opinions)), task.criteria)
+        opinions, caveats = await _sampled(task, draft, panel[0])
+    else:
+        said = await Together(CRITIC, tuple(_sampled(task, draft, it) for it in panel))
+        opinions = tuple(chain.from_iterable(it for it, _ in said))
+        caveats = tuple(chain.from_iterable(it for _, it in said))
+    critique = merged(opinions, task.criteria)
+    return critique, (*caveats, *_unmeasured(critique.scores))
+
+
+def _unmeasured(scores: Sequence[CriterionScore]) -> Iterator[Caveat]:
+    for it in scores:
+        if it.score is None:
+            detail = f"the criterion {it.criterion} has no score: {it.reason}"
+            yield Caveat(code="item_dropped", path="critique", detail=detail)
 
 
 def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Critique:
@@ -413,14 +437,15 @@ def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Criti
     )
 
 
-async def _sampled(task: Task, draft: str, member: PanelMember | None) -> tuple[Critique, ...]:
+async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinions:
     """Return the opinions of one critic, one for each sample."""
     path = "critique" if member is None else f"critique/{member.name}"
-    later = (f"{path}/{number}" for number in range(2, task.critics.samples + 1))
-    samples = [_opinion(at, task, draft, member) for at in (path, *later)]
+    paths = [path, *(f"{path}/{number}" for number in range(2, task.critics.samples + 1))]
+    samples = [_opinion(at, task, draft, member) for at in paths]
     if len(samples) == 1:
-        return (await samples[0],)
-    return tuple(it for it in await part_replies(path, samples) if it is not None)
+        return (await samples[0],), ()
+    done = await play_parts(path, samples)
+    return tuple(it for it in done.replies if it is not None), done.left_out(paths)
 
 
 async def _opinion(path: str, task: Task, draft: str, member: PanelMember | None) -> Critique:
@@ -526,7 +551,7 @@ LOCKED = "locked"
 async def judge(task: Task, draft: Draft) -> Scored:
     """Judge a draft: validators first, then the blind critics."""
     draft, checked = await _checked(task, draft)
-    critique = await critiqued(task, draft.text)
+    critique, caveats = await critiqued(task, draft.text)
     scores = (*critique.scores, *checked.scores)
     decided = _decided(task, checked.scores)
     criteria = (*task.criteria, *(it.criterion for it in task.counted))
@@ -534,11 +559,12 @@ async def judge(task: Task, draft: Draft) -> Scored:
         draft=draft,
         score=total(scores, criteria) if decided is None else decided,
         scores=scores,
-        valid=_is_valid(checked.findings),
+        valid=is_valid(checked.findings),
         floors_met=not below_floor(critique.scores, task.criteria),
         critique=critique,
         findings=checked.findings,
         score_from="critique" if decided is None else "validators",
+        caveats=(*skipped_in(checked.findings), *caveats),
     )
 
 
@@ -554,11 +580,12 @@ async def validate(task: Task, draft: Draft) -> Scored:
         draft=draft,
         score=_share(task, checked) if decided is None else decided,
         scores=checked.scores,
-        valid=_is_valid(checked.findings),
+        valid=is_valid(checked.findings),
         floors_met=True,
         critique=Critique(scores=()),
         findings=checked.findings,
         score_from="validators",
+        caveats=skipped_in(checked.findings),
     )
 
 
@@ -566,7 +593,7 @@ async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
     """Return the draft as validators corrected it, and what they and `locked` say of it."""
     checked = FindingsReply()
     if task.scopes:
-        checked = await Check("check", draft.text, scopes=task.scopes)
+        checked = await check(task, draft.text)
         draft = corrected(draft, checked)
     gone = tuple(_gone(it) for it in lacking(draft.text, task.locked))
     return draft, checked.model_copy(update={"findings": (*checked.findings, *gone)})
@@ -580,6 +607,25 @@ def corrected(draft: Draft, checked: FindingsReply) -> Draft:
     return replace(draft, text=checked.text, sha256=sha256, is_reply=False, fixes=checked.fixes)
 
 
+async def check(task: Task, draft: str, path: str = "check") -> FindingsReply:
+    """Return what validators say; the finding that one did not run vetoes, unless accepted."""
+    checked = await Check(path, draft, scopes=task.scopes)
+    if "validator_skipped" in task.accepted:
+        return checked
+    veto = {"on_fail": OnFail.VETO}
+    found = (it.model_copy(update=veto) if it.skipped else it for it in checked.findings)
+    return checked.model_copy(update={"findings": tuple(found)})
+
+
+def skipped_in(findings: Sequence[Finding]) -> tuple[Caveat, ...]:
+    """Return a caveat for every validator that did not run."""
+    return tuple(
+        Caveat(code="validator_skipped", path="check", detail=f"{it.source}: {it.message}")
+        for it in findings
+        if it.skipped
+    )
+
+
 def _decided(task: Task, scores: Sequence[CriterionScore]) -> float | None:
     """Return the weighted mean of the scores that decide alone; None if there is none."""
     deciding = [it.criterion for it in task.counted if it.decides]
@@ -590,7 +636,8 @@ def _decided(task: Task, scores: Sequence[CriterionScore]) -> float | None:
 def _share(task: Task, checked: FindingsReply) -> float:
     """Return the share of validators that pass; those that give a score count with their weight."""
     measured = {it.source for it in task.measures}
-    demanded = (it.source for it in checked.findings if it.on_fail is not OnFail.WARN)
+    found = (it for it in checked.findings if not it.skipped)
+    demanded = (it.source for it in found if it.on_fail is not OnFail.WARN)
     failed = {it for it in demanded if it != LOCKED and it not in measured}
     criteria = [it.criterion for it in task.measures]
     weight = sum(it.weight for it in criteria)
@@ -608,5 +655,6 @@ def _gone(locked: str) -> Finding:
     )
 
 
-def _is_valid(findings: Sequence[Finding]) -> bool:
+def is_valid(findings: Sequence[Finding]) -> bool:
+    """Return whether no finding vetoes its draft."""
     return all(finding.on_fail is not OnFail.VETO for finding in findings)

@@ -4,13 +4,15 @@ from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from app.contract.drafts import EditsMade
+from app.contract.caveats import Caveat
+from app.contract.drafts import EditsMade, Escape
 from app.contract.judgement import (
     CriterionScore,
     Critique,
     Finding,
     FindingsReply,
     FixMade,
+    OnFail,
     QualityEstimate,
     ScoreFrom,
 )
@@ -39,6 +41,8 @@ class Draft:
     is_reply: bool = True
     edits: EditsMade | None = None
     """How edits made it from its parent; None if it was not made by edits."""
+    escape: Escape | None = None
+    """How it was made in another way than usual, because the search stood still."""
     fixes: tuple[FixMade, ...] = ()
     """What validators corrected in it."""
 
@@ -57,11 +61,20 @@ class Scored:
     score_from: ScoreFrom = "critique"
     times: int = 1
     """How often it was judged; the score is the mean."""
+    caveats: tuple[Caveat, ...] = ()
+    """What the verdict lacks, with paths relative to the iteration."""
 
     def passes(self, threshold: float) -> bool:
         """Return whether vetoing validators passed, and all floors and the threshold are met."""
         good = self.score is not None and self.score >= threshold
         return self.valid and self.floors_met and good
+
+    def lacks_only_proof(self, threshold: float) -> bool:
+        """Return whether nothing keeps it from passing but checks that could not be made."""
+        made = tuple(it for it in self.findings if not it.skipped)
+        valid = all(it.on_fail is not OnFail.VETO for it in made)
+        proven = replace(self, findings=made, valid=valid)
+        return not self.valid and proven.passes(threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,10 +366,23 @@ class _Relay(Generic[Reply]):
 
 @dataclass(frozen=True, slots=True)
 class PartResults(Generic[Reply]):
-    """The results of parts side by side, None for a refused one, and whether any was stopped."""
+    """The results of parts side by side, None for a refused one, and why it was refused."""
 
     replies: tuple[Reply | None, ...]
-    were_stopped: bool
+    refusals: tuple[Refusal | None, ...]
+
+    @property
+    def were_stopped(self) -> bool:
+        """Whether any part was stopped."""
+        return any(isinstance(it, Stopped) for it in self.refusals)
+
+    def left_out(self, paths: Sequence[str]) -> tuple[Caveat, ...]:
+        """Return a caveat for every part without a result; `paths` are those of the parts."""
+        return tuple(
+            Caveat(code="item_dropped", path=path, detail=f"left out: {str(it) or 'stopped'}")
+            for path, it in zip(paths, self.refusals, strict=True)
+            if it is not None
+        )
 
     def unless_stopped(self, reason: StopReason) -> StopReason | None:
         """Return `reason`; None when a part was stopped, since the driver has the reason then."""
@@ -374,7 +400,7 @@ async def part_replies(
 
 
 async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
-    """Play parts side by side like `part_replies`; also return whether any was stopped."""
+    """Play parts side by side like `part_replies`; also return why others have no result."""
     refusals: dict[int, Refusal] = {}
 
     async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:
@@ -387,4 +413,4 @@ async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartRe
     done = await Together(path, tuple(kept(*each) for each in enumerate(parts)))
     if len(refusals) == len(parts):
         raise first_of([refusals[index] for index in range(len(parts))])
-    return PartResults(done, any(isinstance(it, Stopped) for it in refusals.values()))
+    return PartResults(done, tuple(refusals.get(index) for index in range(len(parts))))

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
+from app.contract.caveats import BLOCKING, Caveat
 from app.contract.criteria import (
     AUTO,
     FEWEST_LISTED,
@@ -57,6 +58,7 @@ from workers.engine.reviewing import ReviewPolicy, reviewed
 from workers.engine.search import Outcome
 from workers.engine.strict_schema import strict
 from workers.engine.sub_search import informed
+from workers.engine.verification import CLAIMS_NOTHING
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """Latin, full width, Arabic and Greek."""
@@ -152,7 +154,11 @@ async def compared(task: Task, strategy: MoveCoroutine[Outcome]) -> Outcome:
     result = outcome.best.scored.draft.text
     earlier = seen[0] if seen else Earlier(outcome.best.path, result)
     task = informed(task, outcome.observed)
-    return replace(outcome, comparison=await _comparison(task, earlier, result))
+    comparison = await _comparison(task, earlier, result)
+    if comparison is None:
+        missing = Caveat(code="item_dropped", path="compare", detail="there is no comparison")
+        outcome = replace(outcome, caveats=(*outcome.caveats, missing))
+    return replace(outcome, comparison=comparison)
 
 
 async def _comparison(task: Task, earlier: Earlier, result: str) -> Comparison | None:
@@ -254,7 +260,7 @@ async def _played(
             task = replace(task, criteria=())
         outcome = await reviewed(policy, informed(task, observed), limits, outcome)
         outcome = replace(outcome, observed=observed)
-    return outcome
+    return outcome.claiming(task.accepted)
 
 
 def function_of(kind: str) -> StrategyFunction:
@@ -320,6 +326,7 @@ def task_of(
         grounding=request.grounding,
         instructions=request.instructions,
         checks=request.in_words(),
+        accepted=BLOCKING if engine_version < CLAIMS_NOTHING else frozenset(request.accept),
         whole=document_of(request) if engine_version > STRICT else None,
     )
 

@@ -149,6 +149,10 @@ class Task:
     """What this part of the work is about, the whole first; empty for the whole text."""
     place: Place | None = None
     """Where the text stands, if it is a part of a larger one."""
+    avoids: tuple[str, ...] = ()
+    """What was wrong with the texts before a draft that is written anew."""
+    accepted: frozenset[str] = frozenset()
+    """Codes of caveats that do not keep a draft from passing."""
     is_sampled: bool = False
     """Whether the same is asked for several times, so that the texts should differ."""
     learnt: Learnt | None = None

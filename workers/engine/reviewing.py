@@ -18,7 +18,7 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompt_requests import Task
-from workers.engine.search import LimitOverrides, Outcome, RequestedRevision, Search
+from workers.engine.search import GOALS, LimitOverrides, Outcome, RequestedRevision, Search
 from workers.engine.sub_search import below
 
 MOST_ROUNDS = 50
@@ -26,8 +26,6 @@ MOST_ROUNDS = 50
 
 WHOLE = ("iterations/", "reviews/")
 """Paths of drafts that are judged as a whole; other drafts are judged as a part of the work."""
-
-GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +62,17 @@ async def reviewed(policy: ReviewPolicy, task: Task, limits: Limits, outcome: Ou
             best = outcome.best
             best = replace(best, path=f"/{best.path}", issues=best.issues.under(""))
             again = _again(policy, task, limits, RequestedRevision(best, word))
-            outcome = _kept(outcome.missing if word.draft is None else (), await below(path, again))
+            done = await below(path, again)
+            outcome = done if word.draft is not None else _lacking_as(outcome, done)
         except Stopped:
             return outcome
     return outcome
 
 
-def _kept(missing: tuple[str, ...], done: Outcome) -> Outcome:
-    """Return an outcome with parts that are still missing."""
-    return replace(done, missing=missing, passed=done.passed and not missing)
+def _lacking_as(before: Outcome, done: Outcome) -> Outcome:
+    """Return a revision's outcome with what the work on the text before it lacks as well."""
+    missing, caveats = before.missing, before.caveats
+    return replace(done, missing=missing, caveats=caveats, passed=done.passed and not missing)
 
 
 def _under(limits: Limits | None, outcome: Outcome) -> Outcome:

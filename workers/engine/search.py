@@ -1,12 +1,13 @@
 """A search: iterations until a stop rule holds, and the draft to return."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from app.contract.calls import CONFIRMED
+from app.contract.caveats import Caveat, blocks
 from app.contract.judgement import Comparison, QualityEstimate, ScoreFrom
 from app.contract.learnt import Learnt
 from app.contract.limits import Limits
@@ -23,11 +24,14 @@ from workers.engine.moves import (
     Review,
     ReviewerReply,
     Scored,
+    StepError,
     Stopped,
     within,
 )
 from workers.engine.prompt_requests import Task
 from workers.engine.quality_filter import QualityFilter
+
+GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,18 @@ class Outcome:
     outputs: Mapping[str, str] = field(default_factory=dict)
     estimate: QualityEstimate | None = None
     """What the best draft is probably worth; None if too little is known."""
+    caveats: tuple[Caveat, ...] = ()
+    """What the work on it lacks; what the verdict on the best draft lacks stands there."""
+
     lesson: Learnt | None = None
     """What the scores of this refinement add to what was learnt; None if they teach nothing."""
+
+    def claiming(self, accepted: frozenset[str]) -> Self:
+        """Return it without a success that its caveats contradict."""
+        if not blocks(self.caveats, accepted):
+            return self
+        reason = StopReason.INCOMPLETE if self.reason in GOALS else self.reason
+        return replace(self, passed=False, reason=reason)
 
     @property
     def score_from(self) -> ScoreFrom:
@@ -89,6 +103,11 @@ PATIENCE = 2
 """The patience up to that version."""
 NOISY = ("critique", "review")
 """What a score is from that a critic gave, or a person in the place of a critic."""
+
+STANDSTILLS = (StopReason.STABLE, StopReason.OSCILLATING, StopReason.PLATEAU)
+ESCAPES_ONCE = 3
+"""The version of the engine from which one draft is made in another way before a standstill ends
+the outermost search."""
 
 
 class Ranking:
@@ -309,6 +328,7 @@ class Search:
         is_reviewed: bool = False,
         engine_version: int = ENGINE_VERSION,
         task: Task | None = None,
+        escapes: bool = False,
     ) -> None:
         self._counts_errors = is_new = engine_version > SCORES_ALONE
         self.task = task
@@ -328,11 +348,15 @@ class Search:
         self.number = first
         """The number of the next iteration."""
         self._stale = 0
+        self._escapes = escapes
+        self._standstill: StopReason | None = None
+        """Why it would have ended; then one draft is made in another way."""
 
     @classmethod
     def of(cls, task: Task, limits: Limits, own: LimitOverrides | None = None) -> Self:
         """Return a search for a task; a draft that it starts from is iteration 0."""
         first = 1 if task.draft is None else 0
+        is_whole = task.engine_version >= ESCAPES_ONCE and not task.part
         return cls(
             limits,
             first=first,
@@ -340,6 +364,7 @@ class Search:
             is_reviewed=task.is_reviewed,
             engine_version=task.engine_version,
             task=task,
+            escapes=limits.escape and is_whole,
         )
 
     def __enter__(self) -> Self:
@@ -348,13 +373,24 @@ class Search:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
-        """Suppress a stop from outside when a draft was judged: the best is kept."""
+        """Suppress a stop from outside when a draft was judged: the best is kept.
+
+        So is a failed step of a draft that was tried before it ends: it ends without that draft.
+        """
+        if isinstance(error, StepError) and self.is_escaping:
+            self.reason = self._standstill
+            return True
         return isinstance(error, Stopped) and self.best is not None
 
     @property
     def best(self) -> Judgement | None:
         """The best judged draft."""
         return self._ranking.best
+
+    @property
+    def is_escaping(self) -> bool:
+        """Whether the next draft is made in another way, once, before the search ends."""
+        return self._escapes and self._standstill is not None
 
     @property
     def base(self) -> Judgement | None:
@@ -419,8 +455,8 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the goal is reached or a reviewer has decided."""
-        goals = (StopReason.THRESHOLD_MET, self._own.reached)
+        """Return whether the goal is reached, nothing is left to revise, or a reviewer decided."""
+        goals = (StopReason.THRESHOLD_MET, self._own.reached, StopReason.INCOMPLETE)
         return self.decided is not None or self.reason in goals
 
     async def _confirmed(self, scored: Scored, number: int, *, is_beside: bool = False) -> Scored:
@@ -439,9 +475,10 @@ class Search:
         ):
             at = f"iterations/{number}/confirm/{len(said)}"
             try:
-                said.append(await within(at, critiqued(task, scored.draft.text)))
+                critique, _ = await within(at, critiqued(task, scored.draft.text))
             except Refusal:
                 break
+            said.append(critique)
             scored = averaged(task, scored, said)
         return scored
 
@@ -526,12 +563,15 @@ class Search:
         best, confidence = self.best, self.limits.confidence
         if best is None:
             return None
-        if best.scored.score_from == "review":  # only the threshold applies to it
-            good = best.scored.passes(self.limits.threshold)
-            return StopReason.THRESHOLD_MET if good else None
-        if not best.scored.passes(self._goal):
+        is_review = best.scored.score_from == "review"  # only the threshold applies to it
+        goal = self.limits.threshold if is_review else self._goal
+        if best.scored.lacks_only_proof(goal):  # there is nothing to revise
+            return StopReason.INCOMPLETE
+        if not best.scored.passes(goal):
             return None
-        is_sure = confidence is None or self._ranking.chance_of(best, self._goal) >= confidence
+        if is_review:
+            return StopReason.THRESHOLD_MET
+        is_sure = confidence is None or self._ranking.chance_of(best, goal) >= confidence
         return self._own.reached if is_sure else None
 
     def _decide(self, stale: int, gain: float, last: Judgement) -> None:
@@ -539,7 +579,17 @@ class Search:
         is_better = gain >= self.limits.min_improvement
         self._stale = stale if is_tie else 0 if is_better else stale + 1
         self._ranking.prefer_passing(last, self._goal)
-        self.reason = self._why_stop(last)
+        self.reason = self._unless_escaping(self._why_stop(last), last)
+
+    def _unless_escaping(self, reason: StopReason | None, last: Judgement) -> StopReason | None:
+        """Return why it ends; at a standstill None, once, and then that unless it got better."""
+        if last.scored.draft.escape is None:
+            self._standstill = reason if reason in STANDSTILLS and self._escapes else None
+            return None if self._standstill else reason
+        self._escapes = False
+        if self.best is last or reason not in (None, *STANDSTILLS):
+            return reason
+        return self._standstill
 
     def _decide_on_samples(self) -> None:
         self.reason = self._met()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.contract.caveats import Caveat
 from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
@@ -15,6 +16,7 @@ from workers.engine.moves import (
     Judged,
     Move,
     MoveCoroutine,
+    Refusal,
     Reply,
     Stopped,
     Together,
@@ -39,7 +41,7 @@ async def below(path: str, part: MoveCoroutine[Outcome]) -> Outcome:
     outcome = await within(path, part)
     best = outcome.best
     seen = replace(best, path=f"{path}/{best.path}", issues=best.issues.under(path))
-    return replace(outcome, best=seen)
+    return replace(outcome, best=seen, caveats=tuple(it.under(path) for it in outcome.caveats))
 
 
 async def refined(path: str, task: Task, limits: Limits, own: LimitOverrides) -> Outcome:
@@ -49,6 +51,23 @@ async def refined(path: str, task: Task, limits: Limits, own: LimitOverrides) ->
     """
     search = Search.of(replace(task, is_reviewed=False), limits, own)
     return await below(path, loop(task, search))
+
+
+def given_up(path: str, why: Refusal | None) -> Caveat:
+    """Return the caveat about a stage, pass or part that was refused."""
+    is_stopped = why is None or isinstance(why, Stopped)
+    detail = "it was stopped before a draft was judged" if is_stopped else f"it failed: {why}"
+    return Caveat(code="stage_given_up", path=path, detail=detail)
+
+
+def short_of(path: str, done: Outcome, threshold: float | None) -> tuple[Caveat, ...]:
+    """Return the caveat about a part that missed the threshold it was given, if any."""
+    if threshold is None or done.best.scored.passes(threshold):
+        return ()
+    score = done.best.scored.score
+    measured = "has no score" if score is None else f"scored {score:g}"
+    detail = f"its best draft {measured} and does not pass its own threshold of {threshold:g}"
+    return (Caveat(code="goal_not_met", path=path, detail=detail),)
 
 
 async def passes_as_it_is(task: Task, whole: Search) -> bool:
@@ -102,7 +121,7 @@ async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
     try:
         draft = Draft(text, sha256_of(text), is_reply=False)
         outcome = await closing(task, whole, draft, last.reason)
-        return replace(outcome, missing=last.missing)
+        return replace(outcome, missing=last.missing, caveats=last.caveats)
     except Stopped:
         return replace(last, reason=None, passed=False)
 

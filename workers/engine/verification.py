@@ -1,14 +1,23 @@
 """Verifies the facts in a draft: open questions, independent answers, contradictions."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from app.contract.caveats import Caveat
 from app.contract.judgement import Finding, OnFail, Quotation
 from workers.engine.asking import ask, question, text_in
-from workers.engine.judging import judge
+from workers.engine.judging import is_valid, judge
 from workers.engine.matching import Source
-from workers.engine.moves import Draft, MoveCoroutine, Scored, Stopped, part_replies, within
+from workers.engine.moves import (
+    Draft,
+    MoveCoroutine,
+    Scored,
+    StepError,
+    Stopped,
+    play_parts,
+    within,
+)
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.verification import Answer, Contradict, Question
 from workers.engine.replies import (
@@ -22,9 +31,13 @@ from workers.engine.replies import (
 
 SOURCE = "verification"
 UNREADABLE = "unreadable_verification"
+UNVERIFIED = "unverified"
 UNKNOWN = "unknown"
 GIVEN_AWAY = 3
 """A question that contains a claim of at least this many words gives its answer away."""
+
+CLAIMS_NOTHING = 3
+"""The version of the engine from which a draft that was not verified does not pass."""
 
 NOT_VERIFIED = Finding(
     source=SOURCE,
@@ -57,23 +70,63 @@ Answered = tuple[str, str]
 """A question and its answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a verification found, and what it lacks."""
+
+    findings: tuple[Finding, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+
+    def under(self, prefix: str) -> "Verification":
+        """Return it with the paths of its caveats below `prefix`."""
+        return replace(self, caveats=tuple(it.under(prefix) for it in self.caveats))
+
+
+def unverified(path: str, detail: str) -> Verification:
+    """Return a verification that verified nothing."""
+    return Verification(caveats=(Caveat(code="unverified", path=path, detail=detail),))
+
+
 async def judge_and_verify(most: int, task: Task, draft: Draft) -> Scored:
     """Judge a draft and verify it with at most `most` questions."""
     scored = await judge(task, draft)
-    return await verified(scored, within("verify", contradictions(task, draft.text, most)))
+    asked = within("verify", contradictions(task, draft.text, most))
+    return await verified(task, scored, asked, "verify")
 
 
-async def verified(scored: Scored, part: MoveCoroutine[tuple[Finding, ...]]) -> Scored:
-    """Return a judged draft with the findings of its verification; any finding vetoes it.
+async def verified(
+    task: Task, scored: Scored, part: MoveCoroutine[Verification], path: str
+) -> Scored:
+    """Return a judged draft with the findings of its verification, which asks below `path`.
 
-    A stop from outside during the verification is a finding too: the draft stays, but does not pass
-    unverified.
+    A draft that was not verified stays, with a finding that vetoes it unless the request accepts
+    that: a stop from outside is never accepted, replies that stay unreadable or unknown may be.
     """
+    stopped = unverified(path, NOT_VERIFIED.message)
     try:
-        found = await part
+        done = (await part).under(path)
     except Stopped:
-        found = (NOT_VERIFIED,)
-    return replace(scored, findings=(*scored.findings, *found), valid=scored.valid and not found)
+        done = replace(stopped, findings=(NOT_VERIFIED,))
+    except StepError as failure:
+        if task.engine_version < CLAIMS_NOTHING:
+            raise
+        done = unverified(path, f"the verification failed: {failure}")
+    found = done.findings or tuple(_not_verified(task, done.caveats))
+    findings = (*scored.findings, *found)
+    caveats = (*scored.caveats, *done.caveats)
+    return replace(scored, findings=findings, valid=is_valid(findings), caveats=caveats)
+
+
+def _not_verified(task: Task, caveats: Sequence[Caveat]) -> Iterator[Finding]:
+    for it in caveats:
+        if it.code == UNVERIFIED and UNVERIFIED not in task.accepted:
+            yield Finding(
+                source=SOURCE,
+                kind=UNVERIFIED,
+                message=it.detail,
+                on_fail=OnFail.VETO,
+                skipped=True,
+            )
 
 
 def is_unverified(scored: Scored) -> bool:
@@ -81,25 +134,34 @@ def is_unverified(scored: Scored) -> bool:
     return NOT_VERIFIED in scored.findings
 
 
-async def contradictions(task: Task, draft: str, most: int) -> tuple[Finding, ...]:
-    """Ask at most `most` questions about a draft; return the statements that answers contradict.
+async def contradictions(task: Task, draft: str, most: int) -> Verification:
+    """Ask at most `most` questions about a draft; find the statements that answers contradict.
 
-    A failed answer is left out, and an unknown one contradicts nothing. Raises `StepError` when
-    questions or contradictions stay unreadable, or when every answer fails.
+    A failed answer is left out, and an unknown one contradicts nothing; if all of them are, nothing
+    was verified. Raises `StepError` when questions or contradictions stay unreadable, or when every
+    answer fails.
     """
     asked = question("questions", "critic", Question(task, draft, most))
     questions = await ask(asked, questions_in(draft, most), UNREADABLE)
     if not questions:
-        return ()
+        return Verification()
     unseeing = replace(task, draft=None, criteria=())
     parts = [_answered(unseeing, *each) for each in enumerate(questions, 1)]
-    known = [
-        it for it in await part_replies("answers", parts) if it is not None and _is_known(it[1])
-    ]
+    answers = (await play_parts("answers", parts)).replies
+    known = [it for it in answers if it is not None and _is_known(it[1])]
     if not known:
-        return ()
+        detail = f"no question about the draft could be answered: {'; '.join(questions)[:500]}"
+        return unverified("answers", detail)
     asked = question("contradictions", "critic", Contradict(task, draft, tuple(known)))
-    return await ask(asked, contradictions_in(draft, known), UNREADABLE)
+    found = await ask(asked, contradictions_in(draft, known), UNREADABLE)
+    return Verification(found, tuple(_unanswered(questions, answers)))
+
+
+def _unanswered(questions: Sequence[str], answers: Sequence[Answered | None]) -> Iterator[Caveat]:
+    for number, (asked, given) in enumerate(zip(questions, answers, strict=True), 1):
+        if given is None or not _is_known(given[1]):
+            detail = f"what the draft says about this was not verified: {asked[:500]}"
+            yield Caveat(code="item_dropped", path=f"answers/{number}", detail=detail)
 
 
 async def _answered(task: Task, number: int, asked: str) -> Answered:

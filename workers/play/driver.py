@@ -285,7 +285,7 @@ class Driver:
         try:
             await self._rehearse()
             outcome = await self._play(self._strategy())
-            return Ending.succeeded(outcome, self._replay.stopping, self._additions(outcome))
+            return Ending.succeeded(outcome, self._replay, self._additions(outcome))
         except Canceled:
             return Ending.canceled()
         except Stopped as stop:

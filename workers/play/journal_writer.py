@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
+from app.contract.caveats import BLOCKING, Caveat
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.gains import Gains, gains_of
 from app.contract.insights import additions_of
@@ -32,6 +33,7 @@ from app.store import (
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, PromptKeeper
 from workers.engine.moves import Judged, Judgement, Review
+from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
 from workers.play.waiting import EveryBranchWaits
@@ -56,14 +58,24 @@ def best_of(judgement: Judgement, path: str) -> Best:
     )
 
 
+MOST_CAVEATS = 50
+"""Caveats of a result; those that keep `passed` false go first."""
+
+
 def result_of(
     judgement: Judgement,
     path: str,
     missing: tuple[str, ...] = (),
     estimate: QualityEstimate | None = None,
+    caveats: Iterable[Caveat] = (),
 ) -> Result:
-    """Return a draft with the score of exactly that text; `missing` lists parts without a draft."""
+    """Return a draft with the score of exactly that text; `missing` lists parts without a draft.
+
+    `caveats` are those about the work on it; what its verdict lacks is added.
+    """
     scored = judgement.scored
+    known = dict.fromkeys((*caveats, *(it.under(path) for it in scored.caveats)))
+    ordered = sorted(known, key=lambda it: it.code not in BLOCKING)
     return Result(
         draft=scored.draft.text,
         iteration=judgement.iteration,
@@ -73,6 +85,7 @@ def result_of(
         sha256=scored.draft.sha256,
         missing=missing,
         estimate=estimate,
+        caveats=tuple(ordered[:MOST_CAVEATS]),
     )
 
 
@@ -94,7 +107,7 @@ class Ending:
     def succeeded(
         cls,
         outcome: Outcome,
-        stopping: StopReason | None,
+        recorded: Replay,
         additions: tuple[Addition, ...] = (),
     ) -> Self:
         """Return the ending for an outcome; a strategy that was stopped from outside has no reason.
@@ -102,11 +115,13 @@ class Ending:
         The reason `completed` does not count after a stop, since parts were refused. A stop without
         a journaled reason was a call that the budget did not allow beside others in flight.
         """
+        stopping, path = recorded.stopping, outcome.best.path
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
-        result = result_of(outcome.best, outcome.best.path, outcome.missing, outcome.estimate)
+        caveats = (*outcome.caveats, *recorded.dropped(path))
+        result = result_of(outcome.best, path, outcome.missing, outcome.estimate, caveats)
         changes = {
             "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
-            "best": best_of(outcome.best, outcome.best.path),
+            "best": best_of(outcome.best, path),
             "result": result.model_copy(
                 update={"comparison": outcome.comparison, "outputs": dict(outcome.outputs)}
             ),
@@ -198,6 +213,7 @@ class JudgedDraft:
             asked=scored.draft.asked,
             draft=None if scored.draft.is_reply else scored.draft.text,
             edits=scored.draft.edits,
+            escape=scored.draft.escape,
             fixes=scored.draft.fixes,
             issues=_notes(it, prefix),
             best=best_of(best, best_path),
@@ -205,7 +221,8 @@ class JudgedDraft:
         )
         may_change = best is it or scored.score_from == "review"
         result = result_of(best, best_path, estimate=move.estimate) if may_change else None
-        return cls(entry, result, best.scored.passes(threshold), limits_seq)
+        passed = best_path.startswith(WHOLE) and best.scored.passes(threshold)
+        return cls(entry, result, passed, limits_seq)
 
 
 def _absolute(prefix: str, path: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.contract.caveats import Caveat
 from app.contract.events import (
     AnyReply,
     Changed,
@@ -32,6 +33,9 @@ from workers.engine.step_hash import about
 
 REFUSED = "budget_exhausted"
 """The code of a call that the budget did not allow beside the calls in flight."""
+
+MOST_TOLD = 500
+"""Characters of a caveat about a dropped item."""
 
 SPARED = "finished_early"
 """The code of a preparing step that is skipped because a finish waits for the first draft."""
@@ -120,6 +124,16 @@ class Replay:
         if cost is None and isinstance(step, StepCompleted) and step.model:
             cost = cost_usd(step.model, step.usage.input_tokens, step.usage.output_tokens)
         self.known_cost_usd += cost or 0.0
+
+    def dropped(self, path: str) -> tuple[Caveat, ...]:
+        """Return what was dropped of the replies about the draft at `path`, or about all drafts."""
+        return tuple(
+            Caveat(code="item_dropped", path=key, detail=f"{it.item}: {it.reason}"[:MOST_TOLD])
+            for key, step in self.steps.items()
+            if key.startswith(f"{path}/") or "iterations/" not in key
+            if isinstance(step.entry, StepCompleted)
+            for it in step.entry.dropped
+        )
 
     def part_of(self, refusal: moves.Refusal) -> tuple[str, ...]:
         """Return the keys of the recorded steps that make up a refusal."""

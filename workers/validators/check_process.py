@@ -131,6 +131,7 @@ def too_expensive(kind: str) -> Violation:
         "memory for this draft",
         "simplify the validator, or shorten the draft",
         weight=HIDES_OTHERS,
+        skipped=True,
     )
 
 

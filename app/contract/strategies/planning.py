@@ -39,7 +39,7 @@ class PlanExecuteStrategy(Strategy):
         return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        planned = 2 * ASKED * self.max_steps
+        planned = ASKED * (2 * self.max_steps + 1)
         return planned + rates.search(max_iterations, has_draft=draft is not None)
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:

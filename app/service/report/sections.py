@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from app.contract.caveats import Caveat
 from app.contract.criteria import AUTO
 from app.contract.drafts import draft_of
 from app.contract.events import (
@@ -92,6 +93,7 @@ RULES = {
     "min_improvement": "minimum improvement",
     "max_similarity": "similarity that counts as stable",
     "tolerance": "tolerance below the best score",
+    "escape": "one draft in another way before a standstill ends it",
     "max_seconds": "maximum seconds",
     "max_wait_seconds": "maximum seconds of waits for models",
     "max_tokens": "maximum tokens",
@@ -123,6 +125,8 @@ def asked(story: Story) -> str:
 def rule(name: str, limits: Limits) -> str:
     """Return the value of one limit as text."""
     value = getattr(limits, name)
+    if isinstance(value, bool):
+        return wording.answer(value)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else f"{value:,}"
 
 
@@ -422,6 +426,7 @@ def result(story: Story) -> str:
             f"{_measured(it.score, it.score_from)} It is the draft at {path(it.path)}.",
             f"Missing: {', '.join(map(path, it.missing))}." if it.missing else "",
             fenced(it.draft),
+            under("### Caveats", listed(_caveat(found, story) for found in it.caveats)),
             _compared(it.comparison),
             *(f"### Output: {path(name)}\n\n{fenced(text)}" for name, text in it.outputs.items()),
         )
@@ -431,6 +436,11 @@ def result(story: Story) -> str:
         return under("## The best draft so far", line, fenced(best.draft))
     what = "No draft was judged." if snapshot.status.is_terminal else "No draft is judged yet."
     return under("## The result", what)
+
+
+def _caveat(it: Caveat, story: Story) -> str:
+    accepted = " (accepted by the request)" if it.code in story.request.accept else ""
+    return f"{wording.caveat_of(it.code)}{accepted} {path(it.path)}: {plain(it.detail)}"
 
 
 def _measured(score: float | None, score_from: str) -> str:
@@ -560,6 +570,7 @@ def _told(it: Iteration) -> str:
     return under(
         f"### {path(it.path)}",
         line,
+        wording.ESCAPES[it.escape] if it.escape else "",
         under("**Corrected before judging**", listed(map(_fix, it.fixes))),
         under("**Requested changes**", listed(map(plain, it.asked))),
         _criteria_judged(it),

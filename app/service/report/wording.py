@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from app.contract.drafts import Escape
 from app.contract.judgement import CriterionScore, IssueState, Usage, Verdict
 from app.contract.reviews import OnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
@@ -25,7 +26,8 @@ STOP_REASONS: Mapping[StopReason, str] = {
     " and no check vetoed it.",
     StopReason.VALIDATORS_PASSED: "A draft passed every validator.",
     StopReason.COMPLETED: "The strategy completed all its steps.",
-    StopReason.INCOMPLETE: "It ended, but parts of it failed permanently: they are missing.",
+    StopReason.INCOMPLETE: "It ended, but something that was asked for was not done: the missing"
+    " parts and the caveats say what.",
     StopReason.MAX_ITERATIONS: "The number of drafts reached `max_iterations`, and none of them was"
     " good enough.",
     StopReason.PLATEAU: "The last drafts brought no improvement, for as many in a row as `patience`"
@@ -83,6 +85,19 @@ SCORES_FROM: Mapping[str, str] = {
     "review": "the score of a reviewer",
 }
 
+CAVEATS: Mapping[str, str] = {
+    "stage_given_up": "**Given up.** A stage, pass or part was not finished.",
+    "goal_not_met": "**Goal not met.**",
+    "unverified": "**Not verified.** What the draft says was not proven right or wrong.",
+    "validator_skipped": "**Not checked.** A validator did not run on the draft.",
+    "item_dropped": "**Left out.** Something could not be used.",
+}
+
+ESCAPES: Mapping[Escape, str] = {
+    "fresh_draft": "The drafts had stood still, so it was written anew from the same findings.",
+    "temperature": "The drafts had stood still, so it was revised at a higher temperature.",
+}
+
 VERDICTS: Mapping[Verdict, str] = {
     "better": "The result is better than the draft it started from, in both orders.",
     "worse": "The result is worse than the draft it started from, in both orders.",
@@ -125,6 +140,11 @@ def reason_of(stop_reason: StopReason | None) -> str:
 def status_of(status: Status) -> str:
     """Return the meaning of a status."""
     return STATUSES.get(status, OF_A_LATER_RELEASE)
+
+
+def caveat_of(code: str) -> str:
+    """Return the meaning of a caveat's code."""
+    return CAVEATS.get(code, OF_A_LATER_RELEASE)
 
 
 def error_of(code: str) -> str:

@@ -123,6 +123,9 @@ def _news(lines: tuple[str, ...], told: list[str]) -> tuple[str, ...]:
     return tuple(it for it in lines if not any(repeats(it, line) for line in told))
 
 
+AVOIDED = "Wrong with every text written so far; write a new one, in another way"
+
+
 def _written(
     task: Task,
     name: str,
@@ -134,14 +137,18 @@ def _written(
 ) -> Prompt:
     """Return a prompt that asks for a draft: it says what will be checked.
 
-    For a document its schema is the format of the reply.
+    For a document its schema is the format of the reply. A draft that is written anew is told what
+    was wrong with the texts before it.
     """
+    flaws = "\n".join(f"- {line}" for line in task.avoids)
+    before = [fenced(task, "review", f"{AVOIDED}:\n{flaws}")] if flaws else []
     return assembled(
         task,
         name,
         version,
         words,
         *checks(task, document),
+        *before,
         *material,
         schema=schema if document is None else dict(document.schema),
         temperature=DIVERSE if task.is_sampled else None,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from app.contract.caveats import Caveat
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.loops import BestOfNStrategy
@@ -20,6 +21,7 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
     into revising the best (arXiv:2408.03314). A client's own draft is judged first, and the n are
     then revisions of it. A draft that fails uses up its iteration number and nothing else.
     """
+    caveats: tuple[Caveat, ...] = ()
     with Search.of(task, limits) as search:
         if task.draft is not None:
             await search.judged(await within("iterations/0", _scored(task, search)))
@@ -29,14 +31,15 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
             sampled = replace(task, is_sampled=True)
             parts = [within(at, _scored(sampled, search)) for at in paths]
             drawn = await play_parts("samples", parts)
+            caveats = drawn.left_out(paths)
             await search.sampled(drawn.replies)
             if not plan.refine:
                 await heeded(task, search)
                 search.settle(drawn.unless_stopped(StopReason.COMPLETED))
-                return search.outcome()
+                return replace(search.outcome(), caveats=caveats)
         for at in search.iterations():
             await search.judged(await within(at, _scored(task, search)))
-    return search.outcome()
+    return replace(search.outcome(), caveats=caveats)
 
 
 async def _scored(task: Task, search: Search) -> Scored:

@@ -19,8 +19,8 @@ async def chain_of_verification(
 
     Chain-of-Verification (arXiv:2309.11495), factored: each answer sees task, context and its
     question, never the draft. Every draft is verified, whatever its score: an unverified draft must
-    neither pass nor rank above one that failed verification. An iteration costs 4 calls and one for
-    each question: draft, critique, questions, answers, contradictions.
+    neither pass, unless the request accepts it, nor count as one without findings. An iteration
+    costs 4 calls and one for each question: draft, critique, questions, answers, contradictions.
     """
     with Search.of(task, limits) as search:
         for at in search.iterations():

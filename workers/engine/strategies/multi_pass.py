@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from app.contract.caveats import Caveat
 from app.contract.criteria import Criterion
 from app.contract.limits import Limits
 from app.contract.status import StopReason
@@ -12,6 +13,7 @@ from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
     closing_with,
+    given_up,
     going_on,
     passes_as_it_is,
     refined,
@@ -44,6 +46,7 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     last: Outcome | None = None
     met: tuple[Criterion, ...] = ()
     refused: dict[str, Refusal] = {}
+    caveats: tuple[Caveat, ...] = ()
     is_cut = False
     for each in plan.passes:
         begun = task if last is None else starting_from(task, last.best.scored.draft.text)
@@ -55,6 +58,7 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
             last = await refined(path, own_task, limits, own)
         except Refusal as refusal:
             refused[path] = refusal
+            caveats += (given_up(path, refusal),)
             continue
         is_cut = is_cut or last.reason is None
         met += _met(last, each.judged_on(), threshold)
@@ -64,7 +68,8 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
         raise refused[first]
     is_cut = is_cut or any(isinstance(it, Stopped) for it in refused.values())
     reason = StopReason.INCOMPLETE if refused else StopReason.COMPLETED
-    return replace(last, reason=None if is_cut else reason, missing=tuple(refused))
+    reason_known = None if is_cut else reason
+    return replace(last, reason=reason_known, missing=tuple(refused), caveats=caveats)
 
 
 def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) -> Task:

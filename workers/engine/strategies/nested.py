@@ -1,26 +1,34 @@
 """The parts of a larger text, each refined with another strategy."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from app.contract.caveats import Caveat
 from app.contract.drafts import sections_of, sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.parts import NestedStrategy
-from workers.engine.judging import corrected, with_own_checks
-from workers.engine.moves import Check, Draft, PartResults, Scored, Stopped, play_parts
+from workers.engine.judging import check, corrected, skipped_in, with_own_checks
+from workers.engine.moves import Draft, PartResults, Scored, Stopped, play_parts
 from workers.engine.pipeline import function_of
 from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
     below,
     closing,
+    given_up,
     going_on,
     passes_as_it_is,
     ruled,
+    short_of,
     starting_from,
     titles_of,
     with_instruction,
+)
+
+NOT_CHECKED = Caveat(
+    code="validator_skipped", path="parts/check", detail="stopped before the whole was checked"
 )
 
 BEFORE = 200
@@ -35,6 +43,12 @@ class Piece:
     task: Task
     threshold: float
     text: str | None = None
+    own: float | None = None
+    """The threshold that the request names for this part."""
+
+    @property
+    def path(self) -> str:
+        return f"parts/{self.name}"
 
 
 async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
@@ -83,6 +97,7 @@ def _pieces(task: Task, limits: Limits, plan: NestedStrategy) -> tuple[Piece, ..
                 Place(number, titles),
             ),
             limits.threshold if part.threshold is None else part.threshold,
+            own=part.threshold,
         )
         for number, part in enumerate(plan.parts, 1)
     )
@@ -99,7 +114,7 @@ async def _refined(piece: Piece, limits: Limits, plan: NestedStrategy) -> Outcom
     own = LimitOverrides(piece.threshold, plan.max_iterations)
     body = function_of(plan.body.kind)
     part = body(piece.task, own.instead_of(limits), plan.body)
-    return await below(f"parts/{piece.name}", ruled(own, part))
+    return await below(piece.path, ruled(own, part))
 
 
 async def _joined(
@@ -115,9 +130,7 @@ async def _joined(
         piece.text if outcome is None else outcome.best.scored.draft.text
         for piece, outcome in zip(pieces, made.replies, strict=True)
     ]
-    missing = tuple(
-        f"parts/{piece.name}" for piece, text in zip(pieces, texts, strict=True) if text is None
-    )
+    missing = tuple(piece.path for piece, text in zip(pieces, texts, strict=True) if text is None)
     text = plan.separator.join(it for it in texts if it is not None)
     draft = Draft(text, sha256_of(text), is_reply=False)
     reason = _reason(made)
@@ -128,7 +141,18 @@ async def _joined(
         outcome = await _from_parts(task, limits, whole.number, draft, known)
     if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by an incomplete text
         outcome = replace(outcome, reason=reason)
-    return replace(outcome, passed=outcome.passed and not missing, missing=missing)
+    caveats = tuple(_lacking(pieces, made))
+    passed = outcome.passed and not missing
+    return replace(outcome, passed=passed, missing=missing, caveats=caveats)
+
+
+def _lacking(pieces: tuple[Piece, ...], made: PartResults[Outcome]) -> Iterator[Caveat]:
+    """Yield a caveat for every part that failed or missed its own threshold, and the parts' own."""
+    for piece, outcome, refusal in zip(pieces, made.replies, made.refusals, strict=True):
+        if outcome is None:
+            yield given_up(piece.path, refusal)
+        else:
+            yield from (*outcome.caveats, *short_of(piece.path, outcome, piece.own))
 
 
 def _reason(made: PartResults[Outcome]) -> StopReason | None:
@@ -147,7 +171,7 @@ async def _from_parts(
     is_checked = True
     if task.has_validators:
         try:
-            checked = await Check(f"iterations/{number}/parts/check", draft.text)
+            checked = await check(task, draft.text, f"iterations/{number}/parts/check")
             draft, findings = corrected(draft, checked), checked.findings
         except Stopped:  # an endpoint that checks it is away
             findings, is_checked = (), False
@@ -161,6 +185,7 @@ async def _from_parts(
         critique=Critique(scores=()),
         findings=findings,
         score_from="parts",
+        caveats=skipped_in(findings) if is_checked else (NOT_CHECKED,),
     )
     with Search(limits, first=number) as search:
         await search.judged(scored)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from app.contract.calls import AGAIN
+from app.contract.caveats import Caveat
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.strategies.planning import PlanExecuteStrategy
@@ -295,24 +296,59 @@ def _steps(said: Sequence[_Step], tools: Collection[str]) -> tuple[PlannedStep, 
 UNREADABLE = "unreadable_plan"
 
 
-async def pursued(task: Task, most: int) -> tuple[Observation, ...]:
-    """Plan, carry out at most `most` steps, and return what was observed, in order.
+ASKS_AT_THE_END = 3
+"""The version of the engine from which the last step allowed is followed by a verdict, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pursuit:
+    """What was observed, in order, and why the goal is not shown to be met; None if it is."""
+
+    observations: tuple[Observation, ...]
+    shortfall: str | None = None
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """The failed steps, and the goal if it is not met."""
+        failed = (
+            Caveat(code="item_dropped", path=f"steps/{it.number}", detail=f"it failed: {it.text}")
+            for it in self.observations
+            if not it.ok
+        )
+        if self.shortfall is None:
+            return tuple(failed)
+        return (Caveat(code="goal_not_met", path="plan", detail=self.shortfall), *failed)
+
+
+async def pursued(task: Task, most: int) -> Pursuit:
+    """Plan, carry out at most `most` steps, and return what was observed.
 
     It ends when quotations prove that the goal is met, when no step remains, when `most` steps were
     carried out, and when it is stopped: the rest of the budget is for the text.
     """
     observations: list[Observation] = []
+    shortfall: str | None = "no step remained, and no quotation proved that the goal is met"
     try:
         steps = (await _plan(task, most)).steps
         while steps:
             observations.append(await _carried_out(task, steps[0], observations))
-            if len(observations) == most:
+            is_last = len(observations) == most
+            if is_last:
+                shortfall = f"no quotation proved that the goal is met after {most} steps"
+            if is_last and task.engine_version < ASKS_AT_THE_END:
                 break
-            revision = await _revision(task, steps[1:], observations, most)
-            steps = () if revision.is_met else revision.steps
+            try:
+                revision = await _revision(task, steps[1:], observations, most)
+            except StepError:
+                if is_last:  # nothing but the verdict is lost
+                    break
+                raise
+            if revision.is_met:
+                shortfall = None
+            steps = () if revision.is_met or is_last else revision.steps
     except Stopped:
-        pass
-    return tuple(observations)
+        shortfall = "it was stopped before the goal was shown to be met"
+    return Pursuit(tuple(observations), shortfall)
 
 
 def as_documents(observations: Sequence[Observation]) -> tuple[ContextDocument, ...]:
@@ -405,13 +441,15 @@ async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) ->
     `iterative`, with the observations added to its context. A client's own draft is judged first,
     informs the plan, and is revised afterwards.
     """
+    found = Pursuit(())
     observed: tuple[ContextDocument, ...] = ()
     with Search.of(task, limits) as search:
         if await passes_as_it_is(task, search):
             return search.outcome()
-        observed = as_documents(await pursued(going_on(task, search), plan.max_steps))
+        found = await pursued(going_on(task, search), plan.max_steps)
+        observed = as_documents(found.observations)
         search.task = knowing = informed(task, observed)
         for at in search.iterations():
             draft = await within(at, propose(knowing, search))
             await search.judged(await within(at, judge(knowing, draft)))
-    return replace(search.outcome(), observed=observed)
+    return replace(search.outcome(), observed=observed, caveats=found.caveats)

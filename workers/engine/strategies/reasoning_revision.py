@@ -23,7 +23,13 @@ from workers.engine.prompts.verification import CheckSteps
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
-from workers.engine.verification import SOURCE, UNREADABLE, is_unverified, verified
+from workers.engine.verification import (
+    SOURCE,
+    UNREADABLE,
+    Verification,
+    is_unverified,
+    verified,
+)
 
 UNREADABLE_STEPS = "unreadable_steps"
 
@@ -58,24 +64,26 @@ async def reasoned(task: Task) -> Draft:
 
 async def judge_and_check(task: Task, draft: Draft) -> Scored:
     """Return a chain with its verdict and with its first faulty step as a finding."""
-    return await verified(await judge(task, draft), faults(task, draft.text))
+    scored = await judge(task, draft)
+    return await verified(task, scored, faults(task, draft.text), "verify")
 
 
-async def faults(task: Task, text: str) -> tuple[Finding, ...]:
-    """Return the first faulty step of a chain as a finding; nothing when every step is correct.
+async def faults(task: Task, text: str) -> Verification:
+    """Return the first faulty step of a chain as a finding; none when every step is correct.
 
     A text that is not a chain is one finding. Raises `StepError` when the verdict stays unreadable.
     """
     try:
         chain = chain_of(text)
     except NotAChain as error:
-        return (_fault("steps", str(error), "number the steps 1, 2, 3 ... at the start of lines"),)
+        fix = "number the steps 1, 2, 3 ... at the start of lines"
+        return Verification((_fault("steps", str(error), fix),))
     asked = question("verify", "critic", CheckSteps(task, text, len(chain.starts)))
     faulty = await ask(asked, first_faulty_in(len(chain.starts)), UNREADABLE)
     if faulty is None:
-        return ()
+        return Verification()
     span = Span(start=chain.starts[faulty.step - 1], end=chain.ends(faulty.step))
-    return (_fault(f"step {faulty.step}", faulty.why, None, span),)
+    return Verification((_fault(f"step {faulty.step}", faulty.why, None, span),))
 
 
 async def redone(

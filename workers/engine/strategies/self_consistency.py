@@ -14,8 +14,8 @@ from app.contract.status import StopReason
 from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in, normalized
 from workers.engine.asking import ask, question
 from workers.engine.drafting import propose
-from workers.engine.judging import corrected
-from workers.engine.moves import Check, Draft, Scored, Stopped, play_parts, within
+from workers.engine.judging import check, corrected, skipped_in
+from workers.engine.moves import Draft, Scored, Stopped, play_parts, within
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import CLOSES, OPENS, Solve
 from workers.engine.prompts.verification import Vote
@@ -68,7 +68,7 @@ async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     """Validate a draft and extract its answer; a vetoed draft has no vote."""
     findings: tuple[Finding, ...] = ()
     if task.has_validators:
-        checked = await Check("check", draft.text)
+        checked = await check(task, draft.text)
         draft, findings = corrected(draft, checked), checked.findings
     answer = answer_in(draft.text, pattern)
     if answer is None or not normalized(answer):
@@ -129,6 +129,7 @@ def _scored(sample: Sample, share: float | None, reason: str) -> Scored:
         floors_met=True,
         critique=Critique(scores=()),
         findings=sample.findings,
+        caveats=skipped_in(sample.findings),
         score_from="agreement",
     )
 
@@ -172,8 +173,10 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
     """
     task = replace(task, criteria=())
     with Search.of(task, limits) as search:
-        parts = [within(at, _sample(task, search, plan)) for at in search.side_by_side(plan.n)]
-        drawn = await play_parts("samples", parts)
+        paths = search.side_by_side(plan.n)
+        drawn = await play_parts(
+            "samples", [within(at, _sample(task, search, plan)) for at in paths]
+        )
         made = [sample for sample in drawn.replies if sample is not None]
         groups = await voted(task, made, asks_critic=plan.vote == "judge")
         verdicts = iter(_verdicts(made, groups, plan.n))
@@ -184,7 +187,7 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
             draft = await within(search.upcoming, propose(task, search))
             await search.judged(await within(search.upcoming, afterwards(task, draft)))
         search.settle(drawn.unless_stopped(StopReason.COMPLETED))
-    return search.outcome()
+    return replace(search.outcome(), caveats=drawn.left_out(paths))
 
 
 def review_policy(_plan: SelfConsistencyStrategy) -> ReviewPolicy:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from app.contract.caveats import Caveat
 from app.contract.drafts import sections_of
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
@@ -15,6 +16,7 @@ from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
     closing_with,
+    given_up,
     going_on,
     passes_as_it_is,
     refined,
@@ -56,13 +58,25 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
         except (Stopped, StepError) as refusal:
             if verified is None:
                 raise
+            path = f"stages/{stage.name}"
             reason = None if isinstance(refusal, Stopped) else StopReason.INCOMPLETE
-            return replace(verified, reason=reason, missing=(f"stages/{stage.name}",))
+            caveats = (given_up(path, refusal),)
+            return replace(verified, reason=reason, missing=(path,), caveats=caveats)
         if not done.passed:
-            return replace(verified or done, reason=done.reason)
+            return replace(
+                verified or done, reason=done.reason, caveats=(_unfinished(stage, done),)
+            )
         verified, before = done, (stage.name, done.best.scored.draft.text)
     assert verified is not None  # a plan has stages
     return replace(verified, reason=StopReason.COMPLETED)
+
+
+def _unfinished(stage: Stage, done: Outcome) -> Caveat:
+    """Return the caveat about a stage that did not pass, and ended the work."""
+    score = done.best.scored.score
+    measured = "has no score" if score is None else f"scored {score:g}"
+    detail = f"its best draft {measured} and does not pass, so no later stage was begun"
+    return Caveat(code="stage_given_up", path=f"stages/{stage.name}", detail=detail)
 
 
 async def _played(

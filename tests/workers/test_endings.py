@@ -1,0 +1,123 @@
+"""However a refinement ends, its result is a judged draft, and what it lacks is said."""
+
+import json
+from itertools import count
+
+import pytest
+
+from app.contract.caveats import BLOCKING
+from app.contract.events import IterationCompleted
+from app.contract.snapshot import Snapshot
+from app.contract.status import Status, StopReason
+from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores, verdict
+from tests.workers.replay_cases import CASES, ReplayCase
+from workers.models.port import ModelCall, ModelRefused
+from workers.play.journal_writer import MOST_CAVEATS
+
+NO = "no more"
+
+
+def failing_after(calls: int, case: ReplayCase) -> ScriptedAnswers:
+    """Return models of which every call after so many fails for good."""
+    models, numbers = case.models(), count()
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if next(numbers) >= calls:
+            raise ModelRefused(NO)
+        return await models.answer(key, call)
+
+    return ScriptedAnswers(answer, outside=models.outside)
+
+
+def require_an_honest_result(ended: Snapshot, judged: list[IterationCompleted]) -> None:
+    assert ended.status in (Status.SUCCEEDED, Status.FAILED)
+    assert (ended.result is not None) is bool(judged)
+    if ended.result is None:
+        return
+    assert (ended.result.path, ended.result.sha256) in {(it.path, it.sha256) for it in judged}
+    lacking = any(it.code in BLOCKING for it in ended.result.caveats) or ended.result.missing
+    assert not (ended.passed and lacking)
+    if ended.stop_reason is StopReason.THRESHOLD_MET:
+        assert ended.passed
+
+
+@pytest.mark.parametrize("kind", CASES)
+async def test_whatever_fails_for_good_after_a_draft_was_judged_a_judged_draft_is_the_result(
+    harness: RefinementHarness, kind: str
+) -> None:
+    case, with_a_result = CASES[kind], 0
+    for calls in count():
+        models = failing_after(calls, case)
+        strategy = {**case.request.get("strategy", {}), "kind": kind}
+        refinement_id = await harness.submit(
+            **{**case.request, "strategy": strategy, "outputs": []}
+        )
+        await harness.play_on(harness.worker(models, f"{calls}"), refinement_id, case.words)
+        ended = await harness.snapshot(refinement_id)
+        events = [it.data for it in await harness.events(refinement_id)]
+        judged = [it for it in events if isinstance(it, IterationCompleted)]
+        require_an_honest_result(ended, judged)
+        with_a_result += bool(judged)
+        if sum(models.calls.values()) <= calls:
+            break
+    assert with_a_result
+
+
+async def test_a_failed_refinement_does_not_pass_because_a_stage_of_it_did(
+    harness: RefinementHarness,
+) -> None:
+    stages = [{"name": "outline"}, {"name": "text"}]
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if not key.startswith("stages/outline"):
+            raise ModelRefused(NO)
+        return verdict(0.9, call) if key.endswith("critique") else "An outline."
+
+    strategy = {"kind": "stepwise", "stages": stages}
+    refinement_id = await harness.submit(strategy=strategy)
+    ended = await harness.play(refinement_id, ScriptedAnswers(answer))
+    assert ended.result is not None
+    assert (ended.status, ended.passed) == (Status.FAILED, False)
+    assert ended.result.path == "stages/outline/iterations/1"
+
+
+async def test_what_was_dropped_of_the_replies_about_the_result_is_said(
+    harness: RefinementHarness,
+) -> None:
+    models = scores(0.5, 0.9)
+
+    async def answer(key: str, call: ModelCall) -> str:
+        said = await models.answer(key, call)
+        if not key.endswith("critique"):
+            return said
+        odd = [{"kind": f"odd {n}", "message": "It is odd."} for n in range(2)]
+        return json.dumps({**json.loads(said), "findings": odd})
+
+    ended = await harness.play(await harness.submit(), ScriptedAnswers(answer))
+    assert ended.result is not None
+    told = [(it.code, it.path) for it in ended.result.caveats]
+    assert told == [("item_dropped", "iterations/2/critique")] * 2
+    assert "odd 1" in ended.result.caveats[1].detail
+    assert ended.passed
+
+
+async def test_the_caveats_that_count_go_first_and_there_are_no_more_than_fit(
+    harness: RefinementHarness,
+) -> None:
+    async def answer(key: str, call: ModelCall) -> str:
+        if key.startswith("passes/style") and key.endswith("revise"):
+            raise ModelRefused(NO)
+        if not key.endswith("critique"):
+            return "We do refund."
+        said = verdict(0.9 if key.startswith("iterations/1") else 0.1, call)
+        odd = [{"kind": f"odd {n}", "message": "It is odd."} for n in range(60)]
+        return json.dumps({**json.loads(said), "findings": odd})
+
+    passes = [{"focus": "style", "threshold": 0.2}, {"focus": "facts"}]
+    refinement_id = await harness.submit(
+        draft="We refund.", strategy={"kind": "multi_pass", "passes": passes}
+    )
+    ended = await harness.play(refinement_id, ScriptedAnswers(answer))
+    assert ended.result is not None
+    codes = [it.code for it in ended.result.caveats]
+    assert codes == ["stage_given_up", *["item_dropped"] * (MOST_CAVEATS - 1)]
