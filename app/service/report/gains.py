@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from app.contract.editor import EDITOR
 from app.contract.events import IterationCompleted, standing
-from app.contract.gains import DraftGain, Gains, gains_of, iteration_of
+from app.contract.gains import DraftGain, Gains, gains_of, iteration_of, lost_from
 from app.contract.judgement import Usage
 from app.service.report import wording
 from app.service.report.markdown import path, plain, table, under
@@ -27,7 +27,7 @@ def gains_in(story: Story) -> Gains:
         [it for it in counting if isinstance(it, IterationCompleted)],
         [*story.steps()],
         result.path if result else None,
-        result.missing if result else (),
+        lost_from(result),
     )
 
 
