@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from app.contract.caveats import BLOCKING, Caveat
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
-from app.contract.gains import Gains, gains_of
+from app.contract.gains import Gains, gains_of, lost_from
 from app.contract.insights import additions_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
@@ -403,7 +403,7 @@ class JournalWriter:
                 [*self._replay.judgements, *(it.entry for it in judgings)],
                 self._replay.paid,
                 result.path if result else None,
-                result.missing if result else (),
+                lost_from(result),
             )
             return (*ending.additions, *scope.additions(gains, self._replay.usage))
         except Exception:  # figures must not keep a refinement from ending
