@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
+from app.contract.calibration import CalibrationList
 from app.contract.judgement import CriterionScore
+from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
 
 PAGE = (Path(__file__).parent.parent / "docs" / "judging.md").read_text()
@@ -15,6 +17,15 @@ def test_every_request_on_the_page_is_understood() -> None:
     assert len(requests) >= 2
     for it in requests:
         RefinementRequest.model_validate_json(it, strict=True)
+
+
+def test_the_ratings_and_the_calibration_on_the_page_are_understood() -> None:
+    ratings = [it for it in EXAMPLES if it.startswith('{"path"')]
+    assert len(ratings) == 2
+    for it in ratings:
+        RatingRequest.model_validate_json(it, strict=True)
+    (shown,) = [it for it in EXAMPLES if '"noise"' in it]
+    CalibrationList.model_validate_json(shown, strict=True)
 
 
 def test_the_score_on_the_page_is_one_that_the_server_could_give() -> None:

@@ -1,15 +1,27 @@
 """The simulated world tells the truth, and every policy meets the same one."""
 
+from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 
 from app.contract.requests import RefinementRequest
-from benchmarks.simulation.figures import HELD_OUT, TUNING, Mean, simulated
+from benchmarks.simulation.figures import HELD_OUT, PAST, PAST_FROM, TUNING, Cell, Mean, Spec
 from benchmarks.simulation.policies import hone, naive
+from benchmarks.simulation.programs import (
+    PLACES,
+    PROGRAMMERS,
+    TESTERS,
+    ProgramWorld,
+    faults_in,
+    passed,
+    source_of,
+)
 from benchmarks.simulation.world import Critic, Reviser, World, quality_of, text_of
 from tests.engine.engine_driver import driver_scoring, verdict
 from workers.engine.moves import Judged
+from workers.engine.pipeline import strategy_for
 
 STEADY = Reviser("always helps", helps_worst=1, helps_best=1, reach=0.5, harm=0)
 HARMFUL = Reviser("always harms", helps_worst=0, helps_best=0, reach=0, harm=0.5)
@@ -50,7 +62,8 @@ def test_a_coarse_critic_speaks_in_tenths() -> None:
 
 def test_the_naive_loop_returns_its_last_draft_though_it_is_the_worst() -> None:
     naively = naive(World(3, HARMFUL, EXACT), 0.99, 4)
-    ours = hone(World(3, HARMFUL, EXACT), _request(cap=4))
+    request = _request(cap=4, stop={"tolerance": 0})
+    ours = hone(World(3, HARMFUL, EXACT), request)
     first = quality_of(World(3, HARMFUL, EXACT).write("iterations/1/draft"))
     assert (naively.calls, naively.judged) == (8, 4)
     assert naively.quality < ours.quality == first
@@ -62,23 +75,24 @@ def test_where_every_revision_helps_both_do_the_same() -> None:
     assert (ours.quality, ours.calls) == (naively.quality, naively.calls)
 
 
-def test_the_best_of_noisy_scores_flatters_and_the_best_of_exact_ones_does_not() -> None:
-    cell = simulated(STEADY, Critic("noisy", sigma=0.1), 3, range(20))
-    assert cell.hone.overstated > 0.01
-    exact = simulated(STEADY, EXACT, 3, range(20))
-    assert exact.hone.overstated == pytest.approx(0, abs=1e-6)
+def test_the_best_of_noisy_scores_flatters_and_what_the_rule_keeps_does_less() -> None:
+    cell = _cell(STEADY, Critic("noisy", sigma=0.1), 3)
+    assert cell.strict.overstated > 0.01
+    assert cell.fresh.overstated < cell.strict.overstated
 
 
-def test_the_naive_loop_at_equal_calls_spends_no_more_than_hone() -> None:
-    cell = simulated(HARMFUL, Critic("noisy", sigma=0.1), 6, range(20))
-    pairs = zip(cell.matched.results, cell.hone.results, strict=True)
-    assert all(matched.calls <= ours.calls for matched, ours in pairs)
-    assert cell.hone.calls < cell.patient.calls
+def test_what_revisions_do_is_learnt_from_scores_alone() -> None:
+    cell = _cell(HARMFUL, Critic("noisy", sigma=0.05), 6)
+    assert cell.naive.quality < cell.fresh.quality < cell.learnt.quality
+    assert all(it.estimate is not None for it in cell.learnt.results)
+    assert all(it.estimate is None for it in cell.fresh.results)
 
 
-def test_of_two_drafts_that_score_the_same_the_later_is_revised_and_the_earlier_returned() -> None:
-    model = driver_scoring(0.5, 0.5, 0.4)
-    outcome = model.play(RefinementRequest(task="-"))
+def test_of_two_drafts_with_the_same_exact_score_the_later_is_revised_the_earlier_returned() -> (
+    None
+):
+    model, body = driver_scoring(0.5, 0.5, 0.4), RefinementRequest(task="-")
+    outcome = model.run(strategy_for(body, is_exact=True), body.limits())
     parents = [
         move.judgement.scored.draft.parent for move in model.moves if isinstance(move, Judged)
     ]
@@ -100,9 +114,36 @@ def test_a_draft_that_fails_a_floor_is_not_revised_for_its_equal_score() -> None
     assert parents == [None, "iterations/1", "iterations/1"]
 
 
-def test_tuning_and_held_out_seeds_are_disjoint() -> None:
-    assert not set(TUNING) & set(HELD_OUT)
+def test_tuning_and_held_out_seeds_are_disjoint_with_the_histories_of_each() -> None:
+    assert max(TUNING) + PAST_FROM + 10 * PAST < min(HELD_OUT)
+    assert max(TUNING) < PAST_FROM
 
 
-def _request(cap: int) -> RefinementRequest:
-    return RefinementRequest(task="-", threshold=0.99, max_iterations=cap)
+def test_a_program_has_the_quality_that_its_hidden_tests_find() -> None:
+    world = ProgramWorld(3, PROGRAMMERS[0], TESTERS[0])
+    assert world.quality(source_of(frozenset())) == 1
+    faulty = world.write("iterations/1/draft")
+    assert faults_in(faulty)
+    assert 0 < world.quality(faulty) < 1
+    compile(faulty, "program", "exec")
+
+
+def test_every_fault_is_found_by_a_test() -> None:
+    assert [it for it in PLACES if all(passed(source_of(frozenset({it}))))] == []
+
+
+def test_a_revised_program_is_another_one() -> None:
+    for programmer in PROGRAMMERS:
+        world = ProgramWorld(3, programmer, TESTERS[0])
+        text = world.write("a")
+        assert world.revise("b", text) != text
+
+
+def _request(cap: int, **fields: Any) -> RefinementRequest:
+    given = {"task": "-", "threshold": 0.99, "max_iterations": cap, **fields}
+    return RefinementRequest.model_validate(given)
+
+
+def _cell(reviser: Reviser, critic: Critic, cap: int) -> Cell:
+    worlds = partial(World, reviser=reviser, critic=critic)
+    return Spec("yardstick", reviser.name, critic.name, cap, worlds, range(20)).played()

@@ -369,6 +369,7 @@ StepPath = Annotated[
 ]
 AfterStep = Annotated[int, Query(ge=0, lt=10**18, description="`next_after` of the previous page.")]
 StepLimit = Annotated[int, Query(ge=1, le=100, description="Steps per page.")]
+CalibrationLimit = Annotated[int, Query(ge=1, le=1_000, description="Kinds at most.")]
 
 
 PREFIX = "metadata."

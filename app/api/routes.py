@@ -10,6 +10,7 @@ from app.api.dependencies import (
     Absent,
     After,
     AfterStep,
+    CalibrationLimit,
     Change,
     ContinuationBody,
     Cursor,
@@ -55,6 +56,7 @@ from app.api.openapi import (
 )
 from app.api.problems import NotAcceptable, UnsupportedMediaType
 from app.api.responses import EventStream, accepted, event_page, listed, reported, shown
+from app.contract.calibration import CalibrationList
 from app.contract.errors import (
     BodyTooLarge,
     Conflict,
@@ -530,6 +532,24 @@ async def validators() -> OfferList:
 async def models(model_roles: TheModelRoles, store: TheStore) -> ModelList:
     """Return the model providers, each with its limits and the JSON Schema of a model choice."""
     return offers.models(model_roles, await store.limits())
+
+
+@server.get(
+    "/v1/calibration",
+    tags=["learning"],
+    operation_id="getCalibration",
+    responses=problems(MalformedHeader, Overloaded),
+)
+async def calibration(
+    tenant: Tenant, store: TheStore, limit: CalibrationLimit = 100
+) -> CalibrationList:
+    """Return what ended refinements have taught about scores, by kind.
+
+    Refinements with the same generator, critics, criteria and strategy are of one kind. A row
+    without strategy and criteria is about all kinds with its models; one without a generator about
+    a critic of whom only ratings are known.
+    """
+    return CalibrationList(data=await store.calibrations(tenant, limit))
 
 
 @server.get("/healthz", tags=["health"], operation_id="getHealth")

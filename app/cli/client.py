@@ -21,6 +21,7 @@ import httpx
 from pydantic import ValidationError
 
 from app.contract import Contract
+from app.contract.calibration import CalibrationList
 from app.contract.errors import Problem
 from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
 from app.contract.insights import InsightList
@@ -237,6 +238,11 @@ class Client:
         if not response.headers.get("Content-Type", "").startswith(MEDIA_TYPES[format_]):
             raise NotHone(self._server)
         return response.content.decode(errors="replace")
+
+    def calibration(self, limit: int) -> CalibrationList:
+        """Return what was learnt of at most `limit` kinds."""
+        response = self._send("GET", "/v1/calibration", params={"limit": limit})
+        return self._read(CalibrationList, response)
 
     def insights(self, by: str | None, since: str | None, limit: int) -> InsightList:
         """Return what was worth it over many refinements."""

@@ -10,7 +10,7 @@ from typing import IO, Annotated, Any, get_args
 import typer
 
 from app.cli.client import Client, CliError
-from app.cli.display import say, show_insights, usage_text, watch
+from app.cli.display import say, show_calibration, show_insights, usage_text, watch
 from app.cli.processes import url_of
 from app.cli.root import (
     INTERRUPTED,
@@ -402,6 +402,16 @@ def report(
         output.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise CliError(f"cannot write {output}: {error.strerror}") from error
+
+
+@app.command()
+def calibration(
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Kinds at most.")] = 100,
+    server: ServerOption = None,
+) -> None:
+    """Show what ended refinements have taught about scores, by kind."""
+    with connected(server) as client:
+        show_calibration(client.calibration(limit), console())
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """Shows a refinement on a terminal: its progress, its result, and how values are formatted."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.client import Client, NotHone
+from app.contract.calibration import CalibratedKind, CalibrationList
 from app.contract.caveats import BLOCKING
 from app.contract.events import (
     Changed,
@@ -281,19 +282,57 @@ def show_follow_ups(result: Result, console: Console) -> None:
 INSIGHT_HEAD = ("gain", "95 %", "change", "95 %", "kept", "cases", "cost", "seconds")
 
 
+CALIBRATION_HEAD = (
+    "generator / critic / strategy / criteria",
+    *("known", "noise", "gain", "first drafts", "sd", "trust", "pairs", "ratings"),
+)
+
+
 def show_insights(found: InsightList, console: Console) -> None:
     """Print a table for every grouping; the cost and the seconds are those of a case."""
     say(console, f"Since {found.since:%Y-%m-%d} (UTC).")
     if not found.data:
         say(console, "No refinement has ended with drafts that can be compared.")
     for by, insights in groupby(found.data, key=lambda it: it.by):
-        rows = [(by.value, *INSIGHT_HEAD), *map(_insight_row, insights)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         say(console, "")
-        for number, (name, *cells) in enumerate(rows):
-            padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-            style = "" if number else "bold"
-            say(console, "  ".join((name.ljust(widths[0]), *padded)), style)
+        _say_table([(by.value, *INSIGHT_HEAD), *map(_insight_row, insights)], console)
+
+
+def show_calibration(found: CalibrationList, console: Console) -> None:
+    """Print a table of the kinds, with their names in front."""
+    if not found.data:
+        say(
+            console,
+            "Nothing was learnt yet: no refinement with a critic that is a model succeeded.",
+        )
+        return
+    _say_table([CALIBRATION_HEAD, *map(_calibration_row, found.data)], console)
+
+
+def _calibration_row(it: CalibratedKind) -> tuple[str, ...]:
+    names = (it.generator, it.critic, it.strategy, it.criteria)
+    kind = " / ".join("any" if name is None else name for name in names)
+    first = it.first_drafts
+    return (
+        UNSAFE.sub("\N{REPLACEMENT CHARACTER}", kind),
+        f"{it.refinements:.1f}",
+        *(_known(it.noise), _known(it.gain)),
+        *(("unknown",) * 2 if first is None else (_known(first.mean), _known(first.sd))),
+        *(f"{it.trust:.2f}", f"{it.pairs:.1f}", f"{it.ratings}"),
+    )
+
+
+def _known(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"
+
+
+def _say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
+    """Print rows, of which the first is the head: names to the left, other cells to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, (name, *cells) in enumerate(rows):
+        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        style = "" if number else "bold"
+        say(console, "  ".join((name.ljust(widths[0]), *padded)), style)
 
 
 def _insight_row(it: Insight) -> tuple[str, ...]:

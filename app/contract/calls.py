@@ -20,6 +20,9 @@ AGAIN = 2
 AMENDED_AGAIN = 1
 """How often edits that cannot be applied are asked for again, before the whole text is."""
 
+CONFIRMED = 3
+"""How often a draft that passes is judged again, with `stop.confidence`."""
+
 ASKED = 1 + AGAIN
 """Maximum calls for one question."""
 
@@ -42,6 +45,8 @@ def at_most(request: "RefinementRequest") -> int:
     strategy, most = request.strategy, request.max_iterations
     edited = 0 if request.edits == "full" else 1 + AMENDED_AGAIN
     judged = ASKED * len(request.critics.seats()) * request.critics.samples
+    if request.stop.confidence is not None:
+        judged *= 1 + CONFIRMED
     played = strategy.calls(Rates(edited + ASKED, judged), most, request.draft)
     can_differ = strategy.can_differ(most, has_draft=request.draft is not None)
     compared = 2 * ASKED * (request.compare and can_differ)

@@ -1,7 +1,8 @@
 """The judgement of a draft: findings, scores per criterion, critiques, comparisons and issues."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from math import erfc, sqrt
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -127,6 +128,25 @@ class Critique(Contract):
     weaknesses: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+
+class QualityEstimate(Contract):
+    """The probable quality of a draft, by its score and by what earlier scores taught."""
+
+    value: Score
+    error: float = Field(ge=0, description="Standard deviation of the true quality from `value`.")
+    chance: Score = Field(description="Probability that the threshold is truly met.")
+
+    @classmethod
+    def of(cls, value: float, error: float, threshold: float) -> Self:
+        """Return the estimate of a quality that is normal around `value`."""
+        value = round(min(1.0, max(0.0, value)), 6)
+        chance = 0.5 * erfc((threshold - value) / (error * sqrt(2)))
+        return cls(value=value, error=round(error, 6), chance=round(chance, 6))
+
+    def chance_of(self, threshold: float) -> float:
+        """Return the probability that another threshold is truly met."""
+        return self.of(self.value, self.error, threshold).chance
 
 
 class Usage(Contract):

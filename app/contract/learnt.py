@@ -14,7 +14,9 @@ class Learnt(Contract):
     bank: int = Field(ge=1, description="Version of the hypotheses; others' sums are not read.")
     refinements: float = Field(0, ge=0, description="How many refinements, decayed.")
     evidence: tuple[float, ...] = Field(
-        (), description="Log-likelihood of the scores under each hypothesis."
+        (),
+        description="Log-likelihood of the scores under each hypothesis, relative to what was"
+        " expected before.",
     )
     is_own: bool = Field(
         True, description="Whether they are of its kind alone, not of all kinds with its models."

@@ -43,8 +43,20 @@ MaxCost = Annotated[
 class Stop(Contract):
     """Rules that end a refinement before `max_iterations`."""
 
-    patience: int = Field(
-        2, ge=1, le=50, description="Maximum judged drafts in a row without improvement."
+    patience: int | None = Field(
+        None,
+        ge=1,
+        le=50,
+        description="Maximum judged drafts in a row that are worse than the best so far, or better"
+        " by less than `min_improvement`; as good is not counted. `null`: any number.",
+    )
+    confidence: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Minimum probability that a draft whose score reaches the threshold truly meets"
+        " it. Below it the same draft is judged again, at most 3 times, and the mean is its score."
+        " `null`: one score is enough.",
     )
     min_improvement: float = Field(
         0.01, ge=0, le=1, description="Minimum increase of the score that is an improvement."
@@ -56,12 +68,13 @@ class Stop(Contract):
         description="Jaccard similarity (word 3-grams) of a draft with its parent that counts as"
         " stable.",
     )
-    tolerance: float = Field(
-        0,
+    tolerance: float | None = Field(
+        None,
         ge=0,
         le=1,
         description="How far below the highest score so far a revision may score and still become"
-        " the best draft: for critics with noisy scores.",
+        " the best draft; 0: the highest score is the best draft. `null`: what scores taught about"
+        " the noise of the critic decides.",
     )
     escape: bool = Field(
         True,

@@ -14,6 +14,7 @@ from app.contract.judgement import (
     Finding,
     Fixes,
     Issue,
+    QualityEstimate,
     Score,
     ScoreFrom,
     Usage,
@@ -55,6 +56,12 @@ class Result(Contract):
         None, description="Comparison with the draft it started from, if `compare` is set."
     )
     outputs: dict[str, str] = Field({}, description="Additional texts by name, as requested.")
+    estimate: QualityEstimate | None = Field(
+        None,
+        description="What the draft is probably worth, by its score and by what the scores of"
+        " earlier refinements taught; null until 30 of this kind are known, for an exact critic,"
+        " and for a score that no critic gave.",
+    )
 
 
 class Failure(Contract):

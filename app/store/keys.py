@@ -38,7 +38,7 @@ hone:1:limit:MODEL@F            hash: rate and breaker of a model; F: keyed hash
 hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its credit
 hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->
                                 its last report's number and answer
-hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used
+hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used; no endpoints
 hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:changes                  channel: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given

@@ -5,12 +5,14 @@ the same models. A third one has how far each critic of a tenant can be trusted.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Self
+from math import exp, sqrt
+from typing import Any, Self
 
 from pydantic_core import from_json, to_json
 
+from app.contract.calibration import CalibratedKind, FirstDrafts
 from app.contract.criteria import AUTO
 from app.contract.learnt import Learnt
 from app.contract.models import ModelChoice
@@ -78,6 +80,18 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Hypotheses:
+    """What the evidence of a version is about, one place for each hypothesis.
+
+    It is stored with the evidence, so that a server of another release can say what was learnt.
+    """
+
+    noise: tuple[float, ...]
+    gain: tuple[float, ...]
+    prior: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Agreement:
     """Sums over pairs of drafts that a critic scored and somebody else compared.
 
@@ -115,22 +129,24 @@ class Agreement:
         return min(1.0, max(0.0, slope))
 
 
-def lessons(tenant: str, kind: Kind, lesson: Learnt) -> tuple[Addition, ...]:
+def lessons(
+    tenant: str, kind: Kind, lesson: Learnt, hypotheses: Hypotheses
+) -> tuple[Addition, ...]:
     """Return what a refinement adds to the sums of its kind, and to those of its models."""
     sums = {
         "refinements": (lesson.refinements,),
         "evidence": lesson.evidence,
         "first_drafts": lesson.first_drafts,
     }
-    models = {"generator": kind.generator, "critic": kind.critic}
-    named = {kind.own: asdict(kind), kind.with_its_models: models}
+    of_models = {"generator": kind.generator, "critic": kind.critic}
+    named = {kind.own: asdict(kind), kind.with_its_models: of_models}
     return tuple(
         Addition(
             keys.learnt(tenant, name),
             sums,
             decay=DECAY,
             version=lesson.bank,
-            about=about,
+            about=about | asdict(hypotheses),
             listed_in=keys.all_learnt(tenant),
         )
         for name, about in named.items()
@@ -168,3 +184,61 @@ def decode_learnt(stored: bytes) -> Learnt | None:
         is_own=found["is_own"],
         trust=trust,
     )
+
+
+def calibrations(
+    kinds: Iterable[Mapping[bytes, bytes]], critics: Mapping[bytes, bytes]
+) -> tuple[CalibratedKind, ...]:
+    """Return what is stored of kinds, and of critics of whom nothing else is known."""
+    known = {name.decode(): from_json(sums) for name, sums in critics.items()}
+    rows = [_calibration(_members(it), known) for it in kinds if it]
+    named = {name.partition(" ")[2] for name in known} - {it.critic for it in rows}
+    alone = [_calibration({"about": {"critic": critic}}, known) for critic in sorted(named)]
+    return (*rows, *alone)
+
+
+def _members(stored: Mapping[bytes, bytes]) -> dict[str, Any]:
+    return {name.decode(): from_json(value) for name, value in stored.items()}
+
+
+def _calibration(found: Mapping[str, Any], critics: Mapping[str, Any]) -> CalibratedKind:
+    about = found["about"]
+    critic = about["critic"]
+    agreement = Agreement(*critics.get(f"pairs {critic}", ()))
+    weights = _weights(found)
+    return CalibratedKind(
+        generator=about.get("generator"),
+        critic=critic,
+        strategy=about.get("strategy"),
+        criteria=about.get("criteria"),
+        refinements=found.get("refinements", [0])[0],
+        noise=_mean(weights, about.get("noise", ())),
+        gain=_mean(weights, about.get("gain", ())),
+        first_drafts=_first_drafts(*found.get("first_drafts", (0, 0, 0))),
+        trust=agreement.trust,
+        pairs=agreement.pairs,
+        ratings=int(critics.get(f"ratings {critic}", [0])[0]),
+    )
+
+
+def _weights(found: Mapping[str, Any]) -> list[float]:
+    """Return the weight of each hypothesis after the evidence, up to a factor."""
+    evidence, prior = found.get("evidence", ()), found["about"].get("prior", ())
+    most = max(evidence, default=0.0)
+    return [it * exp(said - most) for it, said in zip(prior, evidence, strict=False)]
+
+
+def _mean(weights: Sequence[float], values: Sequence[float]) -> float | None:
+    total = sum(weights)
+    if not total:
+        return None
+    return sum(weight * it for weight, it in zip(weights, values, strict=True)) / total
+
+
+def _first_drafts(count: float, total: float, squares: float) -> FirstDrafts | None:
+    if count <= 0:
+        return None
+    mean = total / count
+    variance = max(0.0, squares / count - mean * mean)
+    sd = sqrt(variance * count / (count - 1)) if count > 1 else None
+    return FirstDrafts(mean=min(1.0, max(0.0, mean)), sd=sd)

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from app.contract import Contract
 from app.contract.events import Event, EventType, Queued
@@ -72,9 +72,10 @@ class Addition:
     """Numbers that the end of a refinement adds to the sums in the hash `key`, place by place.
 
     What is there under these names is multiplied by `decay` first. Sums of a lower `version` are
-    replaced, those of a higher one stay as they are. `about` says what the sums are of; it is kept
-    only with a version. The sorted set `listed_in` has the keys that were added to lately, with the
-    time: it bounds their number (`MOST_LISTED`). Sums without an addition for 90 days are deleted.
+    replaced, those of a higher one stay as they are. `about` (JSON) says what the sums are of; it
+    is kept only with a version. The sorted set `listed_in` has the keys that were added to lately,
+    with the time: it bounds their number (`MOST_LISTED`). Sums without an addition for 90 days are
+    deleted.
 
     Raises ValueError for a number that is not finite, or so large that its sums might not be.
     """
@@ -83,7 +84,7 @@ class Addition:
     sums: Mapping[str, tuple[float, ...]]
     decay: float = 1.0
     version: int | None = None
-    about: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
     listed_in: str | None = None
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from redis.exceptions import OutOfMemoryError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
+from app.contract.calibration import CalibratedKind
 from app.contract.errors import (
     Conflict,
     FieldError,
@@ -62,6 +63,7 @@ from app.store.codec import (
 from app.store.connection import is_away
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.insights import decode_insights, insight_keys
+from app.store.learning import calibrations
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
 from app.store.prompts import KeptPrompt, decode_prompt, ids_in, known_texts, names_of, parts_of
@@ -512,6 +514,15 @@ class Store:
         names = [f"{field} {model}" for model in models for field in ACHIEVED_FIELDS]
         values = iter(await self._committer.execute("HMGET", keys.achieved(tenant), *names))
         return {model: _achieved(list(islice(values, len(ACHIEVED_FIELDS)))) for model in models}
+
+    @refusing
+    async def calibrations(self, tenant: str, limit: int) -> tuple[CalibratedKind, ...]:
+        """Return what was learnt of at most `limit` kinds, the newest first, and of all critics."""
+        listed = await self._committer.execute("ZREVRANGE", keys.all_learnt(tenant), 0, limit - 1)
+        *kinds, critics = await asyncio.gather(
+            *(self._committer.execute("HGETALL", it) for it in (*listed, keys.trust(tenant)))
+        )
+        return calibrations(kinds, critics)
 
     @refusing
     async def workers(self) -> int:

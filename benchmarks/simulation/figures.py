@@ -1,22 +1,50 @@
 """Results of the policies, with 95 % confidence intervals over seeds; differences are paired."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from statistics import fmean, stdev
+from typing import Any
 
+from app.contract.learnt import Learnt
 from app.contract.requests import RefinementRequest
 from benchmarks.simulation.policies import PolicyResult, hone, naive
-from benchmarks.simulation.world import Critic, Reviser, World
+from benchmarks.simulation.programs import PROGRAMMERS, TESTERS, ProgramWorld
+from benchmarks.simulation.world import (
+    CRITICS,
+    REVISERS,
+    WIDE_CRITICS,
+    WIDE_REVISERS,
+    TextWorld,
+    World,
+)
 
 TUNING = range(500)
 """Seeds for choosing between policies."""
 HELD_OUT = range(1_000_000, 1_000_500)
 """Seeds for reporting only: no choice is based on them."""
+WIDE_SEEDS = 100
+"""How many of them the wider rows and the programs play."""
 
 CAPS = (3, 6, 12)
+SAMPLES = (3, 6)
+"""Drafts of `best_of_n`."""
 THRESHOLD = 0.85
 TOLERANCE = 0.15
 """`stop.tolerance` for a noisy critic; chosen on the tuning seeds."""
+
+FEWER = 100
+"""Seeds that the policies besides the rule play."""
+
+PAST = 30
+"""Refinements of the same kind that ended before, for the policy that has learnt."""
+HISTORIES = 5
+"""Independent histories of a row; seeds take them in turn."""
+PAST_FROM = 10_000
+"""The distance of the seeds of histories from those that are played."""
+MEMORY = 0.99
+"""What a refinement leaves of the sums before it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +77,10 @@ class Arm:
         """Mean true quality of the returned text."""
         return fmean(it.quality for it in self.results)
 
+    def first(self, count: int) -> "Arm":
+        """Return the results of the first seeds."""
+        return Arm(self.results[:count])
+
     @property
     def truly_met(self) -> float:
         """Share of returned texts that truly meet the threshold."""
@@ -65,68 +97,194 @@ class Arm:
         return fmean(it.score - it.quality for it in self.results)
 
     def gain_over(self, other: "Arm") -> Mean:
-        """Return by how much the true quality of the returned text is higher."""
-        pairs = zip(self.results, other.results, strict=True)
+        """Return by how much the true quality of the returned text is higher, on shared seeds."""
+        pairs = zip(self.results, other.results, strict=False)
         return Mean.of(mine.quality - its.quality for mine, its in pairs)
-
-    def met_gain_over(self, other: "Arm") -> Mean:
-        """Return the difference between the shares that truly meet the threshold."""
-        pairs = zip(self.results, other.results, strict=True)
-        return Mean.of(
-            float(mine.quality >= THRESHOLD) - float(its.quality >= THRESHOLD)
-            for mine, its in pairs
-        )
 
     def verdict_against(self, other: "Arm") -> str:
         """Return whether this policy returns the better text; `better` means at no more calls."""
         sign = self.gain_over(other).sign
         if sign > 0:
-            return "better" if self.calls <= other.calls else "better, dearer"
+            calls = fmean(it.calls for it in other.results[: len(self.results)])
+            return "better" if self.calls <= calls else "better, dearer"
         return "worse" if sign < 0 else "even"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """All seeds of one reviser, one critic and one cap.
+    """All seeds of one reviser, one critic and one cap, with every policy.
 
-    `patient` is Hone with a patience as high as the cap, so that it never stops at a plateau;
-    `tolerant` is the same with a tolerance. The matched arms are the naive loop with no more drafts
-    than Hone judged on that seed.
+    `fresh` is Hone with its defaults and no history, `learnt` the same after `PAST` refinements,
+    `tolerant` has a tolerance, and `strict` keeps the highest score and stops at a plateau of two.
     """
 
-    reviser: Reviser
-    critic: Critic
+    world: str
+    reviser: str
+    critic: str
     cap: int
     naive: Arm
-    hone: Arm
-    matched: Arm
-    patient: Arm
+    fresh: Arm
+    learnt: Arm
     tolerant: Arm
-    tolerant_matched: Arm
+    strict: Arm
 
 
-def simulated(reviser: Reviser, critic: Critic, cap: int, seeds: Iterable[int]) -> Cell:
-    """Play every seed with every policy."""
-    worlds = [World(seed, reviser, critic) for seed in seeds]
+Worlds = Callable[[int], TextWorld]
+"""Returns the world of a seed."""
 
-    def ours(**stop: float) -> Arm:
-        given = {"task": "-", "threshold": THRESHOLD, "max_iterations": cap, "stop": stop}
-        request = RefinementRequest.model_validate(given)
-        return Arm([hone(world, request) for world in worlds])
 
-    def matched(arm: Arm) -> Arm:
-        pairs = zip(worlds, arm.results, strict=True)
-        return Arm([naive(world, THRESHOLD, it.judged) for world, it in pairs])
+@dataclass(frozen=True)
+class Spec:
+    """What a cell plays."""
 
-    shipped, tolerant = ours(), ours(patience=cap, tolerance=TOLERANCE)
-    return Cell(
-        reviser,
-        critic,
-        cap,
-        naive=Arm([naive(world, THRESHOLD, cap) for world in worlds]),
-        hone=shipped,
-        matched=matched(shipped),
-        patient=ours(patience=cap),
-        tolerant=tolerant,
-        tolerant_matched=matched(tolerant),
+    world: str
+    reviser: str
+    critic: str
+    cap: int
+    worlds: Worlds
+    seeds: range
+    samples: bool = False
+    """Whether `cap` drafts are made side by side, against the first of them alone."""
+
+    def played(self) -> Cell:
+        """Play every seed with every policy."""
+        worlds = [self.worlds(seed) for seed in self.seeds]
+        most = 1 if self.samples else self.cap
+        pasts = [self._past(number) for number in range(HISTORIES)]
+        request = self._request()
+        turns = [pasts[number % HISTORIES] for number in range(len(worlds))]
+        strict = {"tolerance": 0} if self.samples else {"tolerance": 0, "patience": 2}
+        return Cell(
+            self.world,
+            self.reviser,
+            self.critic,
+            self.cap,
+            naive=Arm([naive(it, THRESHOLD, most) for it in worlds]),
+            fresh=Arm([hone(it, request) for it in worlds]),
+            learnt=Arm([hone(it, request, past) for it, past in zip(worlds, turns, strict=True)]),
+            tolerant=self._arm(worlds[:FEWER], {"tolerance": TOLERANCE}),
+            strict=self._arm(worlds[:FEWER], strict),
+        )
+
+    def _arm(self, worlds: Sequence[TextWorld], stop: Mapping[str, float]) -> Arm:
+        request = self._request(stop=stop)
+        return Arm([hone(it, request) for it in worlds])
+
+    def _past(self, number: int) -> Learnt:
+        """Return what a history of refinements in the same world taught."""
+        learnt, request = None, self._request()
+        first = self.seeds.start + PAST_FROM + number * PAST
+        for seed in range(first, first + PAST):
+            lesson = hone(self.worlds(seed), request, learnt).lesson
+            assert lesson is not None  # a critic has scored drafts
+            learnt = added(learnt, lesson)
+        assert learnt is not None
+        return learnt
+
+    def _request(self, **fields: Any) -> RefinementRequest:
+        given = {"task": "-", "threshold": THRESHOLD, "max_iterations": self.cap, **fields}
+        if self.samples:
+            given["strategy"] = {"kind": "best_of_n", "n": self.cap}
+        return RefinementRequest.model_validate(given)
+
+
+def added(learnt: Learnt | None, lesson: Learnt) -> Learnt:
+    """Return what is known after one more refinement, as the store adds it."""
+    if learnt is None:
+        return lesson
+    count, total, squares = (
+        MEMORY * old + new
+        for old, new in zip(learnt.first_drafts, lesson.first_drafts, strict=True)
     )
+    return Learnt(
+        bank=lesson.bank,
+        refinements=MEMORY * learnt.refinements + lesson.refinements,
+        evidence=tuple(
+            MEMORY * old + new for old, new in zip(learnt.evidence, lesson.evidence, strict=True)
+        ),
+        first_drafts=(count, total, squares),
+    )
+
+
+def yardstick(seeds: range, caps: Sequence[int] = CAPS) -> Iterator[Spec]:
+    """Yield the 81 rows that every release is measured by."""
+    for reviser in REVISERS:
+        for critic in CRITICS:
+            worlds = partial(World, reviser=reviser, critic=critic)
+            for cap in caps:
+                yield Spec("yardstick", reviser.name, critic.name, cap, worlds, seeds)
+
+
+def wider(seeds: range, caps: Sequence[int] = CAPS) -> Iterator[Spec]:
+    """Yield rows with other revisers and other errors of critics."""
+    known = {(reviser.name, critic.name) for reviser in REVISERS for critic in CRITICS}
+    for reviser in WIDE_REVISERS:
+        for critic in WIDE_CRITICS:
+            worlds = partial(World, reviser=reviser, critic=critic)
+            if (reviser.name, critic.name) not in known:
+                for cap in caps:
+                    yield Spec("wider", reviser.name, critic.name, cap, worlds, seeds)
+
+
+def programs(seeds: range, caps: Sequence[int] = CAPS) -> Iterator[Spec]:
+    """Yield the rows of real artefacts."""
+    for programmer in PROGRAMMERS:
+        for tester in TESTERS:
+            worlds = partial(ProgramWorld, reviser=programmer, critic=tester)
+            for cap in caps:
+                yield Spec("programs", programmer.name, tester.name, cap, worlds, seeds)
+
+
+def samples(seeds: range) -> Iterator[Spec]:
+    """Yield the rows of drafts made side by side."""
+    for critic in CRITICS:
+        worlds = partial(World, reviser=REVISERS[0], critic=critic)
+        for count in SAMPLES:
+            yield Spec("samples", "-", critic.name, count, worlds, seeds, samples=True)
+
+
+def played(spec: Spec) -> Cell:
+    """Play one row."""
+    return spec.played()
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Estimates with a chance between two values, and what became of them."""
+
+    low: float
+    high: float
+    count: int
+    promised: float
+    met: float
+
+
+BINS = tuple(it / 10 for it in range(11))
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, THRESHOLD)
+"""What the chance is that a returned draft truly meets each of them is what is calibrated."""
+
+
+def calibrations(arms: Iterable[Arm], thresholds: Sequence[float]) -> list[Calibration]:
+    """Return for each tenth of the chance how many drafts truly met the threshold."""
+    given = [
+        (it.estimate.chance_of(threshold), it.quality >= threshold)
+        for arm in arms
+        for it in arm.results
+        if it.estimate is not None
+        for threshold in thresholds
+    ]
+    found = []
+    for low, high in pairwise(BINS):
+        mine = [it for it in given if low <= it[0] < high or it[0] == high == 1]
+        if mine:
+            promised, met = (
+                fmean(float(it) for it in values) for values in zip(*mine, strict=True)
+            )
+            found.append(Calibration(low, high, len(mine), promised, met))
+    return found
+
+
+def covered(arms: Iterable[Arm]) -> float:
+    """Return the share of returned drafts whose quality is within twice the error."""
+    given = [(it.estimate, it.quality) for arm in arms for it in arm.results]
+    return fmean(abs(quality - it.value) <= 2 * it.error for it, quality in given if it is not None)

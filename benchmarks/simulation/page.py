@@ -1,58 +1,72 @@
 """Renders the cells as Markdown tables, and writes them into docs/convergence.md."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.simulation.figures import Cell, Mean
+from benchmarks.simulation.figures import (
+    FEWER,
+    PAST,
+    THRESHOLD,
+    THRESHOLDS,
+    Arm,
+    Calibration,
+    Cell,
+    Mean,
+    calibrations,
+    covered,
+)
 
 BEGIN, END = "<!-- printed by the simulation: begin -->", "<!-- printed by the simulation: end -->"
 PAGE = Path(__file__).parent.parent.parent / "docs" / "convergence.md"
 
+ARMS: dict[str, Callable[[Cell], Arm]] = {
+    "the rule, no history": lambda cell: cell.fresh,
+    f"the rule, {PAST} past refinements": lambda cell: cell.learnt,
+    f"tolerance 0.15, {FEWER} seeds": lambda cell: cell.tolerant,
+    f"highest score, plateau of two, {FEWER} seeds": lambda cell: cell.strict,
+}
+WORLDS = {
+    "yardstick": "The yardstick",
+    "wider": "Wider rows",
+    "programs": "Programs with injected faults",
+    "samples": "Samples side by side",
+}
 COLUMNS = (
     "critic",
     "cap",
     "quality: naive",
-    "Hone",
-    "gain",
-    "at equal calls",
-    "plateau off",
-    "tolerant",
-    "tolerant, at equal calls",
+    "gain: no history",
+    f"{PAST} past",
     "truly met: naive",
-    "Hone",
-    "gain",
+    "no history",
+    f"{PAST} past",
     "calls: naive",
-    "Hone",
-    "plateau off",
-    "tolerant",
+    "no history",
+    f"{PAST} past",
     "score too high by: naive",
-    "Hone",
-    "",
+    f"{PAST} past",
+    "no history is",
+    f"{PAST} past is",
 )
-HEAD = f"| {' | '.join(COLUMNS)} |"
-RULE = "|---|" + "--:|" * (len(COLUMNS) - 2) + "---|"
 
 
-def rendered(cells: Sequence[Cell], seeds: range) -> str:
+def rendered(cells: Sequence[Cell], seeds: range, cost_ms: float) -> str:
     """Return the output of the simulation."""
-    facts = [
-        f"- {len(cells)} rows of {len(seeds)} seeds, {seeds.start} to {seeds.stop - 1}",
-        f"- as shipped: {_counted([it.hone.verdict_against(it.naive) for it in cells])}",
-        f"- at equal calls: {_signs([it.hone.gain_over(it.matched) for it in cells])}",
-        f"- plateau off: {_counted([it.patient.verdict_against(it.naive) for it in cells])}",
-        f"- tolerant: {_counted([it.tolerant.verdict_against(it.naive) for it in cells])}",
-        f"- tolerant, at equal calls: {_tolerant_at_equal_calls(cells)}",
-        f"- mean over the rows: {_means(cells)}",
-        f"- truly met, as shipped: {_signs([it.hone.met_gain_over(it.naive) for it in cells])}",
-        f"- truly met, plateau off: {_signs([it.patient.met_gain_over(it.naive) for it in cells])}",
+    parts = [
+        f"Seeds from {seeds.start}. A judged draft costs the rule {cost_ms:.3f} ms.",
+        _summary(cells),
+        _calibrated([cell for cell in cells if cell.world != "samples"]),
     ]
-    parts = ["\n".join(facts)]
-    for reviser in dict.fromkeys(cell.reviser for cell in cells):
-        mine = [cell for cell in cells if cell.reviser == reviser]
-        title = f"Reviser: {reviser.name}. {_of_reviser(mine)}"
-        parts.append("\n".join([title, "", HEAD, RULE, *[_row(cell) for cell in mine]]))
+    for world, title in WORLDS.items():
+        mine = [cell for cell in cells if cell.world == world]
+        if mine:
+            seeds_each = len(mine[0].naive.results)
+            parts.append(f"## {title}\n\n{len(mine)} rows of {seeds_each} seeds.")
+            for reviser in dict.fromkeys(cell.reviser for cell in mine):
+                rows = [_row(cell) for cell in mine if cell.reviser == reviser]
+                parts.append(f"Reviser: {reviser}.\n\n{_table(COLUMNS, rows)}")
     return "\n\n".join(parts)
 
 
@@ -63,67 +77,80 @@ def write(text: str) -> None:
     PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
 
 
-def _of_reviser(cells: Sequence[Cell]) -> str:
-    return (
-        f"As shipped: {_counted([it.hone.verdict_against(it.naive) for it in cells])}. "
-        f"At equal calls: {_signs([it.hone.gain_over(it.matched) for it in cells])}. "
-        f"Plateau off: {_counted([it.patient.verdict_against(it.naive) for it in cells])}. "
-        f"Tolerant: {_counted([it.tolerant.verdict_against(it.naive) for it in cells])}; "
-        f"at equal calls: {_tolerant_at_equal_calls(cells)}."
-    )
+def _summary(cells: Sequence[Cell]) -> str:
+    """Return how each policy does against the naive loop in each world."""
+    rows = []
+    for world, title in WORLDS.items():
+        mine = [cell for cell in cells if cell.world == world]
+        for name, arm in ARMS.items() if mine else ():
+            verdicts = Counter(arm(cell).verdict_against(cell.naive) for cell in mine)
+            gains = [arm(cell).gain_over(cell.naive).value for cell in mine]
+            naives = [cell.naive.first(len(arm(cell).results)).calls for cell in mine]
+            calls = [arm(cell).calls / its for cell, its in zip(mine, naives, strict=True)]
+            counts = [verdicts[it] for it in ("better", "better, dearer", "even", "worse")]
+            share = sum(arm(it).calls for it in mine) / sum(naives)
+            rows.append(
+                [
+                    title,
+                    name,
+                    *map(str, counts),
+                    f"{fmean(gains):+.3f}",
+                    f"{min(gains):+.3f}",
+                    f"{share:.2f}",
+                    f"{max(calls):.2f}",
+                ]
+            )
+    names = ("better", "dearer", "even", "worse", "mean gain", "worst row", "calls", "at most")
+    return _table(("world", "policy", *names), rows, left=2)
 
 
-def _means(cells: Sequence[Cell]) -> str:
-    """Return mean gains over the naive loop, and the share of its calls that were spent."""
-    spent = fmean(it.naive.calls for it in cells)
-
-    def told(name: str, gains: Sequence[Mean], calls: Sequence[float]) -> str:
-        gain, share = fmean(it.value for it in gains), fmean(calls) / spent
-        return f"{name} {gain:+.3f} for {share:.0%} of the calls"
-
-    ours = [it.hone.gain_over(it.naive) for it in cells]
-    equal = fmean(it.hone.gain_over(it.matched).value for it in cells)
-    patient = [it.patient.gain_over(it.naive) for it in cells]
-    tolerant = [it.tolerant.gain_over(it.naive) for it in cells]
-    shown = (
-        told("as shipped", ours, [it.hone.calls for it in cells]),
-        f"at equal calls {equal:+.3f}",
-        told("plateau off", patient, [it.patient.calls for it in cells]),
-        told("tolerant", tolerant, [it.tolerant.calls for it in cells]),
-    )
-    return "; ".join(shown)
+def _calibrated(cells: Sequence[Cell]) -> str:
+    """Return what became of the estimates of the drafts that were returned."""
+    parts = []
+    for world, title in WORLDS.items():
+        arms = [cell.learnt for cell in cells if cell.world == world]
+        if arms:
+            parts.append(f"- {title}: {covered(arms):.1%} are within two errors of the quality.")
+    arms = [cell.learnt for cell in cells]
+    parts.append(f"- All: {covered(arms):.1%}.")
+    columns = ("chance", "drafts", "mean chance", "truly met", "drafts at its own", "truly met")
+    own = {it.low: it for it in calibrations(arms, (THRESHOLD,))}
+    every = calibrations(arms, THRESHOLDS)
+    rows = [_calibration(it, own.get(it.low)) for it in every]
+    title = f"## Estimates after {PAST} refinements"
+    return "\n\n".join([title, "\n".join(parts), _table(columns, rows)])
 
 
-def _tolerant_at_equal_calls(cells: Sequence[Cell]) -> str:
-    return _signs([it.tolerant.gain_over(it.tolerant_matched) for it in cells])
-
-
-def _counted(verdicts: Sequence[str]) -> str:
-    return ", ".join(f"{count} {what}" for what, count in Counter(verdicts).most_common())
-
-
-def _signs(gains: Sequence[Mean]) -> str:
-    return _counted([("even", "better", "worse")[gain.sign] for gain in gains])
-
-
-def _row(cell: Cell) -> str:
-    naive, hone, patient, tolerant = cell.naive, cell.hone, cell.patient, cell.tolerant
-    met_gain = hone.met_gain_over(naive)
-    cells = [
-        cell.critic.name,
-        str(cell.cap),
-        *[f"{arm.quality:.3f}" for arm in (naive, hone)],
-        *[_signed(hone.gain_over(arm)) for arm in (naive, cell.matched)],
-        _signed(patient.gain_over(naive)),
-        _signed(tolerant.gain_over(naive)),
-        _signed(tolerant.gain_over(cell.tolerant_matched)),
-        *[f"{arm.truly_met:.1%}" for arm in (naive, hone)],
-        f"{met_gain.value:+.1%} ± {met_gain.margin:.1%}",
-        *[f"{arm.calls:.1f}" for arm in (naive, hone, patient, tolerant)],
-        *[f"{arm.overstated:+.3f}" for arm in (naive, hone)],
-        hone.verdict_against(naive),
+def _calibration(it: Calibration, own: Calibration | None) -> list[str]:
+    at_own = ["0", "-"] if own is None else [str(own.count), f"{own.met:.1%}"]
+    return [
+        f"{it.low:.1f} to {it.high:.1f}",
+        str(it.count),
+        f"{it.promised:.1%}",
+        f"{it.met:.1%}",
+        *at_own,
     ]
-    return f"| {' | '.join(cells)} |"
+
+
+def _row(cell: Cell) -> list[str]:
+    naive, fresh, learnt = cell.naive, cell.fresh, cell.learnt
+    arms = (fresh, learnt)
+    return [
+        cell.critic,
+        str(cell.cap),
+        f"{naive.quality:.3f}",
+        *[_signed(arm.gain_over(naive)) for arm in arms],
+        *[f"{arm.truly_met:.1%}" for arm in (naive, fresh, learnt)],
+        *[f"{arm.calls:.1f}" for arm in (naive, fresh, learnt)],
+        *[f"{arm.overstated:+.3f}" for arm in (naive, learnt)],
+        *[arm.verdict_against(naive) for arm in (fresh, learnt)],
+    ]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    rule = "|" + "---|" * left + "--:|" * (len(columns) - left)
+    lines = [f"| {' | '.join(columns)} |", rule, *[f"| {' | '.join(row)} |" for row in rows]]
+    return "\n".join(lines)
 
 
 def _signed(mean: Mean) -> str:

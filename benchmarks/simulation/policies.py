@@ -4,10 +4,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from app.contract.judgement import QualityEstimate
+from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
-from benchmarks.simulation.world import World, quality_of
-from workers.engine.moves import Ask, Judged, Move
+from benchmarks.simulation.world import TextWorld
+from workers.engine.moves import Ask, Judged, Move, MoveCoroutine, Together
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.drafting import Revise, Write
 from workers.engine.prompts.judging import Judge
@@ -22,9 +24,11 @@ class PolicyResult:
     score: float
     calls: int
     judged: int
+    estimate: QualityEstimate | None = None
+    lesson: Learnt | None = None
 
 
-def naive(world: World, threshold: float, cap: int) -> PolicyResult:
+def naive(world: TextWorld, threshold: float, cap: int) -> PolicyResult:
     """Revise the last draft until a score reaches the threshold; return the last draft.
 
     `cap` drafts are written and judged at most.
@@ -36,36 +40,60 @@ def naive(world: World, threshold: float, cap: int) -> PolicyResult:
         number += 1
         text = world.revise(f"iterations/{number}/revise", text)
         score = world.score(f"iterations/{number}/critique", text)
-    return PolicyResult(quality_of(text), score, calls=2 * number, judged=number)
+    return PolicyResult(world.quality(text), score, calls=2 * number, judged=number)
 
 
-def hone(world: World, request: RefinementRequest) -> PolicyResult:
+@dataclass
+class _Player:
+    """Answers the moves of a strategy from a world, and counts them."""
+
+    world: TextWorld
+    limits: Limits
+    calls: int = 0
+    judged: int = 0
+
+    def play(self, strategy: MoveCoroutine[Any]) -> Any:
+        """Play to the end; strategies side by side are played one after another."""
+        reply = None
+        while True:
+            try:
+                move = strategy.send(reply)
+            except StopIteration as done:
+                return done.value
+            reply = self._answer(move)
+
+    def _answer(self, move: Move[Any]) -> Any:
+        self.calls += isinstance(move, Ask)
+        match move:
+            case Ask(path=key, prompt_request=Write()):
+                return self.world.write(key)
+            case Ask(path=key, prompt_request=Revise(draft=draft)):
+                return self.world.revise(key, draft)
+            case Ask(path=key, prompt_request=Judge(draft=draft)):
+                return _verdict(self.world.score(key, draft))
+            case Together(parts=parts):
+                return tuple(self.play(part) for part in parts)
+            case Judged():
+                self.judged += 1
+                return self.limits
+        raise TypeError(f"the simulation does not support this move: {move}")
+
+
+def hone(
+    world: TextWorld, request: RefinementRequest, learnt: Learnt | None = None
+) -> PolicyResult:
     """Play the strategy that the request names, exactly as shipped."""
-    strategy, limits = strategy_for(request), request.limits()
-    calls, judged, reply = 0, 0, None
-    while True:
-        try:
-            move = strategy.send(reply)
-        except StopIteration as done:
-            outcome: Outcome = done.value
-            scored = outcome.best.scored
-            return PolicyResult(quality_of(scored.draft.text), scored.score or 0.0, calls, judged)
-        calls += isinstance(move, Ask)
-        judged += isinstance(move, Judged)
-        reply = _answer(move, world, limits)
-
-
-def _answer(move: Move[Any], world: World, limits: Limits) -> Any:
-    match move:
-        case Ask(path=key, prompt_request=Write()):
-            return world.write(key)
-        case Ask(path=key, prompt_request=Revise(draft=draft)):
-            return world.revise(key, draft)
-        case Ask(path=key, prompt_request=Judge(draft=draft)):
-            return _verdict(world.score(key, draft))
-        case Judged():
-            return limits
-    raise TypeError(f"the simulation does not support this move: {move}")
+    player = _Player(world, request.limits())
+    outcome: Outcome = player.play(strategy_for(request, learnt=learnt))
+    scored = outcome.best.scored
+    return PolicyResult(
+        world.quality(scored.draft.text),
+        scored.score or 0.0,
+        player.calls,
+        player.judged,
+        outcome.estimate,
+        outcome.lesson,
+    )
 
 
 def _verdict(score: float) -> str:

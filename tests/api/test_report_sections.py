@@ -18,7 +18,7 @@ from app.contract.events import (
     ToolReply,
     Tried,
 )
-from app.contract.judgement import Finding, Issue, IssueState, Usage
+from app.contract.judgement import Finding, FixMade, Issue, IssueState, TextChange, Usage
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, Reviewed
@@ -162,6 +162,8 @@ def test_findings_and_what_became_of_issues_stand_below_their_iteration() -> Non
         span=None,
         since="iterations/0",
     )
+    changes = (TextChange(before="a*", after="b"),)
+    fix = FixMade(source="validators/0", kind="spelling", count=1, changes=changes)
     one = Iteration(
         iteration=1,
         path="iterations/1",
@@ -178,9 +180,12 @@ def test_findings_and_what_became_of_issues_stand_below_their_iteration() -> Non
         strengths=("Brief.",),
         findings=(finding,),
         issues=(issue, issue.model_copy(update={"state": IssueState.NEW})),
+        fixes=(fix,),
     )
     assert iterations(told(judged=(one,))).partition("### ")[2] == (
-        "`iterations/1`\n\nScore not measured, not passed.\n\n**Findings**\n\n"
+        "`iterations/1`\n\nScore not measured, not passed.\n\n"
+        '**Corrected before judging**\n\n- `validators/0` (spelling), 1 change: "a\\*" to "b"\n\n'
+        "**Findings**\n\n"
         "- `critic`, tone (revise): Too \\*stiff\\*. At \u201csir\u201d. Fix: Cut.\n\n"
         "**Issues**: 1 new, 1 returned.\n\n"
         "- **returned**, since `iterations/0`, tone: Cold.\n\n**Strengths**\n\n- Brief."

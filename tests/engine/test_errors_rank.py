@@ -52,9 +52,12 @@ def test_fewer_errors_each_time_are_progress_until_the_cap() -> None:
     assert (outcome.reason, outcome.best.path) == (StopReason.MAX_ITERATIONS, "iterations/10")
 
 
-def test_as_many_errors_each_time_are_a_plateau() -> None:
+def test_more_errors_each_time_are_a_plateau_and_as_many_are_not() -> None:
+    more = [errors(it) for it in (3, 4, 5, 6)]
+    outcome = played(more, correcting(max_iterations=10, stop=PLATEAU))
+    assert (outcome.reason, outcome.best.path) == (StopReason.PLATEAU, "iterations/1")
     outcome = played([errors(3)] * 10, correcting(max_iterations=10, stop=PLATEAU))
-    assert outcome.reason is StopReason.PLATEAU
+    assert outcome.reason is StopReason.MAX_ITERATIONS
 
 
 def test_refinements_begun_with_an_earlier_engine_rank_by_score_alone() -> None:

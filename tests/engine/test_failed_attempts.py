@@ -8,7 +8,8 @@ import pytest
 from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import EngineDriver, judged_by, request, verdict
 
-NEVER = {"patience": 50, "max_similarity": 1, "min_improvement": 0}
+NEVER = {"tolerance": 0, "max_similarity": 1}
+"""The highest score is the best draft, and nothing ends it early."""
 TRIED = "Tried before on this draft, and judged no better"
 
 

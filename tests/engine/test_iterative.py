@@ -7,7 +7,8 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, drafts, driver_scoring, request, verdict
 from workers.engine.moves import Ask, Judged, StepError, Stopped
 
-SLOW = {"stop": {"patience": 50}}
+SLOW = {"stop": {"tolerance": 0}}
+"""The highest score is the best draft."""
 
 
 def test_drafts_then_revises_the_best_until_it_is_good_enough() -> None:

@@ -116,7 +116,7 @@ def test_a_whole_with_a_part_that_could_not_be_made_is_not_completed(
 
 def test_a_part_that_was_cut_short_keeps_the_reason_of_the_stop() -> None:
     model = judged_by(lambda path, _: 0.5, ["One.", Stopped(), "Two.", "Two again.", "More."])
-    outcome = model.play(chapters())
+    outcome = model.play(chapters(stop={"tolerance": 0}))
     assert (outcome.best.scored.draft.text, outcome.reason) == ("One.\n\nTwo.", None)
 
 

@@ -20,7 +20,9 @@ def written(*texts: Any, scores: tuple[float, ...] = (0.9,)) -> tuple[EngineDriv
     """Play an iteration for each score, and then have these texts written."""
     drafts = [f"Draft {number}." for number in range(1, len(scores) + 1)]
     model = driver_scoring(*scores, writer=[*drafts, *texts])
-    return model, model.play(request(outputs=ORDERED, max_iterations=len(scores)))
+    return model, model.play(
+        request(outputs=ORDERED, max_iterations=len(scores), stop={"tolerance": 0})
+    )
 
 
 def test_every_text_is_written_from_the_final_draft_as_ordered() -> None:

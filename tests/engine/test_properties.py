@@ -43,7 +43,7 @@ def test_the_outcome_is_the_best_judged_draft_and_caps_hold(
         criteria=CRITERIA,
         validators=[{"kind": "length", "max_words": 1}],
         max_iterations=cap,
-        stop={"patience": 50},
+        stop={"tolerance": 0},
     )
     try:
         best = model.play(asked).best

@@ -26,7 +26,8 @@ from workers.engine.search import Outcome
 
 APPROVE, REJECT = ReviewerReply("approve"), ReviewerReply("reject")
 MORE = ReviewerReply("revise", feedback="Name the deadline.")
-SLOW = {"patience": 50}
+SLOW = {"tolerance": 0}
+"""The highest score is the best draft."""
 
 
 def play(when: str, model: EngineDriver, *words: ReviewerReply | Refusal, **fields: Any) -> Outcome:
@@ -114,7 +115,7 @@ def test_feedback_comes_before_what_validators_found() -> None:
     [
         ((0.9, 0.5), {}),
         ((0.4, 0.5), {"max_iterations": 1}),
-        ((0.4, 0.4, 0.4), {"stop": {"patience": 1}}),
+        ((0.4, 0.3, 0.2), {"stop": {"patience": 1}}),
     ],
     ids=["threshold met", "at the cap", "on a plateau"],
 )
@@ -167,11 +168,11 @@ def test_a_low_rating_sends_it_on_from_the_draft_that_is_best_now() -> None:
 
 
 def test_a_rating_counts_for_the_plateau_in_the_place_of_the_score() -> None:
-    model = driver_scoring(0.4, 0.4, 0.4)
+    model = driver_scoring(0.4, 0.3, 0.7)
     words = [
         ReviewerReply("rate", score=0.4),
         ReviewerReply("rate", score=0.6),
-        ReviewerReply("rate", score=0.6),
+        ReviewerReply("rate", score=0.5),
     ]
     outcome = each(model, *words, max_iterations=9, stop={"patience": 1, "escape": False})
     assert (outcome.reason, len(reviews(model))) == (StopReason.PLATEAU, 3)

@@ -7,6 +7,7 @@ import pytest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.matching import similarity
+from workers.engine.pipeline import strategy_for
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away again"
 
@@ -20,17 +21,38 @@ def why(scores: list[float], writer: list[str] | None = None, **fields: Any) -> 
     return outcome.reason, len(model.asked("critic"))
 
 
+TWO = {"patience": 2}
+
+
 def test_plateau_after_patience_drafts_without_improvement() -> None:
-    assert why([0.5, 0.505, 0.4, 0.9]) == (StopReason.PLATEAU, 3)
+    assert why([0.5, 0.505, 0.4, 0.9], stop=TWO) == (StopReason.PLATEAU, 3)
 
 
 def test_patience_starts_again_with_every_improvement() -> None:
     scores = [0.5, 0.4, 0.6, 0.3, 0.2]
-    assert why(scores) == (StopReason.PLATEAU, 5)
+    assert why(scores, stop=TWO) == (StopReason.PLATEAU, 5)
 
 
 def test_small_steps_count_against_the_best_before_them() -> None:
-    assert why([0.50, 0.505, 0.51, 0.9]) == (StopReason.PLATEAU, 3)
+    assert why([0.50, 0.505, 0.51, 0.9], stop=TWO) == (StopReason.PLATEAU, 3)
+
+
+def test_ties_are_neither_counted_nor_do_they_start_the_count_again() -> None:
+    assert why([0.5, 0.5, 0.5, 0.5, 0.9], stop=TWO) == (StopReason.THRESHOLD_MET, 5)
+    assert why([0.5, 0.4, 0.5, 0.3, 0.9], stop=TWO) == (StopReason.PLATEAU, 4)
+
+
+def test_without_patience_there_is_no_plateau() -> None:
+    assert why([0.7, 0.6, 0.65, 0.5, 0.68, 0.9]) == (StopReason.THRESHOLD_MET, 6)
+
+
+def test_refinements_begun_with_an_earlier_engine_end_after_two_drafts_without_improvement() -> (
+    None
+):
+    model = driver_scoring(0.5, 0.5, 0.5, 0.9)
+    body = request(max_iterations=50)
+    outcome = model.run(strategy_for(body, engine_version=2), body.limits())
+    assert (outcome.reason, outcome.best.path) == (StopReason.PLATEAU, "iterations/1")
 
 
 def test_stable_when_a_revision_changes_nothing() -> None:
@@ -43,13 +65,26 @@ def test_stable_at_the_similarity_asked_for() -> None:
 
 
 def test_oscillating_when_a_text_comes_back() -> None:
-    texts = ["alpha beta gamma delta", TEXT, TEXT]
-    assert why([0.5, 0.4, 0.4], texts, stop={"patience": 50}) == (StopReason.OSCILLATING, 3)
+    texts = ["alpha beta gamma delta", TEXT, "alpha beta gamma delta"]
+    assert why([0.5, 0.6, 0.55], texts) == (StopReason.OSCILLATING, 3)
 
 
-def test_oscillating_when_scores_swing_between_two_values() -> None:
-    scores = [0.5, 0.3, 0.5, 0.3]
-    assert why(scores, stop={"patience": 50}) == (StopReason.OSCILLATING, 4)
+def test_the_same_text_made_of_the_same_draft_again_is_a_rejected_sample() -> None:
+    texts = ["alpha beta gamma delta", TEXT, TEXT, TEXT, "one two three four five"]
+    scores = [0.8, 0.2, 0.2, 0.2, 0.9]
+    assert why(scores, texts) == (StopReason.THRESHOLD_MET, 5)
+
+
+def test_oscillating_when_exact_scores_swing_between_two_values() -> None:
+    body = request(max_iterations=9, stop={"escape": False})
+    model = driver_scoring(0.5, 0.3, 0.5, 0.3)
+    outcome = model.run(strategy_for(body, is_exact=True), body.limits())
+    assert (outcome.reason, len(model.asked("critic"))) == (StopReason.OSCILLATING, 4)
+
+
+def test_a_swing_of_noisy_scores_is_chance() -> None:
+    scores = [0.5, 0.45, 0.5, 0.45, 0.9]
+    assert why(scores) == (StopReason.THRESHOLD_MET, 5)
 
 
 def test_max_iterations_is_inclusive() -> None:

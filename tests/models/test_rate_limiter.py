@@ -490,3 +490,13 @@ def test_limits_are_read_from_settings(text: str, caps: dict[str, dict[str, floa
 def test_limits_that_are_misspelt_are_an_error(text: str) -> None:
     with pytest.raises(ValidationError):
         Settings(_env_file=None, limits=text)  # type: ignore[arg-type]
+
+
+def test_endpoints_that_clients_name_are_limited_and_not_listed(redis: Redis) -> None:
+    bad = PermitReport(number=1, bad=5, bad_reason="overloaded", detail="away")
+    words = permit_words("endpoint:e.com/a@validator", "endpoint@validator", "worker", bad, 1_000)
+    answer = redis.eval(PERMITS.text, 0, *words)
+    assert isinstance(answer, bytes)
+    assert permits_in(answer).reason == "overloaded"
+    exchanged(redis, "worker", 1, bad)
+    assert redis.zrange(keys.LIMITS, 0, -1) == [b"p:m@f"]

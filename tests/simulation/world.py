@@ -529,7 +529,7 @@ def new_refinement(
     asked = submission.case.request
     strategy = {"kind": submission.kind, **asked.get("strategy", {})}
     request = RefinementRequest.model_validate(
-        {"task": "Explain refunds.", "stop": {"patience": 50}, **asked, "strategy": strategy}
+        {"task": "Explain refunds.", "stop": {"tolerance": 0}, **asked, "strategy": strategy}
     )
     limits = request.limits()
     return NewRefinement(

@@ -10,6 +10,7 @@ from redis.exceptions import ResponseError
 
 from app.contract.errors import Conflict, RefinementNotFound
 from app.contract.limits import LimitsChange
+from app.contract.ratings import Rated
 from app.contract.reviews import OnTimeout, ReviewDecision
 from app.contract.status import Status
 from app.store import Entry, Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
@@ -142,6 +143,10 @@ class StateMachine:
     async def retry(self, refinement_id: str) -> None:
         await self.store.retry(TENANT, refinement_id)
 
+    async def rate(self, refinement_id: str) -> None:
+        rated = Rated(path="iterations/1", sha256="0" * 64, score=0.5)
+        await self.store.rate(TENANT, refinement_id, rated)
+
     async def erase(self, refinement_id: str) -> None:
         await self.store.erase(TENANT, refinement_id)
 
@@ -201,5 +206,5 @@ ACTIONS = [
     *APPENDS,
     *["submit", "submit", "deliver", "deliver", "lose_job", "recover", "hand_back", "renew"],
     *["cancel", "finish", "review", "change", "retry", "erase", "go_silent", "grow_old"],
-    *["park", "park", "permit"],
+    *["park", "park", "permit", "rate"],
 ]

@@ -58,9 +58,13 @@ class Auditor:
         events = await self.store.decoded_events(TENANT, refinement_id)
         before = self.seen.get(refinement_id)
         assert [event.event for event in events] == list(range(1, snapshot.last_event + 1))
-        for ended, after in pairwise(events):
+        work = [event for event in events if event.type is not EventType.RATED]
+        for ended, after in pairwise(work):
             assert ended.type.is_terminal == (after.type is EventType.RETRIED)
-        assert events[-1].type.is_terminal == snapshot.status.is_terminal
+        for event in work:
+            if isinstance(event.data, Snapshot):
+                assert event.data.last_event == event.event
+        assert work[-1].type.is_terminal == snapshot.status.is_terminal
         types = [it.type for it in events]
         assert types.count(EventType.STOPPING) <= 1 + types.count(EventType.RETRIED)
         assert (snapshot.review is not None) == (snapshot.status is Status.PAUSED)

@@ -11,7 +11,8 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.store import Addition, Claimed, Store, WorkerStore, keys
-from app.store.learning import Agreement, Kind, agreements, lessons
+from app.store.learning import Agreement, Hypotheses, Kind, agreements
+from app.store.learning import lessons as lessons_of
 from app.store.scripts import FEWEST_KNOWN
 from tests.store.store_harness import (
     COMPLETED,
@@ -25,6 +26,12 @@ from tests.store.store_harness import (
 KIND = Kind(generator="a:writer", critic="a:critic", criteria="0" * 16, strategy="iterative")
 OTHER = replace(KIND, strategy="nested")
 LESSON = Learnt(bank=3, refinements=1, evidence=(-1.5, -0.25), first_drafts=(1, 0.5, 0.25))
+
+HYPOTHESES = Hypotheses(noise=(0.05, 0.2), gain=(0.1, 0), prior=(1, 1))
+
+
+def lessons(tenant: str, of: Kind, lesson: Learnt) -> tuple[Addition, ...]:
+    return lessons_of(tenant, of, lesson, HYPOTHESES)
 
 
 def kind(**fields: Any) -> Kind:

@@ -175,7 +175,7 @@ class RefinementHarness:
     ) -> str:
         """Submit a task alone, unless the fields say otherwise; the model plays both roles."""
         request = RefinementRequest.model_validate(
-            {"task": "Explain refunds.", "stop": {"patience": 50}, **fields}
+            {"task": "Explain refunds.", "stop": {"tolerance": 0}, **fields}
         )
         new = NewRefinement(
             tenant=TENANT,

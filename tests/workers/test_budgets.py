@@ -44,7 +44,7 @@ def costly(case: ReplayCase, max_tokens: int | None = None) -> ReplayCase:
         given = case.models()
         return CostlyAnswers(given.answer, outside=given.outside)
 
-    stop = {"patience": 50, "max_tokens": max_tokens}
+    stop = {"tolerance": 0, "max_tokens": max_tokens}
     words = defaultdict(lambda: {"action": "reject"}, case.words)
     return ReplayCase({**case.request, "stop": stop}, models, words)
 

@@ -53,7 +53,7 @@ async def test_a_deadline_in_the_middle_of_any_call(harness: RefinementHarness, 
     models = case.models()
     undisturbed = await harness.snapshot(await played(harness, kind, case, models))
     calls = models.calls.total()
-    patient = replace(case, request={**case.request, "stop": {"patience": 50}})
+    patient = replace(case, request={**case.request, "stop": {"tolerance": 0}})
     for at in {1, (calls + 1) // 2, calls}:
         models = overdue(harness, case.models(), at)
         refinement_id = await played(harness, kind, patient, models)

@@ -141,6 +141,7 @@ async def undisturbed(
 
 
 async def submitted(harness: RefinementHarness, kind: str, case: ReplayCase) -> str:
-    """Submit the case's request."""
+    """Submit the case's request; runs that learnt from each other could not be compared."""
     given = case.request.get("strategy", {})
-    return await harness.submit(**{**case.request, "strategy": {"kind": kind, **given}})
+    wanted = {**case.request, "strategy": {"kind": kind, **given}, "learn": False}
+    return await harness.submit(**wanted)

@@ -6,13 +6,22 @@ from typing import Any
 
 import pytest
 
+from app.contract.editor import EDITOR
 from app.contract.learnt import Learnt
+from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.contract.versions import ENGINE_VERSION
 from app.store.learning import PRIOR_TRUST, PRIOR_WEIGHT
-from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores
+from tests.workers.refinement_harness import (
+    TENANT,
+    TEST_MODEL,
+    RefinementHarness,
+    ScriptedAnswers,
+    scores,
+)
 from workers.engine.moves import MoveCoroutine
 from workers.engine.pipeline import Policy, strategy_for
+from workers.engine.quality_filter import HYPOTHESES
 from workers.engine.search import Outcome
 from workers.play.lessons import VALIDATORS_WEIGHT
 
@@ -134,3 +143,30 @@ async def test_validators_say_how_far_the_critic_is_to_be_trusted(
     right, wrong = 0.1**2 * VALIDATORS_WEIGHT, 0.3**2 * VALIDATORS_WEIGHT
     expected = (right - wrong + PRIOR_TRUST * PRIOR_WEIGHT) / (right + wrong + PRIOR_WEIGHT)
     assert learnt.trust == pytest.approx(expected)
+
+
+async def test_the_rule_for_noisy_scores_teaches_what_the_calibration_shows(
+    harness: RefinementHarness,
+) -> None:
+    for _ in range(2):
+        refinement_id = await harness.submit()
+        await harness.play(refinement_id, scores(0.5, 0.6, 0.9))
+    rows = await harness.store.calibrations(TENANT, 10)
+    own, of_models = sorted(rows, key=lambda it: it.strategy is None)
+    assert (own.strategy, own.critic) == ("iterative", TEST_MODEL.model)
+    assert of_models.refinements == own.refinements == pytest.approx(1.99)
+    assert own.first_drafts is not None
+    assert own.first_drafts.mean == pytest.approx(0.5)
+    assert own.first_drafts.sd == pytest.approx(0)
+    prior = sum(it.prior for it in HYPOTHESES)
+    assert own.gain is not None
+    assert own.gain > sum(it.prior * it.gain for it in HYPOTHESES) / prior  # each draft was better
+
+
+async def test_the_editor_as_critic_teaches_nothing(harness: RefinementHarness) -> None:
+    refinement_id = await harness.submit(
+        ModelChoice(model=EDITOR), draft="It is good.", strategy={"kind": "critique"}
+    )
+    await harness.play(refinement_id, scores(0.9, 0.9))
+    assert (await harness.snapshot(refinement_id)).status == "succeeded"
+    assert await harness.store.calibrations(TENANT, 10) == ()

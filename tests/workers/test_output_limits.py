@@ -80,7 +80,7 @@ async def played(
 async def test_a_budget_buys_what_it_pays_for_and_does_not_stop_at_a_tenth(
     harness: RefinementHarness,
 ) -> None:
-    stop = {"max_cost_usd": 0.02, "patience": 50, "max_similarity": 1}
+    stop = {"max_cost_usd": 0.02, "tolerance": 0, "max_similarity": 1}
     ended = await played(harness, Charging(ORDINARY), stop=stop)
     assert ended.stop_reason == StopReason.BUDGET_EXHAUSTED
     assert 0.015 < ended.usage.cost_usd <= 0.02
@@ -100,7 +100,7 @@ class LosesReplies(Charging):
 async def test_a_lost_reply_does_not_end_a_refinement_with_a_budget(
     harness: RefinementHarness,
 ) -> None:
-    stop = {"max_cost_usd": 0.02, "patience": 50, "max_similarity": 1}
+    stop = {"max_cost_usd": 0.02, "tolerance": 0, "max_similarity": 1}
     ended = await played(harness, LosesReplies(ORDINARY), stop=stop)
     assert ended.stop_reason == StopReason.BUDGET_EXHAUSTED
     assert ended.iteration >= 4
@@ -120,7 +120,7 @@ async def test_a_lost_reply_does_not_end_a_refinement_with_a_budget(
 async def test_no_call_exceeds_the_budget_although_every_reply_is_as_long_as_it_may(
     harness: RefinementHarness, strategy: dict[str, Any], max_cost_usd: float
 ) -> None:
-    stop = {"max_cost_usd": max_cost_usd, "patience": 50, "max_similarity": 1}
+    stop = {"max_cost_usd": max_cost_usd, "tolerance": 0, "max_similarity": 1}
     models = Charging({})
     ended = await played(harness, models, strategy=strategy, stop=stop)
     assert ended.usage.cost_usd <= max_cost_usd

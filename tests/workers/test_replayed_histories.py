@@ -115,7 +115,7 @@ async def lived(harness: RefinementHarness, kind: str, seed: int) -> str:
     case = EVERY[kind]
     models = unending(case.models())
     stop = {"max_tokens": chance.choice((600, 1_500, 4_000))} if chance.random() < 0.3 else {}
-    request = {**case.request, "stop": {"patience": 50, **stop}}
+    request = {**case.request, "stop": {"tolerance": 0, **stop}}
     refinement_id = await submitted(harness, kind, type(case)(request, case.models, case.words))
     words = defaultdict(lambda: chance.choice(WORDS), case.words)
     for life in range(LIVES + 1):

@@ -369,6 +369,29 @@ def _finding(said: _Finding, source: Source, by: str) -> Finding:
     )
 
 
+def averaged(task: Task, scored: Scored, said: Sequence[Critique]) -> Scored:
+    """Return a draft with the mean of several critiques as its score; the rest is of the first."""
+    scores = tuple(_mean(it, said) for it in scored.scores)
+    criteria = (*task.criteria, *(it.criterion for it in task.counted))
+    return replace(
+        scored,
+        score=total(scores, criteria),
+        scores=scores,
+        floors_met=not below_floor(scores, task.criteria),
+        times=len(said),
+    )
+
+
+def _mean(first: CriterionScore, said: Sequence[Critique]) -> CriterionScore:
+    given = [it.score for of in said for it in of.scores if it.criterion == first.criterion]
+    scores = [it for it in given if it is not None]
+    if not scores:
+        return first
+    spread = round(max(scores) - min(scores), 6)
+    mean = round(sum(scores) / len(scores), 6)
+    return first.model_copy(update={"score": mean, "spread": spread})
+
+
 CritiqueLine = TypeVar("CritiqueLine")
 
 

@@ -13,6 +13,7 @@ from app.contract.judgement import (
     FindingsReply,
     FixMade,
     OnFail,
+    QualityEstimate,
     ScoreFrom,
 )
 from app.contract.limits import Limits
@@ -60,6 +61,8 @@ class Scored:
     score_from: ScoreFrom = "critique"
     caveats: tuple[Caveat, ...] = ()
     """What the verdict lacks, with paths relative to the iteration."""
+    times: int = 1
+    """How often it was judged; the score is the mean."""
 
     def passes(self, threshold: float) -> bool:
         """Return whether vetoing validators passed, and all floors and the threshold are met."""
@@ -94,6 +97,12 @@ class Judgement:
         scored, (vetoes, lighter) = self.scored, self.errors
         score = -1.0 if scored.score is None else scored.score
         return (scored.valid, scored.floors_met, -vetoes, -lighter, score)
+
+    @property
+    def kind(self) -> tuple[bool, bool, float, float, bool]:
+        """Its rank without the score; a draft without one is of a lower kind."""
+        valid, floors_met, vetoes, lighter, _ = self.rank
+        return (valid, floors_met, vetoes, lighter, self.scored.score is not None)
 
     def rated(self, score: float) -> Self:
         """Return it with a reviewer's score instead of its own."""
@@ -265,6 +274,8 @@ class Judged(Move[Limits]):
     judgement: Judgement
     best: Judgement
     threshold: float | None = None
+    estimate: QualityEstimate | None = None
+    """What the best draft is probably worth."""
 
 
 @dataclass(frozen=True, slots=True)

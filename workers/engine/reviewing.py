@@ -47,7 +47,9 @@ async def reviewed(policy: ReviewPolicy, task: Task, limits: Limits, outcome: Ou
         path = f"reviews/{number}"
         try:
             word = await Review(path, outcome.best, "before_completion")
-            limits = word.limits or limits
+            before, limits = limits.threshold, word.limits or limits
+            if limits.threshold != before:  # the chance was that of meeting the former one
+                outcome = replace(outcome, estimate=None)
             outcome = _under(word.limits, outcome)
             if word.score is not None:
                 outcome = await _rated(outcome, word.score)
@@ -94,7 +96,7 @@ async def _rated(outcome: Outcome, score: float) -> Outcome:
     prefix, _, number = best.path.rpartition("iterations/")
     told = _told(replace(best, path=f"iterations/{number}", issues=best.issues.under("")))
     limits = await (within(prefix.removesuffix("/"), told) if prefix else told)
-    return _under(limits, replace(outcome, best=best))
+    return _under(limits, replace(outcome, best=best, estimate=None))
 
 
 async def _told(judgement: Judgement) -> Limits:

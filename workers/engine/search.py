@@ -6,26 +6,30 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from app.contract.calls import CONFIRMED
 from app.contract.caveats import Caveat, blocks
-from app.contract.judgement import Comparison, ScoreFrom
+from app.contract.judgement import Comparison, QualityEstimate, ScoreFrom
 from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.versions import ENGINE_VERSION
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
-from workers.engine.judging import errors_in
+from workers.engine.judging import averaged, critiqued, errors_in
 from workers.engine.matching import similarity
 from workers.engine.moves import (
     Judged,
     Judgement,
+    Refusal,
     Review,
     ReviewerReply,
     Scored,
     StepError,
     Stopped,
+    within,
 )
 from workers.engine.prompt_requests import Task
+from workers.engine.quality_filter import QualityFilter
 
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
@@ -46,6 +50,8 @@ class Outcome:
     observed: tuple[ContextDocument, ...] = ()
     """What was observed on the way: context for everything made from the draft."""
     outputs: Mapping[str, str] = field(default_factory=dict)
+    estimate: QualityEstimate | None = None
+    """What the best draft is probably worth; None if too little is known."""
     caveats: tuple[Caveat, ...] = ()
     """What the work on it lacks; what the verdict on the best draft lacks stands there."""
 
@@ -92,7 +98,11 @@ class RequestedRevision:
 
 SAME_SCORE = 1e-6
 SCORES_ALONE = 2
-"""The last version of the engine in which errors that validators find do not rank drafts."""
+"""The last version of the engine in which drafts rank by their scores alone."""
+PATIENCE = 2
+"""The patience up to that version."""
+NOISY = ("critique", "review")
+"""What a score is from that a critic gave, or a person in the place of a critic."""
 
 STANDSTILLS = (StopReason.STABLE, StopReason.OSCILLATING, StopReason.PLATEAU)
 ESCAPES_ONCE = 3
@@ -101,27 +111,45 @@ the outermost search."""
 
 
 class Ranking:
-    """Ranks judged drafts; scores compare only within one rubric."""
+    """Ranks judged drafts; scores compare only within one rubric.
 
-    def __init__(self, tolerance: float = 0.0) -> None:
+    Without `tolerance` and with `quality`, a draft with a critic's score replaces the one that it
+    was made of unless it is probably worse; otherwise it has to score more, or less by at most
+    `tolerance`.
+    """
+
+    def __init__(
+        self, tolerance: float | None = None, quality: QualityFilter | None = None
+    ) -> None:
         self.best: Judgement | None = None
         self.base: Judgement | None = None
         """The draft to revise next: of several that rank as the best, the latest."""
+        self.quality = quality
         self._tolerance = tolerance
         self._top: Judgement | None = None
-        """The highest rank so far: the best, unless a revision within tolerance took its place."""
+        """The highest rank so far, whichever is the best."""
         self._judged: list[Judgement] = []
+        self._beside: set[str] = set()
 
-    def add(self, judgement: Judgement) -> float:
-        """Rank one more draft; return by how much it raised the best."""
+    def add(
+        self, judgement: Judgement, goal: float | None = None, *, is_beside: bool = False
+    ) -> float:
+        """Rank one more draft; return by how much it raised the highest rank.
+
+        One that passes at `goal` is the best of its kind; one that `is_beside` others was made at
+        the same time as they.
+        """
         self._judged.append(judgement)
-        return self._placed(judgement)
+        if is_beside:
+            self._beside.add(judgement.path)
+        return self._placed(judgement, goal)
 
-    def change(self, judgement: Judgement, rated: Judgement) -> float:
+    def change(self, judgement: Judgement, rated: Judgement, goal: float | None = None) -> float:
         """Rank all drafts again, one with another score; return the gain of the last one."""
         self._judged = [rated if it is judgement else it for it in self._judged]
         self.best = self.base = self._top = None
-        return [self._placed(it) for it in self._judged][-1]
+        self.quality = self.quality and self.quality.anew()
+        return [self._placed(it, goal) for it in self._judged][-1]
 
     def issues_of(self, path: str | None) -> IssueTracker:
         """Return the issues of the draft judged at `path`; none when there was none."""
@@ -143,31 +171,115 @@ class Ranking:
         alike = similarity(parent.scored.draft.text, last.scored.draft.text)
         return alike >= max_similarity
 
-    def oscillates(self) -> bool:
-        """Return whether the last draft was seen before, or the last scores are a, b, a, b."""
+    def oscillates(self, *, spares_samples: bool = True) -> bool:
+        """Return whether the last draft was seen before, or the last scores are a, b, a, b.
+
+        With `spares_samples` a text that came of the same parent before does not count. Equal
+        scores of a noisy critic are chance.
+        """
         last = self._judged[-1]
         parent = self._parent_of(last)
-        seen = {it.scored.draft.sha256 for it in self._judged[:-1] if it is not parent}
+        seen = {
+            it.scored.draft.sha256
+            for it in self._judged[:-1]
+            if it is not parent
+            and not (spares_samples and parent and it.scored.draft.parent == parent.path)
+        }
         if last.scored.draft.sha256 in seen:
             return True
-        latest = self._judged[-4:]
-        scores = [it.scored.score for it in latest]
-        if len(scores) < 4 or None in scores:
-            return False
-        if latest[0].errors != latest[2].errors or latest[1].errors != latest[3].errors:
-            return False
-        a, b, c, d = (score for score in scores if score is not None)
-        return abs(a - c) <= SAME_SCORE and abs(b - d) <= SAME_SCORE and abs(a - b) > SAME_SCORE
+        is_exact = self.quality is None or last.scored.score_from not in NOISY
+        return is_exact and _swing(self._judged[-4:])
 
-    def _placed(self, judgement: Judgement) -> float:
-        gain = self._gain(judgement)
-        if self._top is None or judgement.rank > self._top.rank:
-            self._top = self.best = self.base = judgement
-        elif self._is_tolerable(judgement, self._top):
+    def _placed(self, judgement: Judgement, goal: float | None) -> float:
+        gain, top = self._gain(judgement), self._top
+        if top is None or judgement.rank > top.rank:
+            self._top = judgement
+        parent = self._measured(judgement)
+        is_compared = self.quality and (self.best is None or self.quality.knows(self.best.path))
+        if parent is not None and self._tolerance is None and is_compared:
+            if self._replaces_best(judgement, parent, goal):
+                self.best = self.base = judgement
+        elif top is None or judgement.rank > top.rank or self._is_tolerable(judgement, top):
             self.best = self.base = judgement
-        elif judgement.rank == self._top.rank:
+        elif judgement.rank == top.rank:
             self.base = judgement
         return gain
+
+    def is_tie(self, last: Judgement, gain: float) -> bool:
+        """Return whether the last draft has the kind and the score of the highest rank."""
+        top = self._top
+        return top is not None and top.kind == last.kind and abs(gain) <= SAME_SCORE
+
+    def prefer_passing(self, last: Judgement, goal: float) -> None:
+        """Make the last draft the best if only it passes, at a goal that has changed since."""
+        best = self.best
+        if best is None or best.kind != last.kind or self.quality is None:
+            return
+        if last.scored.passes(goal) and not best.scored.passes(goal):
+            self.best = self.base = last
+
+    def chance(self, scored: Scored, goal: float, *, is_beside: bool) -> float:
+        """Return how probably a draft that was not added truly reaches the goal."""
+        if self.quality is None or scored.score is None or scored.score_from != "critique":
+            return 1.0
+        trial = self.quality.copy()
+        trial.add("", scored.score, self._origin(scored, is_beside=is_beside), times=scored.times)
+        return trial.estimate("", goal).chance
+
+    def chance_of(self, judgement: Judgement, goal: float) -> float:
+        """Return how probably a draft truly reaches the goal; 1 if its score has no noise."""
+        is_said = judgement.scored.score_from == "critique"
+        if self.quality is None or not is_said or not self.quality.knows(judgement.path):
+            return 1.0
+        return self.quality.estimate(judgement.path, goal).chance
+
+    def estimate(self, judgement: Judgement, goal: float) -> QualityEstimate | None:
+        """Return what a draft is probably worth; None unless enough is known to be calibrated."""
+        quality = self.quality
+        if quality is None or not quality.is_calibrated or not quality.knows(judgement.path):
+            return None
+        is_said = judgement.scored.score_from == "critique"
+        return quality.estimate(judgement.path, goal) if is_said else None
+
+    def lesson(self) -> Learnt | None:
+        """Return what the scores teach; None if they have no noise or there are none."""
+        return self.quality.lesson() if self.quality and self.quality.has_scores else None
+
+    def _measured(self, judgement: Judgement) -> str | None:
+        """Take in the score of a draft; return the path of what it was made of, "" for nothing.
+
+        None if the score is none of a noisy critic.
+        """
+        scored = judgement.scored
+        if self.quality is None or scored.score is None or scored.score_from not in NOISY:
+            return None
+        parent = self._origin(scored, is_beside=judgement.path in self._beside)
+        is_certain = scored.score_from == "review"
+        self.quality.add(
+            judgement.path, scored.score, parent, times=scored.times, is_certain=is_certain
+        )
+        return parent
+
+    def _origin(self, scored: Scored, *, is_beside: bool) -> str:
+        """Return the path of what a draft was made of; "" for nothing.
+
+        A text that was worked on in parts was made of the best.
+        """
+        parent = scored.draft.parent
+        if parent is None and self.best is not None and not is_beside:
+            return self.best.path
+        return parent or ""
+
+    def _replaces_best(self, judgement: Judgement, parent: str, goal: float | None) -> bool:
+        """Return whether a measured draft is of a better kind than the best, or no worse."""
+        best, quality = self.best, self.quality
+        if best is None or quality is None or judgement.kind != best.kind:
+            return best is None or judgement.kind > best.kind
+        if goal is not None and judgement.scored.passes(goal) > best.scored.passes(goal):
+            return True
+        if parent == best.path:
+            return quality.keeps(judgement.path, parent)
+        return quality.of(judgement.path) > quality.of(best.path)
 
     def _is_tolerable(self, judgement: Judgement, top: Judgement) -> bool:
         """Return whether a revision may replace the best although it scores less."""
@@ -190,6 +302,17 @@ class Ranking:
         return next((it for it in self._judged if it.path == path), None) if path else None
 
 
+def _swing(latest: Sequence[Judgement]) -> bool:
+    """Return whether four drafts have the scores a, b, a, b and errors of validators to match."""
+    scores = [it.scored.score for it in latest]
+    if len(scores) < 4 or None in scores:
+        return False
+    if latest[0].errors != latest[2].errors or latest[1].errors != latest[3].errors:
+        return False
+    a, b, c, d = (score for score in scores if score is not None)
+    return abs(a - c) <= SAME_SCORE and abs(b - d) <= SAME_SCORE and abs(a - b) > SAME_SCORE
+
+
 __all__ = ["LimitOverrides", "Outcome", "RequestedRevision", "Search"]
 
 
@@ -204,9 +327,12 @@ class Search:
         own: LimitOverrides | None = None,
         is_reviewed: bool = False,
         engine_version: int = ENGINE_VERSION,
+        task: Task | None = None,
         escapes: bool = False,
     ) -> None:
-        self._counts_errors = engine_version > SCORES_ALONE
+        self._counts_errors = is_new = engine_version > SCORES_ALONE
+        self.task = task
+        """What drafts are judged on when they are judged again."""
         self._own = own or LimitOverrides()
         self.limits = self._own.instead_of(limits)
         self.reason: StopReason | None = None
@@ -215,7 +341,10 @@ class Search:
         self.wish: RequestedRevision | None = None
         self._is_reviewed = is_reviewed
         self._approved: Judgement | None = None
-        self._ranking = Ranking(limits.tolerance)
+        is_noisy = is_new and task is not None and not task.is_exact
+        quality = QualityFilter(task.learnt) if task and is_noisy else None
+        tolerance = limits.tolerance if quality else limits.tolerance or 0.0
+        self._ranking = Ranking(tolerance, quality)
         self.number = first
         """The number of the next iteration."""
         self._stale = 0
@@ -234,6 +363,7 @@ class Search:
             own=own,
             is_reviewed=task.is_reviewed,
             engine_version=task.engine_version,
+            task=task,
             escapes=limits.escape and is_whole,
         )
 
@@ -284,6 +414,7 @@ class Search:
     async def judged(self, scored: Scored) -> None:
         """Record a judged draft, report it, and decide under the limits now in force."""
         decide = partial(self._decide, self._stale)
+        scored = await self._confirmed(scored, self.number)
         gain, judgement = await self._taken(scored, self.number)
         self.number += 1
         decide(gain, judgement)
@@ -306,7 +437,8 @@ class Search:
         taken: list[Judgement] = []
         for number, scored in enumerate(drafts, self.number):
             if scored is not None:
-                taken.append((await self._taken(scored, number))[1])
+                sure = await self._confirmed(scored, number, is_beside=True)
+                taken.append((await self._taken(sure, number, is_beside=True))[1])
         self.number += len(drafts)
         self._decide_on_samples()
         if taken:
@@ -327,14 +459,38 @@ class Search:
         goals = (StopReason.THRESHOLD_MET, self._own.reached, StopReason.INCOMPLETE)
         return self.decided is not None or self.reason in goals
 
-    async def _taken(self, scored: Scored, number: int) -> tuple[float, Judgement]:
+    async def _confirmed(self, scored: Scored, number: int, *, is_beside: bool = False) -> Scored:
+        """Judge a draft again while it passes by luck too probably; its score is the mean.
+
+        Without another opinion, the draft keeps the score that it has.
+        """
+        said = [scored.critique]
+        task, confidence = self.task, self.limits.confidence
+        while (
+            task is not None
+            and confidence is not None
+            and len(said) <= CONFIRMED
+            and scored.passes(self._goal)
+            and self._ranking.chance(scored, self._goal, is_beside=is_beside) < confidence
+        ):
+            at = f"iterations/{number}/confirm/{len(said)}"
+            try:
+                said.append(await within(at, critiqued(task, scored.draft.text)))
+            except Refusal:
+                break
+            scored = averaged(task, scored, said)
+        return scored
+
+    async def _taken(
+        self, scored: Scored, number: int, *, is_beside: bool = False
+    ) -> tuple[float, Judgement]:
         """Record a judged draft and report it; return by how much it raised the best."""
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
         errors = errors_in(scored.findings) if self._counts_errors else (0.0, 0.0)
         judgement = Judgement(scored, number, path, issues, errors)
-        gain = self._ranking.add(judgement)
+        gain = self._ranking.add(judgement, self._goal, is_beside=is_beside)
         await self._told(judgement)
         return gain, judgement
 
@@ -346,7 +502,9 @@ class Search:
 
     async def _told(self, judgement: Judgement) -> None:
         assert self.best is not None  # it was ranked
-        limits = await Judged(judgement.path, judgement, self.best, self._own.threshold)
+        limits = await Judged(
+            judgement.path, judgement, self.best, self._own.threshold, self._estimate()
+        )
         self.limits = self._own.instead_of(limits)
 
     async def _reviewed(
@@ -364,7 +522,7 @@ class Search:
         self.limits = self._own.instead_of(word.limits or self.limits)
         if word.score is not None:
             rated = judgement.rated(word.score)
-            gain = self._ranking.change(judgement, rated)
+            gain = self._ranking.change(judgement, rated, self._goal)
             await self._told(rated)
             decide(gain, rated)
             judgement = rated
@@ -383,21 +541,44 @@ class Search:
         if best is None:
             raise Stopped
         good = best.scored.passes(self.limits.threshold)
-        return Outcome(best, self.reason, good and self.decided is not StopReason.REJECTED)
+        return Outcome(
+            best,
+            self.reason,
+            good and self.decided is not StopReason.REJECTED,
+            estimate=self._estimate(),
+            lesson=self._ranking.lesson(),
+        )
+
+    @property
+    def _goal(self) -> float:
+        """The score at which it stops."""
+        return self.limits.threshold if self._own.goal is None else self._own.goal
+
+    def _estimate(self) -> QualityEstimate | None:
+        best = self._approved or self.best
+        return None if best is None else self._ranking.estimate(best, self._goal)
 
     def _met(self) -> StopReason | None:
-        own = self._own
-        if self.best is None:
+        best, confidence = self.best, self.limits.confidence
+        if best is None:
             return None
-        if self.best.scored.score_from == "review":  # only the threshold applies to it
-            own = LimitOverrides()
-        goal = self.limits.threshold if own.goal is None else own.goal
-        if self.best.scored.lacks_only_proof(goal):  # there is nothing to revise
-            return StopReason.INCOMPLETE
-        return own.reached if self.best.scored.passes(goal) else None
+        goal = self._goal
+        if best.scored.score_from == "review":  # only the threshold applies to it
+            goal, confidence = self.limits.threshold, None
+        if best.scored.lacks_only_proof(goal):
+            return StopReason.INCOMPLETE  # there is nothing to revise
+        if not best.scored.passes(goal):
+            return None
+        if best.scored.score_from == "review":
+            return StopReason.THRESHOLD_MET
+        is_sure = confidence is None or self._ranking.chance_of(best, goal) >= confidence
+        return self._own.reached if is_sure else None
 
     def _decide(self, stale: int, gain: float, last: Judgement) -> None:
-        self._stale = 0 if gain >= self.limits.min_improvement else stale + 1
+        is_tie = self._counts_errors and self._ranking.is_tie(last, gain)
+        is_better = gain >= self.limits.min_improvement
+        self._stale = stale if is_tie else 0 if is_better else stale + 1
+        self._ranking.prefer_passing(last, self._goal)
         self.reason = self._unless_escaping(self._why_stop(last), last)
 
     def _unless_escaping(self, reason: StopReason | None, last: Judgement) -> StopReason | None:
@@ -422,8 +603,11 @@ class Search:
             return StopReason.MAX_ITERATIONS
         if self._ranking.is_stable(self.limits.max_similarity):
             return StopReason.STABLE
-        if self._ranking.oscillates():
+        if self._ranking.oscillates(spares_samples=self._counts_errors):
             return StopReason.OSCILLATING
-        if self._stale >= self.limits.patience:
+        patience = self.limits.patience
+        if patience is None and not self._counts_errors:
+            patience = PATIENCE
+        if patience is not None and self._stale >= patience:
             return StopReason.PLATEAU
         return None

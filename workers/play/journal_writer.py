@@ -12,7 +12,7 @@ from app.contract.caveats import BLOCKING, Caveat
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
 from app.contract.gains import Gains, gains_of
 from app.contract.insights import additions_of
-from app.contract.judgement import IssueNote, Usage
+from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, ReviewPlan
@@ -67,6 +67,7 @@ def result_of(
     path: str,
     missing: tuple[str, ...] = (),
     caveats: Iterable[Caveat] = (),
+    estimate: QualityEstimate | None = None,
 ) -> Result:
     """Return a draft with the score of exactly that text; `missing` lists parts without a draft.
 
@@ -84,6 +85,7 @@ def result_of(
         sha256=scored.draft.sha256,
         missing=missing,
         caveats=tuple(ordered[:MOST_CAVEATS]),
+        estimate=estimate,
     )
 
 
@@ -116,7 +118,7 @@ class Ending:
         stopping, path = recorded.stopping, outcome.best.path
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
         caveats = (*outcome.caveats, *recorded.dropped(path))
-        result = result_of(outcome.best, path, outcome.missing, caveats)
+        result = result_of(outcome.best, path, outcome.missing, caveats, outcome.estimate)
         changes = {
             "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
             "best": best_of(outcome.best, path),
@@ -218,7 +220,7 @@ class JudgedDraft:
             limits=limits,
         )
         may_change = best is it or scored.score_from == "review"
-        result = result_of(best, best_path) if may_change else None
+        result = result_of(best, best_path, estimate=move.estimate) if may_change else None
         passed = best_path.startswith(WHOLE) and best.scored.passes(threshold)
         return cls(entry, result, passed, limits_seq)
 

@@ -3,13 +3,20 @@
 from collections.abc import Iterator, Mapping
 
 from app.contract.events import IterationCompleted
-from app.contract.judgement import OnFail
 from app.store import Addition, Submitted
-from app.store.learning import Agreement, Kind, agreements, lessons
+from app.store.learning import Agreement, Hypotheses, Kind, agreements, lessons
+from workers.engine.judging import errors_in
+from workers.engine.quality_filter import HYPOTHESES
 from workers.engine.search import Outcome
 
 FIRST_TO_LEARN = 3
 """The version of the engine from which on refinements learn from each other."""
+
+OF_THE_BANK = Hypotheses(
+    noise=tuple(it.noise for it in HYPOTHESES),
+    gain=tuple(it.gain for it in HYPOTHESES),
+    prior=tuple(it.prior for it in HYPOTHESES),
+)
 
 VALIDATORS_WEIGHT = 0.25
 """What a pair compared by validators weighs, against 1 by a person: they see a part of it."""
@@ -27,15 +34,16 @@ def additions_of(
     """Return what an outcome adds; `judged` has every judged draft by its path."""
     if kind is None:
         return ()
-    learnt = () if outcome.lesson is None else lessons(tenant, kind, outcome.lesson)
+    lesson = outcome.lesson
+    learnt = () if lesson is None else lessons(tenant, kind, lesson, OF_THE_BANK)
     return (*learnt, *agreements(tenant, kind.critic, agreements_in(judged)))
 
 
 def agreements_in(judged: Mapping[str, IterationCompleted]) -> Iterator[Agreement]:
     """Yield how the critic agrees with the validators about each revision and its parent.
 
-    The better of the two has fewer findings of validators that count. Pairs without such a
-    difference, and those that critics did not score, say nothing.
+    The better of the two has fewer and lighter findings. Pairs without such a difference, and those
+    that critics did not score, say nothing.
     """
     for draft in judged.values():
         parent = judged.get(draft.parent or "")
@@ -43,14 +51,8 @@ def agreements_in(judged: Mapping[str, IterationCompleted]) -> Iterator[Agreemen
             continue
         if draft.score is None or parent.score is None:
             continue
-        fewer = _found(parent) - _found(draft)
+        fewer = sum(errors_in(parent.findings)) - sum(errors_in(draft.findings))
         if fewer:
             apparent = draft.score - parent.score
             agrees = apparent * fewer > 0
             yield Agreement.of_preference(apparent, agrees=agrees, weight=VALIDATORS_WEIGHT)
-
-
-def _found(draft: IterationCompleted) -> int:
-    """Return how many findings of validators that count a draft has."""
-    demanding = (it for it in draft.findings if it.on_fail is not OnFail.WARN)
-    return sum(it.source.startswith("validators/") for it in demanding)

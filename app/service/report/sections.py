@@ -89,6 +89,7 @@ RULES = {
     "threshold": "threshold",
     "max_iterations": "maximum drafts",
     "patience": "maximum drafts in a row without improvement",
+    "confidence": "minimum probability that the threshold is truly met",
     "min_improvement": "minimum improvement",
     "max_similarity": "similarity that counts as stable",
     "tolerance": "tolerance below the best score",
@@ -582,7 +583,7 @@ def _told(it: Iteration) -> str:
 
 
 def _fix(it: FixMade) -> str:
-    changes = "; ".join(f"{plain(made.before)!r} to {plain(made.after)!r}" for made in it.changes)
+    changes = "; ".join(f'"{plain(made.before)}" to "{plain(made.after)}"' for made in it.changes)
     return f"{path(it.source)} ({plain(it.kind)}), {wording.counted(it.count, 'change')}: {changes}"
 
 

@@ -33,7 +33,9 @@ local function copy_learnt()
   local is_own = known and cjson.decode(known)[1] >= FEWEST_KNOWN
   if not is_own then hash = LEARNT .. tenant .. ':' .. of_models end
   local found, members = redis.call('HGETALL', hash), {}
-  for i = 1, #found, 2 do members[#members + 1] = '"' .. found[i] .. '":' .. found[i + 1] end
+  for i = 1, #found, 2 do
+    if found[i] ~= 'about' then members[#members + 1] = '"' .. found[i] .. '":' .. found[i + 1] end
+  end
   local agreed = redis.call('HGET', TRUST .. tenant, 'pairs ' .. critic)
   if agreed then members[#members + 1] = '"pairs":' .. agreed end
   if #members == 0 then return end

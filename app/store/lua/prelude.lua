@@ -236,10 +236,12 @@ end
 local function add(hash, addition, at)
   local it = cjson.decode(addition)
   if it.version then
-    local before = tonumber(redis.call('HGET', hash, 'version') or it.version)
+    local before = tonumber(redis.call('HGET', hash, 'version') or 0)
     if before > it.version then return end
-    if before < it.version then redis.call('UNLINK', hash) end
-    redis.call('HSET', hash, 'version', it.version, 'about', cjson.encode(it.about))
+    if before < it.version then
+      redis.call('UNLINK', hash)
+      redis.call('HSET', hash, 'version', it.version, 'about', it.about)
+    end
   end
   for name, numbers in pairs(it.sums) do
     local before = redis.call('HGET', hash, name)

@@ -448,7 +448,7 @@ async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) ->
             return search.outcome()
         found = await pursued(going_on(task, search), plan.max_steps)
         observed = as_documents(found.observations)
-        knowing = informed(task, observed)
+        search.task = knowing = informed(task, observed)
         for at in search.iterations():
             draft = await within(at, propose(knowing, search))
             await search.judged(await within(at, judge(knowing, draft)))

@@ -1,0 +1,147 @@
+"""Which draft is kept where scores are noisy, and when one score is not enough."""
+
+from typing import Any
+
+from app.contract.calls import at_most
+from app.contract.judgement import Finding, OnFail
+from app.contract.learnt import Learnt
+from app.contract.requests import RefinementRequest
+from app.contract.status import StopReason
+from tests.engine.engine_driver import EngineDriver, driver_scoring, request
+from workers.engine.moves import Judged, Stopped
+from workers.engine.pipeline import strategy_for
+from workers.engine.prompts.judging import Judge
+from workers.engine.quality_filter import BANK, CALIBRATED_FROM, HYPOTHESES
+from workers.engine.search import Outcome
+
+NO_EVIDENCE = (0.0,) * len(HYPOTHESES)
+KNOWN = Learnt(bank=BANK, refinements=CALIBRATED_FROM, evidence=NO_EVIDENCE)
+
+
+def play(model: EngineDriver, body: RefinementRequest, **known: Any) -> Outcome:
+    return model.run(strategy_for(body, **known), body.limits())
+
+
+def judged(model: EngineDriver) -> list[Judged]:
+    return [move for move in model.moves if isinstance(move, Judged)]
+
+
+def confirmed(model: EngineDriver) -> list[str]:
+    """The paths at which drafts were judged again."""
+    return [it.path for it in model.asked("critic") if "confirm" in it.path]
+
+
+def test_a_revision_that_is_probably_no_worse_is_returned_though_it_scores_less() -> None:
+    model = driver_scoring(0.6, 0.58, 0.57)
+    assert model.play(request()).best.path == "iterations/3"
+    assert [it.best.path for it in judged(model)] == [f"iterations/{it}" for it in (1, 2, 3)]
+
+
+def test_a_critic_without_noise_is_taken_at_its_word() -> None:
+    outcome = play(driver_scoring(0.6, 0.58, 0.57), request(), is_exact=True)
+    assert (outcome.best.path, outcome.lesson) == ("iterations/1", None)
+
+
+def test_a_tolerance_overrides_the_rule() -> None:
+    scores = (0.6, 0.58, 0.5)
+    assert driver_scoring(*scores).play(request(stop={"tolerance": 0})).best.iteration == 1
+    assert driver_scoring(*scores).play(request(stop={"tolerance": 0.05})).best.iteration == 2
+
+
+def test_refinements_begun_with_an_earlier_engine_keep_the_highest_score() -> None:
+    outcome = play(driver_scoring(0.6, 0.58, 0.57), request(), engine_version=2)
+    assert (outcome.best.path, outcome.lesson) == ("iterations/1", None)
+
+
+def test_the_draft_that_crossed_the_threshold_is_returned() -> None:
+    outcome = driver_scoring(0.3, 0.35, 0.86).play(request())
+    assert (outcome.reason, outcome.best.path) == (StopReason.THRESHOLD_MET, "iterations/3")
+
+
+def test_a_vetoed_draft_is_never_kept_for_its_score() -> None:
+    veto = (Finding(source="validators/0", kind="regex", message="no", on_fail=OnFail.VETO),)
+    model = driver_scoring(0.4, 0.8, 0.2)
+    model.check = lambda draft: veto if draft.startswith("word2.") else ()
+    validated = request(validators=[{"kind": "regex", "pattern": "x"}])
+    assert model.play(validated).best.path == "iterations/3"
+
+
+def test_the_best_of_samples_is_the_one_with_the_highest_score() -> None:
+    sampled = request(strategy={"kind": "best_of_n", "n": 3})
+    assert driver_scoring(0.5, 0.55, 0.54).play(sampled).best.path == "iterations/2"
+
+
+def test_an_estimate_is_given_once_enough_is_known() -> None:
+    few = KNOWN.model_copy(update={"refinements": CALIBRATED_FROM - 1})
+    assert play(driver_scoring(0.9), request()).estimate is None
+    assert play(driver_scoring(0.9), request(), learnt=few).estimate is None
+    model = driver_scoring(0.9)
+    estimate = play(model, request(), learnt=KNOWN).estimate
+    assert estimate is not None
+    assert 0 < estimate.chance < 1
+    assert judged(model)[-1].estimate == estimate
+
+
+def test_scores_of_validators_and_agreement_have_no_estimate_and_teach_nothing() -> None:
+    correcting = request(
+        strategy={"kind": "self_correction"}, validators=[{"kind": "regex", "pattern": "x"}]
+    )
+    outcome = play(driver_scoring(), correcting, learnt=KNOWN)
+    assert (outcome.estimate, outcome.lesson) == (None, None)
+    model = driver_scoring(writer=["Answer: 4"] * 3)
+    voting = request(strategy={"kind": "self_consistency", "n": 3})
+    outcome = play(model, voting, learnt=KNOWN)
+    assert (outcome.score_from, outcome.estimate, outcome.lesson) == ("agreement", None, None)
+
+
+def test_an_outcome_carries_what_its_scores_teach() -> None:
+    lesson = driver_scoring(0.5, 0.7, 0.2).play(request()).lesson
+    assert lesson is not None
+    assert (lesson.refinements, lesson.first_drafts[0]) == (1, 1)
+    assert any(lesson.evidence)
+
+
+SURE = {"stop": {"confidence": 0.9}, "max_iterations": 2}
+
+
+def test_a_doubtful_crossing_is_judged_again_and_the_mean_is_the_score() -> None:
+    model = driver_scoring(0.86, 0.5, 0.4)
+    outcome = model.play(request(**SURE))
+    assert confirmed(model) == ["iterations/1/confirm/1/critique"]
+    assert judged(model)[0].judgement.scored.score == 0.68
+    assert judged(model)[0].judgement.scored.scores[0].spread == 0.36
+    assert outcome.reason is StopReason.MAX_ITERATIONS
+
+
+def test_it_is_judged_again_on_the_same_rubric_three_times_at_most() -> None:
+    model = driver_scoring(0.86, 0.87, 0.86, 0.87, 0.3)
+    model.play(request(**SURE))
+    assert len(confirmed(model)) == 3
+    first, *again = model.asked("critic")[:4]
+    assert {type(it.prompt_request) for it in again} == {Judge}
+    assert {it.prompt.user for it in again} == {first.prompt.user}
+
+
+def test_a_crossing_that_stays_doubtful_does_not_end_it() -> None:
+    model = driver_scoring(0.86, 0.87, 0.86, 0.87, 0.3)
+    outcome = model.play(request(**SURE))
+    assert (outcome.reason, outcome.passed) == (StopReason.MAX_ITERATIONS, True)
+    assert outcome.best.scored.score == 0.865
+
+
+def test_a_sure_crossing_is_judged_once() -> None:
+    model = driver_scoring(1.0)
+    outcome = model.play(request(threshold=0.3, **SURE))
+    assert (outcome.reason, confirmed(model)) == (StopReason.THRESHOLD_MET, [])
+
+
+def test_a_stop_while_it_is_judged_again_keeps_the_score_that_it_has() -> None:
+    outcome = driver_scoring(0.86, Stopped(), Stopped()).play(request(**SURE))
+    assert (outcome.best.scored.score, outcome.reason) == (0.86, None)
+
+
+def test_judging_again_is_counted_in_the_calls_at_most() -> None:
+    assert at_most(request(**SURE)) > at_most(request(max_iterations=2))
+    assert (
+        at_most(request(stop={"confidence": 0.9}, draft="x", strategy={"kind": "critique"})) == 12
+    )
