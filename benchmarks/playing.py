@@ -52,7 +52,7 @@ class StrategyPlayer:
             self.request.validators, items=self.request.strategy.item_validators()
         )
         self._tools = Tools(self.request.tools, self.endpoints)
-        outcome: Outcome = await self._played(strategy_for(self.request, NONCE))
+        outcome: Outcome = await self._played(strategy_for(self.request, NONCE, is_exact=True))
         return outcome
 
     async def _played(self, part: MoveCoroutine[Any]) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed
 from app.contract.judgement import Usage
+from app.contract.snapshot import Result
 
 WRITERS = ("draft", "revise")
 """Steps whose reply is the draft of their iteration."""
@@ -41,7 +42,8 @@ class DraftGain:
     path: str
     base: str
     step: str
-    """`revision`, `edits`, `sample`, `joined` or `reviewer`, after the place where it was made."""
+    """How it was made, after the place: `revision`, `edits`, `sample`, `joined`, `reviewer`, or the
+    way out of a standstill."""
     score: float
     change: float
     is_kept: bool
@@ -91,6 +93,14 @@ def search_of(path: str) -> str:
     return path.rpartition("iterations/")[0].rstrip("/")
 
 
+def lost_from(result: Result | None) -> frozenset[str]:
+    """Return the paths of searches whose texts are not in the result: missing, or given up."""
+    if result is None:
+        return frozenset()
+    given_up = (it.path for it in result.caveats if it.code == "stage_given_up")
+    return frozenset((*result.missing, *given_up))
+
+
 def iteration_of(key: str) -> str | None:
     """Return the path of the iteration that a step belongs to, if it belongs to one."""
     found = _ITERATION.match(key)
@@ -101,7 +111,7 @@ def gains_of(
     judged: Sequence[IterationCompleted],
     paid: Sequence[PaidStep],
     result: str | None,
-    missing: Collection[str] = (),
+    missing: Collection[str] = frozenset(),
 ) -> Gains:
     """Return what the drafts of a refinement added; `result` is the path of the one returned.
 
@@ -189,8 +199,14 @@ class _Lineage:
         for search, best in self._best.items():
             if result is not None and search == search_of(result):
                 yield result
-            elif search not in missing and not (is_whole and _is_whole(search)):
+            elif not (is_whole and _is_whole(search)) and self._is_used(best, result, missing):
                 yield best
+
+    def _is_used(self, best: str, result: str | None, missing: Collection[str]) -> bool:
+        """Return whether the result has the text of an inner search, also if it was given up."""
+        final, draft = self._drafts.get(result or ""), self._drafts.get(best)
+        is_same = final is not None and draft is not None and final.sha256 == draft.sha256
+        return is_same or search_of(best) not in missing
 
     def _line(self, path: str) -> Iterator[str]:
         """Yield a draft, the one that it came of, and so on."""
@@ -225,7 +241,9 @@ class _Lineage:
 
     def _step(self, entry: IterationCompleted) -> str:
         made = "sample" if entry.parent is None else "edits" if entry.edits else "revision"
-        if entry.path not in self._writing:
+        if entry.escape is not None:
+            made = entry.escape
+        elif entry.path not in self._writing:
             made = "joined" if entry.parent is None else "reviewer"
         kind, _, name = search_of(entry.path).rpartition("/")
         place = kind.rpartition("/")[2]

@@ -1,11 +1,13 @@
 """What each draft added to the score, from journals of whole refinements."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pytest
 
+from app.contract.caveats import Caveat
+from app.contract.drafts import Escape
 from app.contract.events import (
     Event,
     EventData,
@@ -17,7 +19,7 @@ from app.contract.events import (
     standing,
 )
 from app.contract.gains import Gains, gains_of
-from app.contract.judgement import CriterionScore, ScoreFrom, Usage
+from app.contract.judgement import CriterionScore, QualityEstimate, ScoreFrom, Usage
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
@@ -140,6 +142,8 @@ class JournalByHand:
         best: str = "",
         score_from: ScoreFrom = "critique",
         spread: float | None = None,
+        escape: Escape | None = None,
+        sha256: str = "",
     ) -> "JournalByHand":
         known = [it for it in scores if it is not None]
         number = int(path.rpartition("/")[2])
@@ -151,7 +155,7 @@ class JournalByHand:
         data = IterationCompleted(
             iteration=number,
             path=path,
-            sha256="0",
+            sha256=sha256 or path,
             parent=parent,
             score=score,
             score_from=score_from,
@@ -162,6 +166,7 @@ class JournalByHand:
             weaknesses=(),
             suggestions=(),
             asked=(),
+            escape=escape,
             best=Best(iteration=number, path=best or path, score=score, sha256="0"),
             limits=LIMITS,
         )
@@ -177,6 +182,13 @@ class JournalByHand:
         queued = self.events[0].data
         assert isinstance(queued, Queued)
         return Story(snapshot(result=ended), RefinementRequest(draft="x"), tuple(self.events), ())
+
+
+def ending_with(story: Story, **fields: object) -> Story:
+    """Return the story with these fields of its result."""
+    assert story.snapshot.result is not None
+    result = story.snapshot.result.model_copy(update=fields)
+    return replace(story, snapshot=story.snapshot.model_copy(update={"result": result}))
 
 
 def two_revisions() -> JournalByHand:
@@ -231,6 +243,15 @@ def test_scores_of_the_editor_are_exact_and_others_are_said_to_be_noisy() -> Non
     assert "difference in quality" in judged_by("openai:gpt")
 
 
+def test_an_estimate_of_the_result_is_shown_beside_its_score() -> None:
+    story = two_revisions().told("iterations/2")
+    assert "probably" not in gains(story)
+    estimate = QualityEstimate(value=0.55, error=0.06, chance=0.123)
+    story = ending_with(story, estimate=estimate)
+    assert "is probably 0.55, with a standard error of 0.06; the threshold" in gains(story)
+    assert "with a probability of 12 %." in gains(story)
+
+
 def test_scores_that_measure_something_else_are_not_compared() -> None:
     journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
     journal.judged("iterations/1", "iterations/0", 0.4, score_from="review")
@@ -263,6 +284,30 @@ def test_a_part_that_is_missing_from_the_result_brought_nothing() -> None:
     journal.judged("iterations/1", None, 0.4)
     kept = {it.path: it.gain for it in gains_in(journal.told(missing=["parts/b"])).drafts}
     assert kept == {"parts/a/iterations/1": pytest.approx(0.2), "parts/b/iterations/1": 0}
+
+
+def test_a_stage_that_was_given_up_brought_nothing_unless_its_text_is_the_result() -> None:
+    journal = JournalByHand.empty()
+    for stage in ("stages/a", "stages/b"):
+        journal.judged(f"{stage}/iterations/0", None, 0.2)
+        journal.judged(f"{stage}/iterations/1", f"{stage}/iterations/0", 0.4)
+    story = journal.told(result="stages/a/iterations/1")
+    given_up = Caveat(code="stage_given_up", path="stages/b", detail="did not pass")
+    found = gains_in(ending_with(story, caveats=(given_up,)))
+    assert [it.is_kept for it in found.drafts] == [True, False]
+    story = journal.judged("iterations/1", None, 0.4, sha256="stages/b/iterations/1").told()
+    found = gains_in(ending_with(story, caveats=(given_up,)))
+    assert [it.is_kept for it in found.drafts] == [True, True]
+
+
+def test_what_was_tried_in_a_standstill_is_a_step_of_its_own() -> None:
+    journal = (
+        JournalByHand.empty().asked("iterations/1/draft", "m").judged("iterations/1", None, 0.2)
+    )
+    journal.asked("iterations/2/draft", "m")
+    journal.judged("iterations/2", None, 0.4, escape="fresh_draft")
+    (draft,) = gains_in(journal.told()).drafts
+    assert (draft.step, draft.base) == ("fresh_draft", "iterations/1")
 
 
 def test_a_draft_that_a_reviewer_went_back_behind_brought_nothing() -> None:

@@ -7,7 +7,7 @@ from app.contract.judgement import Finding, OnFail
 from app.contract.learnt import Learnt
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, driver_scoring, request
+from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, request
 from workers.engine.moves import Judged, Stopped
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.judging import Judge
@@ -99,6 +99,17 @@ def test_an_outcome_carries_what_its_scores_teach() -> None:
     assert lesson is not None
     assert (lesson.refinements, lesson.first_drafts[0]) == (1, 1)
     assert any(lesson.evidence)
+
+
+def test_a_text_worked_on_in_passes_has_no_estimate_and_its_last_pass_teaches() -> None:
+    passes = [{"focus": "structure", "max_iterations": 2}]
+    body = request(draft="Refunds.", strategy={"kind": "multi_pass", "passes": passes})
+    model = judged_by(lambda path, _: 0.4 if "0" in path else 0.6, [f"text {n}" for n in range(9)])
+    outcome = play(model, body, learnt=KNOWN)
+    assert outcome.best.path == "iterations/1"
+    assert outcome.estimate is None
+    assert outcome.lesson is not None
+    assert outcome.lesson.first_drafts[1] == 0.4
 
 
 SURE = {"stop": {"confidence": 0.9}, "max_iterations": 2}

@@ -30,6 +30,7 @@ class TcpProxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._clients: set[asyncio.StreamWriter] = set()
+        self._opened: list[asyncio.StreamWriter] = []
 
     @property
     def url(self) -> str:
@@ -76,6 +77,9 @@ class TcpProxy:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        for writer in self._opened:
+            if writer.transport.get_write_buffer_size():  # closed, it waits until they are sent
+                writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -83,6 +87,7 @@ class TcpProxy:
         except OSError:
             writer.close()
             return
+        self._opened += (writer, to_write)
         self._clients.add(writer)
         forwarding = (self._forward(reader, to_write), self._forward(to_read, writer))
         tasks = [asyncio.ensure_future(each) for each in forwarding]

@@ -399,12 +399,7 @@ Opinions = tuple[tuple[Critique, ...], tuple[Caveat, ...]]
 """What critics said, and a caveat for every sample that was left out."""
 
 
-async def critiqued(task: Task, draft: str) -> Critique:
-    """Return the merged critique of all critics."""
-    return (await critiqued_by_all(task, draft))[0]
-
-
-async def critiqued_by_all(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...]]:
+async def critiqued(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...]]:
     """Return the merged critique of all critics, asked at once and independently, and its caveats.
 
     A panel after PoLL (arXiv:2404.18796), with roles as in ChatEval (arXiv:2308.07201); samples as
@@ -556,7 +551,7 @@ LOCKED = "locked"
 async def judge(task: Task, draft: Draft) -> Scored:
     """Judge a draft: validators first, then the blind critics."""
     draft, checked = await _checked(task, draft)
-    critique, caveats = await critiqued_by_all(task, draft.text)
+    critique, caveats = await critiqued(task, draft.text)
     scores = (*critique.scores, *checked.scores)
     decided = _decided(task, checked.scores)
     criteria = (*task.criteria, *(it.criterion for it in task.counted))

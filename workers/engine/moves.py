@@ -59,10 +59,10 @@ class Scored:
     critique: Critique
     findings: tuple[Finding, ...] = ()
     score_from: ScoreFrom = "critique"
-    caveats: tuple[Caveat, ...] = ()
-    """What the verdict lacks, with paths relative to the iteration."""
     times: int = 1
     """How often it was judged; the score is the mean."""
+    caveats: tuple[Caveat, ...] = ()
+    """What the verdict lacks, with paths relative to the iteration."""
 
     def passes(self, threshold: float) -> bool:
         """Return whether vetoing validators passed, and all floors and the threshold are met."""

@@ -130,6 +130,8 @@ class Ranking:
         """The highest rank so far, whichever is the best."""
         self._judged: list[Judgement] = []
         self._beside: set[str] = set()
+        self._has_joined = False
+        """Whether a text that was worked on in parts was added: no one revision made it."""
 
     def add(
         self, judgement: Judgement, goal: float | None = None, *, is_beside: bool = False
@@ -238,12 +240,16 @@ class Ranking:
         quality = self.quality
         if quality is None or not quality.is_calibrated or not quality.knows(judgement.path):
             return None
+        if self._has_joined:
+            return None
         is_said = judgement.scored.score_from == "critique"
         return quality.estimate(judgement.path, goal) if is_said else None
 
     def lesson(self) -> Learnt | None:
         """Return what the scores teach; None if they have no noise or there are none."""
-        return self.quality.lesson() if self.quality and self.quality.has_scores else None
+        if self.quality is None or not self.quality.has_scores or self._has_joined:
+            return None
+        return self.quality.lesson()
 
     def _measured(self, judgement: Judgement) -> str | None:
         """Take in the score of a draft; return the path of what it was made of, "" for nothing.
@@ -253,7 +259,10 @@ class Ranking:
         scored = judgement.scored
         if self.quality is None or scored.score is None or scored.score_from not in NOISY:
             return None
-        parent = self._origin(scored, is_beside=judgement.path in self._beside)
+        draft, is_beside = scored.draft, judgement.path in self._beside
+        is_own = draft.is_reply or bool(draft.fixes) or draft.parent is not None
+        self._has_joined |= judgement.iteration > 0 and not is_own and not is_beside
+        parent = self._origin(scored, is_beside=is_beside)
         is_certain = scored.score_from == "review"
         self.quality.add(
             judgement.path, scored.score, parent, times=scored.times, is_certain=is_certain
@@ -475,9 +484,10 @@ class Search:
         ):
             at = f"iterations/{number}/confirm/{len(said)}"
             try:
-                said.append(await within(at, critiqued(task, scored.draft.text)))
+                critique, _ = await within(at, critiqued(task, scored.draft.text))
             except Refusal:
                 break
+            said.append(critique)
             scored = averaged(task, scored, said)
         return scored
 
@@ -562,14 +572,13 @@ class Search:
         best, confidence = self.best, self.limits.confidence
         if best is None:
             return None
-        goal = self._goal
-        if best.scored.score_from == "review":  # only the threshold applies to it
-            goal, confidence = self.limits.threshold, None
-        if best.scored.lacks_only_proof(goal):
-            return StopReason.INCOMPLETE  # there is nothing to revise
+        is_review = best.scored.score_from == "review"  # only the threshold applies to it
+        goal = self.limits.threshold if is_review else self._goal
+        if best.scored.lacks_only_proof(goal):  # there is nothing to revise
+            return StopReason.INCOMPLETE
         if not best.scored.passes(goal):
             return None
-        if best.scored.score_from == "review":
+        if is_review:
             return StopReason.THRESHOLD_MET
         is_sure = confidence is None or self._ranking.chance_of(best, goal) >= confidence
         return self._own.reached if is_sure else None

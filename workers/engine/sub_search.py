@@ -121,7 +121,7 @@ async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
     try:
         draft = Draft(text, sha256_of(text), is_reply=False)
         outcome = await closing(task, whole, draft, last.reason)
-        return replace(outcome, missing=last.missing, caveats=last.caveats)
+        return replace(outcome, missing=last.missing, caveats=last.caveats, lesson=last.lesson)
     except Stopped:
         return replace(last, reason=None, passed=False)
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from app.contract.caveats import BLOCKING, Caveat
 from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
-from app.contract.gains import Gains, gains_of
+from app.contract.gains import Gains, gains_of, lost_from
 from app.contract.insights import additions_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
@@ -66,8 +66,8 @@ def result_of(
     judgement: Judgement,
     path: str,
     missing: tuple[str, ...] = (),
-    caveats: Iterable[Caveat] = (),
     estimate: QualityEstimate | None = None,
+    caveats: Iterable[Caveat] = (),
 ) -> Result:
     """Return a draft with the score of exactly that text; `missing` lists parts without a draft.
 
@@ -84,8 +84,8 @@ def result_of(
         score_from=scored.score_from,
         sha256=scored.draft.sha256,
         missing=missing,
-        caveats=tuple(ordered[:MOST_CAVEATS]),
         estimate=estimate,
+        caveats=tuple(ordered[:MOST_CAVEATS]),
     )
 
 
@@ -118,7 +118,7 @@ class Ending:
         stopping, path = recorded.stopping, outcome.best.path
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
         caveats = (*outcome.caveats, *recorded.dropped(path))
-        result = result_of(outcome.best, path, outcome.missing, caveats, outcome.estimate)
+        result = result_of(outcome.best, path, outcome.missing, outcome.estimate, caveats)
         changes = {
             "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
             "best": best_of(outcome.best, path),
@@ -403,7 +403,7 @@ class JournalWriter:
                 [*self._replay.judgements, *(it.entry for it in judgings)],
                 self._replay.paid,
                 result.path if result else None,
-                result.missing if result else (),
+                lost_from(result),
             )
             return (*ending.additions, *scope.additions(gains, self._replay.usage))
         except Exception:  # figures must not keep a refinement from ending

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from app.contract.editor import EDITOR
 from app.contract.events import IterationCompleted, standing
-from app.contract.gains import DraftGain, Gains, gains_of, iteration_of
+from app.contract.gains import DraftGain, Gains, gains_of, iteration_of, lost_from
 from app.contract.judgement import Usage
 from app.service.report import wording
 from app.service.report.markdown import path, plain, table, under
@@ -27,7 +27,7 @@ def gains_in(story: Story) -> Gains:
         [it for it in counting if isinstance(it, IterationCompleted)],
         [*story.steps()],
         result.path if result else None,
-        result.missing if result else (),
+        lost_from(result),
     )
 
 
@@ -40,6 +40,7 @@ def gains(story: Story) -> str:
         "## What raised the score",
         _whole(found),
         _caution(story, found),
+        _estimated(story),
         under("### By draft", _by_draft(found.drafts)),
         under("### By pass, stage or part", _by_search(found.drafts)),
         under("### By criterion", _by_criterion(found)),
@@ -69,6 +70,19 @@ def _caution(story: Story, found: Gains) -> str:
         return NOISE
     widest = wording.score(max(spreads))
     return f"{NOISE} Here judgements of the same draft differed by up to {widest} on a criterion."
+
+
+def _estimated(story: Story) -> str:
+    """Return what the result is probably worth, if enough is known."""
+    result = story.snapshot.result
+    if result is None or result.estimate is None:
+        return ""
+    it = result.estimate
+    return (
+        "By what the scores of earlier refinements taught, the quality of the result is probably"
+        f" {wording.score(it.value)}, with a standard error of {wording.score(it.error)}; the"
+        f" threshold is truly met with a probability of {wording.share(it.chance)}."
+    )
 
 
 def _by_draft(drafts: Sequence[DraftGain]) -> str:
