@@ -153,7 +153,8 @@ class Spec:
         pasts = [self._past(number) for number in range(HISTORIES)]
         request = self._request()
         turns = [pasts[number % HISTORIES] for number in range(len(worlds))]
-        strict = {"tolerance": 0} if self.samples else {"tolerance": 0, "patience": 2}
+        before = {"tolerance": 0, "patience": 2, "escape": False}
+        strict = {"tolerance": 0} if self.samples else before
         return Cell(
             self.world,
             self.reviser,

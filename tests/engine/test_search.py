@@ -76,7 +76,8 @@ def test_the_same_text_made_of_the_same_draft_again_is_a_rejected_sample() -> No
 
 
 def test_oscillating_when_exact_scores_swing_between_two_values() -> None:
-    model, body = driver_scoring(0.5, 0.3, 0.5, 0.3), request(max_iterations=9)
+    body = request(max_iterations=9, stop={"escape": False})
+    model = driver_scoring(0.5, 0.3, 0.5, 0.3)
     outcome = model.run(strategy_for(body, is_exact=True), body.limits())
     assert (outcome.reason, len(model.asked("critic"))) == (StopReason.OSCILLATING, 4)
 
