@@ -144,7 +144,7 @@ def reasoning() -> ScriptedAnswers:
                 return steps(True, key.startswith("iterations/3"))
             case Redo() if key == "iterations/2/revise":
                 return "1. Not asked for."
-            case Redo():
+            case Redo(first=2):
                 return f"2. Text of {key}."
         return f"1. It begins.\n2. Text of {key}."
 
