@@ -18,9 +18,9 @@ class Caveat(Contract):
 
     code: Literal[Blocking, "item_dropped"] = Field(
         description="`stage_given_up`: a stage, pass or part failed, or a stage did not pass;"
-        " `goal_not_met`: the goal of a plan was not shown to be met, or a part missed its own"
-        " threshold; `unverified`: the facts or steps of the draft were not verified;"
-        " `validator_skipped`: a validator did not run on the draft; `item_dropped`: an item that"
+        " `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its"
+        " own threshold, floors or validators; `unverified`: the facts or steps of the draft were"
+        " not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`: an item that"
         " could not be used was left out. The first four keep `passed` false, unless the request"
         " accepts them."
     )

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from app.contract.errors import FieldConflict
 from app.contract.judgement import CriterionScore, Finding, FindingsReply, OnFail
+from app.contract.status import StopReason
 from app.service.admission import check_validators
 from tests.engine.engine_driver import EngineDriver, judged_by, request
 from workers.engine.moves import Check, Judged
@@ -104,6 +105,62 @@ def test_the_score_of_a_stages_validator_counts_in_that_stage_alone() -> None:
     stage = judged["stages/outline/iterations/1"].scored
     assert (stage.score, stage.score_from) == (0.3, "validators")
     assert (outcome.best.scored.score, outcome.score_from) == (0.9, "critique")
+
+
+def own_finding(path: str, *, skipped: bool = False) -> Finding:
+    return Finding(
+        source=f"validators/{path}/0",
+        kind="regex",
+        message="no bullets",
+        on_fail=OnFail.VETO,
+        skipped=skipped,
+    )
+
+
+PASSES = {"kind": "multi_pass", "passes": [{"focus": "style", "validators": [BULLETS]}]}
+PARTS = {
+    "kind": "nested",
+    "parts": [
+        {"name": "one", "instructions": "First.", "validators": [BULLETS]},
+        {"name": "two", "instructions": "Second."},
+    ],
+}
+
+
+@pytest.mark.parametrize(("strategy", "path"), [(PASSES, "passes/style"), (PARTS, "parts/one")])
+@pytest.mark.parametrize("skipped", [False, True])
+def test_a_text_does_not_pass_whose_part_or_pass_was_vetoed_or_not_checked(
+    strategy: dict[str, object], path: str, *, skipped: bool
+) -> None:
+    model = judged_by(good, ["one", "two", "three", "four", "five", "six"])
+    model.check = lambda draft: FindingsReply(findings=(own_finding(path, skipped=skipped),))
+    outcome = model.play(request(strategy=strategy))
+    code = "validator_skipped" if skipped else "goal_not_met"
+    (caveat,) = outcome.caveats
+    assert (caveat.code, caveat.path) == (code, path)
+    assert caveat.detail == f"validators/{path}/0: no bullets"
+    assert (outcome.passed, outcome.reason) == (False, StopReason.INCOMPLETE)
+
+
+def test_a_part_that_misses_a_floor_of_its_own_criteria_is_said() -> None:
+    criteria = [{"name": "plain", "floor": 0.8}]
+    parts = [{"name": "one", "instructions": "First.", "criteria": criteria}]
+    model = judged_by(lambda path, _: 0.5 if path.startswith("parts") else 0.9, ["one"] * 4)
+    outcome = model.play(request(strategy={"kind": "nested", "parts": parts}))
+    assert [(it.code, it.path) for it in outcome.caveats] == [("goal_not_met", "parts/one")]
+    assert not outcome.passed
+
+
+def test_a_stage_that_was_not_checked_is_said_where_that_is_accepted() -> None:
+    skipped = own_finding("stages/outline", skipped=True)
+    model = judged_by(good, ["an outline", "the text"])
+    model.check = lambda draft: (skipped.model_copy(update={"on_fail": OnFail.WARN}),)
+    strategy = stepwise({**OUTLINE, "validators": [BULLETS]}, {"name": "draft"})
+    outcome = model.play(request(strategy=strategy, accept=["validator_skipped"]))
+    assert [(it.code, it.path) for it in outcome.caveats] == [
+        ("validator_skipped", "stages/outline")
+    ]
+    assert outcome.passed
 
 
 async def test_findings_say_whose_validator_they_are_of() -> None:

@@ -57,6 +57,31 @@ def test_one_that_decides_is_the_score_whatever_critics_say() -> None:
     assert outcome.score_from == "validators"
 
 
+def test_while_one_that_decides_does_not_run_no_critic_decides_in_its_place() -> None:
+    skipped = Finding(
+        source="validators/0", kind="http", message="away", on_fail=OnFail.WARN, skipped=True
+    )
+    of = request(validators=[DECIDES], max_iterations=1, accept=["validator_skipped"])
+    model = EngineDriver(iter([verdict(1.0)]), drafts(), check=lambda _: (skipped,))
+    outcome = model.play(of)
+    assert (outcome.best.scored.score, outcome.score_from) == (None, "validators")
+    assert not outcome.passed
+
+
+def test_without_critics_one_that_only_warns_and_did_not_run_does_not_count() -> None:
+    skipped = Finding(
+        source="validators/0", kind="http", message="away", on_fail=OnFail.WARN, skipped=True
+    )
+    of = request(
+        strategy={"kind": "self_correction"},
+        validators=[endpoint(score={"as": "decides"}, on_fail="warn"), {"kind": "json"}],
+        accept=["validator_skipped"],
+        max_iterations=1,
+    )
+    outcome = EngineDriver(iter(()), drafts(), check=lambda _: (skipped,)).play(of)
+    assert (outcome.best.scored.score, outcome.passed) == (1.0, True)
+
+
 def test_the_reviser_is_told_of_a_measured_score_that_is_too_low() -> None:
     checks = replies("measured", [0.2, 0.9], ())
     critic = (verdict(it) for it in (0.9, 0.9))

@@ -554,16 +554,17 @@ async def judge(task: Task, draft: Draft) -> Scored:
     critique, caveats = await critiqued(task, draft.text)
     scores = (*critique.scores, *checked.scores)
     decided = _decided(task, checked.scores)
+    is_decided = any(it.decides for it in task.counted)
     criteria = (*task.criteria, *(it.criterion for it in task.counted))
     return Scored(
         draft=draft,
-        score=total(scores, criteria) if decided is None else decided,
+        score=decided if is_decided else total(scores, criteria),
         scores=scores,
         valid=is_valid(checked.findings),
         floors_met=not below_floor(critique.scores, task.criteria),
         critique=critique,
         findings=checked.findings,
-        score_from="critique" if decided is None else "validators",
+        score_from="validators" if is_decided else "critique",
         caveats=(*skipped_in(checked.findings), *caveats),
     )
 
@@ -639,10 +640,11 @@ def _share(task: Task, checked: FindingsReply) -> float:
     found = (it for it in checked.findings if not it.skipped)
     demanded = (it.source for it in found if it.on_fail is not OnFail.WARN)
     failed = {it for it in demanded if it != LOCKED and it not in measured}
-    criteria = [it.criterion for it in task.measures]
+    known = {it.criterion for it in checked.scores}
+    criteria = [it.criterion for it in task.measures if it.criterion.name in known]
     weight = sum(it.weight for it in criteria)
     passed = task.demanding - len(failed) + weight * (total(checked.scores, criteria) or 0.0)
-    return round(passed / (task.demanding + weight), 6)
+    return round(passed / (task.demanding + weight), 6) if task.demanding + weight else 0.0
 
 
 def _gone(locked: str) -> Finding:

@@ -37,12 +37,11 @@ CALIBRATED_FROM = 26
 ENOUGH = 10
 """First drafts from which their mean and variance are those of the kind."""
 USUAL = 0.55
-"""What first drafts are worth; a critic whose scores of them are higher is probably lenient."""
-LENIENT, OVERSTATED, FADED, LASTING, FROM_NOISE = 0.6, 0.03, 0.1, 0.08, 0.1
-"""How an estimate allows for what no score shows: by how much of the mean score of first drafts
-above the usual it is less, by how much in any case, and by how much of its distance from that mean;
-and its standard deviation beside that of the filter: the least, and how it grows with the noise.
-Fitted on the tuning seeds."""
+"""What first drafts are worth of which too little is known."""
+OVERSTATED, FADED, LASTING, FROM_NOISE = 0.03, 0.1, 0.08, 0.1
+"""How an estimate allows for what no score shows: by how much it is less in any case, and by how
+much of its distance from the mean score of first drafts; and its standard deviation beside that of
+the filter: the least, and how it grows with the noise. Fitted on the tuning seeds."""
 MIDDLE = 0.5
 """The quality at which a hypothesis states its gain."""
 
@@ -237,8 +236,7 @@ class QualityFilter:
         ):
             variance += weight * (its_variance + (own - mean) ** 2)
             noise += weight * HYPOTHESES[number].noise
-        lenient = LENIENT * (self._usual - USUAL)
-        value = mean - OVERSTATED - lenient - FADED * (mean - self._usual)
+        value = mean - OVERSTATED - FADED * (mean - self._usual)
         error = sqrt(0.5 * variance + (LASTING + FROM_NOISE * noise) ** 2)
         return QualityEstimate.of(value, error, threshold)
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from app.contract.caveats import Caveat
 from app.contract.drafts import sha256_of
+from app.contract.judgement import OnFail
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from workers.engine.drafting import propose
-from workers.engine.judging import judge
+from workers.engine.judging import VALIDATORS, judge
 from workers.engine.moves import (
     Draft,
     Judged,
@@ -62,12 +63,29 @@ def given_up(path: str, why: Refusal | None) -> Caveat:
 
 def short_of(path: str, done: Outcome, threshold: float | None) -> tuple[Caveat, ...]:
     """Return the caveat about a part that missed the threshold it was given, if any."""
-    if threshold is None or done.best.scored.passes(threshold):
+    if threshold is None or not done.best.scored.valid or done.best.scored.passes(threshold):
         return ()
     score = done.best.scored.score
     measured = "has no score" if score is None else f"scored {score:g}"
     detail = f"its best draft {measured} and does not pass its own threshold of {threshold:g}"
     return (Caveat(code="goal_not_met", path=path, detail=detail),)
+
+
+def own_checks_of(path: str, done: Outcome) -> tuple[Caveat, ...]:
+    """Return what the validators of a stage, pass or part veto in its best draft, or did not check.
+
+    The text as a whole is not checked by them again.
+    """
+    own = [it for it in done.best.scored.findings if it.source.startswith(f"{VALIDATORS}{path}/")]
+    return tuple(
+        Caveat(
+            code="validator_skipped" if it.skipped else "goal_not_met",
+            path=path,
+            detail=f"{it.source}: {it.message}",
+        )
+        for it in own
+        if it.skipped or it.on_fail is OnFail.VETO
+    )
 
 
 async def passes_as_it_is(task: Task, whole: Search) -> bool:

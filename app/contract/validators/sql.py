@@ -14,7 +14,8 @@ SqlDialect = Literal[
 SqlName = Annotated[str, Field(min_length=1, max_length=300)]
 
 
-Cell = Annotated[str, Field(max_length=10_000)] | bool | int | float | None
+Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Cell = Annotated[str, Field(max_length=10_000)] | bool | Integer | float | None
 Rows = Annotated[
     tuple[Annotated[tuple[Cell, ...], Field(max_length=100)], ...], Field(max_length=1_000)
 ]

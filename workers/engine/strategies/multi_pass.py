@@ -15,6 +15,7 @@ from workers.engine.sub_search import (
     closing_with,
     given_up,
     going_on,
+    own_checks_of,
     passes_as_it_is,
     refined,
     starting_from,
@@ -60,6 +61,7 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
             refused[path] = refusal
             caveats += (given_up(path, refusal),)
             continue
+        caveats += own_checks_of(path, last)
         is_cut = is_cut or last.reason is None
         met += _met(last, each.judged_on(), threshold)
     if last is None:

@@ -19,6 +19,7 @@ from workers.engine.sub_search import (
     closing,
     given_up,
     going_on,
+    own_checks_of,
     passes_as_it_is,
     ruled,
     short_of,
@@ -45,6 +46,8 @@ class Piece:
     text: str | None = None
     own: float | None = None
     """The threshold that the request names for this part."""
+    has_rubric: bool = False
+    """Whether the request names criteria for this part."""
 
     @property
     def path(self) -> str:
@@ -98,6 +101,7 @@ def _pieces(task: Task, limits: Limits, plan: NestedStrategy) -> tuple[Piece, ..
             ),
             limits.threshold if part.threshold is None else part.threshold,
             own=part.threshold,
+            has_rubric=bool(part.criteria),
         )
         for number, part in enumerate(plan.parts, 1)
     )
@@ -153,6 +157,10 @@ def _lacking(pieces: tuple[Piece, ...], made: PartResults[Outcome]) -> Iterator[
             yield given_up(piece.path, refusal)
         else:
             yield from (*outcome.caveats, *short_of(piece.path, outcome, piece.own))
+            yield from own_checks_of(piece.path, outcome)
+            if piece.has_rubric and not outcome.best.scored.floors_met:
+                detail = "its best draft does not meet the floors of its criteria"
+                yield Caveat(code="goal_not_met", path=piece.path, detail=detail)
 
 
 def _reason(made: PartResults[Outcome]) -> StopReason | None:

@@ -18,6 +18,7 @@ from workers.engine.sub_search import (
     closing_with,
     given_up,
     going_on,
+    own_checks_of,
     passes_as_it_is,
     refined,
     starting_from,
@@ -49,6 +50,7 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
     """
     verified: Outcome | None = None
     before = ("draft", task.draft)
+    caveats: tuple[Caveat, ...] = ()
     for stage in plan.stages:
         is_last = stage is plan.stages[-1]
         scope = f"stages/{stage.name}"
@@ -60,15 +62,15 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
                 raise
             path = f"stages/{stage.name}"
             reason = None if isinstance(refusal, Stopped) else StopReason.INCOMPLETE
-            caveats = (given_up(path, refusal),)
+            caveats += (given_up(path, refusal),)
             return replace(verified, reason=reason, missing=(path,), caveats=caveats)
+        caveats += own_checks_of(scope, done)
         if not done.passed:
-            return replace(
-                verified or done, reason=done.reason, caveats=(_unfinished(stage, done),)
-            )
+            caveats += (_unfinished(stage, done),)
+            return replace(verified or done, reason=done.reason, caveats=caveats)
         verified, before = done, (stage.name, done.best.scored.draft.text)
     assert verified is not None  # a plan has stages
-    return replace(verified, reason=StopReason.COMPLETED)
+    return replace(verified, reason=StopReason.COMPLETED, caveats=caveats)
 
 
 def _unfinished(stage: Stage, done: Outcome) -> Caveat:
