@@ -20,9 +20,9 @@ class Caveat(Contract):
         description="`stage_given_up`: a stage, pass or part failed, or a stage did not pass;"
         " `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its"
         " own threshold, floors or validators; `unverified`: the facts or steps of the draft were"
-        " not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`: an item that"
-        " could not be used was left out. The first four keep `passed` false, unless the request"
-        " accepts them."
+        " not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`:"
+        " an item that could not be used was left out. The first four keep `passed` false, unless"
+        " the request accepts them."
     )
     path: str = Field(description="Path of the stage, part, draft or step that it is about.")
     detail: str
