@@ -38,10 +38,10 @@ ENOUGH = 10
 """First drafts from which their mean and variance are those of the kind."""
 USUAL = 0.55
 """What first drafts are worth of which too little is known."""
-OVERSTATED, FADED, LASTING, FROM_NOISE = 0.03, 0.1, 0.08, 0.1
+OVERSTATED, FADED, LASTING, FROM_NOISE = 0.03, 0.1, 0.1, 0.1
 """How an estimate allows for what no score shows: by how much it is less in any case, and by how
 much of its distance from the mean score of first drafts; and its standard deviation beside that of
-the filter: the least, and how it grows with the noise. Fitted on the tuning seeds."""
+the filter: the least, for critics that are lenient or strict, and how it grows with the noise."""
 MIDDLE = 0.5
 """The quality at which a hypothesis states its gain."""
 
