@@ -6,7 +6,7 @@ the same models. A third one has how far each critic of a tenant can be trusted.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from math import exp, sqrt
 from typing import Any, Self
 
@@ -71,7 +71,7 @@ class Kind:
     @property
     def own(self) -> str:
         """The name of the sums of this kind alone."""
-        return _digest(list(asdict(self).values()))
+        return _digest(list(_by_name(self).values()))
 
     @property
     def with_its_models(self) -> str:
@@ -139,18 +139,23 @@ def lessons(
         "first_drafts": lesson.first_drafts,
     }
     of_models = {"generator": kind.generator, "critic": kind.critic}
-    named = {kind.own: asdict(kind), kind.with_its_models: of_models}
+    named = {kind.own: _by_name(kind), kind.with_its_models: of_models}
     return tuple(
         Addition(
             keys.learnt(tenant, name),
             sums,
             decay=DECAY,
             version=lesson.bank,
-            about=about | asdict(hypotheses),
+            about=about | _by_name(hypotheses),
             listed_in=keys.all_learnt(tenant),
         )
         for name, about in named.items()
     )
+
+
+def _by_name(it: "Kind | Hypotheses") -> dict[str, Any]:
+    """Return the fields of a dataclass; `asdict` would copy every number."""
+    return {member.name: getattr(it, member.name) for member in fields(it)}
 
 
 def agreements(tenant: str, critic: str, pairs: Iterable[Agreement]) -> tuple[Addition, ...]:

@@ -84,10 +84,11 @@ NO_PARENT = (0.0, 0.0)
 
 def weights_of(learnt: Learnt | None) -> list[float]:
     """Return the weight of each hypothesis after what was learnt; they add up to 1."""
-    evidence = learnt.evidence if learnt and is_readable(learnt) else (0.0,) * len(HYPOTHESES)
-    most = max(evidence)
+    if learnt is None or not is_readable(learnt):
+        return [*PRIOR]
+    most = max(learnt.evidence)
     return _normalized(
-        it.prior * exp(said - most) for it, said in zip(HYPOTHESES, evidence, strict=True)
+        prior * exp(said - most) for prior, said in zip(PRIOR, learnt.evidence, strict=True)
     )
 
 
@@ -100,6 +101,10 @@ def _normalized(weights: Iterable[float]) -> list[float]:
     given = list(weights)
     total = sum(given)
     return [it / total for it in given]
+
+
+PRIOR = tuple(_normalized(it.prior for it in HYPOTHESES))
+"""The weight of each hypothesis while nothing is learnt."""
 
 
 def _first_rates(moments: tuple[float, float, float] | None) -> tuple[float, Sequence[Rates]]:
