@@ -61,13 +61,18 @@ def given_up(path: str, why: Refusal | None) -> Caveat:
     return Caveat(code="stage_given_up", path=path, detail=detail)
 
 
+def score_in_words(done: Outcome) -> str:
+    """Return what the best draft scored, as the beginning of a sentence."""
+    score = done.best.scored.score
+    measured = "has no score" if score is None else f"scored {score:g}"
+    return f"its best draft {measured}"
+
+
 def short_of(path: str, done: Outcome, threshold: float | None) -> tuple[Caveat, ...]:
     """Return the caveat about a part that missed the threshold it was given, if any."""
     if threshold is None or not done.best.scored.valid or done.best.scored.passes(threshold):
         return ()
-    score = done.best.scored.score
-    measured = "has no score" if score is None else f"scored {score:g}"
-    detail = f"its best draft {measured} and does not pass its own threshold of {threshold:g}"
+    detail = f"{score_in_words(done)} and does not pass its own threshold of {threshold:g}"
     return (Caveat(code="goal_not_met", path=path, detail=detail),)
 
 

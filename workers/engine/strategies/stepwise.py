@@ -21,6 +21,7 @@ from workers.engine.sub_search import (
     own_checks_of,
     passes_as_it_is,
     refined,
+    score_in_words,
     starting_from,
     titles_of,
     with_instruction,
@@ -53,18 +54,17 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
     caveats: tuple[Caveat, ...] = ()
     for stage in plan.stages:
         is_last = stage is plan.stages[-1]
-        scope = f"stages/{stage.name}"
-        own_task = with_own_checks(task, scope, stage.validators, ends=is_last)
+        path = f"stages/{stage.name}"
+        own_task = with_own_checks(task, path, stage.validators, ends=is_last)
         try:
             done = await _played(own_task, limits, stage, *before)
         except (Stopped, StepError) as refusal:
             if verified is None:
                 raise
-            path = f"stages/{stage.name}"
             reason = None if isinstance(refusal, Stopped) else StopReason.INCOMPLETE
             caveats += (given_up(path, refusal),)
             return replace(verified, reason=reason, missing=(path,), caveats=caveats)
-        caveats += own_checks_of(scope, done)
+        caveats += own_checks_of(path, done)
         if not done.passed:
             caveats += (_unfinished(stage, done),)
             return replace(verified or done, reason=done.reason, caveats=caveats)
@@ -75,9 +75,7 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
 
 def _unfinished(stage: Stage, done: Outcome) -> Caveat:
     """Return the caveat about a stage that did not pass, and ended the work."""
-    score = done.best.scored.score
-    measured = "has no score" if score is None else f"scored {score:g}"
-    detail = f"its best draft {measured} and does not pass, so no later stage was begun"
+    detail = f"{score_in_words(done)} and does not pass, so no later stage was begun"
     return Caveat(code="stage_given_up", path=f"stages/{stage.name}", detail=detail)
 
 
