@@ -27,7 +27,7 @@ from app.service.iterations import diff_of, iterations_of, numbered, rating_of, 
 from app.service.model_roles import Selection, playing
 from app.service.ratings import additions_of, rated_of
 from app.service.report import ReportFormat, report_of, story_of
-from app.service.steps import ended_steps, step_of
+from app.service.steps import ended_steps, replies_in, step_of
 from app.service.watching import Watching
 from app.store import NewRefinement, Store
 from app.store.prompts import known_texts
@@ -223,7 +223,7 @@ class Service:
         found = [it for it in ended_steps(journal, path) if it.event > after]
         shown = found[:limit]
         asked = sorted({it.sha256 for it in shown if it.sha256})
-        prompts = await self._store.prompts(tenant, refinement_id, asked)
+        prompts = await self._store.prompts(tenant, refinement_id, asked, replies_in(journal))
         return StepPage(
             data=tuple(step_of(it, prompts) for it in shown),
             has_more=len(found) > limit,

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from app.contract.events import Event, PromptRef, StepCompleted, StepFailed, standing
+from app.contract.events import (
+    Event,
+    PromptRef,
+    StepCompleted,
+    StepFailed,
+    TextReply,
+    standing,
+)
 from app.contract.steps import Step, StepPrompt
 from app.store import KeptPrompt
 
@@ -34,6 +41,14 @@ def ended_steps(journal: Sequence[Event], path: str | None) -> Iterator[EndedSte
             case StepCompleted(key=key) | StepFailed(key=key) as data:
                 if f"{key}/".startswith(below):
                     yield EndedStep(event.event, event.at, data, event.event not in counting)
+
+
+def replies_in(journal: Sequence[Event]) -> Iterator[str]:
+    """Yield what models have said, what a retry has voided included."""
+    for event in journal:
+        match event.data:
+            case StepCompleted(reply=TextReply(text=text)):
+                yield text
 
 
 def step_of(ended: EndedStep, prompts: Mapping[str, KeptPrompt]) -> Step:

@@ -2,8 +2,8 @@
 
 A hash holds `prompt:SHA256` -> its parts, and the id of a part -> its text. Texts of a client stand
 between tags on lines of their own, so a part is the text between two tags: a document or a draft is
-stored once however many prompts have it, and what stands in the request is not stored again.
-Everything is named by what it is, so that writing it again changes nothing.
+stored once however many prompts have it, and what stands in the request or in a recorded reply is
+not stored again. Everything is named by what it is, so that writing it again changes nothing.
 """
 
 import re
@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from app.contract.drafts import draft_of
 from app.contract.requests import RefinementRequest
 
 TAG = re.compile(r"(\n?^</?data-[0-9a-f]{64}>$\n?)", re.MULTILINE)
@@ -55,8 +57,8 @@ class PromptKeeper:
         self._known = [(f"@{place}", it) for place, it in enumerate(known) if len(it) > SHORT]
         self._kept: set[bytes] = set()
         self._listed: dict[str, list[str]] = {}
-        self._ids: dict[str, str] = {}
-        self._compressed: dict[bytes, bytes] = {}
+        self._named: dict[str, str] = {}
+        self._pending: dict[str, bytes] = {}
 
     def fields(self, sha256_: str, prompt: KeptPrompt, shared: int = 0) -> dict[bytes, bytes]:
         """Return the fields for a prompt whose text has this SHA-256, but those that are kept.
@@ -72,14 +74,24 @@ class PromptKeeper:
             [*self._parts_again(prompt.user[:shared]), *self._parts(prompt.user[shared:])],
             self._parts_again(schema),
         ]
-        ids = [it for it in ids_in(listed) if it not in self._kept]
-        return {name: _compressed(to_json(listed))} | {it: self._compressed[it] for it in ids}
+        listing = to_json(listed)
+        fields = {name: listing if len(listing) <= SMALL_LISTING else _compressed(listing)}
+        for part, content in self._pending.items():
+            if any(part in it for it in listed):
+                fields[_id_in(part)] = content
+        return fields
 
     def kept(self, fields: Iterable[bytes]) -> None:
         """Note that fields have been written."""
         for it in fields:
             self._kept.add(it)
-            self._compressed.pop(it, None)
+            self._pending.pop(f"#{it.decode()}", None)
+
+    def replied(self, reply: str) -> None:
+        """Note that a reply is written with or before what is kept next: its draft is not kept."""
+        draft = draft_of(reply)
+        if len(draft) > SHORT:
+            self._named.setdefault(draft, f"&{_id_of(draft)}")
 
     def _parts_again(self, passage: str) -> list[str]:
         """Return the parts of a passage that other prompts have as well."""
@@ -88,7 +100,14 @@ class PromptKeeper:
         return self._listed[passage]
 
     def _parts(self, passage: str) -> list[str]:
-        return [part for text in self._split(passage) if text for part in self._encoded(text)]
+        parts: list[str] = []
+        for text in self._split(passage):
+            for part in self._encoded(text) if len(text) > SHORT else (f"={text}",):
+                if parts and part[0] == parts[-1][0] == "=":
+                    parts[-1] += part[1:]
+                else:
+                    parts.append(part)
+        return parts
 
     def _split(self, passage: str) -> Iterable[str]:
         """Return the texts and, between them, the tags of a passage."""
@@ -109,17 +128,17 @@ class PromptKeeper:
         if len(text) <= SHORT:
             yield f"={text}"
             return
+        if text in self._named:
+            yield self._named[text]
+            return
         for place, it in self._known:
             if it in text:
                 head, _, rest = text.partition(it)
                 yield from (*self._encoded(head), place, *self._encoded(rest))
                 return
-        if text not in self._ids:
-            id_ = b64encode(sha256(text.encode()).digest()[:ID_BYTES])
-            self._ids[text] = f"#{id_.decode()}"
-            if id_ not in self._kept:
-                self._compressed[id_] = _compressed(text.encode())
-        yield self._ids[text]
+        part = self._named[text] = f"#{_id_of(text)}"
+        self._pending[part] = _compressed(text.encode())
+        yield part
 
 
 END_OF_TAG = re.compile(r"[^<>\n]{0,20}>\n?")
@@ -134,6 +153,9 @@ def _start_of_tag(text: str) -> int | None:
     return at - 1 if text[at - 1 : at] == "\n" else at
 
 
+SMALL_LISTING = 512
+"""Bytes of a list of parts up to which compression saves next to nothing."""
+
 SMALL = 4_096
 """Bytes up to which a window of that size serves; it takes a tenth of the time to set up."""
 
@@ -142,6 +164,14 @@ def _compressed(content: bytes) -> bytes:
     window, memory = (12, 5) if len(content) <= SMALL else (zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
     compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, window, memory)
     return compressor.compress(content) + compressor.flush()
+
+
+def _id_of(text: str) -> str:
+    return b64encode(sha256(text.encode()).digest()[:ID_BYTES]).decode()
+
+
+def _id_in(part: str) -> bytes:
+    return part[1:].encode()
 
 
 def _name(sha256_: str) -> bytes:
@@ -156,30 +186,48 @@ def names_of(prompts: Sequence[str]) -> list[bytes]:
 def parts_of(listed: bytes) -> list[list[str]]:
     """Return the parts of a prompt.
 
-    Each is a text after `=`, its id after `#`, or after `@` its place among the known texts.
+    Each is a text after `=`, the id of one in a field of its own after `#`, or of the draft in a
+    recorded reply after `&`, or after `@` its place among the known texts.
     """
-    parts: list[list[str]] = from_json(zlib.decompress(listed))
+    is_plain = listed.startswith(b"[")
+    parts: list[list[str]] = from_json(listed if is_plain else zlib.decompress(listed))
     return parts
 
 
 def ids_in(parts: Sequence[Sequence[str]]) -> list[bytes]:
     """Return the ids of the parts that stand in fields of their own."""
-    return [it[1:].encode() for it in chain.from_iterable(parts) if it.startswith("#")]
+    return [_id_in(it) for it in chain.from_iterable(parts) if it.startswith("#")]
+
+
+def drafts_in(replies: Iterable[str]) -> dict[str, str]:
+    """Return the drafts of recorded replies by the parts that stand for them."""
+    return {f"&{_id_of(draft)}": draft for draft in map(draft_of, replies) if len(draft) > SHORT}
 
 
 def decode_prompt(
-    parts: Sequence[Sequence[str]], texts: Mapping[bytes, bytes | None], known: Sequence[str] = ()
+    parts: Sequence[Sequence[str]],
+    texts: Mapping[bytes, bytes | None],
+    known: Sequence[str] = (),
+    drafts: Mapping[str, str] = MappingProxyType({}),
 ) -> KeptPrompt | None:
-    """Return a prompt from its parts, or None if one of the `texts` is missing."""
-    if any(texts.get(it) is None for it in ids_in(parts)):
-        return None
+    """Return a prompt from its parts, or None if one of the `texts` or `drafts` is missing."""
 
-    def text(part: str) -> str:
-        if part.startswith("@"):
-            return known[int(part[1:])]
-        if part.startswith("="):
-            return part[1:]
-        return zlib.decompress(texts[part[1:].encode()] or b"").decode()
+    def text(part: str) -> str | None:
+        match part[:1]:
+            case "=":
+                return part[1:]
+            case "@":
+                return known[int(part[1:])]
+            case "&":
+                return drafts.get(part)
+        kept = texts.get(_id_in(part))
+        return None if kept is None else zlib.decompress(kept).decode()
 
-    system, user, schema = ("".join(map(text, it)) for it in parts)
+    messages: list[str] = []
+    for message in parts:
+        found = [text(it) for it in message]
+        if None in found:
+            return None
+        messages.append("".join(it for it in found if it is not None))
+    system, user, schema = messages
     return KeptPrompt(system, user, from_json(schema) if schema else None)

@@ -4,7 +4,16 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -66,7 +75,15 @@ from app.store.insights import decode_insights, insight_keys
 from app.store.learning import calibrations
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
-from app.store.prompts import KeptPrompt, decode_prompt, ids_in, known_texts, names_of, parts_of
+from app.store.prompts import (
+    KeptPrompt,
+    decode_prompt,
+    drafts_in,
+    ids_in,
+    known_texts,
+    names_of,
+    parts_of,
+)
 from app.store.scripts import (
     CANCEL,
     CHANGE,
@@ -375,11 +392,12 @@ class Store:
 
     @refusing
     async def prompts(
-        self, tenant: str, refinement_id: str, sha256s: Sequence[str]
+        self, tenant: str, refinement_id: str, sha256s: Sequence[str], replies: Iterable[str]
     ) -> dict[str, KeptPrompt]:
         """Return the prompts with these SHA-256 sums that were kept.
 
-        Raises RefinementNotFound.
+        `replies` are those in the journal: their drafts are not stored again. Raises
+        RefinementNotFound.
         """
         key = keys.PROMPTS + refinement_id
         known = known_texts(await self._request(tenant, refinement_id))
@@ -388,7 +406,8 @@ class Store:
         ids = sorted({it for of in parts.values() for it in ids_in(of)})
         texts = await self._committer.execute("HMGET", key, *ids) if ids else []
         found = dict(zip(ids, texts, strict=True))
-        decoded = {it: decode_prompt(of, found, known) for it, of in parts.items()}
+        drafts = drafts_in(replies)
+        decoded = {it: decode_prompt(of, found, known, drafts) for it, of in parts.items()}
         return {it: prompt for it, prompt in decoded.items() if prompt is not None}
 
     @refusing

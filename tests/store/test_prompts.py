@@ -10,6 +10,7 @@ from app.store.prompts import (
     KeptPrompt,
     PromptKeeper,
     decode_prompt,
+    drafts_in,
     ids_in,
     known_texts,
     names_of,
@@ -81,3 +82,15 @@ def test_a_prompt_whose_part_is_missing_is_none() -> None:
     (part,) = ids_in(parts_of(kept[names_of([sha256])[0]]))
     del kept[part]
     assert read(kept, sha256) is None
+
+
+def test_the_draft_of_a_recorded_reply_is_not_stored_again() -> None:
+    keeper = PromptKeeper(NONCE)
+    keeper.replied(f"```\n{DOCUMENT}\n```")
+    prompt = KeptPrompt("Judge.", fenced("draft", DOCUMENT.strip("\n")))
+    kept = keeper.fields("1" * 64, prompt)
+    assert kept.keys() == {names_of(["1" * 64])[0]}
+    parts, masked = parts_of(*kept.values()), prompt.user.replace(NONCE, MASK)
+    drafts = drafts_in(["Short.", f"```\n{DOCUMENT}\n```"])
+    assert decode_prompt(parts, {}, (), drafts) == KeptPrompt("Judge.", masked)
+    assert decode_prompt(parts, {}) is None

@@ -10,7 +10,7 @@ from app.contract.drafts import sha256_of
 from app.contract.errors import RefinementNotFound
 from app.contract.events import TextReply
 from app.contract.steps import Step
-from app.service.steps import ended_steps, step_of
+from app.service.steps import ended_steps, replies_in, step_of
 from app.store import keys
 from app.store.prompts import MASK
 from tests.workers.refinement_harness import (
@@ -30,9 +30,10 @@ DOCUMENT = " ".join(f"rule{number}" for number in range(400))
 
 async def steps_of(harness: RefinementHarness, refinement_id: str) -> list[Step]:
     """All steps, as the API shows them."""
-    ended = list(ended_steps(await harness.events(refinement_id), None))
+    journal = await harness.events(refinement_id)
+    ended = list(ended_steps(journal, None))
     asked = sorted({it.sha256 for it in ended if it.sha256})
-    prompts = await harness.store.prompts(TENANT, refinement_id, asked)
+    prompts = await harness.store.prompts(TENANT, refinement_id, asked, replies_in(journal))
     return [step_of(it, prompts) for it in ended]
 
 
@@ -109,7 +110,7 @@ async def test_erasing_leaves_nothing(harness: RefinementHarness, redis_url: str
         await harness.store.erase(TENANT, refinement_id)
         assert not await redis.exists(keys.PROMPTS + refinement_id)
     with pytest.raises(RefinementNotFound):
-        await harness.store.prompts(TENANT, refinement_id, ["0" * 64])
+        await harness.store.prompts(TENANT, refinement_id, ["0" * 64], ())
 
 
 async def test_prompts_are_not_kept_where_they_are_not_wanted(
@@ -129,7 +130,7 @@ async def test_another_tenant_does_not_see_them(harness: RefinementHarness) -> N
     refinement_id = await harness.submit()
     await harness.play(refinement_id, scores(0.9))
     with pytest.raises(RefinementNotFound):
-        await harness.store.prompts("other", refinement_id, ["0" * 64])
+        await harness.store.prompts("other", refinement_id, ["0" * 64], ())
 
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))

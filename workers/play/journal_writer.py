@@ -9,7 +9,14 @@ from datetime import datetime
 from typing import Any, Self
 
 from app.contract.caveats import BLOCKING, Caveat
-from app.contract.events import EventType, IterationCompleted, StepCompleted, StepStarted, Stopping
+from app.contract.events import (
+    EventType,
+    IterationCompleted,
+    StepCompleted,
+    StepStarted,
+    Stopping,
+    TextReply,
+)
 from app.contract.gains import Gains, gains_of, lost_from
 from app.contract.insights import additions_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
@@ -370,6 +377,9 @@ class JournalWriter:
                 prompt = KeptPrompt(done.prompt.system, done.prompt.user, done.prompt.schema)
                 shared = done.prompt.shared
                 fields |= self._prompts.fields(done.entry.prompt.sha256, prompt, shared)
+                reply = done.entry.reply if isinstance(done.entry, StepCompleted) else None
+                if isinstance(reply, TextReply) and done.prompt.asks_for_text:
+                    self._prompts.replied(reply.text)
         return fields
 
     def _fields(
