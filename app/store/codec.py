@@ -121,7 +121,7 @@ def _addition(it: Addition) -> bytes:
     sums = {name: numbers for name, numbers in it.sums.items() if numbers}
     told: dict[str, Any] = {"sums": sums, "decay": it.decay}
     if it.version is not None:
-        told |= {"version": it.version, "about": to_json(dict(it.about)).decode()}
+        told |= {"version": it.version, "about": it.about}
     if it.listed_in is not None:
         told["list"] = it.listed_in
     return to_json(told)

@@ -7,6 +7,7 @@ the same models. A third one has how far each critic of a tenant can be trusted.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from math import exp, sqrt
 from typing import Any, Self
 
@@ -138,23 +139,28 @@ def lessons(
         "evidence": lesson.evidence,
         "first_drafts": lesson.first_drafts,
     }
-    of_models = {"generator": kind.generator, "critic": kind.critic}
-    named = {kind.own: _by_name(kind), kind.with_its_models: of_models}
     return tuple(
         Addition(
             keys.learnt(tenant, name),
             sums,
             decay=DECAY,
             version=lesson.bank,
-            about=about | _by_name(hypotheses),
+            about=about,
             listed_in=keys.all_learnt(tenant),
         )
-        for name, about in named.items()
+        for name, about in _described(kind, hypotheses)
     )
 
 
-def _by_name(it: "Kind | Hypotheses") -> dict[str, Any]:
-    """Return the fields of a dataclass; `asdict` would copy every number."""
+@lru_cache(maxsize=256)
+def _described(kind: Kind, hypotheses: Hypotheses) -> tuple[tuple[str, str], ...]:
+    """Return the names of the two sums, each with what they are of (JSON)."""
+    of_models = {"generator": kind.generator, "critic": kind.critic}
+    named = {kind.own: _by_name(kind), kind.with_its_models: of_models}
+    return tuple((name, to_json(of | _by_name(hypotheses)).decode()) for name, of in named.items())
+
+
+def _by_name(it: Kind | Hypotheses) -> dict[str, Any]:
     return {member.name: getattr(it, member.name) for member in fields(it)}
 
 

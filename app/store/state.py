@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from app.contract import Contract
 from app.contract.events import Event, EventType, Queued
@@ -77,18 +77,19 @@ class Addition:
     with the time: it bounds their number (`MOST_LISTED`). Sums without an addition for 90 days are
     deleted.
 
-    Raises ValueError for a number that is not finite, or so large that its sums might not be.
+    Raises ValueError for a number that is not finite, or so large that sums of them might not be.
     """
 
     key: str
     sums: Mapping[str, tuple[float, ...]]
     decay: float = 1.0
     version: int | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: str = ""
     listed_in: str | None = None
 
     def __post_init__(self) -> None:
-        if not all(abs(number) < LARGEST for numbers in self.sums.values() for number in numbers):
+        # The sum of the sizes: NaN and infinity survive it, which min and max do not promise.
+        if not all(sum(map(abs, numbers)) < LARGEST for numbers in self.sums.values()):
             raise ValueError("a number to add must be finite, and less than 1e100")
 
 

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.contract.status import StopReason
 from tests.engine.engine_driver import driver_scoring, request
-from workers.engine.matching import similarity
+from workers.engine.matching import is_similar, similarity
 from workers.engine.pipeline import strategy_for
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away again"
@@ -113,3 +115,13 @@ def test_similarity_is_the_share_of_common_three_grams(
     one: str, other: str, expected: float
 ) -> None:
     assert similarity(one, other) == pytest.approx(expected)
+
+
+FEW_WORDS = st.lists(st.sampled_from("abcde"), max_size=12).map(" ".join)
+
+
+@given(FEW_WORDS, FEW_WORDS, st.floats(0, 1))
+def test_texts_are_similar_exactly_when_their_similarity_is_high_enough(
+    one: str, other: str, least: float
+) -> None:
+    assert is_similar(one, other, least) == (similarity(one, other) >= least)

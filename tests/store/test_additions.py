@@ -68,7 +68,7 @@ async def test_sums_of_another_version_are_replaced_by_a_higher_one_alone(
 ) -> None:
     of_the_second = {"version": 2, "about": {"model": "m"}, "b": [3]}
     await added(store, worker, Addition(SUMS, {"a": (1,)}, version=1))
-    await added(store, worker, Addition(SUMS, {"b": (3,)}, version=2, about={"model": "m"}))
+    await added(store, worker, Addition(SUMS, {"b": (3,)}, version=2, about='{"model": "m"}'))
     assert await sums(redis) == of_the_second
     await added(store, worker, Addition(SUMS, {"a": (1,)}, version=1))
     assert await sums(redis) == of_the_second

@@ -22,6 +22,19 @@ def similarity(one: str, other: str) -> float:
     return jaccard(first, second)
 
 
+def is_similar(one: str, other: str, least: float) -> bool:
+    """Return whether the `similarity` of two texts is at least `least`.
+
+    Every word that only one of them has is in a 3-gram that the other lacks, so that most texts
+    are told apart by their words alone.
+    """
+    first, second = one.split(), other.split()
+    apart = len(set(first) ^ set(second)) / 3
+    if apart > (1.0 - least) * (len(first) + len(second)):
+        return False
+    return similarity(one, other) >= least
+
+
 def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
     """Return the size of the intersection over that of the union; 1 for two empty sets."""
     shared = len(one & other)

@@ -71,10 +71,11 @@ class Scored:
 
     def lacks_only_proof(self, threshold: float) -> bool:
         """Return whether nothing keeps it from passing but checks that could not be made."""
+        if self.valid:
+            return False
         made = tuple(it for it in self.findings if not it.skipped)
         valid = all(it.on_fail is not OnFail.VETO for it in made)
-        proven = replace(self, findings=made, valid=valid)
-        return not self.valid and proven.passes(threshold)
+        return replace(self, findings=made, valid=valid).passes(threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,14 @@ class Move(Generic[Reply]):
 
     def under(self, prefix: str) -> Self:
         """Return the same move with `prefix` in front of its path."""
-        return replace(self, path=f"{prefix}/{self.path}")
+        return self.changed(path=f"{prefix}/{self.path}")
+
+    def changed(self, **fields: Any) -> Self:
+        """Return the same move with other values in these fields, for a third of what `replace`
+        costs: every step is changed several times."""
+        move = object.__new__(type(self))
+        move.__dict__.update(self.__dict__ | fields)
+        return move
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from app.contract.judgement import QualityEstimate
 from app.contract.learnt import Learnt
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
-from workers.engine.matching import similarity
+from workers.engine.matching import is_similar
 from workers.engine.moves import (
     Judgement,
     Scored,
@@ -77,8 +77,7 @@ class Ranking:
         parent = self._parent_of(last)
         if parent is None or last.errors < parent.errors:
             return False
-        alike = similarity(parent.scored.draft.text, last.scored.draft.text)
-        return alike >= max_similarity
+        return is_similar(parent.scored.draft.text, last.scored.draft.text, max_similarity)
 
     def oscillates(self, *, spares_samples: bool = True) -> bool:
         """Return whether the last draft was seen before, or the last scores are a, b, a, b.

@@ -289,6 +289,8 @@ def text_of(reply: str, asked: TextRequest) -> str:
 
 def _with_indent(text: str, reply: str) -> str:
     """Return a text with the indent of its first line; one space is a manner of models."""
+    if reply.startswith(text):
+        return text
     at = reply.rfind(text)
     indent = reply[reply.rfind("\n", 0, max(at, 0)) + 1 : max(at, 0)]
     return indent + text if text and re.fullmatch(r" {2,}| *\t[ \t]*", indent) else text

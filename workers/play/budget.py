@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
@@ -237,4 +237,4 @@ class BudgetGuard:
 
 
 def _bounded(ask: Ask, most: int, bounds: OutputBounds) -> Ask:
-    return replace(ask, max_output_tokens=most, expected_output_tokens=bounds.expected)
+    return ask.changed(max_output_tokens=most, expected_output_tokens=bounds.expected)

@@ -395,11 +395,8 @@ class Driver:
 
     async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
         limits = self._writer.state.limits
-        # What a lost reply has cost is unknown, and counts nothing: a provider's bad hour must not
-        # end a refinement for want of money.
-        spent = self._replay.usage.model_copy(update={"cost_usd": self._replay.known_cost_usd})
         if isinstance(move, Ask):
-            granted = self._budget_guard.reserve(move, spent, limits)
+            granted = self._budget_guard.reserve(move, self._spent(limits), limits)
             if granted is None:
                 if move.prepares or self._budget_guard.waits_for_others(move):
                     return refused(move)
@@ -421,6 +418,16 @@ class Driver:
         finally:
             self._writer.under_way.pop(move.path, None)
             self._budget_guard.settle(move.path)
+
+    def _spent(self, limits: Limits) -> Usage:
+        """Return what counts against the budget.
+
+        What a lost reply has cost is unknown, and counts nothing: a provider's bad hour must not
+        end a refinement for want of money.
+        """
+        if limits.max_cost_usd is None:
+            return self._replay.usage
+        return self._replay.usage.model_copy(update={"cost_usd": self._replay.known_cost_usd})
 
     async def _perform_persistently(self, move: moves.StepMove) -> StepCompleted | StepFailed:
         """Perform a step again and again, until its models do not refuse it any more."""
