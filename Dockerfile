@@ -18,7 +18,8 @@ RUN /opt/build/bin/hatchling build -t wheel -d /wheels \
 
 FROM python:3.13-slim
 RUN groupadd --gid 10001 hone \
-    && useradd --uid 10001 --gid hone --no-create-home --home-dir /tmp --shell /usr/sbin/nologin hone
+    && useradd --uid 10001 --gid hone --no-create-home --home-dir /tmp --shell /usr/sbin/nologin hone \
+    && install --directory --mode 0700 --owner hone --group hone /keys
 COPY --from=build /opt/hone /opt/hone
 # Hone writes no files at run time, so the root file system can be mounted read-only.
 ENV PATH=/opt/hone/bin:$PATH \

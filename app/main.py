@@ -11,7 +11,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from app.api import openapi, problems, routes
+from app.access import Directory, Keyring
+from app.api import administration, openapi, problems, routes
+from app.api.access import AccessControl
 from app.api.server import ApiServer, BodyLimit, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
@@ -55,6 +57,7 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
         async with (
             open_store(settings, RefinementQueue(settings.queue)) as store,
             open_wakeups(settings, texts.receive) as wakeups,
+            Directory(store.access, settings) as directory,
         ):
             watching = Watching(store, wakeups, shutdown, texts=texts)
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
@@ -64,13 +67,22 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
                 "watching": watching,
                 "service": service,
                 "model_roles": model_roles,
+                "directory": directory,
+                "keyring": Keyring(store.access, settings),
             }
             shutdown.close()
 
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.add_middleware(AccessControl)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     problems.install(app)
-    for router in (routes.refinements, routes.journal, routes.server, openapi.router):
+    for router in (
+        routes.refinements,
+        routes.journal,
+        routes.server,
+        administration.keys,
+        openapi.router,
+    ):
         app.include_router(router)
     return app
 

@@ -5,7 +5,7 @@ import hmac
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -277,8 +277,18 @@ class Settings(_WithProviders):
     keep_prompts: bool = Field(
         True, description="Keep the text of every prompt with its refinement, for `/steps`."
     )
+    auth: Literal["auto", "required", "off"] = Field(
+        "auto",
+        description="Whether clients need an API key. auto: from the first key on, and always if"
+        " the API listens on another address than loopback; off: a proxy authenticates clients.",
+    )
+    api_key: SecretStr | None = Field(
+        None, description="API key that the commands of `hone` send to the server."
+    )
     secret_key: SecretKey | None = Field(
-        None, description="Signs calls to `http` validators and tools; required only for them."
+        None,
+        description="Signs calls to `http` validators and tools, which require it, and protects"
+        " stored API keys; without it a random secret in Redis does the latter.",
     )
     python_tests: bool = Field(
         False,

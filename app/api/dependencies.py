@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails, from_json
 
+from app.access import Caller
 from app.api.problems import NotAcceptable, UnsupportedMediaType
 from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest, MalformedHeader
@@ -248,9 +249,9 @@ async def _model_roles(request: Request) -> ModelRoles:
     return model_roles
 
 
-async def _tenant() -> str:
-    """Return the only tenant: there are no API keys yet."""
-    return "default"
+async def _tenant(request: Request) -> str:
+    caller: Caller = request.state.caller
+    return caller.tenant
 
 
 async def _prefer(

@@ -203,3 +203,13 @@ REPORT = f"""# Refinement `{REFINEMENT_ID}`
 
 **Succeeded.** It has ended. A draft passed every validator.
 """
+
+KEYS: dict[str, Example] = {
+    "for a service": {"name": "mail service", "scopes": ["submit", "read"]},
+    "for a tenant": {"tenant": "acme", "expires_at": "2031-01-01T00:00:00Z"},
+}
+
+ROTATIONS: dict[str, Example] = {
+    "at once": {"overlap_s": 0},
+    "within a week": {"overlap_s": 604_800},
+}

@@ -14,8 +14,10 @@ from pydantic.json_schema import models_json_schema
 
 from app.api import examples
 from app.api import problems as refusals
+from app.api.access import scope_needed
 from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
+from app.contract.access import KeyRequest, KeyRotation, Scope
 from app.contract.errors import HoneError, NotFound, Problem
 from app.contract.events import EventPage
 from app.contract.limits import LimitsChange
@@ -25,9 +27,12 @@ from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
 
 Responses = dict[int | str, dict[str, Any]]
+UNREADABLE = (errors.BodyTooLarge, refusals.UnsupportedMediaType, errors.InvalidRequest)
 
 KINDS: tuple[type[HoneError], ...] = (
     errors.MalformedHeader,
+    errors.Unauthenticated,
+    errors.Forbidden,
     errors.NotFound,
     refusals.MethodNotAllowed,
     refusals.NotAcceptable,
@@ -149,7 +154,16 @@ REPORTED: Responses = {
 INSIGHTS: Responses = {200: {"content": _json(examples.INSIGHTS)}}
 
 
-UNSEEN = (Problem, RefinementRequest, LimitsChange, ReviewDecision, RatingRequest, Continuation)
+UNSEEN = (
+    Problem,
+    RefinementRequest,
+    LimitsChange,
+    ReviewDecision,
+    RatingRequest,
+    Continuation,
+    KeyRequest,
+    KeyRotation,
+)
 """Schemas that FastAPI does not see, because bodies and errors are handled without it."""
 
 FOREIGN = {"HTTPValidationError", "ValidationError"}
@@ -190,10 +204,30 @@ def document(app: FastAPI) -> dict[str, Any]:
     document["components"]["schemas"] = {
         name: schemas[name] for name in sorted(schemas.keys() - FOREIGN)
     }
-    for path in document["paths"].values():
-        for operation in path.values():
+    document["components"]["securitySchemes"] = {"key": KEY_SCHEME}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
             _drop_foreign(operation["responses"])
+            _say_who_may(operation, scope_needed(method.upper(), path))
     return document
+
+
+KEY_SCHEME = {
+    "type": "http",
+    "scheme": "bearer",
+    "bearerFormat": "hone_...",
+    "description": "An API key. Each operation names the scope that the key must have. A server"
+    " that listens on loopback only requires none until the first key is created.",
+}
+
+
+def _say_who_may(operation: dict[str, Any], scope: Scope | None) -> None:
+    operation["security"] = [] if scope is None else [{"key": [scope.value]}]
+    if scope is not None:
+        responses: dict[str, Any] = operation["responses"]
+        for status, refused in problems(errors.Unauthenticated, errors.Forbidden).items():
+            responses.setdefault(str(status), refused)
+        operation["responses"] = {status: responses[status] for status in sorted(responses)}
 
 
 def _drop_foreign(responses: dict[str, Any]) -> None:

@@ -50,15 +50,15 @@ from app.api.openapi import (
     LOOKED_AT,
     REPORTED,
     SUBMITTED,
+    UNREADABLE,
     WATCHED,
     body,
     problems,
 )
-from app.api.problems import NotAcceptable, UnsupportedMediaType
+from app.api.problems import NotAcceptable
 from app.api.responses import EventStream, accepted, event_page, listed, reported, shown
 from app.contract.calibration import CalibrationList
 from app.contract.errors import (
-    BodyTooLarge,
     Conflict,
     IdempotencyMismatch,
     InvalidRequest,
@@ -79,7 +79,6 @@ from app.service import offers
 refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"])
 journal = APIRouter(prefix="/v1/refinements/{refinement_id}", tags=["journal"])
 server = APIRouter()
-UNREADABLE = (BodyTooLarge, UnsupportedMediaType, InvalidRequest)
 
 
 @refinements.post(

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from app.contract import Contract
 from app.contract.calibration import CalibrationList
@@ -151,19 +151,33 @@ class Client:
     Unknown fields and events of a newer server are ignored.
     """
 
-    def __init__(self, server: str, *, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        server: str,
+        *,
+        api_key: SecretStr | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._server = server.rstrip("/")
         self._pause = pause
         # A proxy named in the environment does not reach this machine's own loopback.
         trusts_environment = not _is_loopback(self._server)
+        key = api_key.get_secret_value() if api_key else ""
         self._http = httpx.Client(
-            base_url=self._server, timeout=TIMEOUT, trust_env=trusts_environment
+            base_url=self._server,
+            timeout=TIMEOUT,
+            trust_env=trusts_environment,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
         )
 
     def is_ready(self) -> bool:
-        """Return whether the server responds and reaches its Redis."""
+        """Return whether the server responds and reaches its Redis.
+
+        That is also known of one that refuses the key.
+        """
         try:
-            return self._http.get("/readyz", timeout=2.0).is_success
+            response = self._http.get("/readyz", timeout=2.0)
+            return response.is_success or response.status_code in {401, 403}
         except httpx.TransportError:
             return False
 

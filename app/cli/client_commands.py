@@ -185,7 +185,8 @@ def cancel(refinement_id: RefinementIdArgument, server: ServerOption = None) -> 
 
 def connected(server: str | None) -> Client:
     """Return a client of the given server, or of the one in the settings."""
-    return Client(server or url_of(read_settings()))
+    settings = read_settings()
+    return Client(server or url_of(settings), api_key=settings.api_key)
 
 
 def watch_to_the_end(client: Client, refinement_id: str, *, with_texts: bool = False) -> None:

@@ -90,6 +90,7 @@ def _apart(directory: Path) -> dict[str, Any]:
         "data_dir": directory,
         "model": MODEL,
         "grace_s": 3.0,
+        "auth": "auto",
     }
 
 

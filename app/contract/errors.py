@@ -4,6 +4,8 @@ HoneError
   InvalidRequest          422  invalid_request
   IdempotencyMismatch     422  idempotency_mismatch
   MalformedHeader         400  malformed_header
+  Unauthenticated         401  unauthenticated  (WWW-Authenticate)
+  Forbidden               403  forbidden
   RefinementNotFound      404  not_found
   NotFound                404  not_found
   Conflict                409  conflict
@@ -70,6 +72,18 @@ class MalformedHeader(HoneError):
     """A header, cursor or query parameter is invalid."""
 
     code, status, title = "malformed_header", 400, "A header or parameter is invalid"
+
+
+class Unauthenticated(HoneError):
+    """The request has no valid API key, and this server requires one."""
+
+    code, status, title = "unauthenticated", 401, "An API key is required"
+
+
+class Forbidden(HoneError):
+    """The API key does not have the scope that this operation requires."""
+
+    code, status, title = "forbidden", 403, "The key does not allow this"
 
 
 class NotFound(HoneError):

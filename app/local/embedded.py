@@ -295,6 +295,11 @@ def default_maxmemory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     return memory // FOR_REDIS
 
 
+def url_of_running(data_dir: Path) -> str:
+    """Return the URL of the server that another process runs on a data directory."""
+    return f"unix://{quote(str(RedisHome(data_dir).socket))}"
+
+
 def _short_enough(home: Path) -> Path:
     """Return `home`, or a private directory for it if its path is too long for a socket."""
     if len(os.fsencode(home / "redis.sock")) <= SOCKET_PATH_MAX:

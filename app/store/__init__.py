@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from app.settings import Settings
+from app.store.access import AccessState, AccessStore, KeyRecord
 from app.store.connection import (
     UnusableRedis,
     answered_within,
@@ -47,6 +48,8 @@ EXCHANGE_TIMEOUT_S = 1.0
 
 __all__ = [
     "LATER",
+    "AccessState",
+    "AccessStore",
     "Achieved",
     "Addition",
     "ChangeSignal",
@@ -57,6 +60,7 @@ __all__ = [
     "Job",
     "Journal",
     "KeptPrompt",
+    "KeyRecord",
     "LiveTexts",
     "Loaded",
     "NewRefinement",
@@ -79,6 +83,7 @@ __all__ = [
     "open_store",
     "open_wakeups",
     "open_worker_store",
+    "refusals",
 ]
 
 

@@ -39,13 +39,18 @@ hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its
 hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->
                                 its last report's number and answer
 hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used; no endpoints
+hone:1:access                   hash: `version` of the API keys; `closed` once there was one; random
+                                `secret`, from which keys are derived without HONE_SECRET_KEY
+hone:1:api_keys                 hash: id -> JSON of `KeyRecord`, see access.py
+hone:1:key_uses                 hash: id of an API key -> when it was last used, to within a minute
 hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:changes                  channel: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given
 hone:1:watched                  channel: ids whose texts are watched, with `+` if wanted whole
 hone:1:texts                    channel: pieces of texts being written: `[ID, KEY, OFFSET, TEXT]`
 
-Times are milliseconds since 1970 by Redis TIME. Redis Cluster is not supported: scripts compute key
+Times are milliseconds since 1970 by Redis TIME. The name of a tenant has no `:`, so that no two
+share a key. Redis Cluster is not supported: scripts compute key
 names.
 """
 
@@ -81,6 +86,9 @@ LEARNT = f"{PREFIX}learnt:"
 TRUST = f"{PREFIX}trust:"
 LIMIT = f"{PREFIX}limit:"
 LIMITS = f"{PREFIX}limits"
+ACCESS = f"{PREFIX}access"
+API_KEYS = f"{PREFIX}api_keys"
+KEY_USES = f"{PREFIX}key_uses"
 PROBE = f"{PREFIX}probe"
 CHANGES = f"{PREFIX}changes"
 COMMANDS = f"{PREFIX}commands"
@@ -116,6 +124,8 @@ LUA = {
     "TRUST": TRUST,
     "LIMIT": LIMIT,
     "LIMITS": LIMITS,
+    "ACCESS": ACCESS,
+    "API_KEYS": API_KEYS,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,

@@ -48,6 +48,7 @@ from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.store import keys
+from app.store.access import AccessStore
 from app.store.codec import (
     Summary,
     decode_limits,
@@ -291,6 +292,7 @@ class Store:
         self._creation = creation
         self._enqueuer = enqueuer
         self._lease_ms = lease_ms
+        self.access = AccessStore(committer)
 
     @refusing
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:

@@ -39,8 +39,13 @@ def running(
 
 @pytest.fixture(scope="session")
 def settings(redis_server: EmbeddedRedis) -> Settings:
+    """Settings of servers that outlive tests: keys of one test do not concern the next."""
     return Settings(
-        redis_url=redis_server.url, redis_timeout_s=TIMEOUT_S, port=0, max_body_bytes=300_000
+        redis_url=redis_server.url,
+        redis_timeout_s=TIMEOUT_S,
+        port=0,
+        max_body_bytes=300_000,
+        auth="off",
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import SecretStr, TypeAdapter
 from redis.asyncio import Redis
 
 from app.api import examples
+from app.contract.access import KeyRequest, KeyRotation
 from app.contract.events import Event, EventPage
 from app.contract.insights import InsightList
 from app.contract.limits import LimitsChange
@@ -141,6 +142,10 @@ def test_every_example_is_what_its_contract_reads() -> None:
         Continuation.model_validate(continuation)
     for change in examples.CHANGES.values():
         LimitsChange.model_validate_json(json.dumps(change), strict=True)
+    for key in examples.KEYS.values():
+        KeyRequest.model_validate_json(json.dumps(key), strict=True)
+    for rotation in examples.ROTATIONS.values():
+        KeyRotation.model_validate(rotation)
     Snapshot.model_validate(examples.SNAPSHOT)
     Event.model_validate(examples.EVENT)
     EventPage.model_validate(examples.EVENT_PAGE)

@@ -25,6 +25,7 @@ class ReceivedRequest:
     route: str
     body: str
     last_event_id: str | None
+    authorization: str | None = None
 
 
 @dataclass
@@ -67,7 +68,9 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         route = f"{self.command} {self.path}"
         answer = self.server.script.answer_to(
-            ReceivedRequest(route, body, self.headers.get("Last-Event-ID"))
+            ReceivedRequest(
+                route, body, self.headers.get("Last-Event-ID"), self.headers.get("Authorization")
+            )
         )
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.media_type)

@@ -338,6 +338,10 @@ async def _rate_after_the_end(store: Store, worker: WorkerStore, _: Redis) -> Sc
     return (held.id, TENANT, "command", "{}", 3, "{}", "{}")
 
 
+async def _put_keys(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (10, "key_1", "", "{}")
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -380,6 +384,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("erase", _erase),
     ("workers", _workers),
     ("permits", _permits),
+    ("put_keys", _put_keys),
 ]
 
 # These answer differently the second time, and their callers can bear it: what was taken once is

@@ -1,0 +1,205 @@
+"""Tells who a request comes from: a copy of the API keys in use, never older than a second."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Self
+
+from app.access.keys import Hashing, id_in, secrets_of
+from app.contract.access import OPERATOR, WITHOUT_ADMIN, Scope
+from app.contract.errors import HoneError, Unauthenticated
+from app.settings import Settings
+from app.store import AccessStore, KeyRecord, refusals
+
+REFRESH_S = 0.4
+TRUSTED_S = 0.9
+"""Age up to which the copy is trusted: a key that was revoked works for less than a second."""
+
+MOST_KNOWN = 10_000
+NOTED_S = 10.0
+"""Seconds between two notes of which keys were used."""
+
+HOW_TO_CREATE = "create one with `hone keys create` (see docs/access.md)"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who a request comes from, and what it may do. Without a key `key_id` is None."""
+
+    tenant: str
+    scopes: frozenset[Scope]
+    key_id: str | None = None
+
+
+ANYBODY = Caller(OPERATOR, frozenset(WITHOUT_ADMIN))
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server that listens on `host`."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Directory:
+    """The callers of one API process.
+
+    While Redis is away nobody can be told, and its methods raise Unavailable.
+    """
+
+    def __init__(self, store: AccessStore, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._version = ""
+        self._is_closed = True
+        self._hashing: Hashing | None = None
+        self._known: dict[str, tuple[KeyRecord, Caller]] = {}
+        self._used: dict[str, int] = {}
+        self._noted_at = self._read_at = float("-inf")
+        self._ahead_ms = 0.0  # of Redis TIME over the clock of the event loop
+        self._reading: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Read the state, say in the log who can use the server, and keep the copy fresh."""
+        if self._settings.auth == "off":
+            _log.warning("HONE_AUTH is off: whoever reaches this server can use it")
+            return self
+        await self._refresh()
+        if not self._is_closed and not self._is_open:
+            _log.warning("there are no API keys, so every request is refused: %s", HOW_TO_CREATE)
+        self._keeping = asyncio.create_task(self._keep_fresh())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop, and note which keys were used."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait([self._keeping])
+            with suppress(HoneError):
+                await self._note_uses()
+
+    async def caller(self, key: bytes | None, *, is_forwarded: bool = False) -> Caller:
+        """Return whose key this is; raise Unauthenticated unless it works.
+
+        `is_forwarded`: the request came through a proxy. Without a key that is refused even where
+        this machine needs none: the client may be anywhere.
+        """
+        if self._settings.auth == "off":
+            return ANYBODY
+        await self._be_fresh()
+        if key is not None:
+            return await self._owner(key)
+        if not self._is_open:
+            raise Unauthenticated(
+                "send an API key as `Authorization: Bearer hone_...`"
+                + ("" if self._is_closed else f"; there is none yet: {HOW_TO_CREATE}")
+            )
+        if is_forwarded:
+            raise Unauthenticated(
+                f"a request through a proxy requires an API key: {HOW_TO_CREATE}, or set"
+                " HONE_AUTH=off if the proxy authenticates clients"
+            )
+        return ANYBODY
+
+    async def still_allows(self, caller: Caller) -> bool:
+        """Return whether the caller would still be let in; while Redis is away, as before."""
+        if self._settings.auth == "off":
+            return True
+        with suppress(HoneError):
+            await self._be_fresh()
+        if caller.key_id is None:
+            return self._is_open
+        record, _ = self._known.get(caller.key_id) or (None, None)
+        if record is None:
+            with suppress(HoneError):
+                record = await self._look_up(caller.key_id)
+        return record is None or self._works(record)
+
+    @property
+    def _is_open(self) -> bool:
+        settings = self._settings
+        return settings.auth == "auto" and not self._is_closed and is_loopback(settings.host)
+
+    async def _owner(self, key: bytes) -> Caller:
+        key_id = id_in(key)
+        record, caller = self._known.get(key_id or "") or (None, None)
+        if key_id and record is None:
+            record = await self._look_up(key_id)
+        assert self._hashing is not None
+        if not self._hashing.matches(key, record) or record is None or not self._works(record):
+            raise Unauthenticated("this API key is unknown, revoked or expired")
+        self._used[record.id] = self._now_ms()
+        return caller or self._known[record.id][1]
+
+    async def _look_up(self, key_id: str) -> KeyRecord | None:
+        while True:
+            version = self._version
+            with refusals():
+                (record,) = await self._store.get([key_id])
+            if version == self._version:  # else it may have changed after it was read
+                break
+        if record is not None:
+            self._remember(record)
+        return record
+
+    def _remember(self, record: KeyRecord) -> None:
+        if len(self._known) >= MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        caller = Caller(record.tenant, frozenset(record.scopes), record.id)
+        self._known[record.id] = (record, caller)
+
+    def _works(self, record: KeyRecord) -> bool:
+        return self._now_ms() < record.ends_at
+
+    def _now_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000 + self._ahead_ms)
+
+    async def _be_fresh(self) -> None:
+        if asyncio.get_running_loop().time() - self._read_at > TRUSTED_S:
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        """Read what has changed; callers share a reading."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+        await asyncio.shield(self._reading)
+
+    async def _read(self) -> None:
+        try:
+            with refusals():
+                clock = asyncio.get_running_loop().time
+                sent_at = clock()
+                state = await self._store.state()
+                self._ahead_ms = state.now_ms - clock() * 1000
+                if state.version != self._version or self._hashing is None:
+                    self._version, self._is_closed = state.version, state.is_closed
+                    self._hashing = Hashing(secrets_of(self._settings, state))
+                    ids = [*self._known]
+                    for key_id, record in zip(ids, await self._store.get(ids), strict=True):
+                        del self._known[key_id]
+                        if record is not None:
+                            self._remember(record)
+                self._read_at = sent_at
+        finally:
+            self._reading = None
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            with suppress(HoneError):
+                await self._refresh()
+                if asyncio.get_running_loop().time() - self._noted_at > NOTED_S:
+                    await self._note_uses()
+
+    async def _note_uses(self) -> None:
+        self._noted_at = asyncio.get_running_loop().time()
+        used, self._used = self._used, {}
+        if used:
+            with refusals():
+                await self._store.used(used)

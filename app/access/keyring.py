@@ -1,0 +1,143 @@
+"""Creates, lists, rotates and revokes API keys."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from app.access.keys import Hashing, new_key, secrets_of
+from app.contract.access import OPERATOR, ApiKey, IssuedKey, KeyRequest, KeyRotation
+from app.contract.errors import FieldError, Forbidden, InvalidRequest, NotFound
+from app.settings import Settings
+from app.store import AccessStore, KeyRecord, refusals
+
+
+class KeyNotFound(NotFound):
+    """The key is unknown, or belongs to another tenant."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"key {key_id} was not found")
+
+
+class Keyring:
+    """The keys that administrators manage: those of their tenant, and in `default` all.
+
+    Raises Unavailable if Redis is unreachable.
+    """
+
+    def __init__(self, store: AccessStore, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+
+    async def create(self, admin: str, request: KeyRequest) -> IssuedKey:
+        """Return a new key. `admin` is the tenant of the administrator.
+
+        Raises Forbidden for a key of a tenant that the administrator does not manage.
+        """
+        tenant = request.tenant or admin
+        if admin not in (OPERATOR, tenant):
+            raise Forbidden(f"only an administrator of `{OPERATOR}` creates keys of other tenants")
+        expires_at = None if request.expires_at is None else _milliseconds(request.expires_at)
+        record, key = await self._new(
+            tenant=tenant, scopes=request.scopes, name=request.name, expires_at=expires_at
+        )
+        if expires_at is not None and expires_at <= record.created_at:
+            detail = "must be in the future"
+            raise InvalidRequest(
+                f"/expires_at: {detail}",
+                errors=(FieldError(pointer="/expires_at", detail=detail),),
+            )
+        with refusals():
+            await self._store.put((None, record))
+        return _issued(record, key)
+
+    async def keys(self, admin: str) -> tuple[ApiKey, ...]:
+        """Return the keys, the newest first; those that stopped working long ago may be missing."""
+        with refusals():
+            records = [it for it in await self._store.all() if admin in (OPERATOR, it.tenant)]
+            return await self._shown(records)
+
+    async def get(self, admin: str, key_id: str) -> ApiKey:
+        """Return one key; raise KeyNotFound."""
+        with refusals():
+            (shown,) = await self._shown([await self._record(admin, key_id)])
+        return shown
+
+    async def rotate(self, admin: str, key_id: str, rotation: KeyRotation) -> IssuedKey:
+        """Return a new key like this one, which goes on working for a while.
+
+        Raises KeyNotFound, and InvalidRequest if the key does not work any more.
+        """
+        while True:
+            with refusals():
+                before = await self._record(admin, key_id)
+            after, key = await self._new(
+                tenant=before.tenant,
+                scopes=before.scopes,
+                name=before.name,
+                expires_at=before.expires_at,
+            )
+            if before.ends_at <= after.created_at:
+                raise InvalidRequest(f"key {key_id} is revoked or has expired: create a new one")
+            ends_at = min(before.ends_at, after.created_at + rotation.overlap_s * 1000)
+            old = replace(before, expires_at=int(ends_at), replaced_by=after.id)
+            with refusals():
+                if await self._store.put((before, old), (None, after)):
+                    return _issued(after, key)
+
+    async def revoke(self, admin: str, key_id: str) -> None:
+        """Make a key stop working, in every API process within a second.
+
+        Revoking it again changes nothing. Raises KeyNotFound.
+        """
+        with refusals():
+            while True:
+                before = await self._record(admin, key_id)
+                if before.revoked_at is not None:
+                    return
+                now_ms = (await self._store.state()).now_ms
+                if await self._store.put((before, replace(before, revoked_at=now_ms))):
+                    return
+
+    async def _record(self, admin: str, key_id: str) -> KeyRecord:
+        (record,) = await self._store.get([key_id])
+        if record is None or admin not in (OPERATOR, record.tenant):
+            raise KeyNotFound(key_id)
+        return record
+
+    async def _new(self, **values: object) -> tuple[KeyRecord, str]:
+        with refusals():
+            state = await self._store.state()
+        key_id, key = new_key()
+        hashed_with, hashed = Hashing(secrets_of(self._settings, state)).hash_of(key.encode())
+        fixed = {"id": key_id, "hash": hashed, "hashed_with": hashed_with}
+        return KeyRecord(**fixed, created_at=state.now_ms, **values), key  # type: ignore[arg-type]
+
+    async def _shown(self, records: Sequence[KeyRecord]) -> tuple[ApiKey, ...]:
+        uses = await self._store.uses(it.id for it in records)
+        return tuple(ApiKey.model_validate(_values(it, uses.get(it.id))) for it in records)
+
+
+def _issued(record: KeyRecord, key: str) -> IssuedKey:
+    return IssuedKey.model_validate({**_values(record, None), "key": key})
+
+
+def _values(record: KeyRecord, used_at: int | None) -> dict[str, object]:
+    return {
+        "id": record.id,
+        "tenant": record.tenant,
+        "scopes": record.scopes,
+        "name": record.name,
+        "created_at": _time(record.created_at),
+        "expires_at": _time(record.expires_at),
+        "revoked_at": _time(record.revoked_at),
+        "last_used_at": _time(used_at),
+        "replaced_by": record.replaced_by,
+    }
+
+
+def _time(ms: int | None) -> datetime | None:
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _milliseconds(time: datetime) -> int:
+    return round(time.timestamp() * 1000)

@@ -1,0 +1,183 @@
+"""The commands of the operator: API keys. They need the Redis of the service, not a running API."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+from pydantic import ValidationError
+from rich.table import Column, Table
+
+from app.cli.client import CliError
+from app.cli.display import plain, say
+from app.cli.root import app, console, read_settings
+from app.contract.access import (
+    OPERATOR,
+    WITHOUT_ADMIN,
+    ApiKey,
+    IssuedKey,
+    KeyRequest,
+    KeyRotation,
+    Scope,
+)
+from app.contract.errors import HoneError
+from app.local.embedded import DataDirInUse, EmbeddedRedis, url_of_running
+
+if TYPE_CHECKING:
+    from app.access import Keyring
+
+T = TypeVar("T")
+
+keys = typer.Typer(no_args_is_help=True, help="Create, list, rotate and revoke API keys.")
+app.add_typer(keys, name="keys")
+
+KeyIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the key: key_...")]
+
+
+def on_keyring(work: "Callable[[Keyring], Awaitable[T]]") -> T:
+    """Return what `work` returns for the keys of the service; raise CliError.
+
+    Without HONE_REDIS_URL they are in the Redis of the data directory, which is started for as long
+    as this takes unless it runs.
+    """
+    from app.access import Keyring  # noqa: PLC0415 - importing the store takes time
+    from app.queue import RefinementQueue  # noqa: PLC0415
+    from app.store import UnusableRedis, open_store  # noqa: PLC0415
+
+    settings = read_settings()
+
+    async def connected(url: str) -> T:
+        there = settings.model_copy(update={"redis_url": url})
+        async with open_store(there, RefinementQueue(settings.queue)) as store:
+            return await work(Keyring(store.access, settings))
+
+    redis = None
+    if not settings.redis_url:
+        with suppress(DataDirInUse):
+            redis = EmbeddedRedis.start(settings.data_dir, maxmemory=settings.redis_maxmemory)
+    with redis or nullcontext():
+        url = settings.redis_url or (redis.url if redis else url_of_running(settings.data_dir))
+        try:
+            return asyncio.run(connected(url))
+        except (HoneError, UnusableRedis) as error:
+            raise CliError(str(error)) from None
+
+
+@keys.command()
+def create(
+    tenant: Annotated[str, typer.Option(help="Tenant of the key; a new name is a new one.")] = (
+        OPERATOR
+    ),
+    scope: Annotated[
+        list[Scope] | None,
+        typer.Option(help="What it allows; repeat it.  [default: submit, read, review]"),
+    ] = None,
+    admin: Annotated[bool, typer.Option("--admin", help="All scopes, admin included.")] = False,
+    name: Annotated[str, typer.Option(help="What it is for.")] = "",
+    expires_in_days: Annotated[
+        float | None, typer.Option(help="Days after which it stops working.  [default: never]")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write it to this file, which only you can read, instead of printing it. If the"
+            " file exists, no key is created."
+        ),
+    ] = None,
+) -> None:
+    """Create an API key and print it: it cannot be shown again."""
+    if out and out.exists() and out.stat().st_size:
+        say(console(), f"{out} exists: no key was created")
+        return
+    request = _request(tenant, tuple(Scope) if admin else scope, name, expires_in_days)
+    _hand_over(on_keyring(lambda keyring: keyring.create(OPERATOR, request)), out)
+
+
+@keys.command(name="list")
+def list_(
+    everything: Annotated[bool, typer.Option("--all", help="Also keys that stopped working.")] = (
+        False
+    ),
+) -> None:
+    """List API keys, the newest first."""
+    found = on_keyring(lambda keyring: keyring.keys(OPERATOR))
+    now = datetime.now(UTC)
+    table = Table(
+        Column("id", no_wrap=True), "tenant", "scopes", "name", "created", "last used", "state"
+    )
+    for key in found:
+        state = _state(key, now)
+        if everything or not state.startswith(("revoked", "expired")):
+            times = (_day(key.created_at), _day(key.last_used_at) or "never")
+            cells = (key.id, key.tenant, " ".join(key.scopes), key.name, *times, state)
+            table.add_row(*(plain(cell) for cell in cells))
+    console().print(table)
+
+
+@keys.command()
+def rotate(
+    key_id: KeyIdArgument,
+    overlap_hours: Annotated[
+        float, typer.Option(help="Hours for which the old key goes on working.")
+    ] = 24,
+) -> None:
+    """Print a new key with the same rights; for a day both work."""
+    try:
+        rotation = KeyRotation(overlap_s=round(overlap_hours * 3600))
+    except ValidationError:
+        raise typer.BadParameter("--overlap-hours must be from 0 to 720") from None
+    _hand_over(on_keyring(lambda keyring: keyring.rotate(OPERATOR, key_id, rotation)), None)
+
+
+@keys.command()
+def revoke(key_id: KeyIdArgument) -> None:
+    """Make a key stop working within a second."""
+    on_keyring(lambda keyring: keyring.revoke(OPERATOR, key_id))
+    say(console(), f"{key_id} is revoked")
+
+
+def _request(
+    tenant: str, scopes: Sequence[Scope] | None, name: str, days: float | None
+) -> KeyRequest:
+    expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
+    try:
+        return KeyRequest(
+            tenant=tenant,
+            scopes=tuple(scopes or WITHOUT_ADMIN),
+            name=name,
+            expires_at=expires_at,
+        )
+    except ValidationError as invalid:
+        wrong = [f"{it['loc'][0]}: {it['msg']}" for it in invalid.errors()]
+        raise typer.BadParameter("; ".join(wrong)) from None
+
+
+def _hand_over(issued: IssuedKey, out: Path | None) -> None:
+    """Print the key alone on standard output, so that a script can read it."""
+    if out is None:
+        print(issued.key)
+        return
+    new = out.with_name(f"{out.name}.new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{issued.key}\n")
+    new.replace(out)
+    say(console(), f"{issued.id} was written to {out}")
+
+
+def _state(key: ApiKey, now: datetime) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {_day(key.revoked_at)}"
+    if key.expires_at is None:
+        return "works"
+    verb = "expired" if key.expires_at <= now else "works until"
+    return f"{verb} {_day(key.expires_at)}"
+
+
+def _day(time: datetime | None) -> str:
+    return "" if time is None else f"{time:%Y-%m-%d %H:%M}"

@@ -1,0 +1,281 @@
+"""API keys: who is let in, and what a key allows."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from redis import Redis
+
+from app.access import Directory, Keyring
+from app.contract.access import OPERATOR, KeyRequest, KeyRotation, Scope
+from app.contract.errors import InvalidRequest, Unauthenticated
+from app.queue import RefinementQueue
+from app.settings import Settings
+from app.store import Store, open_store
+from app.store.keys import API_KEYS
+from tests.api.api_client import REQUEST, problem
+from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
+
+EVERYTHING = KeyRequest(scopes=tuple(Scope))
+
+
+@pytest.fixture(scope="module")
+def settings(settings: Settings) -> Settings:
+    """Settings with a secret key, because the tests empty the Redis that has the random one."""
+    secret = SecretStr("a secret of the tests")
+    return settings.model_copy(update={"secret_key": secret, "auth": "auto"})
+
+
+@pytest.fixture(scope="module")
+def guarded(settings: Settings) -> Iterator[str]:
+    """An API that requires keys."""
+    with running(settings.model_copy(update={"auth": "required"})) as url:
+        yield url
+
+
+@pytest.fixture
+async def store(settings: Settings, redis_url: str) -> AsyncIterator[Store]:
+    async with open_store(settings, RefinementQueue(settings.queue)) as store:
+        yield store
+
+
+@pytest.fixture
+def keyring(store: Store, settings: Settings) -> Keyring:
+    return Keyring(store.access, settings)
+
+
+@asynccontextmanager
+async def client(url: str, key: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_S) as made:
+        yield made
+
+
+async def is_let_in(url: str, key: str | None) -> bool:
+    async with client(url, key) as api:
+        response = await api.get("/v1/refinements")
+    if response.status_code == 401:
+        problem(response, 401, "unauthenticated")
+        assert response.headers["www-authenticate"] == "Bearer"
+    return response.status_code == 200
+
+
+async def until(url: str, key: str | None, *, is_in: bool) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        while await is_let_in(url, key) is not is_in:  # noqa: ASYNC110 - another process does it
+            await asyncio.sleep(0.05)
+
+
+async def test_a_key_lets_in_and_nothing_else_does(guarded: str, keyring: Keyring) -> None:
+    key = (await keyring.create(OPERATOR, KeyRequest())).key
+    wrong = key[:-1] + ("a" if key[-1] != "a" else "b")
+    assert await is_let_in(guarded, key)
+    for other in (None, wrong, key + "x", key.replace("hone_", "hone-"), "hone_x_y", key[5:]):
+        assert not await is_let_in(guarded, other)
+    async with client(guarded) as api:
+        for headers in ({"Authorization": key}, {"Authorization": f"Basic {key}"}):
+            problem(await api.get("/v1/models", headers=headers), 401, "unauthenticated")
+        twice = [("Authorization", f"Bearer {key}")] * 2
+        problem(await api.get("/v1/models", headers=twice), 401, "unauthenticated")
+        assert (
+            await api.get("/v1/models", headers={"Authorization": f"bearer {key}"})
+        ).status_code == 200
+        assert (await api.get("/healthz")).status_code == 200
+        assert (await api.get("/openapi.json")).status_code == 200
+
+
+async def test_what_is_stored_of_a_key_does_not_let_in(
+    guarded: str, keyring: Keyring, redis_url: str
+) -> None:
+    key = (await keyring.create(OPERATOR, EVERYTHING)).key
+    secret = key.rpartition("_")[2].encode()
+    async with client(guarded, key) as api:
+        await api.post("/v1/refinements", json=REQUEST)
+    with Redis.from_url(redis_url) as redis:
+        stored = b" ".join(redis.dump(name) or b"" for name in redis.scan_iter())
+    assert secret not in stored
+
+
+async def test_a_key_allows_what_its_scopes_say(guarded: str, keyring: Keyring) -> None:
+    reading = (await keyring.create(OPERATOR, KeyRequest(scopes=(Scope.READ,)))).key
+    async with client(guarded, reading) as api:
+        assert (await api.get("/v1/refinements")).status_code == 200
+        found = problem(await api.post("/v1/refinements", json=REQUEST), 403, "forbidden")
+        assert "`submit`" in found["detail"]
+        problem(await api.get("/v1/keys"), 403, "forbidden")
+
+
+async def test_a_revoked_key_is_refused_by_every_process_and_its_streams_end(
+    guarded: str, settings: Settings, keyring: Keyring
+) -> None:
+    issued = await keyring.create(OPERATOR, EVERYTHING)
+    other = await keyring.create(OPERATOR, EVERYTHING)
+    with running(settings) as second:
+        assert await is_let_in(second, issued.key)
+        async with client(guarded, issued.key) as api:
+            submitted = await api.post("/v1/refinements", json=REQUEST)
+            path = submitted.headers["location"]
+            async with api.stream("GET", f"{path}/events") as response:
+                lines = response.aiter_lines()
+                assert await anext(lines) == "id: 1"
+                await keyring.revoke(OPERATOR, issued.id)
+                await until(guarded, issued.key, is_in=False)
+                await until(second, issued.key, is_in=False)
+                async with client(guarded, other.key) as admin:
+                    assert (await admin.post(f"{path}/cancel")).status_code == 202
+                assert "id: 2" not in [line async for line in lines]
+    shown = await keyring.get(OPERATOR, issued.id)
+    await keyring.revoke(OPERATOR, issued.id)
+    assert shown.revoked_at
+    assert shown == await keyring.get(OPERATOR, issued.id)
+
+
+async def test_both_keys_work_during_a_rotation(guarded: str, keyring: Keyring) -> None:
+    old = await keyring.create(OPERATOR, KeyRequest(tenant="acme", name="mail"))
+    new = await keyring.rotate(OPERATOR, old.id, KeyRotation())
+    assert await is_let_in(guarded, old.key)
+    assert await is_let_in(guarded, new.key)
+    assert (new.tenant, new.name, new.scopes) == (old.tenant, old.name, old.scopes)
+    replaced = await keyring.get(OPERATOR, old.id)
+    assert replaced.replaced_by == new.id
+    assert replaced.expires_at
+    await keyring.rotate(OPERATOR, new.id, KeyRotation(overlap_s=0))
+    await until(guarded, new.key, is_in=False)
+    with pytest.raises(InvalidRequest, match="revoked or has expired"):
+        await keyring.rotate(OPERATOR, new.id, KeyRotation())
+
+
+async def test_a_key_expires(guarded: str, keyring: Keyring) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    key = (await keyring.create(OPERATOR, KeyRequest(expires_at=soon))).key
+    await until(guarded, key, is_in=False)
+    with pytest.raises(InvalidRequest, match="in the future"):
+        await keyring.create(OPERATOR, KeyRequest(expires_at=soon))
+
+
+async def test_on_loopback_no_key_is_needed_until_there_is_one_and_never_again(
+    settings: Settings, keyring: Keyring
+) -> None:
+    with running(settings) as url:
+        assert await is_let_in(url, None)
+        assert not await is_let_in(url, "hone_unknown")
+        async with client(url) as api:
+            for header in ("Forwarded", "X-Forwarded-For"):
+                response = await api.get("/v1/refinements", headers={header: "for=10.0.0.1"})
+                assert "proxy" in problem(response, 401, "unauthenticated")["detail"]
+            refused = problem(await api.get("/v1/keys"), 403, "forbidden")
+            assert "hone keys create" in refused["detail"]
+        issued = await keyring.create(OPERATOR, KeyRequest())
+        await until(url, None, is_in=False)
+        assert await is_let_in(url, issued.key)
+        async with client(url, issued.key) as api:
+            forwarded = await api.get("/v1/refinements", headers={"X-Forwarded-For": "10.0.0.1"})
+            assert forwarded.status_code == 200
+        await keyring.revoke(OPERATOR, issued.id)
+        await until(url, issued.key, is_in=False)
+        assert not await is_let_in(url, None)
+    with running(settings) as url:
+        assert not await is_let_in(url, None)
+
+
+async def test_on_another_address_a_server_without_keys_refuses_all_and_says_how_to_create_one(
+    settings: Settings, keyring: Keyring, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    with running(settings.model_copy(update={"host": "0.0.0.0"})) as url:
+        async with client(url) as api:
+            refused = problem(await api.get("/v1/refinements"), 401, "unauthenticated")
+            assert "hone keys create" in refused["detail"]
+            assert (await api.get("/healthz")).status_code == 200
+        assert await is_let_in(url, (await keyring.create(OPERATOR, KeyRequest())).key)
+    assert "hone keys create" in caplog.text
+
+
+async def test_authentication_can_be_left_to_a_proxy(settings: Settings, keyring: Keyring) -> None:
+    await keyring.create(OPERATOR, KeyRequest())
+    off = settings.model_copy(update={"auth": "off", "host": "0.0.0.0"})
+    with running(off) as url:
+        async with client(url) as api:
+            response = await api.get("/v1/refinements", headers={"X-Forwarded-For": "10.0.0.1"})
+            assert response.status_code == 200
+            problem(await api.post("/v1/keys"), 403, "forbidden")
+
+
+async def test_a_secret_that_is_set_later_leaves_older_keys_valid(
+    settings: Settings, store: Store
+) -> None:
+    without = settings.model_copy(update={"secret_key": None, "auth": "required"})
+    issued = await Keyring(store.access, without).create(OPERATOR, KeyRequest())
+    for now in (without, settings):
+        async with Directory(store.access, now) as directory:
+            assert (await directory.caller(issued.key.encode())).key_id == issued.id
+    made = await Keyring(store.access, settings).create(OPERATOR, KeyRequest())
+    async with Directory(store.access, without) as directory:
+        with pytest.raises(Unauthenticated):
+            await directory.caller(made.key.encode())
+
+
+async def test_when_a_key_was_used_is_noted(
+    settings: Settings, store: Store, keyring: Keyring
+) -> None:
+    issued = await keyring.create(OPERATOR, KeyRequest())
+    assert issued.last_used_at is None
+    async with Directory(store.access, settings) as directory:
+        await directory.caller(issued.key.encode())
+    assert (await keyring.get(OPERATOR, issued.id)).last_used_at
+
+
+async def test_administrators_manage_keys_over_http(guarded: str, keyring: Keyring) -> None:
+    admin = (await keyring.create(OPERATOR, EVERYTHING)).key
+    async with client(guarded, admin) as api:
+        made = await api.post("/v1/keys", json={"tenant": "acme", "scopes": ["admin", "read"]})
+        assert made.status_code == 201, made.text
+        acme: dict[str, Any] = made.json()
+        assert acme["tenant"] == "acme"
+        listed = (await api.get("/v1/keys")).json()["data"]
+        assert len(listed) == 2
+        assert "key" not in listed[0]
+        bad = await api.post("/v1/keys", json={"scopes": ["read", "read"], "tenant": "a:b"})
+        pointers = {it["pointer"] for it in problem(bad, 422, "invalid_request")["errors"]}
+        assert pointers == {"/scopes", "/tenant"}
+    async with client(guarded, acme["key"]) as api:
+        assert [it["id"] for it in (await api.get("/v1/keys")).json()["data"]] == [acme["id"]]
+        refused = await api.post("/v1/keys", json={"tenant": "default"})
+        problem(refused, 403, "forbidden")
+        own = (await api.post("/v1/keys")).json()
+        assert own["tenant"] == "acme"
+        rotated = await api.post(f"/v1/keys/{own['id']}/rotate", json={"overlap_s": 0})
+        assert rotated.status_code == 201
+        assert (await api.delete(f"/v1/keys/{rotated.json()['id']}")).status_code == 204
+        foreign, unknown = listed[1]["id"], "key_000000000000"
+        for path in ("", "/rotate"):
+            answers = [
+                await api.request("POST" if path else "GET", f"/v1/keys/{it}{path}")
+                for it in (foreign, unknown)
+            ]
+            bodies = [
+                problem(answer, 404, "not_found")["detail"].replace(it, "")
+                for answer, it in zip(answers, (foreign, unknown), strict=True)
+            ]
+            assert bodies[0] == bodies[1]
+
+
+async def test_what_a_later_release_stored_with_a_key_is_kept(
+    keyring: Keyring, redis_url: str
+) -> None:
+    issued = await keyring.create(OPERATOR, KeyRequest(scopes=(Scope.READ,)))
+    with Redis.from_url(redis_url) as redis:
+        stored = json.loads(redis.hget(API_KEYS, issued.id) or b"")
+        later = json.dumps({**stored, "mood": "good", "scopes": ["read", "fly"]})
+        redis.hset(API_KEYS, issued.id, later)
+        await keyring.revoke(OPERATOR, issued.id)
+        assert json.loads(redis.hget(API_KEYS, issued.id) or b"")["mood"] == "good"
+    assert (await keyring.get(OPERATOR, issued.id)).scopes == (Scope.READ,)

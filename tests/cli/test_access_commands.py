@@ -1,0 +1,48 @@
+"""`hone keys`, and the key that commands send."""
+
+import re
+import stat
+from pathlib import Path
+
+from app.local.embedded import EmbeddedRedis
+from tests.cli.conftest import Run
+from tests.cli.scripted_server import CannedResponse, ScriptedApi
+
+KEY = r"hone_[0-9a-z]{12}_[0-9A-Za-z]{43}"
+
+
+def test_keys_are_created_listed_rotated_and_revoked(hone: Run, redis_url: str) -> None:
+    where = {"HONE_REDIS_URL": redis_url, "COLUMNS": "200"}
+    created = hone("keys", "create", "--tenant", "acme", "--scope", "read", **where)
+    assert re.fullmatch(f"{KEY}\n", created.stdout)
+    listed = hone("keys", "list", **where).stdout
+    assert re.search(r"key_\w{12} .* acme .* read .* never .* works", listed)
+    (key_id,) = re.findall(r"key_\w{12}", listed)
+    assert re.fullmatch(f"{KEY}\n", hone("keys", "rotate", key_id, **where).stdout)
+    assert "works until" in hone("keys", "list", **where).stdout
+    assert hone("keys", "revoke", key_id, **where).exit_code == 0
+    assert key_id not in hone("keys", "list", **where).stdout
+    assert "revoked" in hone("keys", "list", "--all", **where).stdout
+    unknown = hone("keys", "revoke", "key_x", **where)
+    assert (unknown.exit_code, unknown.stderr) == (1, "key key_x was not found\n")
+    unreadable = hone("keys", "create", "--tenant", "A:b", **where)
+    assert (unreadable.exit_code, "tenant" in unreadable.stderr) == (2, True)
+
+
+def test_a_key_can_be_written_to_a_file_once(hone: Run, tmp_path: Path) -> None:
+    """It needs no running service: the Redis of the data directory is started for it."""
+    file, where = tmp_path / "admin.key", {"HONE_DATA_DIR": str(tmp_path / "data")}
+    for _ in range(2):
+        assert hone("keys", "create", "--admin", "--out", str(file), **where).exit_code == 0
+    assert re.fullmatch(f"{KEY}\n", file.read_text())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with EmbeddedRedis.start(tmp_path / "data"):
+        listed = hone("keys", "list", **where, COLUMNS="200").stdout
+    assert len(re.findall(r"key_\w{12}", listed)) == 1
+
+
+def test_commands_send_the_key_of_the_settings(hone: Run, server: ScriptedApi) -> None:
+    server.answers["GET /v1/calibration?limit=100"] = [CannedResponse('{"data": []}')]
+    assert hone("calibration", HONE_API_KEY="hone_x").exit_code == 0
+    assert hone("calibration").exit_code == 0
+    assert [asked.authorization for asked in server.asked] == ["Bearer hone_x", None]
