@@ -29,6 +29,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from app.contract.endpoints import AllowedTargets
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.providers import PROVIDERS, Provider, provider_of
 
@@ -61,6 +62,17 @@ def _is_long_enough(key: SecretStr) -> SecretStr:
 
 
 SecretKey = Annotated[SecretStr, AfterValidator(_is_long_enough)]
+
+
+def derived(secret: bytes, purpose: str) -> bytes:
+    """Return a key of 32 bytes for one purpose (HKDF with SHA-256, RFC 5869, without a salt)."""
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    return hmac.digest(extracted, f"hone {purpose}\x01".encode(), "sha256")
+
+
+def _is_readable(allowed: str) -> str:
+    AllowedTargets.parse(allowed)
+    return allowed
 
 
 def _unset_if_empty(value: Any) -> Any:
@@ -287,8 +299,15 @@ class Settings(_WithProviders):
     )
     secret_key: SecretKey | None = Field(
         None,
-        description="Signs calls to `http` validators and tools, which require it, and protects"
-        " stored API keys; without it a random secret in Redis does the latter.",
+        description="Signs calls to `http` validators and tools and encrypts the secrets in"
+        " requests, which require it, and protects stored API keys; without it a random secret in"
+        " Redis does the latter.",
+    )
+    outbound_allow: Annotated[str, AfterValidator(_is_readable)] = Field(
+        "",
+        description="Hosts and networks that `http` validators, tools and webhooks may reach beside"
+        " public ones, each with or without a port: `hooks.internal:8080 *.corp.example"
+        " 10.2.0.0/16 127.0.0.1:9000`.",
     )
     python_tests: bool = Field(
         False,
@@ -315,6 +334,12 @@ class Settings(_WithProviders):
             base_url = getattr(self, provider.base_url_setting)
             key = getattr(self, provider.api_key_setting)
         return base_url, key.get_secret_value() if key else ""
+
+    def derived_key(self, purpose: str) -> bytes | None:
+        """Return the key for one purpose; None without a secret key."""
+        if not self.secret_key:
+            return None
+        return derived(self.secret_key.get_secret_value().encode(), purpose)
 
     def caps_of(self, model: str) -> dict[str, float] | None:
         """Return the caps of a model, `provider:name`: its own, or those of the provider's `*`."""

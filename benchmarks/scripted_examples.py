@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.contract.endpoints import Endpoint
 from app.contract.judgement import Usage
 from workers.models.port import ModelCall, ModelReply
 from workers.outbound.guarded_client import EndpointUnavailable
@@ -22,7 +23,7 @@ class ScriptedExample:
         """Return the script's reply to the step. Raises `KeyError` without one."""
         return ModelReply(self.says[call.key], call.model, Usage(calls=1))
 
-    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
         """Return the tool's answer. Raises `EndpointUnavailable` without one."""
         assert self.tool is not None
         try:

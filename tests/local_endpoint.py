@@ -1,4 +1,4 @@
-"""An endpoint on this machine, and a way to it that no guard stands in."""
+"""An endpoint on this machine, and a client that may call it."""
 
 import json
 import socket
@@ -12,12 +12,11 @@ from aiohttp.test_utils import TestServer
 
 from workers.outbound.guarded_client import GuardedClient, open_endpoints
 
+THIS_MACHINE = "127.0.0.1"
+"""For `HONE_OUTBOUND_ALLOW`."""
+
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 EndpointAnswer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def any_socket(target: Any) -> socket.socket:
-    return socket.socket(target[0], target[1], target[2])
 
 
 class FixedResolver(AbstractResolver):
@@ -44,7 +43,7 @@ class FixedResolver(AbstractResolver):
 async def endpoint(
     answer: EndpointAnswer,
 ) -> AsyncIterator[tuple[str, list[web.Request], GuardedClient]]:
-    """A server on this machine, what it was asked, and a way to it that no guard stands in."""
+    """A server on this machine, what it was asked, and a client that may call it."""
     asked: list[web.Request] = []
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -55,7 +54,7 @@ async def endpoint(
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handle)
     server = TestServer(app)
-    async with server, open_endpoints(SECRET, socket_factory=any_socket) as endpoints:
+    async with server, open_endpoints(SECRET, allowed=THIS_MACHINE) as endpoints:
         yield str(server.make_url("/check")), asked, endpoints
 
 

@@ -23,7 +23,7 @@ from benchmarks.model_server import ScriptedModelServer
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import key_of
 from tests.engine.scripted_replies import contradictions, plan, questions, revised, step, steps
-from tests.local_endpoint import SECRET, endpoint
+from tests.local_endpoint import SECRET, THIS_MACHINE, endpoint
 from tests.waiting import TIMEOUT_S
 
 ROOT = Path(__file__).parent.parent
@@ -132,7 +132,7 @@ async def refined(service: RunningService, body: str) -> dict[str, Any]:
 async def test_what_needs_a_language_model_is_refined_with_one(tmp_path: Path) -> None:
     model = ExampleModel()
     settings: dict[str, Any] = {
-        "worker_module": "tests.e2e.local_endpoint_worker",
+        "outbound_allow": THIS_MACHINE,
         "secret_key": SecretStr(SECRET),
         **dict.fromkeys(KEYS, SecretStr("key")),
     }

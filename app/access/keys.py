@@ -7,7 +7,7 @@ import string
 from collections.abc import Sequence
 from hashlib import sha256
 
-from app.settings import Settings
+from app.settings import Settings, derived
 from app.store import AccessState, KeyRecord
 
 ID_LENGTH = 12
@@ -29,12 +29,6 @@ def id_in(key: bytes) -> str | None:
     """Return the id of a key, or None if the text cannot be a key."""
     found = _KEY.fullmatch(key)
     return f"key_{found[1].decode()}" if found else None
-
-
-def derived(secret: bytes, purpose: str) -> bytes:
-    """Return a key of 32 bytes for one purpose (HKDF with SHA-256, RFC 5869, without a salt)."""
-    extracted = hmac.digest(bytes(32), secret, "sha256")
-    return hmac.digest(extracted, f"hone {purpose}\x01".encode(), "sha256")
 
 
 def secrets_of(settings: Settings, state: AccessState) -> tuple[bytes, ...]:

@@ -218,4 +218,4 @@ def _texts(request: RefinementRequest) -> Iterable[str]:
     yield from request.in_words()
     yield from 2 * [request.strategy.model_dump_json()]  # titles of parts are said once more
     yield from (member.perspective for member in request.critics.panel)
-    yield from (tool.model_dump_json() for tool in request.tools)
+    yield from (tool.model_dump_json(exclude={"headers", "secret"}) for tool in request.tools)

@@ -18,6 +18,7 @@ from app.contract.drafts import (
     PartName,
     sha256_of,
 )
+from app.contract.endpoints import Endpoint
 from app.contract.errors import FieldConflict
 from app.contract.judgement import OnFail
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
@@ -238,6 +239,19 @@ class RefinementRequest(Contract):
         for item in self.strategy.item_validators():
             for index, it in enumerate(item.validators):
                 yield f"/strategy{item.pointer}/{index}", it
+
+    def endpoints(self) -> Iterator[tuple[str, Endpoint]]:
+        """Yield every endpoint that may be called, with its JSON Pointer."""
+        for pointer, it in self.all_validators():
+            if isinstance(it, Endpoint):
+                yield pointer, it
+        yield from ((f"/tools/{index}", tool) for index, tool in enumerate(self.tools))
+
+    def secrets(self) -> dict[str, str]:
+        """Return what is secret in it, by JSON Pointer."""
+        return {
+            at + pointer: it for at, of in self.endpoints() for pointer, it in of.secrets().items()
+        }
 
     def demanding(self) -> tuple[Validator, ...]:
         """Return the validators that count: all except those that only warn."""

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from app.contract.drafts import in_order, lacking
 from app.contract.editor import EDITOR
+from app.contract.endpoints import REVEALED
 from app.contract.errors import Conflict, FieldError, InvalidRequest
 from app.contract.events import Event, Queued
 from app.contract.insights import Dimension, InsightList, ranked
@@ -87,7 +88,8 @@ def _can_start_from(draft: str, request: RefinementRequest) -> bool:
 def _changed(request: RefinementRequest, changes: dict[str, Any]) -> RefinementRequest:
     """Return a copy that is validated like a request of a client."""
     wanted = request.model_copy(update=changes)
-    return RefinementRequest.model_validate_json(wanted.model_dump_json(by_alias=True))
+    written = wanted.model_dump_json(by_alias=True, context=REVEALED)
+    return RefinementRequest.model_validate_json(written)
 
 
 PAGE = 1_000

@@ -23,6 +23,7 @@ from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
 from app.store.scripts import Committer
+from app.store.sealing import sealer_of
 from app.store.state import (
     Addition,
     Claimed,
@@ -110,8 +111,10 @@ async def open_store(
             queue_max=settings.queue_max,
             lease_ms=lease_ms,
             retention_ms=_milliseconds(settings.retention_s),
+            sealer=sealer_of(settings),
         )
-        yield Store(committer, creation, Enqueuer(queue, committer, lease_ms), lease_ms)
+        enqueuer = Enqueuer(queue, committer, lease_ms)
+        yield Store(committer, creation, enqueuer, lease_ms, sealer_of(settings))
         await creating.aclose()
         await committer.aclose()
 
@@ -132,7 +135,15 @@ async def open_worker_store(
         await check_server(client)
         committer = Committer(client)
         enqueuer = Enqueuer(queue, committer, lease_ms)
-        yield WorkerStore(client, committer, listener, enqueuer, name=name, lease_ms=lease_ms)
+        yield WorkerStore(
+            client,
+            committer,
+            listener,
+            enqueuer,
+            name=name,
+            lease_ms=lease_ms,
+            sealer=sealer_of(settings),
+        )
         await committer.aclose()
 
 

@@ -57,6 +57,7 @@ _REASON: dict[bytes, StopReason | None] = {
 
 
 NO_PROMPTS: Mapping[bytes, bytes] = {}
+NO_SECRETS: Mapping[str, str] = {}
 
 
 def encode_fields(fields: Fields) -> list[str | bytes]:
@@ -168,7 +169,7 @@ def decode_limits(stored: bytes) -> Limits:
 
 
 def encode_submitted(submitted: Submitted) -> tuple[bytes, bytes]:
-    """Encode the request and the models."""
+    """Encode the request, its secrets masked, and the models."""
     request = submitted.request.model_dump_json(by_alias=True)
     return request.encode(), _MODELS.dump_json(dict(submitted.models))
 
@@ -178,10 +179,24 @@ def encode_queued(queued: Queued) -> bytes:
     return _DATA[EventType.QUEUED].dump_json(queued)
 
 
-def decode_request(stored: bytes) -> RefinementRequest:
-    """Decode a request, else raise UnreadableRecord."""
+def decode_request(stored: bytes, secrets: Mapping[str, str] = NO_SECRETS) -> RefinementRequest:
+    """Decode a request, and put its secrets in their places; else raise UnreadableRecord."""
+    if secrets:
+        stored = _with_secrets(stored, secrets)
     with reading("the request"):
         return RefinementRequest.model_validate_json(stored, extra=UNKNOWN_FIELDS)
+
+
+def _with_secrets(stored: bytes, secrets: Mapping[str, str]) -> bytes:
+    """Return JSON with these values at these JSON Pointers, in which no part is escaped."""
+    tree = from_json(stored)
+    for pointer, secret in secrets.items():
+        _, *path, last = pointer.split("/")
+        at = tree
+        for part in path:
+            at = at[int(part) if isinstance(at, list) else part]
+        at[last] = secret
+    return to_json(tree)
 
 
 def decode_models(stored: bytes) -> dict[str, ModelChoice]:

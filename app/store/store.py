@@ -103,6 +103,7 @@ from app.store.scripts import (
     Committer,
     LuaScript,
 )
+from app.store.sealing import NO_SEALER, Sealer
 from app.store.state import (
     Addition,
     Created,
@@ -286,8 +287,14 @@ class Store:
     """
 
     def __init__(
-        self, committer: Committer, creation: "Creation", enqueuer: Enqueuer, lease_ms: int
+        self,
+        committer: Committer,
+        creation: "Creation",
+        enqueuer: Enqueuer,
+        lease_ms: int,
+        sealer: Sealer = NO_SEALER,
     ) -> None:
+        self._sealer = sealer
         self._committer = committer
         self._creation = creation
         self._enqueuer = enqueuer
@@ -310,17 +317,17 @@ class Store:
 
     @refusing
     async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
-        """Return the submitted request, else raise RefinementNotFound."""
+        """Return the submitted request, secrets included, else raise RefinementNotFound."""
         return await self._request(tenant, refinement_id)
 
     async def _request(self, tenant: str, refinement_id: str) -> RefinementRequest:
-        request, owner = await asyncio.gather(
-            self._committer.execute("HGET", keys.REQUEST + refinement_id, "request"),
+        (request, sealed), owner = await asyncio.gather(
+            self._committer.execute("HMGET", keys.REQUEST + refinement_id, "request", "secrets"),
             self._committer.execute("HGET", keys.SUMMARY + refinement_id, "tenant"),
         )
         if request is None or owner is None or tenant != owner.decode():
             raise RefinementNotFound(refinement_id)
-        return decode_request(request)
+        return decode_request(request, self._sealer.open(sealed, refinement_id))
 
     @refusing
     async def page(
@@ -670,7 +677,9 @@ class Creation:
         queue_max: int,
         lease_ms: int,
         retention_ms: int,
+        sealer: Sealer = NO_SEALER,
     ) -> None:
+        self._sealer = sealer
         self._queue = queue
         self._committer = committer
         self._queue_max = queue_max
@@ -727,6 +736,7 @@ class Creation:
             encode_queued(new.queued),
             encode_metadata(new.request.metadata),
             new.prompt_nonce,
+            self._sealer.seal(new.request.secrets(), refinement_id),
             len(fields),
             *fields,
             *script_words(self._queue.commands(refinement_id, f"{refinement_id}-1")),

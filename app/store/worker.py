@@ -51,6 +51,7 @@ from app.store.scripts import (
     Committer,
     run,
 )
+from app.store.sealing import NO_SEALER, Sealer
 from app.store.state import (
     Addition,
     Claimed,
@@ -253,7 +254,9 @@ class WorkerStore:
         *,
         name: str,
         lease_ms: int,
+        sealer: Sealer = NO_SEALER,
     ) -> None:
+        self._sealer = sealer
         self._client = client
         self._listener = listener
         self.enqueuer = enqueuer
@@ -334,12 +337,12 @@ class WorkerStore:
         if reply is None:
             raise RefinementNotFound(refinement_id)
         assert isinstance(reply, list)
-        request, models, prompt_nonce, version, stored = reply
+        request, models, prompt_nonce, version, stored, secrets = reply
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
         if has_ended([entry for _, entry in entries]):
             raise Fenced(f"{refinement_id} has ended")
         submitted = Submitted(
-            decode_request(request),
+            decode_request(request, self._sealer.open(secrets, refinement_id)),
             decode_models(models),
             int(version),
             None if prompt_nonce is None else prompt_nonce.decode(),

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from benchmarks.model_replies import improving
 from tests.e2e.running_service import RunningService, running_service
-from tests.local_endpoint import SECRET
+from tests.local_endpoint import SECRET, THIS_MACHINE
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,7 +27,7 @@ async def shared_service(
     """A service whose worker may call endpoints on this machine."""
     async with running_service(
         tmp_path_factory.mktemp("service"),
-        worker_module="tests.e2e.local_endpoint_worker",
+        outbound_allow=THIS_MACHINE,
         secret_key=SecretStr(SECRET),
         lease_s=8,
     ) as running:

@@ -16,7 +16,7 @@ from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import key_of
 from tests.engine.engine_driver import verdict
 from tests.engine.scripted_replies import plan, revised, step
-from tests.local_endpoint import SECRET, endpoint
+from tests.local_endpoint import SECRET, THIS_MACHINE, endpoint
 from tests.waiting import TIMEOUT_S
 
 SAID = {
@@ -46,8 +46,10 @@ async def orders(request: web.Request) -> web.StreamResponse:
 @asynccontextmanager
 async def planning_service(path: Path) -> AsyncIterator[RunningService]:
     """A service whose workers may call this machine."""
-    module, key = "tests.e2e.local_endpoint_worker", SecretStr(SECRET)
-    async with running_service(path, answer, worker_module=module, secret_key=key) as service:
+    key = SecretStr(SECRET)
+    async with running_service(
+        path, answer, secret_key=key, outbound_allow=THIS_MACHINE
+    ) as service:
         yield service
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from app.contract.endpoints import Endpoint
 from app.contract.snapshot import Result, Snapshot
 from app.store import keys
 from tests.workers.refinement_harness import (
@@ -39,7 +40,7 @@ class RecordedTools:
 
     replies: Mapping[str, Any]
 
-    async def post(self, _url: str, _body: bytes, key: str, _timeout_s: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
         reply = self.replies[key.partition("/")[2]]
         if not reply["ok"]:
             raise EndpointUnavailable(reply["text"])

@@ -219,7 +219,7 @@ async def _create(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     fields: ScriptArgs = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
     queue: ScriptArgs = (ListQueue.key, 10, 0, "")
     record: ScriptArgs = ("test:record", 60, "hash")
-    rest: ScriptArgs = (*record, "{}", "{}", "{}", '{"a":"b"}', "123456", len(fields), *fields)
+    rest: ScriptArgs = (*record, "{}", "{}", "{}", '{"a":"b"}', "123456", "", len(fields), *fields)
     return ("ref_1", TENANT, LEASE_MS, *queue, *rest, 3, "RPUSH", ListQueue.key, "ref_1-1")
 
 

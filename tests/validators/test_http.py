@@ -9,9 +9,10 @@ from aiohttp import web
 from pydantic import ValidationError
 from standardwebhooks import Webhook
 
+from app.contract.endpoints import AllowedTargets
 from app.contract.validators.http import HttpValidator
 from tests.local_endpoint import SECRET, EndpointAnswer, FixedResolver, answering_with, endpoint
-from workers.outbound.guarded_client import is_public, open_endpoints, public_socket
+from workers.outbound.guarded_client import guarded_socket, is_public, open_endpoints
 from workers.validators import ServerResources, ValidatorUnavailable, compile_validators
 from workers.validators.http import MAX_VIOLATIONS, check_http
 from workers.validators.violation import Measurement, Violation
@@ -152,7 +153,7 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
         resolver = FixedResolver("127.0.0.1") if host == "rebound.example" else None
         async with open_endpoints(SECRET, resolver=resolver) as endpoints:
             validator = HttpValidator(kind="http", url=f"http://{host}:{port}", timeout_s=60)
-            with pytest.raises(ValidatorUnavailable, match=r"not public|not a valid server"):
+            with pytest.raises(ValidatorUnavailable, match=r"no public address|not a valid server"):
                 await check_http(validator, "x", endpoints, "step")
         assert asked == []
 
@@ -172,8 +173,10 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
 )  # fmt: skip
 def test_an_address_that_is_not_public_gets_no_socket(address: str) -> None:
     assert not is_public(address)
-    with pytest.raises(OSError, match="its address is not public"):
-        public_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, 443)))
+    with pytest.raises(OSError, match="no public address"):
+        guarded_socket(
+            AllowedTargets(), (socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, 443))
+        )
 
 
 @pytest.mark.parametrize(

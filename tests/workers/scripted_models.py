@@ -2,6 +2,7 @@
 
 import json
 
+from app.contract.endpoints import Endpoint
 from tests.engine.scripted_replies import (
     contradictions,
     plan,
@@ -87,7 +88,7 @@ PLANNED = {
 class Policies:
     """A tool that is a function: it knows one policy."""
 
-    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
         """Return the policy asked for."""
         if json.loads(body)["arguments"] != {"id": 8}:
             raise EndpointUnavailable("example.com answered 404: no such policy")

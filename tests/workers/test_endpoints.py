@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from app.contract.endpoints import Endpoint
 from app.contract.events import IterationCompleted
 from app.contract.status import Status, StopReason
 from tests.waiting import TIMEOUT_S
@@ -35,7 +36,7 @@ class ScriptedEndpoint:
     called: int = 0
     has_refused: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
         self.called += 1
         answer = self.answers.pop(0) if self.answers else PASSED
         if isinstance(answer, bytes):
@@ -151,7 +152,7 @@ async def test_of_an_endpoint_that_keeps_failing_only_a_call_with_a_permit_is_ma
 
     async def post(*permits: str) -> bytes:
         client = LimitedEndpoints(endpoint, limiter, TENANT, set(permits))
-        return await client.post(TONE["url"], b"{}", "key", 1)
+        return await client.post(Endpoint(url=TONE["url"]), b"{}", "key")
 
     for _ in range(FAILURES):
         with pytest.raises(EndpointWaits):

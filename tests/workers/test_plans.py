@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from app.contract.endpoints import Endpoint
 from app.contract.events import EventType, StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.limits import LimitsChange
@@ -37,7 +38,7 @@ class SlowTool:
         self.go_on = asyncio.Event()
         self.aborted = False
 
-    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
         """Wait, and answer."""
         self.called.set()
         try:

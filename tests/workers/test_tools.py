@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
+from app.contract.endpoints import Endpoint
 from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
 from tests.local_endpoint import SECRET, EndpointAnswer, FixedResolver, answering_with, endpoint
@@ -111,9 +112,9 @@ class RecordingEndpoint:
     def __init__(self) -> None:
         self.timeouts: list[float] = []
 
-    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
         """Answer at once."""
-        self.timeouts.append(timeout_s)
+        self.timeouts.append(endpoint.timeout_s)
         return b"yes"
 
 
@@ -186,14 +187,15 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
             result = await tools.call("look_up", {"id": 7}, STEP)
         assert asked == []
     assert not result.ok
-    assert "not public" in result.text or "is not a valid server address" in result.text
+    assert "no public address" in result.text or "is not a valid server address" in result.text
 
 
 @pytest.mark.parametrize("host", ["e..com", ".", "a" * 64, "[::1"])
 async def test_an_address_that_no_resolver_can_read_is_a_failed_call(host: str) -> None:
+    there = Endpoint.model_construct(url=f"http://{host}/", headers={}, secret=None, timeout_s=60)
     async with open_endpoints(SECRET) as endpoints:
         with pytest.raises(EndpointUnavailable, match="is not a valid server address"):
-            await endpoints.post(f"http://{host}/", b"{}", STEP, 60)
+            await endpoints.post(there, b"{}", STEP)
 
 
 def executor(tools: Tools) -> StepExecutor:

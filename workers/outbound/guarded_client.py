@@ -1,8 +1,8 @@
-"""Signed calls to clients' endpoints, at public addresses only.
+"""Signed calls to clients' endpoints, at public addresses and those that the operator allows.
 
 Signed as Standard Webhooks 1.0 (https://www.standardwebhooks.com): `webhook-id`,
 `webhook-timestamp`, and `webhook-signature: v1,<base64>`, an HMAC-SHA256 of
-`<id>.<timestamp>.<body>` under the server's secret key.
+`<id>.<timestamp>.<body>` under the secret of the endpoint.
 
 Public addresses are those outside IANA's special-purpose registries. `ipaddress.is_global` is not
 enough: up to Python 3.12 it accepts multicast, and NAT64 and 6to4, which lead to any IPv4 address.
@@ -16,13 +16,18 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver
+from aiohttp import ThreadedResolver
+from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.connector import SocketFactoryType
 
+from app.contract.endpoints import PREFIX, AllowedTargets, Endpoint
 from app.contract.waiting import WaitReason
 from workers.outbound.transport import (
     FIELDS,
@@ -67,19 +72,35 @@ def is_public(address: str) -> bool:
     return not any(parsed in network for network in NOT_PUBLIC_V4)
 
 
-def public_socket(target: Any) -> socket.socket:
+def guarded_socket(allowed: AllowedTargets, target: Any) -> socket.socket:
     """Return a socket for an entry of `getaddrinfo`: the address that is connected to next.
 
-    Raises `AddressRefused` for that address, whatever the name resolved to before.
+    Raises `AddressRefused` unless that address is public or allowed, whatever the name resolved to
+    before.
     """
-    family, kind, protocol, _, address = target
-    if not is_public(str(address[0])):
+    family, kind, protocol, _, (address, port, *_) = target
+    if not is_public(str(address)) and not allowed.has_address(str(address), port):
         raise AddressRefused
     return socket.socket(family=family, type=kind, proto=protocol)
 
 
+class GuardedResolver(ThreadedResolver):
+    """Gives the same error for a name that does not exist as for one that may not be called."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Return the addresses of a name."""
+        try:
+            return await super().resolve(host, port, family)
+        except socket.gaierror as error:
+            if error.errno in UNKNOWN_NAME:
+                raise AddressRefused from None
+            raise
+
+
+UNKNOWN_NAME = (socket.EAI_NONAME, socket.EAI_NODATA)
 MAX_REPLY = 256 * 1024
-PREFIX = "whsec_"
 
 
 class EndpointUnavailable(Exception):
@@ -112,30 +133,54 @@ class EndpointWaits(EndpointUnavailable):
 class EndpointClient(Protocol):
     """Posts to clients' endpoints: `GuardedClient`, or a substitute for all endpoints."""
 
-    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes: ...
+    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes: ...
 
 
 class GuardedClient:
     """Posts JSON with retries within one timeout, all with the same message id and key."""
 
-    def __init__(self, session: aiohttp.ClientSession, secret_key: str) -> None:
-        self._session = session
+    def __init__(self, sessions: "Sessions", secret_key: str, allowed: AllowedTargets) -> None:
+        self._sessions = sessions
+        self._allowed = allowed
         self._key = signing_key(secret_key)
 
-    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
         """Return the body of a 2xx response of at most `MAX_REPLY` bytes.
 
         `key` is the same whenever the same step is repeated. Raises `EndpointUnavailable`, and
         `EndpointAway` if a later call may succeed.
         """
+        timeout_s = endpoint.timeout_s
         retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s))
-        request = Request(url, signed(self._key, body, key, int(time.time())), body)
+        secret = endpoint.secret
+        signing = signing_key(secret.get_secret_value()) if secret else self._key
+        fields = own_fields(endpoint) | signed(signing, body, key, int(time.time()))
+        session = self._session(endpoint.url)
         try:
-            return await Transport(self._session, retry_policy, MAX_REPLY).step(key).post(request)
+            attempts = Transport(session, retry_policy, MAX_REPLY).step(key)
+            return await attempts.post(Request(endpoint.url, fields, body))
         except RequestUnanswered as error:
             raise _away(error) from None
         except TransportError as error:
             raise EndpointUnavailable(error.detail) from None
+
+    def _session(self, url: str) -> aiohttp.ClientSession:
+        """Return the session for a URL: which one it is depends on the name alone."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port or DEFAULT_PORTS.get(parts.scheme, 0)
+            is_allowed = self._allowed.has_name(parts.hostname or "", port)
+        except ValueError:  # the transport says what is wrong with it
+            is_allowed = False
+        return self._sessions.unguarded if is_allowed else self._sessions.guarded
+
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def own_fields(endpoint: Endpoint) -> dict[str, str]:
+    """Return the header fields that the client wants in calls of its endpoint."""
+    return {name: value.get_secret_value() for name, value in endpoint.headers.items()}
 
 
 def _away(error: RequestUnanswered) -> EndpointAway:
@@ -146,28 +191,43 @@ def _away(error: RequestUnanswered) -> EndpointAway:
     return EndpointAway(error.detail, reason, retry_after_s(error.response.fields))
 
 
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """One session that checks every address, and one for names that the operator allows."""
+
+    guarded: aiohttp.ClientSession
+    unguarded: aiohttp.ClientSession
+
+
 @asynccontextmanager
 async def open_endpoints(
-    secret_key: str,
-    *,
-    socket_factory: SocketFactoryType = public_socket,
-    resolver: AbstractResolver | None = None,
+    secret_key: str, *, allowed: str = "", resolver: AbstractResolver | None = None
 ) -> AsyncIterator[GuardedClient]:
-    """Open a client for endpoints. Every socket comes from `socket_factory`, which may refuse.
+    """Open a client for endpoints at public addresses, and at what `AllowedTargets` reads.
 
     Connections are not reused, so that the address is checked for every request.
     """
+    targets = AllowedTargets.parse(allowed)
+    guard = partial(guarded_socket, targets)
+    async with (
+        _session(resolver or GuardedResolver(), guard) as guarded,
+        _session(resolver, None) as unguarded,
+    ):
+        yield GuardedClient(Sessions(guarded, unguarded), secret_key, targets)
+
+
+def _session(
+    resolver: AbstractResolver | None, socket_factory: SocketFactoryType | None
+) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
         limit=0, force_close=True, resolver=resolver, socket_factory=socket_factory
     )
-    session = aiohttp.ClientSession(
+    return aiohttp.ClientSession(
         connector=connector,
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         headers=FIELDS,
     )
-    async with session:
-        yield GuardedClient(session, secret_key)
 
 
 def signing_key(secret_key: str) -> bytes:

@@ -14,6 +14,7 @@ TransportError         no usable response; `detail` says why
 import asyncio
 import json
 import math
+import os
 import random
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -157,10 +158,13 @@ class RequestUnanswered(TransportError):
 
 
 class AddressRefused(OSError):
-    """The address is not public. The message leaves it out, as it would reveal the network."""
+    """The name has no address, or one that may not be called.
+
+    The message leaves open which, as it would reveal the network.
+    """
 
     def __init__(self) -> None:
-        super().__init__(0, "its address is not public")
+        super().__init__(0, "it has no public address")
 
 
 class RequestRefused(TransportError):
@@ -342,7 +346,8 @@ class RequestAttempts:
             if isinstance(error.os_error, AddressRefused):
                 detail = f"{request.host} is unreachable: {error.strerror}"
                 raise RequestRefused(detail) from None
-            raise _TemporaryFailure(f"{request.host} is unreachable: {error.strerror}") from None
+            detail = f"{request.host} is unreachable: {_why(error)}"
+            raise _TemporaryFailure(detail) from None
         except TimeoutError:
             self.may_have_cost = self.has_timed_out = True
             raise _TemporaryFailure(f"{request.host} did not respond before the timeout") from None
@@ -411,6 +416,12 @@ class RequestAttempts:
             async with asyncio.timeout(TO_THE_END_S):
                 while await reply.content.readany():
                     pass
+
+
+def _why(error: aiohttp.ClientConnectorError) -> str:
+    """Return why a connection failed, without the addresses that asyncio names."""
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else str(error.strerror)
 
 
 def _failure_of(request: Request, failed: StreamFailed) -> StatusRejected | _TemporaryFailure:

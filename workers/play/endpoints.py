@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from app.contract.endpoints import Endpoint
 from app.settings import Settings
 from app.store import open_permit_exchange
 from workers.models.port import ModelWaits, NotServed
@@ -113,13 +114,13 @@ class LimitedEndpoints:
     """What the claim has permits for; the first call of each uses it up."""
     failures: Counter[str] = field(default_factory=Counter)
 
-    async def post(self, url: str, body: bytes, key: str, timeout_s: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
         """Return the body of a 2xx response.
 
         Raises `EndpointWaits` if the endpoint is away, and `EndpointUnavailable` for what can never
         work.
         """
-        name = endpoint_name(url)
+        name = endpoint_name(endpoint.url)
         call = EndpointCall(self.tenant, name in self.permits)
         self.permits.discard(name)
         gate, limiter = self.limiter.gate(name), self.limiter.limiter
@@ -128,7 +129,7 @@ class LimitedEndpoints:
         except ModelWaits as wait:
             raise EndpointWaits(name, wait.reason, wait.wait_s, wait.detail) from None
         try:
-            reply = await self.endpoints.post(url, body, key, timeout_s)
+            reply = await self.endpoints.post(endpoint, body, key)
         except EndpointAway as away:
             error = NotServed(away.reason, away.detail, retry_after_s=away.retry_after_s)
             refused = limiter.refused(gate, under_way, error, self.failures[name])

@@ -153,7 +153,7 @@ class Tools:
         tool = self._tools[name]
         body = json.dumps({"tool": name, "arguments": arguments}, ensure_ascii=False).encode()
         try:
-            answer = await self._endpoints.post(tool.url, body, key, tool.timeout_s)
+            answer = await self._endpoints.post(tool, body, key)
         except EndpointUnavailable as error:
             return ToolResult(False, error.detail)
         try:

@@ -15,8 +15,6 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
-from aiohttp.connector import SocketFactoryType
-
 from app.contract.drafts import lacking
 from app.contract.judgement import (
     CriterionScore,
@@ -31,12 +29,7 @@ from app.contract.regexes import PatternError
 from app.contract.resources import Resource
 from app.contract.validators import AnyValidator, ItemValidators
 from app.settings import Settings
-from workers.outbound.guarded_client import (
-    EndpointClient,
-    EndpointWaits,
-    open_endpoints,
-    public_socket,
-)
+from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_endpoints
 from workers.text.edits import Edit
 from workers.validators.check_process import CheckProcess, Documents, shared
 from workers.validators.python import RunsAsRoot, Sandbox, open_sandbox
@@ -103,19 +96,14 @@ NOT_CHECKED = "nothing in the draft: this validator could not run"
 
 
 @asynccontextmanager
-async def open_server_resources(
-    settings: Settings, socket_factory: SocketFactoryType = public_socket
-) -> AsyncIterator[ServerResources]:
-    """Open the resources that the settings allow. Raises `RunsAsRoot`.
-
-    Sockets to endpoints come from `socket_factory`.
-    """
+async def open_server_resources(settings: Settings) -> AsyncIterator[ServerResources]:
+    """Open the resources that the settings allow. Raises `RunsAsRoot`."""
     sandbox = open_sandbox(allowed=settings.python_tests)
     key = settings.secret_key.get_secret_value() if settings.secret_key else ""
     if not key:
         yield ServerResources(sandbox)
         return
-    async with open_endpoints(key, socket_factory=socket_factory) as endpoints:
+    async with open_endpoints(key, allowed=settings.outbound_allow) as endpoints:
         yield ServerResources(sandbox, endpoints)
 
 

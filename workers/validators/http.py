@@ -52,7 +52,7 @@ async def check_http(
     """
     body = json.dumps({"draft": draft}, ensure_ascii=False).encode()
     try:
-        reply = await endpoints.post(validator.url, body, key, validator.timeout_s)
+        reply = await endpoints.post(validator, body, key)
     except EndpointWaits:
         raise
     except EndpointUnavailable as error:

@@ -2,24 +2,22 @@
 
 from typing import Literal
 
+from app.contract.endpoints import Endpoint
 from app.contract.resources import ENDPOINTS
-from app.contract.tools import TimeoutS, Url
 from app.contract.validators import ScoringValidator
 
 
-class HttpValidator(ScoringValidator):
+class HttpValidator(ScoringValidator, Endpoint):
     """The caller's own endpoint decides whether the draft passes.
 
-    It receives `{"draft": "..."}` by POST, signed according to Standard Webhooks with
-    HONE_SECRET_KEY, with an `Idempotency-Key` made of refinement and step, and must answer 200 with
-    `{"passed": true}` or `{"passed": false, "findings": [{"message", "fix", "span", "quote"}]}`;
-    only `message` is required. With `score` the answer has a `"score"` from 0 to 1, and may leave
-    out `passed`. Only public addresses are called, and redirects are not followed. If the endpoint
-    does not answer, the step fails.
+    It receives `{"draft": "..."}` by POST, signed according to Standard Webhooks, with an
+    `Idempotency-Key` made of refinement and step, and must answer 200 with `{"passed": true}` or
+    `{"passed": false, "findings": [{"message", "fix", "span", "quote"}]}`; only `message` is
+    required. With `score` the answer has a `"score"` from 0 to 1, and may leave out `passed`. Only
+    public addresses and those in HONE_OUTBOUND_ALLOW are called, and redirects are not followed. If
+    the endpoint does not answer, the step fails.
     """
 
     needs = ENDPOINTS
 
     kind: Literal["http"]
-    url: Url
-    timeout_s: TimeoutS = 10

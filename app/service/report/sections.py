@@ -172,11 +172,12 @@ def _validators(story: Story) -> str:
     return table(("validator", "kind", "on failure", "settings"), shown) if shown else ""
 
 
+NOT_SHOWN = {"kind", "on_fail", "url", "headers", "secret"}
+
+
 def _settings(it: BaseModel) -> str:
-    """Return the settings of a validator as JSON; the URL of an endpoint is not shown."""
-    given = it.model_dump(
-        mode="json", by_alias=True, exclude_defaults=True, exclude={"kind", "on_fail", "url"}
-    )
+    """Return the settings of a validator as JSON, without URL and secrets of an endpoint."""
+    given = it.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=NOT_SHOWN)
     return plain(json.dumps(given, ensure_ascii=False), 300) if given else ""
 
 

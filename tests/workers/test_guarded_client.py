@@ -1,0 +1,116 @@
+"""What is not public is reached only if the operator allows it, by name, network and port."""
+
+import pytest
+from pydantic import SecretStr, ValidationError
+from standardwebhooks import Webhook
+
+from app.contract.endpoints import AllowedTargets, Endpoint
+from app.settings import Settings
+from tests.local_endpoint import SECRET, FixedResolver, answering_with, endpoint
+from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
+
+OWN = "whsec_" + "QUFB" * 10
+ANSWER = answering_with("yes")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "port", "is_allowed"),
+    [
+        ("hooks.internal", "hooks.internal", 80, True),
+        ("hooks.internal", "HOOKS.internal.", 8443, True),
+        ("hooks.internal", "a.hooks.internal", 80, False),
+        ("hooks.internal:8080", "hooks.internal", 8080, True),
+        ("hooks.internal:8080", "hooks.internal", 80, False),
+        ("*.corp.example", "a.b.corp.example", 443, True),
+        ("*.corp.example", "corp.example", 443, False),
+        ("*.corp.example", "evilcorp.example", 443, False),
+        ("a, b:1 localhost", "localhost", 9, True),
+    ],
+)
+def test_names(allowed: str, host: str, port: int, is_allowed: bool) -> None:
+    assert AllowedTargets.parse(allowed).has_name(host, port) is is_allowed
+
+
+@pytest.mark.parametrize(
+    ("allowed", "address", "port", "is_allowed"),
+    [
+        ("10.2.0.0/16", "10.2.3.4", 80, True),
+        ("10.2.0.0/16", "10.3.3.4", 80, False),
+        ("10.2.0.0/16:443", "10.2.3.4", 443, True),
+        ("10.2.0.0/16:443", "10.2.3.4", 80, False),
+        ("127.0.0.1", "127.0.0.2", 80, False),
+        ("fd00::/8", "fd00::1", 80, True),
+        ("[fd00::/8]:443", "fd00::1", 80, False),
+        ("[::1]:9000", "::1", 9000, True),
+        ("10.0.0.0/8", "::ffff:10.0.0.1", 80, False),
+        ("fe80::/10", "fe80::1%eth0", 80, True),
+        ("10.0.0.0/8", "no address", 80, False),
+    ],
+)
+def test_networks(allowed: str, address: str, port: int, is_allowed: bool) -> None:
+    assert AllowedTargets.parse(allowed).has_address(address, port) is is_allowed
+
+
+@pytest.mark.parametrize("entry", ["10.0.0.1/8", "a:0", "a:99999", "http://a", "a/b", "*", "a:b:c"])
+def test_a_setting_that_cannot_be_read_is_refused(entry: str) -> None:
+    with pytest.raises(ValidationError, match=r"outbound_allow[\s\S]*(is no|not of the form)"):
+        Settings(outbound_allow=f"good.internal {entry}")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "is_reached"),
+    [
+        ("", False),
+        ("127.0.0.1", True),
+        ("127.0.0.0/8:PORT", True),
+        ("127.0.0.1:1", False),
+        ("hooks.internal", True),
+        ("hooks.internal:PORT", True),
+        ("hooks.internal:1", False),
+        ("other.internal", False),
+    ],
+)
+async def test_an_internal_endpoint_is_called_only_if_allowed(
+    allowed: str, is_reached: bool
+) -> None:
+    async with endpoint(ANSWER) as (url, asked, _):
+        port = url.split(":")[2].partition("/")[0]
+        there = Endpoint(url=f"http://hooks.internal:{port}/check")
+        resolver = FixedResolver("127.0.0.1")
+        given = allowed.replace("PORT", port)
+        async with open_endpoints(SECRET, allowed=given, resolver=resolver) as client:
+            if is_reached:
+                assert await client.post(there, b"{}", "key") == b"yes"
+            else:
+                with pytest.raises(EndpointUnavailable, match="no public address"):
+                    await client.post(there, b"{}", "key")
+        assert len(asked) == is_reached
+
+
+async def test_an_error_does_not_tell_an_internal_name_from_an_unknown_one() -> None:
+    details = []
+    for host in ("localhost", "nowhere.invalid"):
+        async with open_endpoints(SECRET) as client:
+            with pytest.raises(EndpointUnavailable) as refused:
+                await client.post(Endpoint(url=f"http://{host}/"), b"{}", "key")
+        details.append((type(refused.value), refused.value.detail.replace(host, "HOST")))
+    assert details == [(EndpointUnavailable, "HOST is unreachable: it has no public address")] * 2
+
+
+async def test_an_error_does_not_tell_the_address_of_an_allowed_name() -> None:
+    resolver = FixedResolver("127.0.0.1")
+    async with open_endpoints(SECRET, allowed="hooks.internal", resolver=resolver) as client:
+        there = Endpoint(url="http://hooks.internal:9/", timeout_s=0.2)
+        with pytest.raises(EndpointUnavailable, match="Connection refused") as refused:
+            await client.post(there, b"{}", "key")
+    assert "127.0.0.1" not in refused.value.detail
+
+
+async def test_a_call_has_the_headers_of_its_endpoint_and_is_signed_with_its_own_secret() -> None:
+    async with endpoint(ANSWER) as (url, asked, client):
+        headers = {"Authorization": SecretStr("Bearer 1"), "User-Agent": SecretStr("mine")}
+        there = Endpoint(url=url, headers=headers, secret=SecretStr(OWN))
+        await client.post(there, b"{}", "key")
+    (request,) = asked
+    assert (request.headers["authorization"], request.headers["user-agent"]) == ("Bearer 1", "mine")
+    assert Webhook(OWN).verify(b"{}", dict(request.headers)) == {}
