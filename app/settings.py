@@ -262,7 +262,7 @@ class Settings(_WithProviders):
     queue_max: int = Field(10_000, ge=1, description="Maximum number of waiting refinements.")
     grace_s: float = Field(20, ge=0, description="Grace period after SIGTERM in seconds.")
     max_body_bytes: int = Field(
-        2 * 1024 * 1024, ge=1024, description="Maximum size of a request body in bytes."
+        8 * 1024 * 1024, ge=1024, description="Maximum size of a request body in bytes."
     )
     lease_s: float = Field(
         5,

@@ -1,21 +1,17 @@
 """Dependencies of the routes: collaborators, and the parts of a request, parsed and validated."""
 
 import re
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping
 from datetime import date
-from hashlib import sha256
-from typing import Annotated, Any, Generic, TypeVar, get_args
+from typing import Annotated, get_args
 
 from fastapi import Depends, Header, Path, Query, Request
-from pydantic import ValidationError
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import ErrorDetails, from_json
 
 from app.access import Caller
-from app.api.problems import NotAcceptable, UnsupportedMediaType
-from app.contract import Contract
-from app.contract.errors import FieldError, InvalidRequest, MalformedHeader
+from app.api.bodies import RequestBody, body_of
+from app.api.problems import NotAcceptable
+from app.contract.errors import InvalidRequest, MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.limits import LimitsChange
 from app.contract.ratings import RatingRequest
@@ -26,8 +22,6 @@ from app.service import ModelRoles, Service, Watching
 from app.service.report import ReportFormat
 from app.store import Store
 
-MAX_ERRORS = 50
-MAX_DETAIL = 500
 MAX_WAIT_S = 60
 MAX_KEY = 255
 MAX_LIST = 2_000
@@ -38,89 +32,6 @@ _PARTS = re.compile(r"""(?:"(?:\\.|[^"\\])*"|[^,"])+""")
 _TAG = re.compile(r'(?:W/)?"(?P<event>[0-9]{1,18})"')
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
-
-C = TypeVar("C", bound=Contract)
-
-
-@dataclass(frozen=True, slots=True)
-class RequestBody(Generic[C]):
-    """A parsed body, and the SHA-256 (hex) of its bytes."""
-
-    content: C
-    sha256: str
-
-
-def body_of(
-    contract: type[C], *, is_required: bool = True
-) -> Callable[[Request], Awaitable[RequestBody[C]]]:
-    """Return a dependency that parses a body as `contract`; unless required, none is `{}`."""
-
-    async def read(request: Request) -> RequestBody[C]:
-        if not is_required and not await request.body():
-            return RequestBody(contract(), sha256().hexdigest())
-        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type != "application/json" and not (
-            media_type.startswith("application/") and media_type.endswith("+json")
-        ):
-            raise UnsupportedMediaType("Content-Type must be application/json")
-        raw = await request.body()
-        return RequestBody(parsed(contract, raw), sha256(raw).hexdigest())
-
-    return read
-
-
-def parsed(contract: type[C], raw: bytes) -> C:
-    """Return the body as `contract`, else raise InvalidRequest with a pointer to each error.
-
-    The body must be JSON (RFC 8259) in UTF-8 with at most 200 levels; NaN, infinity and lone
-    surrogates are rejected. Of duplicate keys the last counts. Types are not converted: "3" is not
-    a number.
-    """
-    tree = _json_of(raw)
-    try:
-        return contract.model_validate_json(raw, strict=True)
-    except ValidationError as invalid:
-        found = invalid.errors(include_url=False, include_input=False)
-        wrong = [error for error in found if error["type"] != "default_factory_not_called"]
-        errors = tuple(_field_error(error, tree) for error in wrong[:MAX_ERRORS])
-        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        where = f"{errors[0].pointer}: " if errors[0].pointer else ""
-        raise InvalidRequest(f"{where}{errors[0].detail}{more}", errors=errors) from None
-
-
-def _json_of(raw: bytes) -> Any:
-    try:
-        return from_json(raw, allow_inf_nan=False)
-    except ValueError as error:
-        why = str(error) if raw.strip() else "it is empty; send an object, such as {}"
-        detail = f"the body is not JSON: {why}"
-        raise InvalidRequest(detail, errors=(FieldError(pointer="", detail=detail),)) from None
-
-
-def _field_error(error: ErrorDetails, tree: Any) -> FieldError:
-    detail = error["msg"].removeprefix("Value error, ")
-    return FieldError(
-        pointer=_pointer(error["loc"], tree, is_missing=error["type"] == "missing")
-        + getattr(error.get("ctx", {}).get("error"), "pointer", ""),
-        detail=detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]}...",
-    )
-
-
-def _pointer(loc: tuple[int | str, ...], tree: Any, *, is_missing: bool) -> str:
-    """Return the JSON Pointer of `loc` in the body; parts that name a type are left out."""
-    pointer = ""
-    for depth, part in enumerate(loc, start=1):
-        is_there = part in tree if isinstance(tree, dict) else _is_index(part, tree)
-        if is_there:
-            tree = tree[part]
-        elif not (is_missing and depth == len(loc)):
-            continue
-        pointer += "/" + str(part).replace("~", "~0").replace("/", "~1")
-    return pointer
-
-
-def _is_index(part: int | str, tree: Any) -> bool:
-    return isinstance(tree, list) and isinstance(part, int) and part < len(tree)
 
 
 class Anything:

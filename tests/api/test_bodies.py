@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.dependencies import MAX_ERRORS, parsed
+from app.api.bodies import MAX_ERRORS, parsed
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
 
@@ -73,7 +73,7 @@ def test_an_error_points_at_the_value_in_the_body(body: bytes, pointer: str) -> 
         b'{"task":"\xed\xa0\x80"}',
         b'{"task":"x","validators":[{"kind":"json_schema","schema":{"a":NaN}}]}',
         b'{"task":"x","threshold":Infinity}',
-        b"[" * 100_000,
+        b"[" * 50_000,
         b'{"task":"x","max_iterations":' + b"9" * 5_000 + b"}",
         b"{'task':'x'}",
     ],
@@ -107,11 +107,11 @@ def test_of_two_equal_keys_the_last_counts() -> None:
     assert parsed(RefinementRequest, b'{"task":"a","task":"b"}').task == "b"
 
 
-def test_a_thousand_errors_are_counted_and_the_first_are_shown() -> None:
-    unknown = ",".join(f'"f{n}":1' for n in range(1_000))
+def test_many_errors_are_counted_and_the_first_are_shown() -> None:
+    unknown = ",".join(f'"f{n}":1' for n in range(900))
     refusal = refused(b'{"task":"x",%b}' % unknown.encode())
     assert len(refusal.errors) == MAX_ERRORS
-    assert "and 999 more" in refusal.detail
+    assert "and 899 more" in refusal.detail
 
 
 def test_an_error_does_not_repeat_a_huge_value() -> None:
