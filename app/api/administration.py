@@ -6,7 +6,8 @@ from fastapi import APIRouter, Depends, Path, Request
 
 from app.access import Keyring
 from app.api import examples
-from app.api.dependencies import RequestBody, Tenant, body_of
+from app.api.bodies import RequestBody, body_of
+from app.api.dependencies import Tenant
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract.access import ApiKey, IssuedKey, KeyList, KeyRequest, KeyRotation
 from app.contract.errors import NotFound
