@@ -81,6 +81,7 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
         routes.journal,
         routes.server,
         administration.keys,
+        administration.tokens,
         openapi.router,
     ):
         app.include_router(router)

@@ -4,10 +4,12 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Self
 
 from app.access.keys import Hashing, id_in, secrets_of
+from app.access.read_tokens import PREFIX, ReadToken, Signing
 from app.contract.access import OPERATOR, WITHOUT_ADMIN, Scope
 from app.contract.errors import HoneError, Unauthenticated
 from app.settings import Settings
@@ -28,11 +30,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who a request comes from, and what it may do. Without a key `key_id` is None."""
+    """Who a request comes from, and what it may do.
+
+    Without a key `key_id` is None. With a read token it may only read `refinement_id`, until
+    `ends_at` (milliseconds since 1970 by Redis TIME).
+    """
 
     tenant: str
     scopes: frozenset[Scope]
     key_id: str | None = None
+    refinement_id: str | None = None
+    ends_at: float = float("inf")
 
 
 ANYBODY = Caller(OPERATOR, frozenset(WITHOUT_ADMIN))
@@ -58,6 +66,7 @@ class Directory:
         self._version = ""
         self._is_closed = True
         self._hashing: Hashing | None = None
+        self._signing: Signing | None = None
         self._known: dict[str, tuple[KeyRecord, Caller]] = {}
         self._used: dict[str, int] = {}
         self._noted_at = self._read_at = float("-inf")
@@ -67,10 +76,10 @@ class Directory:
 
     async def __aenter__(self) -> Self:
         """Read the state, say in the log who can use the server, and keep the copy fresh."""
+        await self._refresh()
         if self._settings.auth == "off":
             _log.warning("HONE_AUTH is off: whoever reaches this server can use it")
             return self
-        await self._refresh()
         if not self._is_closed and not self._is_open:
             _log.warning("there are no API keys, so every request is refused: %s", HOW_TO_CREATE)
         self._keeping = asyncio.create_task(self._keep_fresh())
@@ -85,7 +94,7 @@ class Directory:
                 await self._note_uses()
 
     async def caller(self, key: bytes | None, *, is_forwarded: bool = False) -> Caller:
-        """Return whose key this is; raise Unauthenticated unless it works.
+        """Return whose key or read token this is; raise Unauthenticated unless it works.
 
         `is_forwarded`: the request came through a proxy. Without a key that is refused even where
         this machine needs none: the client may be anywhere.
@@ -94,7 +103,7 @@ class Directory:
             return ANYBODY
         await self._be_fresh()
         if key is not None:
-            return await self._owner(key)
+            return await (self._reader(key) if key.startswith(PREFIX) else self._owner(key))
         if not self._is_open:
             raise Unauthenticated(
                 "send an API key as `Authorization: Bearer hone_...`"
@@ -113,13 +122,26 @@ class Directory:
             return True
         with suppress(HoneError):
             await self._be_fresh()
+        if self._now_ms() >= caller.ends_at:
+            return False
         if caller.key_id is None:
             return self._is_open
         record, _ = self._known.get(caller.key_id) or (None, None)
         if record is None:
-            with suppress(HoneError):
+            try:
                 record = await self._look_up(caller.key_id)
-        return record is None or self._works(record)
+            except HoneError:
+                return True
+        return record is not None and self._works(record)
+
+    def read_token(
+        self, caller: Caller, refinement_id: str, expires_in_s: int
+    ) -> tuple[str, datetime]:
+        """Return a token that reads a refinement of the caller's tenant, and when it expires."""
+        assert self._signing is not None
+        ends_at = self._now_ms() + expires_in_s * 1000
+        token = ReadToken(caller.tenant, refinement_id, caller.key_id, ends_at)
+        return self._signing.signed(token), datetime.fromtimestamp(ends_at / 1000, UTC)
 
     @property
     def _is_open(self) -> bool:
@@ -136,6 +158,17 @@ class Directory:
             raise Unauthenticated("this API key is unknown, revoked or expired")
         self._used[record.id] = self._now_ms()
         return caller or self._known[record.id][1]
+
+    async def _reader(self, text: bytes) -> Caller:
+        assert self._signing is not None
+        token = self._signing.read(text)
+        if token is not None:
+            ends_at, of = token.ends_at, token.refinement_id
+            reading = frozenset({Scope.READ})
+            caller = Caller(token.tenant, reading, token.key_id, of, ends_at)
+            if await self.still_allows(caller):
+                return caller
+        raise Unauthenticated("this token is unknown or has expired")
 
     async def _look_up(self, key_id: str) -> KeyRecord | None:
         while True:
@@ -179,7 +212,8 @@ class Directory:
                 self._ahead_ms = state.now_ms - clock() * 1000
                 if state.version != self._version or self._hashing is None:
                     self._version, self._is_closed = state.version, state.is_closed
-                    self._hashing = Hashing(secrets_of(self._settings, state))
+                    secrets = secrets_of(self._settings, state)
+                    self._hashing, self._signing = Hashing(secrets), Signing(secrets)
                     ids = [*self._known]
                     for key_id, record in zip(ids, await self._store.get(ids), strict=True):
                         del self._known[key_id]

@@ -1,6 +1,7 @@
 """Who may call what: an ASGI layer that lets in callers with the scope that an operation needs."""
 
 from contextlib import suppress
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,6 +15,8 @@ OPEN = ("/healthz", "/openapi.json", "/docs")
 
 ADMINISTRATION = ("/v1/keys",)
 REVIEWING = ("/reviews", "/ratings")
+READING = ("/tokens",)
+TOKEN = b"token="
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 BEARER = b"bearer "
 
@@ -24,7 +27,7 @@ def scope_needed(method: str, path: str) -> access.Scope | None:
         return None
     if any(path == it or path.startswith(f"{it}/") for it in ADMINISTRATION):
         return access.Scope.ADMIN
-    if method in {"GET", "HEAD"}:
+    if method in {"GET", "HEAD"} or path.endswith(READING):
         return access.Scope.READ
     return access.Scope.REVIEW if path.endswith(REVIEWING) else access.Scope.SUBMIT
 
@@ -46,16 +49,17 @@ class AccessControl:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        needed = scope_needed(scope["method"], _path(scope))
+        path = _path(scope)
+        needed = scope_needed(scope["method"], path)
         if needed is None:
             await self._app(scope, receive, send)
             return
         directory: Directory = scope["state"]["directory"]
         try:
             key, is_forwarded = _credentials(scope["headers"])
-            caller = await directory.caller(key, is_forwarded=is_forwarded)
-            if needed not in caller.scopes:
-                raise Forbidden(_why_not(needed, caller))
+            token = _token_in_query(scope) if TOKEN in scope["query_string"] else None
+            caller = await directory.caller(key or token, is_forwarded=is_forwarded)
+            _require(needed, caller, scope["method"], path)
         except HoneError as error:
             headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else None
             await response_of(error, scope["path"], headers)(scope, receive, send)
@@ -83,10 +87,25 @@ def _credentials(headers: list[tuple[bytes, bytes]]) -> tuple[bytes | None, bool
     return key, is_forwarded
 
 
-def _why_not(needed: access.Scope, caller: Caller) -> str:
-    if caller.key_id is None:
-        return "an API key with the scope `admin` is required: `hone keys create --admin` makes one"
-    return f"this API key lacks the scope `{needed}`"
+def _token_in_query(scope: Scope) -> bytes | None:
+    """Return the token in `?token=`, and take it out of the URL, which may be shown or logged."""
+    pairs = parse_qsl(scope["query_string"], keep_blank_values=True)
+    scope["query_string"] = urlencode([it for it in pairs if it[0] != b"token"]).encode()
+    return next((value for name, value in pairs if name == b"token"), None)
+
+
+def _require(needed: access.Scope, caller: Caller, method: str, path: str) -> None:
+    """Raise Forbidden unless the caller has the scope, and a token is for what it reads."""
+    if caller.refinement_id is not None:
+        readable = f"/v1/refinements/{caller.refinement_id}"
+        if method not in {"GET", "HEAD"} or not f"{path}/".startswith(f"{readable}/"):
+            raise Forbidden(f"this token only reads {readable}")
+    elif needed not in caller.scopes:
+        if caller.key_id is None:
+            raise Forbidden(
+                "an API key with the scope `admin` is required: `hone keys create --admin`"
+            )
+        raise Forbidden(f"this API key lacks the scope `{needed}`")
 
 
 def _while_allowed(directory: Directory, caller: Caller, send: Send) -> Send:

@@ -1,18 +1,27 @@
-"""The routes for administrators: API keys."""
+"""The routes about access: API keys, for administrators, and read tokens."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
 
-from app.access import Keyring
+from app.access import Caller, Directory, Keyring
 from app.api import examples
 from app.api.bodies import RequestBody, body_of
-from app.api.dependencies import Tenant
+from app.api.dependencies import RefinementId, Tenant, TheStore
 from app.api.openapi import UNREADABLE, body, problems
-from app.contract.access import ApiKey, IssuedKey, KeyList, KeyRequest, KeyRotation
-from app.contract.errors import NotFound
+from app.contract.access import (
+    ApiKey,
+    IssuedKey,
+    IssuedToken,
+    KeyList,
+    KeyRequest,
+    KeyRotation,
+    TokenRequest,
+)
+from app.contract.errors import NotFound, RefinementNotFound
 
 keys = APIRouter(prefix="/v1/keys", tags=["keys"])
+tokens = APIRouter(prefix="/v1/refinements/{refinement_id}/tokens", tags=["keys"])
 
 
 async def _keyring(request: Request) -> Keyring:
@@ -20,9 +29,22 @@ async def _keyring(request: Request) -> Keyring:
     return keyring
 
 
+async def _directory(request: Request) -> Directory:
+    directory: Directory = request.state.directory
+    return directory
+
+
+async def _caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+TheDirectory = Annotated[Directory, Depends(_directory)]
+TheCaller = Annotated[Caller, Depends(_caller)]
 TheKeyring = Annotated[Keyring, Depends(_keyring)]
 KeyId = Annotated[str, Path(pattern="^key_[0-9a-z]{12}$", examples=["key_3f8k2m9q7w1x"])]
 KeyBody = Annotated[RequestBody[KeyRequest], Depends(body_of(KeyRequest, is_required=False))]
+TokenBody = Annotated[RequestBody[TokenRequest], Depends(body_of(TokenRequest, is_required=False))]
 RotationBody = Annotated[RequestBody[KeyRotation], Depends(body_of(KeyRotation, is_required=False))]
 
 
@@ -71,3 +93,29 @@ async def rotate(
 async def revoke(key_id: KeyId, admin: Tenant, keyring: TheKeyring) -> None:
     """Revoke a key: within a second every request with it is refused, and its streams end."""
     await keyring.revoke(admin, key_id)
+
+
+@tokens.post(
+    "",
+    operation_id="createToken",
+    status_code=201,
+    responses=problems(RefinementNotFound, *UNREADABLE),
+    openapi_extra=body(TokenRequest, examples.TOKENS, is_required=False),
+)
+async def create_token(
+    refinement_id: RefinementId,
+    request: TokenBody,
+    caller: TheCaller,
+    store: TheStore,
+    directory: TheDirectory,
+) -> IssuedToken:
+    """Create a token with which a browser reads this refinement for some minutes.
+
+    It is sent as `?token=`, because an `EventSource` sends no headers. It allows every `GET` of
+    this refinement and nothing else, and works for as long as the key that it was made with. An
+    event stream ends with it.
+    """
+    await store.last_event(caller.tenant, refinement_id)
+    expires_in_s = request.content.expires_in_s
+    token, expires_at = directory.read_token(caller, refinement_id, expires_in_s)
+    return IssuedToken(token=token, refinement_id=refinement_id, expires_at=expires_at)

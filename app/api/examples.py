@@ -213,3 +213,5 @@ ROTATIONS: dict[str, Example] = {
     "at once": {"overlap_s": 0},
     "within a week": {"overlap_s": 604_800},
 }
+
+TOKENS: dict[str, Example] = {"for five minutes": {"expires_in_s": 300}}

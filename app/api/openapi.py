@@ -17,7 +17,7 @@ from app.api import problems as refusals
 from app.api.access import scope_needed
 from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
-from app.contract.access import KeyRequest, KeyRotation, Scope
+from app.contract.access import KeyRequest, KeyRotation, Scope, TokenRequest
 from app.contract.errors import HoneError, NotFound, Problem
 from app.contract.events import EventPage
 from app.contract.limits import LimitsChange
@@ -163,6 +163,7 @@ UNSEEN = (
     Continuation,
     KeyRequest,
     KeyRotation,
+    TokenRequest,
 )
 """Schemas that FastAPI does not see, because bodies and errors are handled without it."""
 
@@ -204,11 +205,13 @@ def document(app: FastAPI) -> dict[str, Any]:
     document["components"]["schemas"] = {
         name: schemas[name] for name in sorted(schemas.keys() - FOREIGN)
     }
-    document["components"]["securitySchemes"] = {"key": KEY_SCHEME}
+    document["components"]["securitySchemes"] = {"key": KEY_SCHEME, "token": TOKEN_SCHEME}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             _drop_foreign(operation["responses"])
             _say_who_may(operation, scope_needed(method.upper(), path))
+            if method == "get" and path.startswith("/v1/refinements/{refinement_id}"):
+                operation["security"].append({"token": []})
     return document
 
 
@@ -218,6 +221,14 @@ KEY_SCHEME = {
     "bearerFormat": "hone_...",
     "description": "An API key. Each operation names the scope that the key must have. A server"
     " that listens on loopback only requires none until the first key is created.",
+}
+
+
+TOKEN_SCHEME = {
+    "type": "apiKey",
+    "in": "query",
+    "name": "token",
+    "description": "A token that reads one refinement, of `POST /v1/refinements/{id}/tokens`.",
 }
 
 

@@ -96,3 +96,17 @@ class KeyList(Contract):
     """The keys that an administrator manages, the newest first."""
 
     data: tuple[ApiKey, ...]
+
+
+class TokenRequest(Contract):
+    """A read token to create."""
+
+    expires_in_s: int = Field(600, ge=1, le=3_600, description="Seconds for which it works.")
+
+
+class IssuedToken(Contract):
+    """A token that reads one refinement."""
+
+    token: str = Field(description="For the query parameter `token`.", repr=False)
+    refinement_id: str
+    expires_at: datetime

@@ -24,6 +24,7 @@ from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S
 
+JSON = {"Accept": "application/json"}
 EVERYTHING = KeyRequest(scopes=tuple(Scope))
 
 
@@ -207,6 +208,36 @@ async def test_authentication_can_be_left_to_a_proxy(settings: Settings, keyring
             response = await api.get("/v1/refinements", headers={"X-Forwarded-For": "10.0.0.1"})
             assert response.status_code == 200
             problem(await api.post("/v1/keys"), 403, "forbidden")
+
+
+async def test_a_token_in_the_url_reads_for_its_time_and_is_not_logged(
+    guarded: str, keyring: Keyring, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    issued = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded, issued.key) as api:
+        path = (await api.post("/v1/refinements", json=REQUEST)).headers["location"]
+        made = (await api.post(f"{path}/tokens", json={"expires_in_s": 300})).json()
+        brief = (await api.post(f"{path}/tokens", json={"expires_in_s": 1})).json()["token"]
+        problem(await api.post(f"{path}/tokens", json={"expires_in_s": 0}), 422, "invalid_request")
+    token = made["token"]
+    for name in ("httpx", "httpcore"):  # the client of this test logs the URL
+        caplog.set_level(logging.WARNING, name)
+    async with client(guarded) as api:
+        page = await api.get(f"{path}/events?token={token}&limit=1", headers=JSON)
+        assert page.json()["data"][0]["event"] == 1
+        refused = await api.get(f"{path}/events", params={"token": token, "after": "x"})
+        assert token not in problem(refused, 400, "malformed_header")["instance"]
+        forged = token[:-5] + ("A" if token[-5] != "A" else "B") + token[-4:]
+        problem(await api.get(f"{path}?token={forged}"), 401, "unauthenticated")
+        async with asyncio.timeout(TIMEOUT_S):
+            while (await api.get(f"{path}?token={brief}")).status_code == 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        await keyring.revoke(OPERATOR, issued.id)
+        async with asyncio.timeout(TIMEOUT_S):
+            while (await api.get(f"{path}?token={token}")).status_code == 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+    assert token not in caplog.text
 
 
 async def test_a_secret_that_is_set_later_leaves_older_keys_valid(

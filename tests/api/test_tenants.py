@@ -1,0 +1,201 @@
+"""Every operation, by every scope and by another tenant: a new one is covered by itself."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from app.access import Keyring
+from app.contract.access import KeyRequest, Scope
+from app.main import create_app
+from app.queue import RefinementQueue
+from app.settings import Settings
+from app.store import WorkerStore, open_store
+from tests.api.api_client import REQUEST, ended, problem, submitted
+from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
+
+OWNER, STRANGER = "owner-of-it-all", "stranger"
+ADMINISTERED = ("/v1/keys",)
+UNKNOWN = {"refinement_id": "ref_" + "0" * 26, "key_id": "key_" + "0" * 12, "number": 1}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of the OpenAPI document, and an example of how to call it."""
+
+    method: str
+    path: str
+    scopes: tuple[str, ...]
+    query: dict[str, Any]
+    body: Any
+
+    def url(self, **of: object) -> str:
+        return self.path.format(**{**UNKNOWN, **of})
+
+
+def operations() -> Iterator[Operation]:
+    paths = create_app(Settings()).openapi()["paths"]
+    for path, methods in paths.items():
+        for method, found in methods.items():
+            security = found["security"]
+            given = [it for it in found.get("parameters", ()) if it["required"]]
+            content = found.get("requestBody", {}).get("content", {}).get("application/json", {})
+            examples = [it["value"] for it in content.get("examples", {}).values()]
+            yield Operation(
+                method.upper(),
+                path,
+                tuple(security[0]["key"]) if security else (),
+                {it["name"]: 1 for it in given if it["in"] == "query"},
+                examples[0] if examples else None,
+            )
+
+
+OPERATIONS = tuple(operations())
+GUARDED = [it for it in OPERATIONS if it.scopes]
+
+
+@pytest.fixture(scope="module")
+def settings(settings: Settings) -> Settings:
+    """Settings with a secret key, because the tests empty the Redis that has the random one."""
+    secret = SecretStr("a secret of the tests")
+    return settings.model_copy(update={"secret_key": secret, "auth": "required"})
+
+
+@pytest.fixture(scope="module")
+def guarded(settings: Settings) -> Iterator[str]:
+    with running(settings) as url:
+        yield url
+
+
+@pytest.fixture
+async def keyring(settings: Settings, redis_url: str) -> AsyncIterator[Keyring]:
+    async with open_store(settings, RefinementQueue(settings.queue)) as store:
+        yield Keyring(store.access, settings)
+
+
+@pytest.fixture
+async def api(guarded: str, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=guarded, timeout=TIMEOUT_S) as client:
+        yield client
+
+
+async def key_of(keyring: Keyring, tenant: str, *scopes: Scope) -> tuple[str, dict[str, str]]:
+    """Return the id of a new key, and the header that sends it."""
+    issued = await keyring.create(tenant, KeyRequest(scopes=scopes or tuple(Scope)))
+    return issued.id, {"Authorization": f"Bearer {issued.key}"}
+
+
+async def call(
+    api: httpx.AsyncClient, operation: Operation, headers: dict[str, str], **of: object
+) -> httpx.Response:
+    """Perform an operation; what is not named is unknown."""
+    url, query = operation.url(**of), operation.query
+    return await api.request(
+        operation.method, url, params=query, json=operation.body, headers=headers
+    )
+
+
+def test_every_operation_but_that_of_health_needs_exactly_one_scope() -> None:
+    assert [it.path for it in OPERATIONS if not it.scopes] == ["/healthz"]
+    assert all(len(it.scopes) == 1 for it in GUARDED)
+    reviewing = [it.path.rpartition("/")[2] for it in GUARDED if it.scopes == (Scope.REVIEW,)]
+    assert sorted(reviewing) == ["ratings", "reviews"]
+    assert all(
+        (it.scopes == (Scope.ADMIN,)) is it.path.startswith(ADMINISTERED)
+        and (it.method == "GET" or it.path.endswith("/tokens") or it.scopes != (Scope.READ,))
+        for it in GUARDED
+    )
+
+
+async def test_every_operation_needs_a_key(api: httpx.AsyncClient) -> None:
+    for operation in GUARDED:
+        problem(await call(api, operation, {}), 401, "unauthenticated")
+
+
+@pytest.mark.parametrize("scope", Scope)
+async def test_a_scope_allows_the_operations_that_name_it_and_no_others(
+    api: httpx.AsyncClient, keyring: Keyring, scope: Scope
+) -> None:
+    _, headers = await key_of(keyring, OWNER, scope)
+    allowed = [it for it in GUARDED if (await call(api, it, headers)).status_code != 403]
+    assert allowed == [it for it in GUARDED if it.scopes == (scope,)]
+
+
+async def test_what_is_anothers_is_answered_like_what_does_not_exist(
+    api: httpx.AsyncClient, keyring: Keyring, worker: WorkerStore
+) -> None:
+    key_id, headers = await key_of(keyring, OWNER)
+    _, stranger = await key_of(keyring, STRANGER)
+    api.headers.update(headers)
+    refinement_id = await ended(api, worker)
+    here: dict[str, object] = {"refinement_id": refinement_id, "key_id": key_id}
+    before = await api.get(f"/v1/refinements/{refinement_id}")
+    for operation in (it for it in GUARDED if "_id}" in it.path):
+        foreign = await call(api, operation, stranger, **here)
+        unknown = await call(api, operation, stranger)
+        problem(foreign, 404, "not_found")
+        seen = foreign.text
+        for name, value in here.items():
+            seen = seen.replace(str(value), str(UNKNOWN[name]))
+        assert seen == unknown.text
+        if operation.method == "GET":
+            assert (await call(api, operation, headers, **here)).status_code == 200
+    after = await api.get(f"/v1/refinements/{refinement_id}")
+    assert (after.headers["etag"], after.json()) == (before.headers["etag"], before.json())
+
+
+async def test_a_token_reads_one_refinement_and_does_nothing_else(
+    api: httpx.AsyncClient, keyring: Keyring, worker: WorkerStore
+) -> None:
+    _, headers = await key_of(keyring, OWNER)
+    api.headers.update(headers)
+    refinement_id = await ended(api, worker)
+    made = await api.post(f"/v1/refinements/{refinement_id}/tokens")
+    assert made.status_code == 201
+    token = f"Bearer {made.json()['token']}"
+    other = await submitted(api)
+    for operation in GUARDED:
+        response = await call(api, operation, {"Authorization": token}, refinement_id=refinement_id)
+        reads = operation.method == "GET" and "{refinement_id}" in operation.path
+        assert response.status_code == (200 if reads else 403)
+        elsewhere = await call(api, operation, {"Authorization": token}, refinement_id=other)
+        problem(elsewhere, 403, "forbidden")
+
+
+async def test_no_list_tells_of_another_tenant(
+    api: httpx.AsyncClient, keyring: Keyring, worker: WorkerStore
+) -> None:
+    key_id, headers = await key_of(keyring, OWNER)
+    _, stranger = await key_of(keyring, STRANGER)
+    api.headers.update(headers)
+    refinement_id = await ended(api, worker, metadata={"of": OWNER})
+    for operation in (it for it in GUARDED if it.method == "GET" and "_id}" not in it.path):
+        response = await call(api, operation, stranger)
+        assert response.status_code == 200
+        for told in (OWNER, refinement_id, key_id):
+            assert told not in response.text
+    listed = await api.get("/v1/refinements")
+    assert [it["id"] for it in listed.json()["data"]] == [refinement_id]
+
+
+async def test_neither_keys_of_requests_nor_cursors_reach_another_tenant(
+    api: httpx.AsyncClient, keyring: Keyring
+) -> None:
+    _, owner = await key_of(keyring, OWNER)
+    _, stranger = await key_of(keyring, STRANGER)
+    once = {"Idempotency-Key": "same"}
+    ids = [
+        (await api.post("/v1/refinements", json=REQUEST, headers=who | once)).json()["id"]
+        for who in (owner, owner, stranger)
+    ]
+    assert ids[0] == ids[1] != ids[2]
+    api.headers.update(owner)
+    await submitted(api)
+    cursor = (await api.get("/v1/refinements?limit=1")).json()["next_cursor"]
+    api.headers.update(stranger)
+    refused = await api.get("/v1/refinements", params={"cursor": cursor})
+    problem(refused, 400, "malformed_header")
