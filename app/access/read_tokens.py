@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from app.access.keys import derived
+from app.settings import derived
 
 PREFIX = b"honet_"
 
