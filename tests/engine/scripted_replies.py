@@ -93,7 +93,7 @@ def said(prompt_request: PromptRequest, *, finds_fault: bool = False) -> str | N
             reply = plan("Find out.")
         case Replan():
             last = prompt_request.observations[-1]
-            reply = revised(met=True, evidence=((last.number, last.text.split()[0]),))
+            reply = revised(met=True, evidence=((last.number, last.text),))
         case CheckSteps():
             return steps(True, not finds_fault)
         case Vote():

@@ -141,9 +141,22 @@ def test_an_answer_that_cannot_be_had_is_left_out() -> None:
     assert DAYS[1] not in asked.prompt.user
 
 
-def test_a_draft_that_states_no_facts_needs_no_answers() -> None:
-    model = driver_scoring(0.9, questions(), writer=["Be kind."])
+def test_without_a_question_a_draft_is_not_verified_however_often_it_is_asked_for() -> None:
+    model = driver_scoring(0.9, *[questions()] * 3, writer=["Be kind."])
+    is_unproven(model)
+    (told, _) = [it for it in model.asked("critic") if "/questions/again/" in it.path]
+    assert "it asks no question" in told.prompt.user
+
+
+def test_questions_that_are_asked_at_last_verify_a_draft() -> None:
+    model = driver_scoring(0.9, questions(), questions(DAYS), "30 days", NONE, writer=[WRONG])
     assert model.play(verifying()).passed
+
+
+def test_a_version_before_took_no_question_for_a_verification() -> None:
+    model = driver_scoring(0.9, questions(), writer=["Be kind."])
+    outcome = model.run(strategy_for(verifying(), None, 2), verifying().limits())
+    assert (outcome.passed, outcome.reason) == (True, StopReason.THRESHOLD_MET)
 
 
 def test_no_more_questions_are_answered_than_allowed() -> None:
@@ -192,7 +205,8 @@ def is_unproven(model: EngineDriver) -> None:
 
 def test_a_verified_draft_ranks_above_a_contradicted_one_with_a_higher_score() -> None:
     first = (0.8, questions(DAYS), "14 days", contradictions((DAYS[0], 1)))
-    outcome = driver_scoring(*first, 0.5, questions(), writer=[WRONG, RIGHT]).play(
+    second = (0.5, questions(CASH), "cash", NONE)
+    outcome = driver_scoring(*first, *second, writer=[WRONG, RIGHT]).play(
         verifying(max_iterations=2)
     )
     assert (outcome.best.path, outcome.reason) == ("iterations/2", StopReason.MAX_ITERATIONS)
@@ -209,7 +223,7 @@ def test_stopped_while_verifying_the_draft_is_kept_and_does_not_pass(until: int)
 
 
 def test_a_changed_threshold_reaches_the_next_draft() -> None:
-    model = driver_scoring(0.6, questions(), 0.6, questions())
+    model = driver_scoring(0.6, questions(CASH), "cash", NONE, writer=[WRONG])
     model.change = lambda judged, limits: limits.model_copy(update={"threshold": 0.5})
     assert model.play(verifying()).passed
     assert len(judged(model)) == 1

@@ -39,6 +39,11 @@ GIVEN_AWAY = 3
 CLAIMS_NOTHING = 3
 """The version of the engine from which a draft that was not verified does not pass."""
 
+NO_QUESTION = (
+    "it asks no question, so that nothing is verified: ask about the statements of fact that"
+    " matter most"
+)
+
 NOT_VERIFIED = Finding(
     source=SOURCE,
     kind=SOURCE,
@@ -138,12 +143,12 @@ async def contradictions(task: Task, draft: str, most: int) -> Verification:
     """Ask at most `most` questions about a draft; find the statements that answers contradict.
 
     A failed answer is left out, and an unknown one contradicts nothing; if all of them are, nothing
-    was verified. Raises `StepError` when questions or contradictions stay unreadable, or when every
-    answer fails.
+    was verified. Raises `StepError` when questions or contradictions stay unreadable, when no
+    question is asked, or when every answer fails.
     """
     asked = question("questions", "critic", Question(task, draft, most))
     questions = await ask(asked, questions_in(draft, most), UNREADABLE)
-    if not questions:
+    if not questions:  # before version 3
         return Verification()
     unseeing = replace(task, draft=None, criteria=())
     parts = [_answered(unseeing, *each) for each in enumerate(questions, 1)]
@@ -179,6 +184,8 @@ def questions_in(draft: str, most: int) -> Callable[[ReplyReader], tuple[str, ..
         source = Source(draft)
         used = tuple(it.question.strip() for it in said if _is_usable(reply, it, source))
         require_one(reply, used)
+        if not used and reply.asked.task.engine_version >= CLAIMS_NOTHING:
+            raise Unreadable(NO_QUESTION)
         return used
 
     return read

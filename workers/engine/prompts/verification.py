@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest
 from workers.engine.prompts import TEXT, VERDICT, assembled, closed, each, fenced, listed
 
-QUESTIONS_VERSION = 2
+QUESTIONS_VERSION = 3
 QUESTIONS = """\
 You ask the questions by which the statements of fact in a draft are verified. You did
 not write it. Take the statements that matter most and are likeliest to be wrong: numbers, dates,
@@ -14,7 +14,7 @@ stands in the draft, and ask one question whose answer confirms or refutes it.
 Whoever answers has never seen the draft and must not learn from the question what it says. So name
 what the question is about, never speak of a draft or a text, and ask openly: "How many days do
 customers have?", not "Do customers have 30 days?".
-Opinions, advice and wording need no question. A draft that states no facts gets an empty list.
+Opinions, advice and wording need no question. Ask at least one question.
 Answer with one JSON object and nothing else:
 {"questions": [{"claim": "<words of the draft>", "question": "<open question>"}]}"""
 

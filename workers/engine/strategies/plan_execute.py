@@ -1,6 +1,7 @@
 """Plan, carry out the next step, observe, revise the plan, and write from what was observed."""
 
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from app.contract.tools import Tool
 from workers.engine.asking import again, ask, is_cut_off, question, text_in, with_more_room
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
-from workers.engine.matching import Source
+from workers.engine.matching import Source, even
 from workers.engine.moves import Ask, Call, Check, StepError, Stopped, within
 from workers.engine.prompt_requests import (
     Observation,
@@ -88,12 +89,13 @@ def _described(task: Task, tool: Tool) -> str:
     return fenced(task, "tool", text)
 
 
-REPLAN_VERSION = 2
+REPLAN_VERSION = 3
 REPLAN = f"""\
 You revise a plan after a step of it. {STEPS_RULE}
 First say whether the goal is met: whether what was observed is all the text needs. If it is, prove
 it with evidence: the number of a step and words quoted from what was observed there, character for
-character. Then give every step that remains, in order; none when nothing remains.
+character: three words or more, of which a figure counts as two, or a whole line. Then give every
+step that remains, in order; none when nothing remains.
 When a step failed, change the plan: another tool, other arguments, or a way without it. A call that
 failed is not made again with the same arguments.
 Answer with one JSON object and nothing else:
@@ -242,7 +244,8 @@ def revision_reader(
         steps = _steps(said.steps, tools)
         if not said.goal_met.met:
             return Revision(steps)
-        unproven = _unproven(said.goal_met.evidence, observations)
+        enough = _proves if reply.asked.task.engine_version >= ASKS_AT_THE_END else _stands
+        unproven = _unproven(said.goal_met.evidence, observations, enough)
         return Revision(steps, is_met=unproven is None, unproven=unproven)
 
     return read
@@ -265,14 +268,44 @@ def failed_before(step: PlannedStep, observations: Sequence[Observation]) -> boo
     return step.call is not None and step.call in failed
 
 
-def _unproven(evidence: Sequence[_Evidence], observations: Sequence[Observation]) -> str | None:
-    seen = {it.number: Source(it.text) for it in observations if it.ok}
-    if any(it.step in seen and seen[it.step].quotation(it.quote) for it in evidence):
+Enough = Callable[[str, str], bool]
+
+
+def _unproven(
+    evidence: Sequence[_Evidence], observations: Sequence[Observation], enough: Enough
+) -> str | None:
+    seen = {it.number: it.text for it in observations if it.ok}
+    if any(it.step in seen and enough(it.quote, seen[it.step]) for it in evidence):
         return None
     return (
         "goal_met.met needs evidence: at least one quote that stands, character for character,"
-        " in what was observed in the step it names"
+        " in what was observed in the step it names; it has three words or more, of which a figure"
+        " counts as two, or is a whole line"
     )
+
+
+def _stands(quote: str, text: str) -> bool:
+    return Source(text).quotation(quote) is not None
+
+
+def _proves(quote: str, text: str) -> bool:
+    """Return whether a quotation stands in the text and is long enough to have been looked up.
+
+    It has at least `EVIDENT` words, or is all that a line says. Words such as "of the" and single
+    letters stand in nearly every text.
+    """
+    whole = _bare(quote)
+    is_line = bool(whole) and any(_bare(line) == whole for line in (text, *text.splitlines()))
+    return is_line or (_words(quote) >= EVIDENT and _stands(quote, text))
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"\A[\W_]+|[\W_]+\Z", "", even(text))
+
+
+def _words(quote: str) -> int:
+    """Return how many words a quotation has; a figure counts as two."""
+    return sum(2 if any(map(str.isdigit, it)) else 1 for it in WORD.findall(quote))
 
 
 def _steps(said: Sequence[_Step], tools: Collection[str]) -> tuple[PlannedStep, ...]:
@@ -297,7 +330,17 @@ UNREADABLE = "unreadable_plan"
 
 
 ASKS_AT_THE_END = 3
-"""The version of the engine from which the last step allowed is followed by a verdict, too."""
+"""The version of the engine from which the last step allowed is followed by a verdict, too, and
+from which evidence has enough words."""
+
+EVIDENT = 3
+"""Words of a quotation that is evidence."""
+
+UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+"""Thai, Lao, Burmese, Khmer, Japanese and Chinese, written without spaces between words."""
+
+WORD = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\W{UNSPACED}]+(?:[.,:/-]\d+)*")
+"""A word; where there are no spaces, two characters."""
 
 
 @dataclass(frozen=True, slots=True)
