@@ -81,11 +81,22 @@ def parsed(contract: type[C], raw: bytes) -> C:
         found = _built(invalid)
     if values <= FEW_VALUES:
         found = _all_errors(contract, raw)
-    wrong = [error for error in found if error["type"] != "default_factory_not_called"]
+    wrong = _own_errors(found)
     errors = tuple(_field_error(error, tree) for error in wrong[:MAX_ERRORS])
     more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
     where = f"{errors[0].pointer}: " if errors[0].pointer else ""
     raise InvalidRequest(f"{where}{errors[0].detail}{more}", errors=errors)
+
+
+def _own_errors(found: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Return the errors that do not only follow from others, as of a list without invalid items."""
+    outer = {error["loc"][:depth] for error in found for depth in range(len(error["loc"]))}
+    return [
+        error
+        for error in found
+        if error["type"] != "default_factory_not_called"
+        and not (error["type"] == "too_short" and error["loc"] in outer)
+    ]
 
 
 def values_in(raw: bytes) -> int:

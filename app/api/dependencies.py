@@ -10,8 +10,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from app.access import Caller
 from app.api.bodies import RequestBody, body_of
-from app.api.problems import NotAcceptable
-from app.contract.errors import InvalidRequest, MalformedHeader
+from app.api.problems import NotAcceptable, invalid_query
+from app.contract.errors import MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.limits import LimitsChange
 from app.contract.ratings import RatingRequest
@@ -281,7 +281,7 @@ StepPath = Annotated[
 ]
 AfterStep = Annotated[int, Query(ge=0, lt=10**18, description="`next_after` of the previous page.")]
 StepLimit = Annotated[int, Query(ge=1, le=100, description="Steps per page.")]
-CalibrationLimit = Annotated[int, Query(ge=1, le=1_000, description="Kinds at most.")]
+CalibrationLimit = Annotated[int, Query(ge=1, le=1_000, description="Rows at most.")]
 
 
 PREFIX = "metadata."
@@ -296,9 +296,9 @@ async def _metadata(request: Request) -> Mapping[str, str]:
         if name.startswith(PREFIX) and pairs.setdefault(name.removeprefix(PREFIX), value) == value:
             continue
         if name not in KNOWN:
-            raise MalformedHeader(f"unknown or repeated query parameter: {name[:100]}")
+            raise invalid_query({name[:100]: "it is unknown, or given twice with other values"})
     if len(pairs) > MAX_PAIRS:
-        raise MalformedHeader(f"at most {MAX_PAIRS} metadata filters are supported")
+        raise invalid_query({PREFIX: f"at most {MAX_PAIRS} metadata filters are supported"})
     return pairs
 
 
@@ -351,7 +351,7 @@ async def _format(
             raise NotAcceptable(f"reports are available as {' or '.join(REPORT_TYPES)}")
         return REPORT_TYPES[media_type]
     if format_ not in FORMATS:
-        raise InvalidRequest(f"the report format must be {' or '.join(FORMATS)}")
+        raise invalid_query({"format": f"it must be {' or '.join(FORMATS)}"})
     return format_
 
 

@@ -112,9 +112,13 @@ LOOKED_AT: Responses = {
 }
 LISTED: Responses = {200: {"headers": _LINK}}
 ACCEPTED: Responses = {202: {"content": _json(examples.SNAPSHOT)}}
+_REPLAYED = _header(
+    "Idempotency-Replayed", "`true` if an earlier request with this key created it."
+)
+RATED: Responses = {201: {"headers": _REPLAYED}}
 _SUBMITTED = {
     **_header("Location", "Path of the refinement."),
-    **_header("Idempotency-Replayed", "`true` if an earlier request with this key created it."),
+    **_REPLAYED,
     **_header("Preference-Applied", "The `wait` that was applied."),
     **_ETAG,
 }

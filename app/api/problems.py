@@ -8,7 +8,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from app.contract.errors import HoneError, MalformedHeader, NotFound, Problem
+from app.contract.errors import (
+    FieldError,
+    HoneError,
+    InvalidRequest,
+    MalformedHeader,
+    NotFound,
+    Problem,
+    pointer_to,
+)
 
 
 class MethodNotAllowed(HoneError):
@@ -92,11 +100,20 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _unreadable(request: Request, error: Exception) -> Response:
     """Reject a path, query parameter or header; bodies are parsed elsewhere."""
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where, name = (*first["loc"], "")[:2]  # what follows are the types of a union
-    if where == "path":
+    wrong = [(it["loc"][0], (*it["loc"], "")[1], it["msg"]) for it in error.errors()]
+    if any(where == "path" for where, *_ in wrong):
         return await _refused(request, NotFound(f"no resource at {request.url.path}"))
-    return await _refused(request, MalformedHeader(f"{where} {name}: {first['msg']}"))
+    for where, name, why in wrong:
+        if where == "header" or name == "cursor":
+            return await _refused(request, MalformedHeader(f"{where} {name}: {why}"))
+    return await _refused(request, invalid_query({str(name): why for _, name, why in wrong}))
+
+
+def invalid_query(why: Mapping[str, str]) -> InvalidRequest:
+    """Return the error for query parameters, by name with what is wrong."""
+    errors = tuple(FieldError(pointer=pointer_to(name), detail=it) for name, it in why.items())
+    first = next(iter(why.items()))
+    return InvalidRequest("query {}: {}".format(*first), errors=errors)
 
 
 async def _framework(request: Request, error: Exception) -> Response:

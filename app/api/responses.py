@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import aclosing
+from typing import TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
@@ -16,6 +17,7 @@ from app.store import StoredEvent
 
 RETRY_AFTER_S = 1
 COMMENT = b": nothing new\n\n"
+Answer = TypeVar("Answer")
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
@@ -32,8 +34,7 @@ def accepted(response: Response, result: Accepted, wait_s: int | None) -> Snapsh
     snapshot = result.snapshot
     response.headers["Location"] = snapshot.links.self
     response.headers["ETag"] = etag(snapshot)
-    if result.replayed:
-        response.headers["Idempotency-Replayed"] = "true"
+    replayed(response, snapshot, is_replayed=result.replayed)
     if wait_s is not None:
         response.headers["Preference-Applied"] = f"wait={wait_s}"
     if wait_s is not None and snapshot.status.is_terminal:
@@ -41,6 +42,13 @@ def accepted(response: Response, result: Accepted, wait_s: int | None) -> Snapsh
     else:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return snapshot
+
+
+def replayed(response: Response, answer: Answer, *, is_replayed: bool) -> Answer:
+    """Return the answer, marked if an earlier request with the same key has brought it about."""
+    if is_replayed:
+        response.headers["Idempotency-Replayed"] = "true"
+    return answer
 
 
 def shown(response: Response, news: News) -> Snapshot | Response:

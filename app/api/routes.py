@@ -48,6 +48,7 @@ from app.api.openapi import (
     INSIGHTS,
     LISTED,
     LOOKED_AT,
+    RATED,
     REPORTED,
     SUBMITTED,
     UNREADABLE,
@@ -56,7 +57,15 @@ from app.api.openapi import (
     problems,
 )
 from app.api.problems import NotAcceptable
-from app.api.responses import EventStream, accepted, event_page, listed, reported, shown
+from app.api.responses import (
+    EventStream,
+    accepted,
+    event_page,
+    listed,
+    replayed,
+    reported,
+    shown,
+)
 from app.contract.calibration import CalibrationList
 from app.contract.errors import (
     Conflict,
@@ -112,7 +121,7 @@ async def submit(
 @refinements.get(
     "",
     operation_id="listRefinements",
-    responses=LISTED | problems(MalformedHeader),
+    responses=LISTED | problems(MalformedHeader, InvalidRequest),
 )
 async def list_(
     tenant: Tenant,
@@ -137,7 +146,7 @@ async def list_(
     "/{refinement_id}",
     operation_id="getRefinement",
     response_model=Snapshot,
-    responses=LOOKED_AT | problems(MalformedHeader, RefinementNotFound),
+    responses=LOOKED_AT | problems(MalformedHeader, RefinementNotFound, InvalidRequest),
 )
 async def get(
     refinement_id: RefinementId,
@@ -252,9 +261,8 @@ async def review(
     "/{refinement_id}/ratings",
     operation_id="rateRefinement",
     status_code=201,
-    responses=problems(
-        MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch
-    ),
+    responses=RATED
+    | problems(MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch),
     openapi_extra=body(RatingRequest, examples.RATINGS),
 )
 async def rate(
@@ -263,6 +271,7 @@ async def rate(
     key: IdempotencyKey,
     tenant: Tenant,
     service: TheService,
+    response: Response,
 ) -> Rating:
     """Say what a judged draft deserves, or that it is better than another one.
 
@@ -271,7 +280,8 @@ async def rate(
     (unless the request has `"learn": false`). A rating sent again with the same `Idempotency-Key`
     counts once. A refinement takes at most 200 ratings.
     """
-    return await service.rate(tenant, refinement_id, rating.content, key)
+    rated, is_replayed = await service.rate(tenant, refinement_id, rating.content, key)
+    return replayed(response, rated, is_replayed=is_replayed)
 
 
 @refinements.post(
@@ -346,7 +356,8 @@ async def continue_(
     "/events",
     operation_id="watchRefinement",
     response_class=Response,
-    responses=WATCHED | problems(MalformedHeader, RefinementNotFound, NotAcceptable),
+    responses=WATCHED
+    | problems(MalformedHeader, RefinementNotFound, NotAcceptable, InvalidRequest),
 )
 async def events(
     refinement_id: RefinementId,
@@ -384,7 +395,7 @@ async def events(
 @journal.get(
     "/iterations",
     operation_id="listIterations",
-    responses=problems(MalformedHeader, RefinementNotFound),
+    responses=problems(RefinementNotFound, InvalidRequest),
 )
 async def iterations(
     refinement_id: RefinementId,
@@ -399,7 +410,7 @@ async def iterations(
 @journal.get(
     "/iterations/{number}",
     operation_id="getIteration",
-    responses=problems(MalformedHeader, RefinementNotFound),
+    responses=problems(RefinementNotFound, InvalidRequest),
 )
 async def iteration(
     refinement_id: RefinementId,
@@ -415,7 +426,7 @@ async def iteration(
 @journal.get(
     "/steps",
     operation_id="listSteps",
-    responses=problems(MalformedHeader, RefinementNotFound),
+    responses=problems(RefinementNotFound, InvalidRequest),
 )
 async def steps(
     refinement_id: RefinementId,
@@ -437,7 +448,7 @@ async def steps(
 @journal.get(
     "/diff",
     operation_id="diffIterations",
-    responses=problems(MalformedHeader, RefinementNotFound),
+    responses=problems(RefinementNotFound, InvalidRequest),
 )
 async def diff(
     refinement_id: RefinementId,
@@ -494,7 +505,7 @@ async def report(
     "/v1/insights",
     tags=["insights"],
     operation_id="listInsights",
-    responses=INSIGHTS | problems(MalformedHeader),
+    responses=INSIGHTS | problems(InvalidRequest),
 )
 async def insights(
     tenant: Tenant,
@@ -537,7 +548,7 @@ async def models(model_roles: TheModelRoles, store: TheStore) -> ModelList:
     "/v1/calibration",
     tags=["learning"],
     operation_id="getCalibration",
-    responses=problems(MalformedHeader, Overloaded),
+    responses=problems(InvalidRequest, Overloaded),
 )
 async def calibration(
     tenant: Tenant, store: TheStore, limit: CalibrationLimit = 100

@@ -21,10 +21,18 @@ from pydantic import Field
 from app.contract import Contract
 
 
-class FieldError(Contract):
-    """One error in a body."""
+def pointer_to(*parts: str | int) -> str:
+    """Return the JSON Pointer (RFC 6901) to a member of a member, and so on."""
+    return "".join("/" + str(it).replace("~", "~0").replace("/", "~1") for it in parts)
 
-    pointer: str = Field(description="JSON Pointer (RFC 6901) to the invalid value.")
+
+class FieldError(Contract):
+    """One error in a body or in the query."""
+
+    pointer: str = Field(
+        description="JSON Pointer (RFC 6901) to the invalid value; in the query `/` and the name of"
+        " the parameter."
+    )
     detail: str
 
 
@@ -57,7 +65,7 @@ class HoneError(Exception):
 
 
 class InvalidRequest(HoneError):
-    """The body violates the schema, or asks for something that this server does not support."""
+    """Body or query parameters violate the schema, or ask for something that is not supported."""
 
     code, status, title = "invalid_request", 422, "The request is invalid"
 
@@ -69,9 +77,9 @@ class IdempotencyMismatch(HoneError):
 
 
 class MalformedHeader(HoneError):
-    """A header, cursor or query parameter is invalid."""
+    """A header or cursor is invalid."""
 
-    code, status, title = "malformed_header", 400, "A header or parameter is invalid"
+    code, status, title = "malformed_header", 400, "A header or cursor is invalid"
 
 
 class Unauthenticated(HoneError):

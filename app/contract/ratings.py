@@ -6,6 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from app.contract import Contract
+from app.contract.errors import FieldConflict
 from app.contract.judgement import Score
 
 DraftPath = Annotated[str, Field(min_length=1, max_length=1_000)]
@@ -29,10 +30,12 @@ class RatingRequest(Contract):
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
-        if (self.score is None) == (self.better_than is None):
-            raise ValueError("either `score` or `better_than` is required")
+        if self.score is None and self.better_than is None:
+            raise FieldConflict("/score", "either `score` or `better_than` is required")
+        if self.score is not None and self.better_than is not None:
+            raise FieldConflict("/better_than", "`better_than` is not possible with `score`")
         if self.better_than == self.path:
-            raise ValueError("`better_than` must be another draft than `path`")
+            raise FieldConflict("/better_than", "`better_than` must be another draft than `path`")
         return self
 
 

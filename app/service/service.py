@@ -264,17 +264,18 @@ class Service:
 
     async def rate(
         self, tenant: str, refinement_id: str, rating: RatingRequest, key: str | None
-    ) -> Rating:
+    ) -> tuple[Rating, bool]:
         """Journal a person's rating of a judged draft, in any status.
 
-        Raises InvalidRequest if there is no such draft, and what `Store.rate` raises.
+        Returns it, and whether it was journaled before under the same key. Raises
+        InvalidRequest if there is no such draft, and what `Store.rate` raises.
         """
         request = await self._store.request(tenant, refinement_id)
         journal = await self._journal(tenant, refinement_id)
         rated = rated_of(rating, journal)
         adds = additions_of(tenant, rated, request, journal)
-        event = await self._store.rate(tenant, refinement_id, rated, adds, key)
-        return rating_of(event)
+        event, is_replayed = await self._store.rate(tenant, refinement_id, rated, adds, key)
+        return rating_of(event), is_replayed and key is not None
 
     async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:
         """Change limits and return those now in force; raise Conflict if it has ended."""

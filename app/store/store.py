@@ -509,11 +509,12 @@ class Store:
         rated: Rated,
         additions: Sequence[Addition] = (),
         command_id: str | None = None,
-    ) -> Event:
-        """Journal a person's rating, in any status, and add to sums; return its event.
+    ) -> tuple[Event, bool]:
+        """Journal a person's rating, in any status, and add to sums.
 
-        Raises RefinementNotFound, IdempotencyMismatch if an earlier rating had this `command_id`
-        and other content, and Conflict if there are `MOST_RATINGS` already.
+        Returns its event, and whether it was journaled before under the same `command_id`. Raises
+        RefinementNotFound, IdempotencyMismatch if an earlier rating had this `command_id` and other
+        content, and Conflict if there are `MOST_RATINGS` already.
         """
         command_id = command_id or uuid4().hex
         while True:
@@ -523,13 +524,13 @@ class Store:
             code, _, number = answer.decode().partition(" ")
             if error := _refusal(code, refinement_id, ""):
                 raise error
-            if code == "OK":
+            if code in ("OK", "REPLAYED"):
                 break
             # It has ended in the meantime.
         entries = await self._entries(tenant, refinement_id, int(number) - 1, 1)
         (event,) = [decoded_event(entry_id, entry, b"") for entry_id, entry, *_ in entries]
         assert event is not None
-        return event
+        return event, code == "REPLAYED"
 
     @refusing
     async def erase(self, tenant: str, refinement_id: str) -> None:
@@ -545,12 +546,12 @@ class Store:
 
     @refusing
     async def calibrations(self, tenant: str, limit: int) -> tuple[CalibratedKind, ...]:
-        """Return what was learnt of at most `limit` kinds, the newest first, and of all critics."""
+        """Return what was learnt in at most `limit` rows: kinds, the newest first, then critics."""
         listed = await self._committer.execute("ZREVRANGE", keys.all_learnt(tenant), 0, limit - 1)
         *kinds, critics = await asyncio.gather(
             *(self._committer.execute("HGETALL", it) for it in (*listed, keys.trust(tenant)))
         )
-        return calibrations(kinds, critics)
+        return calibrations(kinds, critics)[:limit]
 
     @refusing
     async def workers(self) -> int:

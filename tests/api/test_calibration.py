@@ -53,13 +53,15 @@ async def test_a_kind_is_shown_with_its_models_and_what_is_expected_of_them(
     assert own == shared | {"strategy": "iterative", "criteria": "0" * 16}
     assert of_models == shared | {"strategy": None, "criteria": None}
     assert len((await api.get("/v1/calibration?limit=1")).json()["data"]) == 1
-    problem(await api.get("/v1/calibration?limit=0"), 400, "malformed_header")
+    found = problem(await api.get("/v1/calibration?limit=0"), 422, "invalid_request")
+    assert [it["pointer"] for it in found["errors"]] == ["/limit"]
 
 
 async def test_a_critic_of_whom_only_ratings_are_known_has_a_row_of_its_own(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     await teach(api, worker, rated_once(TENANT, "a:critic"), rated_once(TENANT, "a:critic"))
-    [row] = (await api.get("/v1/calibration")).json()["data"]
+    await teach(api, worker, rated_once(TENANT, "b:critic"))
+    [row] = (await api.get("/v1/calibration?limit=1")).json()["data"]
     assert (row["critic"], row["generator"], row["noise"]) == ("a:critic", None, None)
     assert (row["ratings"], row["trust"], row["first_drafts"]) == (2, 0.5, None)

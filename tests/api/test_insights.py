@@ -173,7 +173,7 @@ async def test_insights_are_selected_by_grouping_and_first_day(
 async def test_a_selection_that_cannot_be_read_is_rejected(
     api: httpx.AsyncClient, query: str
 ) -> None:
-    found = problem(await api.get(f"/v1/insights?{query}"), 400, "malformed_header")
+    found = problem(await api.get(f"/v1/insights?{query}"), 422, "invalid_request")
     assert query.partition("=")[0] in found["detail"]
 
 

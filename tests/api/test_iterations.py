@@ -86,4 +86,4 @@ async def test_a_diff_is_between_two_numbers(
     api: httpx.AsyncClient, worker: WorkerStore, query: str
 ) -> None:
     url = f"/v1/refinements/{await ended(api, worker)}/diff{query}"
-    problem(await api.get(url), 400, "malformed_header")
+    problem(await api.get(url), 422, "invalid_request")

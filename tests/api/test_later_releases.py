@@ -58,7 +58,7 @@ async def test_an_unknown_status_is_waited_for(api: httpx.AsyncClient, settings:
 
 async def test_a_filter_still_names_only_known_statuses(api: httpx.AsyncClient) -> None:
     await submitted(api)
-    assert (await api.get("/v1/refinements?status=suspended")).status_code == 400
+    assert (await api.get("/v1/refinements?status=suspended")).status_code == 422
 
 
 async def test_an_unknown_kind_of_score_hides_the_result_and_nothing_else(

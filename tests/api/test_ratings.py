@@ -73,9 +73,9 @@ async def test_while_it_runs_a_preference_can_be_given(
         ({"path": "iterations/1", "better_than": "iterations/7"}, "/better_than"),
         ({"path": "iterations/1", "score": 1.1}, "/score"),
         ({"path": "iterations/1", "score": 0.5, "by": ""}, "/by"),
-        ({"path": "iterations/1"}, ""),
-        ({"path": "iterations/1", "score": 0.5, "better_than": "iterations/0"}, ""),
-        ({"path": "iterations/1", "better_than": "iterations/1"}, ""),
+        ({"path": "iterations/1"}, "/score"),
+        ({"path": "iterations/1", "score": 0.5, "better_than": "iterations/0"}, "/better_than"),
+        ({"path": "iterations/1", "better_than": "iterations/1"}, "/better_than"),
         ({"score": 0.5}, "/path"),
         ({"path": "iterations/1", "score": 0.5, "mood": "good"}, "/mood"),
     ],
@@ -93,8 +93,10 @@ async def test_a_key_counts_once_and_belongs_to_its_rating(
 ) -> None:
     refinement_id = await ended(api, worker)
     given: dict[str, Any] = {"path": "iterations/1", "score": 0.5}
-    first = await rate(api, refinement_id, "k", **given)
-    assert (await rate(api, refinement_id, "k", **given)).json() == first.json()
+    first, again = [await rate(api, refinement_id, "k", **given) for _ in range(2)]
+    assert again.json() == first.json()
+    said = [it.headers.get("idempotency-replayed") for it in (first, again)]
+    assert said == [None, "true"]
     other = await rate(api, refinement_id, "k", path="iterations/1", score=0.6)
     problem(other, 422, "idempotency_mismatch")
     problem(await rate(api, "ref_unknown", path="a", score=0), 404, "not_found")

@@ -66,7 +66,7 @@ async def test_the_result_is_shown_once_it_has_ended(
 @pytest.mark.parametrize("wait", ["-1", "61", "nan", "inf", "x", ""])
 async def test_a_wait_is_0_to_60_seconds(api: httpx.AsyncClient, wait: str) -> None:
     refinement_id = await submitted(api)
-    problem(await api.get(f"/v1/refinements/{refinement_id}?wait={wait}"), 400, "malformed_header")
+    problem(await api.get(f"/v1/refinements/{refinement_id}?wait={wait}"), 422, "invalid_request")
 
 
 @pytest.mark.parametrize("refinement_id", [NOBODY, "x", "ref_", "%00", "ref_%2e%2e", "\u2028" * 9])

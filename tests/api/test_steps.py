@@ -109,5 +109,5 @@ async def test_an_odd_parameter_is_refused(
     api: httpx.AsyncClient, worker: WorkerStore, query: str
 ) -> None:
     url = f"/v1/refinements/{await played(api, worker)}/steps?{query}"
-    said = problem(await api.get(url), 400, "malformed_header")
+    said = problem(await api.get(url), 422, "invalid_request")
     assert said["detail"].startswith(f"query {query.partition('=')[0]}: ")

@@ -240,11 +240,62 @@ async def test_refinements_are_listed_newest_first_in_stable_pages(api: httpx.As
 
 
 @pytest.mark.parametrize(
-    "query",
-    ["limit=0", "limit=x", "status=odd", "cursor=odd", "color=red", "metadata.a=1&metadata.a=2"],
+    ("query", "pointers"),
+    [
+        ("limit=0", ["/limit"]),
+        ("limit=x&status=odd", ["/status", "/limit"]),
+        ("color=red", ["/color"]),
+        ("metadata.a%2Fb=1&metadata.a%2Fb=2", ["/metadata.a~1b"]),
+        ("&".join(f"metadata.k{n}=1" for n in range(17)), ["/metadata."]),
+    ],
 )
-async def test_a_query_that_cannot_be_read_is_refused(api: httpx.AsyncClient, query: str) -> None:
-    problem(await api.get(f"/v1/refinements?{query}"), 400, "malformed_header")
+async def test_a_query_that_is_invalid_is_refused_with_the_names_of_its_parameters(
+    api: httpx.AsyncClient, query: str, pointers: list[str]
+) -> None:
+    found = problem(await api.get(f"/v1/refinements?{query}"), 422, "invalid_request")
+    assert sorted(it["pointer"] for it in found["errors"]) == sorted(pointers)
+
+
+@pytest.mark.parametrize("cursor", ["odd", "x" * 501])
+async def test_a_cursor_that_cannot_be_read_is_malformed(
+    api: httpx.AsyncClient, cursor: str
+) -> None:
+    problem(await api.get(f"/v1/refinements?cursor={cursor}"), 400, "malformed_header")
+
+
+LENGTH = {"kind": "length", "max_words": 9}
+RUN = {"kind": "sql", "dialect": "sqlite", "tables": {"a/b": ["x"]}, "rows": {"a/b": [[1], [2]]}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        (
+            {
+                "strategy": {
+                    "kind": "stepwise",
+                    "stages": [{"name": "a", "validators": [LENGTH] * 11}],
+                }
+            },
+            "/strategy/stages/0/validators",
+        ),
+        ({"strategy": {"kind": "stepwise", "stages": []}}, "/strategy/stages"),
+        (
+            {"validators": [LENGTH, {**RUN, "tables": {"a/b": ["x", "y"]}}]},
+            "/validators/1/rows/a~1b/0",
+        ),
+        ({"validators": [{**RUN, "tables": {"a": ["x"]}}]}, "/validators/0/rows/a~1b"),
+        ({"validators": [{**RUN, "tables": {"a/b": ["x"], "c": []}}]}, "/validators/0/tables/c"),
+        ({"validators": [{**RUN, "dialect": "mysql"}]}, "/validators/0/dialect"),
+        ({"validators": [{"kind": "sql", "expected_rows": []}]}, "/validators/0/expected_rows"),
+    ],
+)
+async def test_an_invalid_validator_is_one_error_that_points_at_what_is_wrong(
+    api: httpx.AsyncClient, fields: dict[str, Any], pointer: str
+) -> None:
+    response = await api.post("/v1/refinements", json={**REQUEST, **fields})
+    found = problem(response, 422, "invalid_request")
+    assert [it["pointer"] for it in found["errors"]] == [pointer]
 
 
 async def test_an_ended_refinement_is_listed_by_its_status(

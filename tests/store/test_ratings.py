@@ -49,7 +49,7 @@ async def test_a_running_refinement_goes_on_after_a_rating(
     store: Store, worker: WorkerStore
 ) -> None:
     held = await judged(store, worker)
-    event = await store.rate(TENANT, held.id, GOOD)
+    event, _ = await store.rate(TENANT, held.id, GOOD)
     assert (event.event, event.type, event.data) == (5, EventType.RATED, GOOD)
     state = await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
     assert (state.status, state.last_event) == (Status.SUCCEEDED, 6)
@@ -137,9 +137,10 @@ async def test_a_command_that_is_repeated_counts_once(
 ) -> None:
     held = await succeeded(store, worker)
     adds = [Addition("test:sums", {"a": (1,)})]
-    first = await store.rate(TENANT, held.id, GOOD, adds, "key")
+    first, is_replayed = await store.rate(TENANT, held.id, GOOD, adds, "key")
+    assert not is_replayed
     await store.rate(TENANT, held.id, BAD, adds)
-    assert await store.rate(TENANT, held.id, GOOD, adds, "key") == first
+    assert await store.rate(TENANT, held.id, GOOD, adds, "key") == (first, True)
     with pytest.raises(IdempotencyMismatch):
         await store.rate(TENANT, held.id, BAD, adds, "key")
     assert (await kinds(store, held.id)).count(EventType.RATED) == 2

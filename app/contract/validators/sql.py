@@ -1,9 +1,11 @@
 """The validator of SQL."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from app.contract.errors import FieldConflict, pointer_to
 from app.contract.validators import Validator
 
 SqlDialect = Literal[
@@ -54,22 +56,20 @@ class SqlValidator(Validator):
     def _can_be_run(self) -> Self:
         if self.rows is None:
             if self.expected_rows is not None:
-                raise ValueError("expected_rows requires rows, on which the draft is run")
+                detail = "expected_rows requires rows, on which the draft is run"
+                raise FieldConflict("/expected_rows", detail)
             return self
         if self.dialect != "sqlite":
-            raise ValueError("rows require the dialect sqlite: SQLite runs the draft")
+            raise FieldConflict("/dialect", "rows require the dialect sqlite: it runs the draft")
         tables = self.tables or {}
         if unknown := [name for name in self.rows if name not in tables]:
-            raise ValueError(f"rows of a table that is not in tables: {unknown[0]!r}")
+            detail = f"rows of a table that is not in tables: {unknown[0]!r}"
+            raise FieldConflict(pointer_to("rows", unknown[0]), detail)
         for name, columns in tables.items():
-            if "." in name or name.lower().startswith("sqlite_") or not columns:
-                raise ValueError(f"the table {name!r} needs a plain name and columns to be made")
-            if len({it.lower() for it in columns}) < len(columns):
-                raise ValueError(f"two columns of {name!r} have the same name")
-            if any(len(row) != len(columns) for row in self.rows.get(name, ())):
-                raise ValueError(f"a row of {name!r} does not have {len(columns)} values")
+            _require_makeable(name, columns)
+            _require_as_long(name, columns, self.rows.get(name, ()))
         if len({name.lower() for name in tables}) < len(tables):
-            raise ValueError("two tables have the same name")
+            raise FieldConflict("/tables", "two tables have the same name")
         return self
 
     def in_words(self) -> str:
@@ -86,3 +86,18 @@ class SqlValidator(Validator):
             for name, columns in self.tables.items()
         )
         return f"{words} and names only these tables and columns: {tables or 'none'}"
+
+
+def _require_makeable(name: str, columns: Sequence[str]) -> None:
+    at = pointer_to("tables", name)
+    if "." in name or name.lower().startswith("sqlite_") or not columns:
+        raise FieldConflict(at, f"the table {name!r} needs a plain name and columns to be made")
+    if len({it.lower() for it in columns}) < len(columns):
+        raise FieldConflict(at, f"two columns of {name!r} have the same name")
+
+
+def _require_as_long(name: str, columns: Sequence[str], rows: Rows) -> None:
+    for index, row in enumerate(rows):
+        if len(row) != len(columns):
+            detail = f"a row of {name!r} does not have {len(columns)} values"
+            raise FieldConflict(pointer_to("rows", name, index), detail)

@@ -1,6 +1,6 @@
 -- Journals a person's rating, in any status: id, tenant, command id, what was asked for, number of the last
 -- event that the snapshot is of, data of refinement.rated, snapshot, what it adds to sums (`=` and key, JSON).
--- Returns OK and the number of the event, also for a repeated command; or MISMATCH, MISSING, STALE or RATED.
+-- Returns OK, or for a repeated command REPLAYED, and the number of the event; or MISMATCH, MISSING, STALE or RATED.
 local id, owner, command, asked, from, data, snapshot = unpack(ARGV, 1, 7)
 local key = SUMMARY .. id
 local tenant, status, last, ended_event, ratings = unpack(redis.call('HMGET', key,
@@ -9,7 +9,7 @@ if tenant ~= owner then return 'MISSING' end
 local digest, before = redis.sha1hex(asked), given(id, 'rate', command)
 if before then
   local first, number = string.match(before, '^(%S+) (%S+)$')
-  return first == digest and 'OK ' .. number or 'MISMATCH'
+  return first == digest and 'REPLAYED ' .. number or 'MISMATCH'
 end
 if tonumber(ratings or 0) >= MOST_RATINGS then return 'RATED' end
 local is_first_after_end = TERMINAL[status] and not ended_event
