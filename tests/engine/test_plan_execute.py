@@ -32,7 +32,7 @@ def asked(max_steps: int = 8, **fields: Any) -> RefinementRequest:
 
 
 def planning(
-    *plans: str | Stopped, tool: Callable[[Call], ToolResult] | None = None
+    *plans: str | StepError | Stopped, tool: Callable[[Call], ToolResult] | None = None
 ) -> EngineDriver:
     """A planner with these answers, a writer whose texts differ, and a critic who likes them."""
     model = driver_scoring(*[0.9] * 9)
@@ -343,3 +343,10 @@ def test_what_is_made_of_the_draft_afterwards_knows_what_was_observed() -> None:
     assert FOUND in prompts(model, "reviews/1/iterations/1/critique")
     assert FOUND in prompts(model, "outputs/subject")
     assert outcome.outputs.keys() == {"subject"}
+
+
+def test_a_planner_that_is_marked_as_refusing_is_asked_again() -> None:
+    declined = StepError("reply_refused", "the model refused: no")
+    model = planning(declined, plan("Think."), revised())
+    model.play(asked())
+    assert model.paths[:3] == ["plan", "plan/again/1", "steps/1/do"]

@@ -16,6 +16,7 @@ from workers.engine.asking import text_in
 from workers.engine.judging import reader
 from workers.engine.lenient_json import Unparsable, values_in
 from workers.engine.moves import StepError
+from workers.engine.pipeline import strategy_for
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Write
 from workers.engine.prompts.judging import Judge
@@ -92,6 +93,27 @@ def test_a_model_that_refuses_twice_fails_the_step_as_refused() -> None:
         model.play(request(max_iterations=1))
     assert failed.value.code == "model_refused"
     assert len(model.asked("generator")) == 2
+
+
+DECLINED = StepError("reply_refused", "the model refused: I would rather not.")
+
+
+def test_a_reply_that_is_marked_as_a_refusal_is_asked_for_once_more() -> None:
+    model = driver_scoring(0.9, writer=[DECLINED, "We refund within 14 days."])
+    outcome = model.play(request(max_iterations=1))
+    assert outcome.best.scored.draft.text == "We refund within 14 days."
+    assert "I would rather not." in model.asked("generator")[1].prompt.user
+    twice = driver_scoring(writer=[DECLINED, DECLINED])
+    with pytest.raises(StepError, match="refused twice") as failed:
+        twice.play(request(max_iterations=1))
+    assert failed.value.code == "model_refused"
+
+
+def test_in_a_version_before_a_reply_that_is_marked_as_a_refusal_failed_at_once() -> None:
+    model, asked = driver_scoring(writer=[DECLINED]), request(max_iterations=1)
+    with pytest.raises(StepError) as failed:
+        model.run(strategy_for(asked, None, 2), asked.limits())
+    assert failed.value.code == "reply_refused"
 
 
 def test_a_draft_that_is_not_the_whole_reply_is_journaled_with_its_judgement() -> None:

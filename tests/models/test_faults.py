@@ -30,6 +30,7 @@ from workers.models.port import (
     ModelRefused,
     NotServed,
     ReplyCutOff,
+    ReplyRefused,
     UnreadableReply,
 )
 from workers.outbound.transport import RetryPolicy
@@ -128,6 +129,17 @@ async def test_a_reply_withheld_by_a_filter_is_a_refusal() -> None:
     choice = {"finish_reason": "content_filter", "message": {"content": "Dear"}}
     error, _ = await failure(chat("", choices=[choice]))
     assert type(error) is ContentFiltered
+
+
+async def test_a_reply_that_is_marked_as_a_refusal_is_no_filter_and_was_paid_for() -> None:
+    choice = {
+        "finish_reason": "stop",
+        "message": {"content": None, "refusal": "I would rather not."},
+    }
+    error, _ = await failure(chat("", choices=[choice]))
+    assert isinstance(error, ReplyRefused)
+    assert (error.code, error.usage.output_tokens) == ("reply_refused", 300)
+    assert "I would rather not." in error.detail
 
 
 async def test_a_reset_connection_may_have_cost_something() -> None:

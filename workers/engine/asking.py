@@ -10,7 +10,7 @@ from app.contract.events import DroppedItem
 from workers.engine.moves import Ask, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import fenced
-from workers.engine.replies import CUT_OFF, STRICT, Refused, ReplyReader, Unreadable
+from workers.engine.replies import CUT_OFF, DECLINED, STRICT, Refused, ReplyReader, Unreadable
 
 Read = TypeVar("Read")
 REFUSED = "model_refused"
@@ -43,28 +43,36 @@ async def ask(
     `CutOff`: there is no default.
     """
     reading = _Reading(read)
-    asked, refused, error = question.changed(read=reading), 0, ""
+    asked, refused, text, error = replace(question, read=reading), 0, "", ""
     for attempt in range(times + 1):
         try:
             text = await asked
-        except StepError as failure:
-            is_too_much = asked.room > 0 and failure.code in REFUSES_ROOM
-            if not (is_too_much or is_cut_off(failure, question)):
-                raise
-            if is_too_much or attempt >= times - spared:
-                raise CutOff(failure, question, attempt + 1) from None
-            asked = with_more_room(asked, question, attempt + 1)
-            continue
-        try:
             return reading(ReplyReader(text, question.prompt_request))
         except Unreadable as unreadable:
             error = str(unreadable)
             refused += isinstance(unreadable, Refused)
+        except StepError as failure:
+            if not is_declined(failure, question):
+                is_last = attempt >= times - spared
+                asked = _roomier(asked, question, failure, attempt + 1, is_last=is_last)
+                continue
+            text = error = failure.detail
+            refused += 1
         if refused > 1:
             raise StepError(REFUSED, f"the model refused twice: {error}", (question.path,))
         repeated = again(question, attempt + 1, text, error)
         asked = replace(repeated, read=reading, room=asked.room)
     raise StepError(code, f"asked {times + 1} times; the last reply: {error}", (question.path,))
+
+
+def _roomier(asked: Ask, question: Ask, failure: StepError, attempt: int, *, is_last: bool) -> Ask:
+    """Return the question again after a reply that was cut off; raise every other failure."""
+    is_too_much = asked.room > 0 and failure.code in REFUSES_ROOM
+    if not (is_too_much or is_cut_off(failure, question)):
+        raise failure
+    if is_too_much or is_last:
+        raise CutOff(failure, question, attempt) from None
+    return with_more_room(asked, question, attempt)
 
 
 class _Reading(Generic[Read]):
@@ -99,6 +107,16 @@ class CutOff(StepError):
 def is_cut_off(failure: StepError, question: Ask) -> bool:
     """Return whether a reply was cut off and may be asked for again; in version 1 it may not."""
     return failure.code == CUT_OFF and question.prompt_request.task.engine_version > STRICT
+
+
+ASKS_AFTER_A_REFUSAL = 3
+"""The version of the engine from which a reply that is marked as a refusal is asked for again."""
+
+
+def is_declined(failure: StepError, question: Ask) -> bool:
+    """Return whether a reply was marked as a refusal and may be asked for again."""
+    version = question.prompt_request.task.engine_version
+    return failure.code == DECLINED and version >= ASKS_AFTER_A_REFUSAL
 
 
 def with_more_room(asked: Ask, question: Ask, attempt: int) -> Ask:

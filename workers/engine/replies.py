@@ -34,6 +34,9 @@ STRICT = 1
 CUT_OFF = "reply_cut_off"
 """The code of a step whose reply was cut off by the limit on its length."""
 
+DECLINED = "reply_refused"
+"""The code of a step whose reply the server marks as a refusal by its model."""
+
 MOST_DROPPED = 50
 """Dropped items that a step's record names."""
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
 from app.contract.providers import TokenCount
-from workers.models.port import ModelCall, UnreadableReply
+from workers.models.port import ModelCall, ReplyRefused, UnreadableReply
 from workers.models.remote import (
     EFFORT,
     STREAM,
@@ -33,7 +33,7 @@ from workers.models.remote import (
     user_text,
 )
 from workers.models.streaming import failed, text_in
-from workers.outbound.transport import Request
+from workers.outbound.transport import MOST_SHOWN, Request
 
 TEXT_PARTS = frozenset({"text", "output_text"})
 """Types of the parts of a content that are its text; others are thinking."""
@@ -154,8 +154,14 @@ class OpenAI:
             raise UnreadableReply("the server failed while it answered")
         text = choice.message.text()
         tokens = _counted(completion.usage)
-        is_withheld = bool(choice.message.refusal) or choice.finish_reason == "content_filter"
-        flaw = flaw_of(text, is_cut_off=choice.finish_reason == "length", is_withheld=is_withheld)
+        if refusal := choice.message.refusal:
+            declined = ReplyRefused(f"the model refused: {refusal[:MOST_SHOWN]}")
+            return ChatReply(text + refusal, completion.model, tokens, declined)
+        flaw = flaw_of(
+            text,
+            is_cut_off=choice.finish_reason == "length",
+            is_withheld=choice.finish_reason == "content_filter",
+        )
         return ChatReply(text, completion.model, tokens, flaw)
 
     def parts(self) -> "_Chunks":

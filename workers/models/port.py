@@ -5,6 +5,7 @@ ModelError            final: this call can never work
     UnknownModel      unknown_model      the server has no model of that name, or not for this key
     PromptTooLong     prompt_too_long    more text than the model or the server accepts
     ContentFiltered   content_filtered   the provider's content filter withholds the reply
+  ReplyRefused        reply_refused      the server marks the reply as a refusal by the model
   UnreadableReply     unreadable_reply   in no known format, or too large
     ReplyCutOff       reply_cut_off      cut off by the limit on its length
     EmptyReply        unreadable_reply   without a text
@@ -22,7 +23,7 @@ from app.contract.judgement import Usage
 from app.contract.models import ReasoningEffort
 from app.contract.waiting import WaitReason
 from workers.engine.prompt_requests import Prompt, PromptRequest
-from workers.engine.replies import CUT_OFF
+from workers.engine.replies import CUT_OFF, DECLINED
 
 
 class ModelError(Exception):
@@ -59,9 +60,15 @@ class PromptTooLong(ModelRefused):
 
 
 class ContentFiltered(ModelRefused):
-    """A content filter of the provider, or the model, refuses prompt or reply."""
+    """A content filter of the provider refuses prompt or reply."""
 
     code = "content_filtered"
+
+
+class ReplyRefused(ModelError):
+    """The model refuses to do what it is asked, and its server marks the reply as a refusal."""
+
+    code = DECLINED
 
 
 class UnreadableReply(ModelError):

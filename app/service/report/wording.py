@@ -60,6 +60,7 @@ ERRORS: Mapping[str, str] = {
     "nothing_judged": "The budget or a limit of time was exhausted before any draft was judged.",
     "poisoned": "It killed the process that worked on it, again and again.",
     "reply_cut_off": "A model's reply was cut off by the limit on its length, also with more room.",
+    "reply_refused": "A model refused to do what it was asked, as its server says.",
     "unreadable_comparison": "A comparison of two drafts could not be parsed, even after retries.",
     "unreadable_criteria": "A critic's list of criteria could not be parsed.",
     "unreadable_critique": "A critic's verdict could not be parsed, even after retries; no verdict"

@@ -14,7 +14,15 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.strategies.planning import PlanExecuteStrategy
 from app.contract.tools import Tool
-from workers.engine.asking import again, ask, is_cut_off, question, text_in, with_more_room
+from workers.engine.asking import (
+    again,
+    ask,
+    is_cut_off,
+    is_declined,
+    question,
+    text_in,
+    with_more_room,
+)
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
 from workers.engine.matching import Source, even
@@ -440,9 +448,13 @@ async def _asked(
         try:
             reply = await asked
         except StepError as failure:
-            if not is_cut_off(failure, question) or attempt == AGAIN:
+            is_refused = is_declined(failure, question)
+            if attempt == AGAIN or not (is_refused or is_cut_off(failure, question)):
                 raise
-            asked = with_more_room(asked, question, attempt + 1)
+            if is_refused:
+                asked = again(question, attempt + 1, failure.detail, "it refuses to plan")
+            else:
+                asked = with_more_room(asked, question, attempt + 1)
             continue
         try:
             revision = read(ReplyReader(reply, question.prompt_request))
