@@ -1,5 +1,8 @@
 """Misspelled words are found, and those that are right here are left alone."""
 
+import subprocess
+import sys
+
 import pytest
 
 from app.contract.validators.text import SpellingValidator
@@ -44,3 +47,22 @@ async def test_a_long_draft_is_checked_within_the_limits() -> None:
     await checks.run("The first check reads the word lists.")
     draft = "We have received the form that you sent us in June, and it is complete. " * 2_500
     assert await checks.run(draft) == ()
+
+
+READS_NOTHING = """
+import sys
+from app.contract.validators.text import SpellingValidator
+from workers.validators import check_of
+
+check = check_of("text", "spelling")
+sys.addaudithook(lambda event, said: event == "open" and sys.exit(f"reads {said[0]}"))
+draft = "I recieved the the form, an unicorn and a hour. We could of been told that that is cut."
+assert len(list(check(SpellingValidator(kind="spelling"), draft))) == 5
+"""
+
+
+def test_the_time_to_read_the_word_lists_does_not_count_against_a_draft() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", READS_NOTHING], capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -52,8 +52,15 @@ CheckFunction = Callable[..., Any]
 
 @cache
 def check_of(family: str, kind: str) -> CheckFunction:
-    """Return the function that checks a kind; its module is imported at the first use."""
-    check: CheckFunction = getattr(import_module(f"{__name__}.{family}"), f"check_{kind}")
+    """Return the function that checks a kind; its module and data are loaded at the first use.
+
+    What a check reads once, such as a list of words, `load_KIND` of its module reads here: the time
+    for it does not count against a draft.
+    """
+    module = import_module(f"{__name__}.{family}")
+    if load := getattr(module, f"load_{kind}", None):
+        load()
+    check: CheckFunction = getattr(module, f"check_{kind}")
     return check
 
 
