@@ -43,9 +43,15 @@ class OpenBreaker(Contract):
 
 
 class ModelLimit(Contract):
-    """What workers have learnt of a model, or of all models of a provider, in the last hour."""
+    """What settings allow of a model, and what workers have learnt of it in the last hour."""
 
-    name: str = Field(description="`provider:name`, or `provider` for all its models.")
+    name: str = Field(
+        description="`provider:name`, `provider` for all its models together, or `provider:*` for"
+        " every one of them by itself."
+    )
+    caps: dict[str, float] | None = Field(
+        None, description="Caps by `HONE_LIMITS`: requests and tokens a minute, calls in flight."
+    )
     calls_per_s: float | None = Field(
         None, description="Calls a second that all workers together make at most, while limited."
     )
@@ -66,7 +72,8 @@ class ModelOffer(Contract):
     names: tuple[str, ...] = Field(description="All its model names; empty if any name is valid.")
     priced: tuple[PricedModel, ...]
     limits: tuple[ModelLimit, ...] = Field(
-        (), description="Models with a limit or an open breaker; empty while all calls are made."
+        (),
+        description="Models with caps, a limit or an open breaker; empty: all calls are made.",
     )
     defaults: dict[str, Any]
     schema_: dict[str, Any] = Field(alias="schema", description="JSON Schema of a model choice.")

@@ -62,13 +62,19 @@ class ModelRoles:
     def limits_of(
         self, provider: Provider, stored: Sequence[StoredLimit]
     ) -> tuple[ModelLimit, ...]:
-        """Return the limits of a provider's models that concern the key that is set now."""
+        """Return the caps and limits of a provider's models that concern the key set now."""
         if provider.wire is None:
             return ()
         fingerprint = self._settings.fingerprint_of(provider)
-        mine = (it.limit for it in stored if it.fingerprint == fingerprint)
-        found = (it for it in mine if it.name.partition(":")[0] == provider.name)
-        return tuple(sorted(found, key=lambda it: it.name))
+        mine = [it.limit for it in stored if it.fingerprint == fingerprint]
+        learnt = {it.name: it for it in mine if it.name.partition(":")[0] == provider.name}
+        capped = {name for name in self._settings.limits if name.startswith(f"{provider.name}:")}
+        return tuple(
+            learnt.get(name, ModelLimit(name=name)).model_copy(
+                update={"caps": self._settings.limits.get(name)}
+            )
+            for name in sorted(learnt.keys() | capped)
+        )
 
     def _choice(self, request: RefinementRequest, role: Role) -> ModelChoice:
         return _choice_of(getattr(request.models, role) or self.default)

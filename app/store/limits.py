@@ -128,8 +128,18 @@ async def stored_limits(committer: Committer) -> tuple[StoredLimit, ...]:
     now_ms = int(seconds) * 1000 + int(micros) // 1000
     names = await committer.execute("ZREVRANGE", keys.LIMITS, 0, MOST_SHOWN - 1)
     read = [(name.decode(), _state(committer, name.decode())) for name in names]
-    found = [_stored_limit(name, *await state, now_ms) for name, state in read]
+    states = {name: await state for name, state in read}
+    found = [
+        _stored_limit(name, *state, _provider_of(name, states), now_ms)
+        for name, state in states.items()
+    ]
     return tuple(it for it in found if it is not None)
+
+
+def _provider_of(name: str, states: Mapping[str, tuple[dict[str, str], int]]) -> dict[str, str]:
+    model, _, fingerprint = name.rpartition("@")
+    found, _ = states.get(f"{model.partition(':')[0]}@{fingerprint}", ({}, 0))
+    return found
 
 
 async def _state(committer: Committer, name: str) -> tuple[dict[str, str], int]:
@@ -142,11 +152,11 @@ async def _state(committer: Committer, name: str) -> tuple[dict[str, str], int]:
 
 
 def _stored_limit(
-    name: str, state: dict[str, str], in_flight: int, now_ms: int
+    name: str, state: dict[str, str], in_flight: int, provider: dict[str, str], now_ms: int
 ) -> StoredLimit | None:
     model, _, fingerprint = name.rpartition("@")
     breaker = None
-    if "open_at" in state:
+    if "open_at" in state and not _has_recovered(state, provider):
         breaker = OpenBreaker(
             reason=cast("WaitReason", state["reason"]),
             detail=state["detail"],
@@ -166,6 +176,16 @@ def _stored_limit(
         breaker=breaker,
     )
     return StoredLimit(fingerprint, limit)
+
+
+def _has_recovered(state: dict[str, str], provider: dict[str, str]) -> bool:
+    """Return whether its provider is known to work again, which its own next call will find out."""
+    if "is_heard" in state:
+        return "open_at" not in provider
+    if state["reason"] != "unreachable":
+        return False
+    tried_at = float(state["probe_at"]) - float(state["interval"])
+    return float(provider.get("answered_at", 0)) > tried_at
 
 
 def _time(milliseconds: str) -> datetime:

@@ -16,6 +16,7 @@ from app.contract.access import KeyRequest, KeyRotation, TokenRequest
 from app.contract.events import Event, EventPage
 from app.contract.insights import InsightList
 from app.contract.limits import LimitsChange
+from app.contract.offers import ModelLimit
 from app.contract.providers import BY_NAME, PROVIDERS
 from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
@@ -24,9 +25,10 @@ from app.contract.snapshot import Snapshot
 from app.contract.strategies import STRATEGIES, AnyStrategy
 from app.contract.validators import VALIDATORS
 from app.main import create_app
+from app.service import ModelRoles
 from app.settings import Settings
 from app.store import WorkerStore
-from app.store.limits import PermitReport, SharedLimits
+from app.store.limits import PermitReport, SharedLimits, StoredLimit
 from tests.validators.validator_page import sections
 
 OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"
@@ -154,12 +156,14 @@ def test_every_example_is_what_its_contract_reads() -> None:
     InsightList.model_validate(examples.INSIGHTS)
 
 
-async def report(redis_url: str, settings: Settings, report: PermitReport) -> None:
-    """Report as a worker that calls `openai:x` with the key of these settings."""
+async def report(
+    redis_url: str, settings: Settings, report: PermitReport, model: str = "openai:x"
+) -> None:
+    """Report as a worker that calls a model with the key of these settings."""
     fingerprint = settings.fingerprint_of(BY_NAME["openai"])
     async with Redis.from_url(redis_url, protocol=2) as client:
         exchange = SharedLimits(client, "worker-1")
-        await exchange.exchange(f"openai:x@{fingerprint}", f"openai@{fingerprint}", report)
+        await exchange.exchange(f"{model}@{fingerprint}", f"openai@{fingerprint}", report)
 
 
 async def test_limits_in_force_and_open_breakers_are_shown(
@@ -178,6 +182,28 @@ async def test_limits_in_force_and_open_breakers_are_shown(
         it for it in (await api.get("/readyz")).json()["warnings"] if it.startswith("openai")
     )
     assert re.fullmatch(r"openai: the key is refused since \S+Z: wrong key", warning)
+
+
+async def test_the_breaker_of_a_model_is_not_shown_once_its_provider_is_known_to_work(
+    api: httpx.AsyncClient, redis_url: str, settings: Settings
+) -> None:
+    away = PermitReport(number=1, bad=5, bad_reason="unreachable", detail="reset")
+    await report(redis_url, settings, away)
+    assert any("openai:x" in it for it in (await api.get("/readyz")).json()["warnings"])
+    await report(redis_url, settings, PermitReport(number=2, ok=1, answered=1), "openai:y")
+    assert not any("openai" in it for it in (await api.get("/readyz")).json()["warnings"])
+
+
+def test_caps_of_settings_are_shown_with_what_was_learnt(settings: Settings) -> None:
+    capped = settings.model_copy(
+        update={"limits": {"openai:x": {"in_flight": 5.0}, "openai:*": {"requests": 60.0}}}
+    )
+    openai = BY_NAME["openai"]
+    learnt = ModelLimit(name="openai:x", calls_per_s=3.0)
+    stored = StoredLimit(capped.fingerprint_of(openai), learnt)
+    every, one = ModelRoles(capped).limits_of(openai, [stored])
+    assert (every.name, every.caps, every.calls_per_s) == ("openai:*", {"requests": 60.0}, None)
+    assert (one.name, one.caps, one.calls_per_s) == ("openai:x", {"in_flight": 5.0}, 3.0)
 
 
 async def test_the_breaker_of_another_key_is_not_shown(

@@ -262,6 +262,40 @@ def test_the_breaker_of_a_provider_is_closed_for_all_workers_by_one_answer(redis
     assert not redis.hexists(f"{keys.LIMIT}p@f", "open_at")
 
 
+def test_an_answer_to_a_worker_that_knew_of_no_outage_closes_the_breaker(redis: Redis) -> None:
+    away, fine = ScriptedProvider(NotServed("unreachable", "reset")), ScriptedProvider()
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        for _ in range(5):
+            await failed(limiters[0], away)
+        await asyncio.sleep(5)
+        assert await limiters[0].permits(limiters[0].gate("p:m", "f"), 1) == 1
+        gate = limiters[1].gate("p:m", "f")  # another worker claims what has the permit
+        under_way = await limiters[1].enter(gate, replace(call(), has_permit=True))
+        gate.answered(under_way, await fine.complete())
+        await asyncio.sleep(1)
+
+    simulated(redis, main, workers=2)
+    assert not redis.hexists(f"{keys.LIMIT}p:m@f", "open_at")
+
+
+def test_what_is_free_for_one_worker_closes_the_breaker_of_another(redis: Redis) -> None:
+    away, fine = ScriptedProvider(NotServed("unreachable", "reset")), ScriptedProvider()
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        await once(limiters[1], fine)
+        for _ in range(5):
+            await failed(limiters[0], away)
+        await asyncio.sleep(1)
+        assert redis.hexists(f"{keys.LIMIT}p:m@f", "open_at")
+        for _ in range(40):
+            await asyncio.sleep(1)
+            await once(limiters[1], fine)
+
+    simulated(redis, main, workers=2)
+    assert not redis.hexists(f"{keys.LIMIT}p:m@f", "open_at")
+
+
 def test_another_key_is_not_held_back(redis: Redis) -> None:
     async def main(limiters: list[RateLimiter]) -> None:
         refusing = ScriptedProvider(NotServed("unauthorized", "the key is wrong"))

@@ -38,6 +38,8 @@ LOW = 0.25
 """A reported limit is heeded once less than this share of it is left."""
 WEIGHT = 0.2
 LOG_EVERY_S = 1.0
+TELL_S = 30.0
+"""How long calls may succeed without a report: another worker may have opened the breaker."""
 BACKOFF_S, LONGEST_BACKOFF_S = 0.5, 60.0
 ALONE = 0.5
 """The share of the last known rate that a worker uses while Redis is away."""
@@ -104,6 +106,7 @@ class ModelGate:
         self._next_parked = 0.0
         self._number = 0
         self._failures = 0
+        self._told_at = -TELL_S
         self._logged_at = -LOG_EVERY_S
         self._logged: tuple[object, ...] = (None, False)
 
@@ -136,6 +139,11 @@ class ModelGate:
             self._turn(quarter, now)
         self._recent[quarter & 3] += 1
         self.in_flight += 1
+
+    def begin_parked(self, now: float) -> None:
+        """Count a call whose permit another worker may have taken; how it ends is to be told."""
+        self.begin(now)
+        self._told_at = -TELL_S
 
     def spacing_s(self, now: float) -> float:
         """Return how long to wait so that permits taken in bulk are not used all at once."""
@@ -173,7 +181,7 @@ class ModelGate:
         self._failures = 0
         self._report.ok += 1
         self._report.answered += 1
-        if self.state.blocked or self.reason:
+        if self.state.blocked or self.reason or call.started >= self._told_at + TELL_S:
             self._hurry()
         if reply is None:
             return
@@ -249,7 +257,7 @@ class ModelGate:
 
     def learn(self, permits: Permits, now: float) -> None:
         """Go by the answer to a report."""
-        self.state = permits
+        self.state, self._told_at = permits, now
         self._epoch = permits.epoch
         self.rate, self.workers = permits.rate, max(1, permits.workers)
         self.paused_until = now + permits.paused_ms / 1000
@@ -421,7 +429,7 @@ class RateLimiter:
         clock = asyncio.get_running_loop().time
         now = clock()
         if call.has_permit:
-            gate.begin(now)
+            gate.begin_parked(now)
             await self._space_out(gate, now)
         elif not gate.enters(now):
             await self._wait(gate, call, now)

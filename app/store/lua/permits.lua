@@ -81,7 +81,10 @@ m.at = at
 -- dearer than the credit. So each model finds out by itself, and what is refused while another works
 -- stops no other.
 local function learn_from_provider()
-  if report.ok > 0 and close(p) then p.worked_at = at end
+  if report.ok > 0 then
+    if close(p) then p.worked_at = at end
+    p.answered_at = at
+  end
   if report.key_reason then
     open(m, report.key_reason, report.detail)
     m.is_heard = nil
