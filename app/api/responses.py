@@ -1,17 +1,19 @@
 """Responses: their headers, pages, and the event stream (HTML Living Standard, 9.2)."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.types import Send
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
 
 from app.api.dependencies import REPORT_TYPES
 from app.contract.events import DELTA, StepDelta
 from app.contract.snapshot import Snapshot, SnapshotPage
-from app.service import Accepted, News, Stream
+from app.service import Accepted, EventFeed, News
 from app.service.report import ReportFormat
 from app.store import StoredEvent
 
@@ -108,20 +110,41 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: Stream) -> None:
+    def __init__(self, feed: EventFeed) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
         super().__init__((), headers=headers)
-        self._events = events
+        self._feed = feed
 
-    async def stream_response(self, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all events; close the source as soon as the client disconnects."""
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(start)
-        async with aclosing(self._events) as batches:
-            async for events in batches:
-                body = b"".join(map(encoded, events)) or COMMENT
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                disconnecting = tasks.create_task(_disconnect(receive))
+                await self._send(send)
+                disconnecting.cancel()
+        except* ClientDisconnect:
+            pass
+
+    async def _send(self, send: Send) -> None:
+        async with aclosing(self._feed.later) as later:
+            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(start)
+            if self._feed.first:
+                await send(_body(b"".join(map(encoded, self._feed.first))))
+            async for batch in later:
+                await send(_body(b"".join(map(encoded, batch)) or COMMENT))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _disconnect(receive: Receive) -> None:
+    """Raise ClientDisconnect when the client disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    raise ClientDisconnect
+
+
+def _body(content: bytes) -> Message:
+    return {"type": "http.response.body", "body": content, "more_body": True}
 
 
 def encoded(event: StoredEvent | StepDelta) -> bytes:

@@ -388,8 +388,8 @@ async def events(
     if media_type != EVENT_STREAM:
         found = await store.events(tenant, refinement_id, after, limit + 1)
         return event_page(request, found, after, limit)
-    stream = await watching.follow(tenant, refinement_id, after, deltas=deltas)
-    return EventStream(stream) if stream else Response(status_code=204)
+    feed = await watching.follow(tenant, refinement_id, after, deltas=deltas)
+    return EventStream(feed) if feed else Response(status_code=204)
 
 
 @journal.get(

@@ -3,16 +3,16 @@
 from app.service.admission import Admission
 from app.service.model_roles import ModelRoles, Selection
 from app.service.service import Accepted, Service
-from app.service.watching import News, Shutdown, Stream, Watching
+from app.service.watching import EventFeed, News, Shutdown, Watching
 
 __all__ = [
     "Accepted",
     "Admission",
+    "EventFeed",
     "ModelRoles",
     "News",
     "Selection",
     "Service",
     "Shutdown",
-    "Stream",
     "Watching",
 ]

@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from app.contract.errors import HoneError, MalformedHeader, RefinementNotFound, Unavailable
 from app.contract.events import EventType, StepDelta
 from app.contract.snapshot import Snapshot
-from app.store import ChangeSignal, LiveTexts, Store, StoredEvent, TextCursor, Wakeups
+from app.store import ChangeSignal, EventBuffer, LiveTexts, Store, StoredEvent, TextCursor, Wakeups
 
 
 class Shutdown:
@@ -36,11 +36,11 @@ class Shutdown:
         """Return True when something changed, False after `timeout_s` or at `close`."""
         if not self._open or timeout_s <= 0:
             return False
-        scope = asyncio.timeout(None)
+        scope = asyncio.timeout(timeout_s)
         try:
             async with scope:
                 self._waiting.add(scope)
-                return await changed.wait(timeout_s)
+                return await changed.wait()
         except TimeoutError:
             return False
         finally:
@@ -48,13 +48,13 @@ class Shutdown:
 
 
 LOOK_S = 15.0
-"""Seconds after which a watcher reads without a wake-up, because one can be missed."""
+"""Seconds without an event after which a stream has a comment and a wait looks by itself."""
 
 ANNOUNCE_S = 5.0
 """Seconds between two announcements of whose texts are watched."""
 
 Events = tuple[StoredEvent, ...]
-Stream = AsyncGenerator[Events | tuple[StepDelta, ...], None]
+Batch = Events | tuple[StepDelta, ...]
 STEP_ENDS = {EventType.STEP_COMPLETED, EventType.STEP_FAILED}
 
 BATCH = 8
@@ -67,6 +67,14 @@ class News:
 
     snapshot: Snapshot
     is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventFeed:
+    """The first events for a client, perhaps none, and the later ones as they arrive."""
+
+    first: Batch
+    later: AsyncGenerator[Batch, None]
 
 
 class Watching:
@@ -125,7 +133,7 @@ class Watching:
 
     async def follow(
         self, tenant: str, refinement_id: str, after: int, *, deltas: bool = False
-    ) -> Stream | None:
+    ) -> EventFeed | None:
         """Return all events after number `after`, as they arrive, up to the last, terminal one.
 
         A terminal event that a retry follows is not the last. An empty batch means that none
@@ -134,46 +142,69 @@ class Watching:
         None if `after` is the last, terminal event, or a rating after it: a stream ends with that
         event. Raises MalformedHeader if `after` is greater than the last event.
         """
-        first = await self._store.events(tenant, refinement_id, after, BATCH)
-        if not first:
-            snapshot = await self._store.snapshot(tenant, refinement_id)
-            if after > snapshot.last_event:
-                raise MalformedHeader(
-                    f"event {after} does not exist; the last event is {snapshot.last_event}"
-                )
-            if snapshot.status.is_terminal and after == snapshot.last_event:
-                return None
-        if first and first[0].is_last and first[0].type is EventType.RATED:
+        batches = self._follow(tenant, refinement_id, after, deltas)
+        try:
+            return EventFeed(await anext(batches), batches)
+        except StopAsyncIteration:
             return None
-        return self._follow(tenant, refinement_id, after, first, deltas)
 
     async def _follow(
-        self, tenant: str, refinement_id: str, after: int, events: Events, deltas: bool
-    ) -> Stream:
-        more: Events | None = events
+        self, tenant: str, refinement_id: str, after: int, deltas: bool
+    ) -> AsyncGenerator[Batch, None]:
         async with AsyncExitStack() as stack:
-            changed = await stack.enter_async_context(self._wakeups.watch(refinement_id))
-            changed.set()  # the first events were read before the watch began
-            watched = self._watched_texts(refinement_id, changed)
+            buffer = await stack.enter_async_context(self._wakeups.follow(refinement_id))
+            more = await self._first(buffer, tenant, refinement_id, after)
+            if more is None:
+                return
+            watched = self._watched_texts(refinement_id, buffer)
             texts = await stack.enter_async_context(watched) if deltas else None
-            while more is not None:
-                if more:
-                    yield _to_the_end(more)
-                    if more[-1].is_last:
+            yield _to_the_end(more)
+            may_be_lost = False
+            while not (more and more[-1].is_last):
+                after = more[-1].number if more else after
+                _end_texts(texts, more)
+                if not await self._shutdown.news(buffer, self._look_s):
+                    if may_be_lost and await self._is_lost(tenant, refinement_id, after):
                         return
-                    after = more[-1].number
-                    _end_texts(texts, more)
-                is_told = len(more) == BATCH or await self._shutdown.news(changed, self._look_s)
-                if not is_told:
-                    if await self._is_lost(tenant, refinement_id, after):
-                        return
+                    may_be_lost = False
                     yield ()
                 if texts and (pieces := texts.take()):
                     yield pieces
                 if not self._shutdown.is_open:
                     return
-                is_read = len(more) < BATCH and is_told and not changed.take_change()
-                more = () if is_read else await self._more(tenant, refinement_id, after)
+                more = buffer.take(after)
+                if more is None:
+                    more = await self._more(buffer, tenant, refinement_id, after)
+                    may_be_lost = not more
+                if more is None:
+                    return
+                if more:
+                    yield _to_the_end(more)
+
+    async def _first(
+        self, buffer: EventBuffer, tenant: str, refinement_id: str, after: int
+    ) -> Events | None:
+        """Return the first events, or None if a stream would have none."""
+        first = await self._read(buffer, tenant, refinement_id, after)
+        if first:
+            return None if first[0].is_last and first[0].type is EventType.RATED else first
+        snapshot = await self._store.snapshot(tenant, refinement_id)
+        if after > snapshot.last_event:
+            raise MalformedHeader(
+                f"event {after} does not exist; the last event is {snapshot.last_event}"
+            )
+        has_ended = snapshot.status.is_terminal and after == snapshot.last_event
+        return None if has_ended else first
+
+    async def _read(
+        self, buffer: EventBuffer, tenant: str, refinement_id: str, after: int
+    ) -> Events:
+        """Return events of the journal, and let the buffer go on after the last one."""
+        buffer.take(after)
+        events = await self._store.events(tenant, refinement_id, after, BATCH)
+        if len(events) == BATCH:
+            buffer.receive(())  # there may be more of them
+        return events
 
     @asynccontextmanager
     async def _watched_texts(
@@ -201,11 +232,14 @@ class Watching:
             return await self._store.last_event(tenant, refinement_id) < number
         return False
 
-    async def _more(self, tenant: str, refinement_id: str, after: int) -> Events | None:
+    async def _more(
+        self, buffer: EventBuffer, tenant: str, refinement_id: str, after: int
+    ) -> Events | None:
         """Return new events, none while Redis is unreachable; None once it is erased."""
         try:
-            return await self._store.events(tenant, refinement_id, after, BATCH)
+            return await self._read(buffer, tenant, refinement_id, after)
         except Unavailable:
+            buffer.miss()
             return ()
         except RefinementNotFound:
             return None

@@ -42,7 +42,7 @@ from app.store.state import (
     UnreadableRecord,
 )
 from app.store.store import Achieved, Clock, Creation, Store, refusals
-from app.store.wakeups import ChangeSignal, Wakeups
+from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
 from app.store.worker import LATER, Journal, WorkerStore, renew
 
 EXCHANGE_TIMEOUT_S = 1.0
@@ -56,6 +56,7 @@ __all__ = [
     "ChangeSignal",
     "Claimed",
     "Entry",
+    "EventBuffer",
     "Fenced",
     "Fields",
     "Job",

@@ -48,7 +48,7 @@ UNKNOWN_FIELDS: Final = "allow"
 """Keep the fields that a later release stored; requests from clients stay strict."""
 
 _MODELS = TypeAdapter(dict[str, ModelChoice])
-_TYPES = frozenset(EventType)
+_TYPES = {it.encode(): it for it in EventType}
 _STATUS = {status.encode(): status for status in Status}
 _REASON: dict[bytes, StopReason | None] = {
     b"-": None,
@@ -216,8 +216,12 @@ def moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
 
 
+@lru_cache(maxsize=1024)
 def json_moment(milliseconds: bytes | None) -> bytes:
-    """Return such a time in the format of the contract's JSON, or null."""
+    """Return such a time in the format of the contract's JSON, or null.
+
+    Cached, because the entries of one append share it.
+    """
     return b"null" if milliseconds is None else to_json(moment(int(milliseconds)))
 
 
@@ -369,12 +373,12 @@ def paired(fields: Sequence[bytes]) -> Summary:
 
 def ends(entry: Summary) -> bool:
     """Return whether an entry of a journal is terminal."""
-    return _is_terminal(_type_of(entry))
+    return _is_terminal(_type_of(entry[b"type"]))
 
 
 def has_ended(entries: Sequence[Summary]) -> bool:
     """Return whether a journal has a terminal entry that no retry follows."""
-    kinds = (_type_of(entry) for entry in reversed(entries))
+    kinds = (_type_of(entry[b"type"]) for entry in reversed(entries))
     last = next((it for it in kinds if _is_terminal(it) or it is EventType.RETRIED), None)
     return last is not None and _is_terminal(last)
 
@@ -391,10 +395,22 @@ def number_of(entry_id: bytes) -> int:
 
 def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -> StoredEvent:
     """Return one stream entry as an event, unread; `final` is the snapshot in a terminal one."""
-    number, kind = number_of(entry_id), _type_of(entry)
-    parts = (number, kind.encode(), json_moment(entry[b"at"]), _data(kind, entry, final))
-    stored = b'{"event":%d,"type":"%b","at":%b,"data":%b}' % parts
+    number, kind = number_of(entry_id), _type_of(entry[b"type"])
+    stored = _event_json(number, entry[b"type"], entry[b"at"], _data(kind, entry, final))
     return StoredEvent(number, kind, stored, is_last)
+
+
+def published_events(message: bytes) -> tuple[StoredEvent, ...]:
+    """Return the entries in a message of prelude.lua's `publish` as events; none is terminal."""
+    return tuple(_published(*line.split(b" ", 3)) for line in message.splitlines())
+
+
+def _published(number: bytes, at: bytes, kind: bytes, data: bytes = b"{}") -> StoredEvent:
+    return StoredEvent(int(number), _type_of(kind), _event_json(int(number), kind, at, data))
+
+
+def _event_json(number: int, kind: bytes, at: bytes, data: bytes) -> bytes:
+    return b'{"event":%d,"type":"%b","at":%b,"data":%b}' % (number, kind, json_moment(at), data)
 
 
 def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None:
@@ -402,7 +418,7 @@ def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None
 
     Raises UnreadableRecord for data of a later release.
     """
-    kind = _type_of(entry)
+    kind = _type_of(entry[b"type"])
     if not isinstance(kind, EventType):
         return None
     with reading(f"event {number_of(entry_id)}, {kind}"):
@@ -415,9 +431,8 @@ def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None
     )
 
 
-def _type_of(entry: Summary) -> EventType | str:
-    kind = entry[b"type"].decode()
-    return EventType(kind) if kind in _TYPES else kind
+def _type_of(stored: bytes) -> EventType | str:
+    return _TYPES.get(stored) or stored.decode()
 
 
 def _is_terminal(kind: EventType | str) -> bool:

@@ -45,7 +45,11 @@ hone:1:access                   hash: `version` of the API keys; `closed` once t
 hone:1:api_keys                 hash: id -> JSON of `KeyRecord`, see access.py
 hone:1:key_uses                 hash: id of an API key -> when it was last used, to within a minute
 hone:1:probe                    written by readiness: whether Redis takes writes
-hone:1:changes                  channel: ids whose journal grew
+hone:1:entries                  channel without messages: its subscribers are the API processes
+                                that take the next one
+hone:1:entries:ID               channel: what was appended to a journal, a line per entry: `NUMBER
+                                AT TYPE DATA`; empty if the journal must be read
+hone:1:changes                  channel for API processes of release 0.1.0: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given
 hone:1:watched                  channel: ids whose texts are watched, with `+` if wanted whole
 hone:1:texts                    channel: pieces of texts being written: `[ID, KEY, OFFSET, TEXT]`
@@ -91,6 +95,8 @@ ACCESS = f"{PREFIX}access"
 API_KEYS = f"{PREFIX}api_keys"
 KEY_USES = f"{PREFIX}key_uses"
 PROBE = f"{PREFIX}probe"
+ENTRIES = f"{PREFIX}entries"
+ENTRIES_OF = f"{PREFIX}entries:"
 CHANGES = f"{PREFIX}changes"
 COMMANDS = f"{PREFIX}commands"
 WATCHED = f"{PREFIX}watched"
@@ -127,11 +133,18 @@ LUA = {
     "LIMITS": LIMITS,
     "ACCESS": ACCESS,
     "API_KEYS": API_KEYS,
+    "ENTRIES": ENTRIES,
+    "ENTRIES_OF": ENTRIES_OF,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,
     "BY_METADATA": BY_METADATA,
 }
+
+
+def entries(refinement_id: str) -> str:
+    """Return the channel of what is appended to a journal."""
+    return f"{ENTRIES_OF}{refinement_id}"
 
 
 def listed(tenant: str) -> str:

@@ -62,7 +62,7 @@ class TextCursor:
         self._read[key] = min(self._read.get(key, 0), offset)
         if offset == 0:
             self._over.discard(key)
-        self.changed.nudge()
+        self.changed.set()
 
 
 class LiveTexts:
@@ -82,7 +82,7 @@ class LiveTexts:
 
     @asynccontextmanager
     async def watch(self, refinement_id: str, changed: ChangeSignal) -> AsyncIterator[TextCursor]:
-        """Yield a cursor at the beginning of each text; `changed` is nudged with every piece."""
+        """Yield a cursor at the beginning of each text; `changed` is set with every piece."""
         texts = self._texts.setdefault(refinement_id, {})
         cursors = self._cursors.setdefault(refinement_id, set())
         if not cursors:

@@ -31,6 +31,7 @@ KEPT_MS = 90 * DAY_MS  # how long sums are kept that nothing is added to
 MOST_SUMS = 1_000  # fields of one hash of sums; others are not added
 FEWEST_KNOWN = 10  # refinements of a kind from which on its own sums are taken
 MOST_RATINGS = 200  # of one refinement
+MOST_PUBLISHED = 16_000  # bytes of entries in one message to watchers
 MOST_LISTED = 1_000  # hashes in one list; the one that was not added to for longest goes
 MAX_WAIT_S = Stop().max_wait_seconds  # of limits that were stored before there was such a limit
 UNLIMITED = 2**53
@@ -68,6 +69,7 @@ def _tables() -> Iterable[str]:
     yield f"local DAY_MS = {DAY_MS}"
     yield f"local KEPT_MS, MOST_SUMS, MOST_LISTED = {KEPT_MS}, {MOST_SUMS}, {MOST_LISTED}"
     yield f"local FEWEST_KNOWN, MOST_RATINGS = {FEWEST_KNOWN}, {MOST_RATINGS}"
+    yield f"local MOST_PUBLISHED = {MOST_PUBLISHED}"
     yield f"local MAX_WAIT_S, DEADLINE_MS = {MAX_WAIT_S:g}, {DEADLINE_MS}"
     yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
 

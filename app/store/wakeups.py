@@ -1,17 +1,31 @@
-"""Wake-ups by Redis pub/sub: one connection for all watchers of a process."""
+"""Changes by Redis pub/sub: one connection for all watchers of a process.
+
+A message has the entries that were appended, or says that the journal must be read. Messages are
+lost while there is no connection, so every subscription says that too.
+"""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Self
+from typing import Self, TypeVar
 
 from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from app.store import keys
+from app.store.codec import published_events
+from app.store.state import StoredEvent
 
 RECONNECT_S = 0.5  # pause between two attempts to connect
+SUBSCRIBED_S = 1.0  # maximum wait for a subscription; without it, the journal is read once more
+PING_S = 5.0  # between two questions whether the connection still works
+MOST_UNANSWERED = 3  # pings; several, since a busy process may not yet have read an answer
+MOST_BUFFERED = 64_000  # bytes of events that are kept for a watcher that does not take them
+
+Events = tuple[StoredEvent, ...]
 
 _log = logging.getLogger(__name__)
 
@@ -40,52 +54,91 @@ class ChangeSignal:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self._has_changed = False
 
     def set(self) -> None:
         """Wake the waiter, or make its next `wait` return at once."""
-        self._has_changed = True
         self._event.set()
 
-    def nudge(self) -> None:
-        """Wake the waiter for something else than a change."""
-        self._event.set()
+    def receive(self, events: Events) -> None:
+        """Take what was published: without events, the journal must be read."""
+        self.set()
 
-    def take_change(self) -> bool:
-        """Return whether there was a change since the last time."""
-        has_changed, self._has_changed = self._has_changed, False
-        return has_changed
-
-    async def wait(self, timeout_s: float) -> bool:
-        """Return True as soon as something has changed, False after `timeout_s`.
-
-        A wake-up can be missed while Redis is unreachable: also read without one now and then.
-        """
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._event.wait()
-        except TimeoutError:
-            return False
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        """Return True as soon as something has changed, False after `timeout_s`; None: no limit."""
+        if not self._event.is_set():
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._event.wait()
+            except TimeoutError:
+                return False
         self._event.clear()
         return True
+
+
+class EventBuffer(ChangeSignal):
+    """The published events that a watcher has not taken yet, and the signal that there are any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._events: list[StoredEvent] = []
+        self._bytes = 0
+        self._is_complete = False
+
+    def receive(self, events: Events) -> None:
+        """Keep events until they are taken; if there are too many, none: see `miss`."""
+        if events and self._is_complete:
+            self._events += events
+            self._bytes += sum(len(event.json) for event in events)
+        if not events or self._bytes > MOST_BUFFERED:
+            self.miss()
+        self.set()
+
+    def miss(self) -> None:
+        """Let the next `take` ask for the journal to be read."""
+        self._events, self._bytes, self._is_complete = [], 0, False
+
+    def take(self, after: int) -> Events | None:
+        """Return the events after number `after`, or None if the journal must be read for them.
+
+        That is so the first time, and whenever one may be missing. What is published from then on
+        is kept; call `miss` if reading failed or did not reach the end.
+        """
+        was_complete, new = self._is_complete, tuple(it for it in self._events if it.number > after)
+        self._events, self._bytes, self._is_complete = [], 0, True
+        follows = all(it.number == after + place for place, it in enumerate(new, start=1))
+        return new if was_complete and follows else None
+
+
+S = TypeVar("S", bound=ChangeSignal)
 
 
 class Wakeups:
     """The watchers of each refinement. A watcher needs no Redis connection of its own.
 
-    `receive_text` takes the messages about texts that are being written.
+    Each watched refinement is subscribed to once. `receive_text` takes the messages about texts
+    that are being written.
     """
 
     def __init__(
-        self, listener: Redis, receive_text: Callable[[bytes], None] = lambda _: None
+        self,
+        listener: Redis,
+        receive_text: Callable[[bytes], None] = lambda _: None,
+        ping_s: float = PING_S,
     ) -> None:
-        self._listener = listener
+        self._ping_s = ping_s
+        self._pool = listener.connection_pool
         self._receive_text = receive_text
-        self._watchers: dict[str, set[ChangeSignal]] = {}
+        self._watchers: dict[str, set[ChangeSignal]] = {}  # by channel
+        self._subscribed: set[str] = set()
+        self._to_send: dict[str, bool] = {}  # True to subscribe, False to unsubscribe
+        self._has_to_send = asyncio.Event()
+        self._is_away = True
+        self._unanswered = 0
         self._listening: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Start listening; Redis need not be reachable yet."""
+        self._is_away = False
         self._listening = asyncio.create_task(self._listen())
         return self
 
@@ -97,29 +150,121 @@ class Wakeups:
 
     @asynccontextmanager
     async def watch(self, refinement_id: str) -> AsyncIterator[ChangeSignal]:
-        """Yield a signal that is set when the refinement changes, until the context is closed."""
-        changed = ChangeSignal()
-        self._watchers.setdefault(refinement_id, set()).add(changed)
-        try:
+        """Yield a signal that is set when the refinement changes, until the context is closed.
+
+        A change after the context was entered sets it, unless Redis is away: then it is set when
+        Redis is back.
+        """
+        async with self._watched(refinement_id, ChangeSignal()) as changed:
             yield changed
+
+    @asynccontextmanager
+    async def follow(self, refinement_id: str) -> AsyncIterator[EventBuffer]:
+        """Yield a buffer of the events published from now on, until the context is closed."""
+        async with self._watched(refinement_id, EventBuffer()) as buffer:
+            yield buffer
+
+    @asynccontextmanager
+    async def _watched(self, refinement_id: str, signal: S) -> AsyncIterator[S]:
+        channel = keys.entries(refinement_id)
+        if channel not in self._watchers:
+            self._ask(channel, subscribe=True)
+        watchers = self._watchers.setdefault(channel, set())
+        watchers.add(signal)
+        try:
+            if channel not in self._subscribed and not self._is_away:
+                await signal.wait(SUBSCRIBED_S)
+            yield signal
         finally:
-            watchers = self._watchers[refinement_id]
-            watchers.discard(changed)
+            watchers.discard(signal)
             if not watchers:
-                del self._watchers[refinement_id]
+                del self._watchers[channel]
+                self._ask(channel, subscribe=False)
+
+    def _ask(self, channel: str, *, subscribe: bool) -> None:
+        """Send a command in the next turn of the loop, with others, unless it undoes one unsent."""
+        if self._to_send.pop(channel, subscribe) is subscribe:
+            self._to_send[channel] = subscribe
+            self._has_to_send.set()
 
     async def _listen(self) -> None:
-        # One connection for both channels: a text is seen before the end of its step.
-        async for message in messages(self._listener, keys.CHANGES, keys.TEXTS):
-            if message is None:  # every watcher may have missed a message
-                for watchers in self._watchers.values():
-                    _wake(watchers)
-            elif message[0] == keys.TEXTS:
-                self._receive_text(message[1])
-            else:
-                _wake(self._watchers.get(message[1].decode(), ()))
+        while True:
+            try:
+                async with asyncio.timeout(MOST_UNANSWERED * self._ping_s):
+                    connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+                try:
+                    await self._receive(connection)
+                finally:
+                    self._is_away = True
+                    self._subscribed.clear()
+                    await connection.disconnect(nowait=True)
+                    await self._pool.release(connection)
+            except (RedisError, OSError) as error:
+                _log.warning("reconnecting to channel %s: %s", keys.ENTRIES, error)
+                self._is_away = True
+            await asyncio.sleep(RECONNECT_S)
 
+    async def _receive(self, connection: AbstractConnection) -> None:
+        self._to_send = dict.fromkeys(self._watchers, True)
+        sending = asyncio.create_task(self._send(connection))
+        try:
+            while True:
+                kind, name, *rest = await connection.read_response()
+                self._unanswered = 0
+                if kind != b"pong":
+                    self._receive_reply(kind, name.decode(), *rest)
+        finally:
+            sending.cancel()
 
-def _wake(watchers: Iterable[ChangeSignal]) -> None:
-    for changed in watchers:
-        changed.set()
+    async def _send(self, connection: AbstractConnection) -> None:
+        """Subscribe, unsubscribe, and ask for signs of life; disconnect if there is none."""
+        try:
+            await self._send_all(connection)
+        except (RedisError, OSError) as error:
+            _log.warning("channel %s: %s", keys.ENTRIES, error)
+            await connection.disconnect(nowait=True)
+
+    async def _send_all(self, connection: AbstractConnection) -> None:
+        # One connection for all channels: a text is seen before the end of its step.
+        await connection.send_command("SUBSCRIBE", keys.ENTRIES, keys.CHANGES, keys.TEXTS)
+        loop, self._unanswered = asyncio.get_running_loop(), 0
+        ping_at = loop.time() + self._ping_s
+        while True:
+            asked, self._to_send = self._to_send, {}
+            self._has_to_send.clear()
+            if new := [channel for channel, subscribe in asked.items() if subscribe]:
+                await connection.send_command("SUBSCRIBE", *new)
+            if old := [channel for channel, subscribe in asked.items() if not subscribe]:
+                await connection.send_command("UNSUBSCRIBE", *old)
+            try:
+                async with asyncio.timeout_at(ping_at):
+                    await self._has_to_send.wait()
+            except TimeoutError:
+                if self._unanswered == MOST_UNANSWERED:
+                    raise RedisConnectionError("no answer to PING") from None
+                self._unanswered += 1
+                ping_at = loop.time() + self._ping_s
+                await connection.send_command("PING")
+
+    def _receive_reply(self, kind: bytes, channel: str, content: bytes | int) -> None:
+        if isinstance(content, bytes):
+            self._receive_message(channel, content)
+        elif channel == keys.ENTRIES:
+            self._is_away = False
+        elif kind == b"subscribe":
+            self._subscribed.add(channel)
+            self._pass_on(channel, ())
+        else:
+            self._subscribed.discard(channel)
+
+    def _receive_message(self, channel: str, message: bytes) -> None:
+        if channel == keys.TEXTS:
+            self._receive_text(message)
+        elif channel == keys.CHANGES:
+            self._pass_on(keys.entries(message.decode()), ())
+        else:
+            self._pass_on(channel, published_events(message))
+
+    def _pass_on(self, channel: str, events: Events) -> None:
+        for signal in self._watchers.get(channel, ()):
+            signal.receive(events)

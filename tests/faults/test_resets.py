@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from app.local.embedded import EmbeddedRedis
-from app.store.connection import api_client, is_away, worker_client
+from app.store.connection import api_client, is_away, listening_client, worker_client
+from app.store.wakeups import Wakeups
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
 from tests.waiting import TIMEOUT_S
 from workers.rq.worker import single_try_client
@@ -66,6 +67,30 @@ def test_every_call_during_resets_is_answered_or_raises_a_redis_error(
         )
     errors = [it for it in answers if it is not True]
     assert [it for it in errors if not (isinstance(it, RedisError) and is_away(it))] == []
+
+
+async def connections(redis: Redis) -> int:
+    return int((await redis.info("stats"))["total_connections_received"])
+
+
+async def test_the_connection_of_watchers_that_falls_silent_is_replaced(
+    redis_server: EmbeddedRedis,
+) -> None:
+    with tcp_proxy(unquote(urlsplit(redis_server.url).path)) as proxy:
+        async with (
+            api_client(redis_server.url) as redis,
+            listening_client(proxy.url) as listener,
+            Wakeups(listener, ping_s=0.05) as wakeups,
+            wakeups.follow("ref_1") as buffer,
+            asyncio.timeout(TIMEOUT_S),
+        ):
+            buffer.take(0)
+            proxy.is_silent, before = True, await connections(redis)
+            while await connections(redis) == before:  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.05)
+            proxy.is_silent = False
+            assert await buffer.wait()
+            assert buffer.take(0) is None
 
 
 def test_without_that_care_the_same_calls_raise_what_redis_py_does_not_know(

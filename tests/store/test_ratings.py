@@ -10,6 +10,7 @@ from app.contract.ratings import Rated
 from app.contract.status import Status
 from app.service.watching import Shutdown, Watching
 from app.store import Addition, Fenced, Store, Wakeups, WorkerStore, keys
+from app.store.connection import listening_client
 from app.store.scripts import MOST_RATINGS
 from tests.store.store_harness import (
     BEST,
@@ -122,12 +123,12 @@ async def test_a_stream_ends_with_the_work_and_not_with_a_later_rating(
     for _ in range(20):  # more than are read at a time
         await store.rate(TENANT, held.id, GOOD)
     ended = 5
-    async with Redis.from_url(redis_url) as listener, Wakeups(listener) as wakeups:
+    async with listening_client(redis_url) as listener, Wakeups(listener) as wakeups:
         watching = Watching(store, wakeups, Shutdown())
-        events = await watching.follow(TENANT, held.id, 0)
-        assert events is not None
-        numbers = [getattr(event, "number", None) async for batch in events for event in batch]
-        assert numbers == [1, 2, 3, 4, ended]
+        feed = await watching.follow(TENANT, held.id, 0)
+        assert feed is not None
+        assert [getattr(event, "number", None) for event in feed.first] == [1, 2, 3, 4, ended]
+        assert [batch async for batch in feed.later] == []
         for after in (ended, ended + 1, ended + 20):
             assert await watching.follow(TENANT, held.id, after) is None
 

@@ -101,7 +101,7 @@ if parks then
   redis.call('HSET', key, 'attempt', math.max(attempt - 1, 0))
   park(id, tenant, at, models, steps + recorded)
 end
-redis.call('PUBLISH', CHANGES, id)
+publish(id)
 
 last = n
 if to ~= '' then status = to end

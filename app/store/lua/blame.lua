@@ -17,5 +17,5 @@ end
 write(id, last + 1, at, END['failed'])
 redis.call('HSET', key, 'last_event', last + 1, 'stop_reason', 'error', 'error', failure,
   ended(id, tenant, status, 'failed', at, retention_ms))
-redis.call('PUBLISH', CHANGES, id)
+publish(id)
 return 'failed'

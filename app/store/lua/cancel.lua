@@ -22,6 +22,6 @@ if status ~= 'canceling' or not is_held(holder, lease, at) then
   cancel_now(id, tenant, status, at, last + 1, retention_ms)
 end
 record(id, 'cancel', command)
-redis.call('PUBLISH', CHANGES, id)
+publish(id)
 notify(id, holder)
 return 'OK'

@@ -13,6 +13,6 @@ write(id, last + 1, clock(), 'refinement.changed', '{"limits":' .. limits .. '}'
 redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'last_event', last + 1)
 if parked then redis.call('ZADD', DUE, waits_until(id), id) end
 record(id, 'change', command)
-redis.call('PUBLISH', CHANGES, id)
+publish(id)
 notify(id, holder)
 return 'OK'

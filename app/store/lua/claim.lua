@@ -110,5 +110,5 @@ if place then
     redis.call('SET', OVERTAKEN, place)
   end
 end
-redis.call('PUBLISH', CHANGES, id)
+publish(id)
 return granted(resumed)

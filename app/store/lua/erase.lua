@@ -5,5 +5,5 @@ if tenant ~= owner then return 'MISSING' end
 forget(id)
 redis.call('SET', ERASED .. id, 1, 'PX', ERASED_MS)  -- against a submission that comes late
 notify(id, holder)
-redis.call('PUBLISH', CHANGES, id)
+publish(id)
 return 'OK'

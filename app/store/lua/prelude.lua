@@ -117,12 +117,42 @@ local function perform(first)
   end
 end
 
+-- The entries that this script has written and not published yet, by id.
+local unpublished = {}
+
 local function write(id, n, at, kind, data)
   if data and data ~= '' then
     redis.call('XADD', JOURNAL .. id, n .. '-0', 'type', kind, 'at', at, 'data', data)
   else
     redis.call('XADD', JOURNAL .. id, n .. '-0', 'type', kind, 'at', at)
   end
+  unpublished[id] = unpublished[id] or {}
+  table.insert(unpublished[id], { n, at, kind, data })
+end
+
+-- Returns the message with these entries, a line each: number, time, type, data. It is empty if watchers must
+-- read the journal: a terminal event is composed from the summary, and a long message would be kept for
+-- every slow watcher.
+local function message(entries)
+  local lines, size = {}, 0
+  for i, entry in ipairs(entries) do
+    lines[i] = table.concat(entry, ' ')
+    size = size + #lines[i]
+    if ENDS[entry[3]] or size > MOST_PUBLISHED then return '' end
+  end
+  return table.concat(lines, '\n')
+end
+
+-- Tells the watchers of a refinement what was appended, or that something else has changed. API processes
+-- that know the channel of a refinement are subscribed to ENTRIES as well; one of an earlier release is
+-- counted only on CHANGES, and takes ids. Without a watcher the message is empty and goes to replicas only,
+-- where one may still be connected after a failover.
+local function publish(id)
+  local channel = ENTRIES_OF .. id
+  local counted = redis.call('PUBSUB', 'NUMSUB', CHANGES, ENTRIES, channel)
+  if counted[2] > counted[4] then redis.call('PUBLISH', CHANGES, id) end
+  redis.call('PUBLISH', channel, counted[6] > 0 and message(unpublished[id] or {}) or '')
+  unpublished[id] = nil
 end
 
 local function relist(id, tenant, from, to)
@@ -154,7 +184,7 @@ local function queued_again(id, tenant, from, n, at, lease_ms)
   redis.call('HSET', SUMMARY .. id, 'status', 'queued', 'last_event', n, 'phase', '[]')
   redis.call('ZREM', DUE, id)
   redis.call('ZADD', WAITING, at + lease_ms, id)
-  redis.call('PUBLISH', CHANGES, id)
+  publish(id)
   return redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
 end
 
@@ -173,7 +203,7 @@ local function stop(id, n, at, reason, limit)
   write(id, n, at, 'refinement.stopping', data)
   redis.call('HSET', SUMMARY .. id, 'stopping', reason, 'last_event', n)
   redis.call('HDEL', SUMMARY .. id, 'waiting')
-  redis.call('PUBLISH', CHANGES, id)
+  publish(id)
 end
 
 -- Makes a paused refinement end with its best draft once a worker has claimed it.

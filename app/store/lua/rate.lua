@@ -28,5 +28,5 @@ redis.call('HSET', key, 'last_event', n)
 redis.call('HINCRBY', key, 'ratings', 1)
 for i = 8, #ARGV, 2 do add(string.sub(ARGV[i], 2), ARGV[i + 1], at) end
 record(id, 'rate', command, digest .. ' ' .. n)
-redis.call('PUBLISH', CHANGES, id)
+publish(id)
 return 'OK ' .. n

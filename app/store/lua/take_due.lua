@@ -36,7 +36,7 @@ local function overdue(id, tenant, status, last, retention_ms, limit)
     redis.call('HSET', SUMMARY .. id, 'last_event', last + 1, 'stop_reason', 'error', 'error', NEVER_STARTED,
       ended(id, tenant, status, 'failed', at, retention_ms))
     tally(id, tenant, 1)
-    redis.call('PUBLISH', CHANGES, id)
+    publish(id)
     return
   end
   found[#found + 1] = id
@@ -57,7 +57,7 @@ local function take(id)
     found[#found + 1] = timed_out(id, tenant, last + 1)
   elseif status == 'canceling' then
     cancel_now(id, tenant, status, at, last + 1, retention_ms)
-    redis.call('PUBLISH', CHANGES, id)
+    publish(id)
   elseif redis.call('HEXISTS', SUMMARY .. id, 'parked') == 1 then
     local longest = waits_until(id)
     if longest > at then redis.call('ZADD', DUE, longest, id)
