@@ -3,8 +3,8 @@
     python -m benchmarks.transport [--calls 10000] [--at-once 500] [--latency-ms 200] [--clients 1]
 
 Each run is a separate process; it prints medians of three. `raw` only sends and receives bytes: its
-rate is the server's ceiling, best measured with `--latency-ms 0 --clients 3`. `hone on aiohttp` is
-the whole adapter: prompt to request, reply to text, usage, every limit.
+rate is the server's ceiling, best measured with `--latency-ms 0 --clients 3`. `http1` is Hone's own
+client alone, `hone` the whole adapter on it: prompt to request, reply to text, usage, every limit.
 """
 
 import argparse
@@ -31,7 +31,9 @@ from workers.engine.prompts.drafting import Write
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote
-from workers.outbound.transport import RetryPolicy, open_transport
+from workers.outbound.aiohttp_client import AiohttpClient
+from workers.outbound.http1 import HttpClient, open_http1
+from workers.outbound.transport import RetryPolicy, Transport
 
 BODY = json.dumps(
     {
@@ -111,27 +113,60 @@ async def with_bytes(_at_once: int) -> AsyncIterator[SendRequest]:
 
 
 @asynccontextmanager
-async def with_hone(_at_once: int) -> AsyncIterator[SendRequest]:
-    messages = json.loads(BODY)["messages"]
-    prompt = Prompt("write", 1, messages[0]["content"], messages[1]["content"])
-    prompt_request = Write(Task(None, None, ()))
-    call = ModelCall("bench", prompt, prompt_request, "ref_1/iterations/1/draft")
-    async with open_transport(RetryPolicy(total_s=120), 4 * 1024 * 1024) as transport:
-
-        @cache
-        def remote(url: str) -> Remote:
-            return Remote("local", OpenAI(url.removesuffix("/chat/completions"), "key"), transport)
+async def with_http1(_at_once: int) -> AsyncIterator[SendRequest]:
+    async with open_http1(connect_s=10) as client:
 
         async def ask(url: str) -> int:
-            return len((await remote(url).complete(call)).text)
+            reply = await client.post(url, HEADERS, BODY)
+            length = 0
+            while piece := await reply.read():
+                length += len(piece)
+            reply.close()
+            return length
 
         yield ask
 
 
+@asynccontextmanager
+async def with_hone_on_http1(_at_once: int) -> AsyncIterator[SendRequest]:
+    async with open_http1(connect_s=10) as client:
+        yield adapter_on(client)
+
+
+@asynccontextmanager
+async def with_hone_on_aiohttp(_at_once: int) -> AsyncIterator[SendRequest]:
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+    ) as session:
+        yield adapter_on(AiohttpClient(session, connect_s=10))
+
+
+def adapter_on(client: HttpClient) -> SendRequest:
+    """Return the whole adapter on an HTTP client."""
+    messages = json.loads(BODY)["messages"]
+    prompt = Prompt("write", 1, messages[0]["content"], messages[1]["content"])
+    prompt_request = Write(Task(None, None, ()))
+    call = ModelCall("bench", prompt, prompt_request, "ref_1/iterations/1/draft")
+    transport = Transport(client, RetryPolicy(total_s=120), 4 * 1024 * 1024)
+
+    @cache
+    def remote(url: str) -> Remote:
+        return Remote("local", OpenAI(url.removesuffix("/chat/completions"), "key"), transport)
+
+    async def ask(url: str) -> int:
+        return len((await remote(url).complete(call)).text)
+
+    return ask
+
+
 CLIENTS = {
     "raw": with_bytes,
+    "http1": with_http1,
     "aiohttp": with_aiohttp,
-    "hone on aiohttp": with_hone,
+    "hone": with_hone_on_http1,
+    "hone on aiohttp": with_hone_on_aiohttp,
     "httpx on aiohttp": with_httpx_on_aiohttp,
     "httpx": with_httpx,
 }

@@ -37,6 +37,7 @@ from workers.outbound.transport import (
     Transport,
     TransportError,
     UntrustedServer,
+    UnusableKey,
     UnusableResponse,
 )
 
@@ -458,8 +459,9 @@ def _meaning(
     match failure:
         case NotServed():
             return failure
-        case RequestUnanswered(response=None) | UntrustedServer():
-            return NotServed("unreachable", failure.detail)
+        case RequestUnanswered(response=None) | UntrustedServer() | UnusableKey():
+            is_key = isinstance(failure, UnusableKey)
+            return NotServed("unauthorized" if is_key else "unreachable", failure.detail)
         case RequestUnanswered(response=response) | StatusRejected(response=response):
             assert response is not None
             return failure_of(response, failure.detail)

@@ -29,9 +29,9 @@ from aiohttp.connector import SocketFactoryType
 
 from app.contract.endpoints import PREFIX, AllowedTargets, Endpoint
 from app.contract.waiting import WaitReason
+from workers.outbound.aiohttp_client import AiohttpClient
+from workers.outbound.http1 import AddressRefused
 from workers.outbound.transport import (
-    FIELDS,
-    AddressRefused,
     Request,
     RequestUnanswered,
     RetryPolicy,
@@ -157,7 +157,8 @@ class GuardedClient:
         fields = own_fields(endpoint) | signed(signing, body, key, int(time.time()))
         session = self._session(endpoint.url)
         try:
-            attempts = Transport(session, retry_policy, MAX_REPLY).step(key)
+            client = AiohttpClient(session, retry_policy.connect_s)
+            attempts = Transport(client, retry_policy, MAX_REPLY).step(key)
             return await attempts.post(Request(endpoint.url, fields, body))
         except RequestUnanswered as error:
             raise _away(error) from None
@@ -226,7 +227,6 @@ def _session(
         connector=connector,
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
-        headers=FIELDS,
     )
 
 

@@ -1,12 +1,13 @@
-"""HTTP over aiohttp with timeouts, retries and size limits, for models, validators and tools.
+"""Requests with timeouts, retries and size limits, for models, validators and tools.
 
-Only this module retries requests. Exceptions of the HTTP library are not chained: some carry the
+Only this module retries requests. Exceptions of the HTTP client are not chained: some carry the
 request's headers, and with them a key.
 
 TransportError         no usable response; `detail` says why
   RequestUnanswered    unreachable, timeout, connection reset, or a temporary error at the last try
   RequestRefused       the address is invalid
     UntrustedServer    the TLS certificate is untrusted
+    UnusableKey        a header field cannot be sent, which has the API key
     StatusRejected     a permanent 4xx, or a redirect: not followed, so that keys go nowhere else
   UnusableResponse     too many bytes, invalid compression, or not HTTP
 """
@@ -14,18 +15,28 @@ TransportError         no usable response; `detail` says why
 import asyncio
 import json
 import math
-import os
 import random
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Protocol
 from urllib.parse import quote, urlsplit
 
-import aiohttp
+from workers.outbound.http1 import (
+    AddressRefused,
+    ConnectionBroken,
+    HttpClient,
+    HttpResponse,
+    InvalidField,
+    InvalidRequest,
+    InvalidResponse,
+    NotConnected,
+    UntrustedPeer,
+    open_http1,
+)
 
 PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 that are temporary: timeout, conflict, too early, too many requests."""
@@ -106,7 +117,6 @@ FIELDS = {
 }
 MOST_OF_A_REFUSAL = 64 * 1024
 MOST_SHOWN = 500
-DNS_CACHE_S = 60
 MOST_FRAMING = 256
 """How many times as long as its text a stream may be: a chunk of one token has 150 to 400 bytes."""
 
@@ -157,22 +167,16 @@ class RequestUnanswered(TransportError):
         self.response = response
 
 
-class AddressRefused(OSError):
-    """The name has no address, or one that may not be called.
-
-    The message leaves open which, as it would reveal the network.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(0, "it has no public address")
-
-
 class RequestRefused(TransportError):
     """The request cannot be sent; a retry would not help."""
 
 
 class UntrustedServer(RequestRefused):
     """The TLS certificate of the server is not trusted."""
+
+
+class UnusableKey(RequestRefused):
+    """A header field has a line end; of all the fields only the key is not Hone's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +244,10 @@ class _TemporaryFailure(Exception):
 
 
 class Transport:
-    """Shared by all adapters: unlimited connections, kept alive, cached DNS, no cookies."""
+    """Shared by all adapters: a client for HTTP, and what its requests are held to."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, retry_policy: RetryPolicy, max_reply_bytes: int
-    ) -> None:
-        self.session = session
+    def __init__(self, client: HttpClient, retry_policy: RetryPolicy, max_reply_bytes: int) -> None:
+        self.client = client
         self.retry_policy = retry_policy
         self.max_reply_bytes = max_reply_bytes
 
@@ -259,15 +261,8 @@ async def open_transport(
     retry_policy: RetryPolicy, max_reply_bytes: int
 ) -> AsyncIterator[Transport]:
     """Open a transport for as long as the context lasts."""
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=DNS_CACHE_S),
-        timeout=aiohttp.ClientTimeout(connect=retry_policy.connect_s),
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        headers=FIELDS,
-    )
-    async with session:
-        yield Transport(session, retry_policy, max_reply_bytes)
+    async with open_http1(retry_policy.connect_s) as client:
+        yield Transport(client, retry_policy, max_reply_bytes)
 
 
 class RequestAttempts:
@@ -334,29 +329,29 @@ class RequestAttempts:
     async def _try(self, request: Request, variant: str, reader: ResponseReader | None) -> bytes:
         """Send the request once; turn every failure into an error of this module."""
         self.calls += 1
-        headers = request.headers | {"Idempotency-Key": self._key + variant}
+        headers = FIELDS | request.headers | {"Idempotency-Key": self._key + variant}
         try:
             async with asyncio.timeout_at(self._first_byte_due()) as timeout:
                 return await self._exchange(request, headers, timeout, reader)
-        except aiohttp.ConnectionTimeoutError:
-            raise _TemporaryFailure(f"{request.host} is unreachable: connection timeout") from None
-        except aiohttp.ClientConnectorCertificateError:
+        except UntrustedPeer:
             raise UntrustedServer(f"{request.host} has an untrusted TLS certificate") from None
-        except aiohttp.ClientConnectorError as error:
-            if isinstance(error.os_error, AddressRefused):
-                detail = f"{request.host} is unreachable: {error.strerror}"
-                raise RequestRefused(detail) from None
-            detail = f"{request.host} is unreachable: {_why(error)}"
-            raise _TemporaryFailure(detail) from None
+        except AddressRefused as error:
+            detail = f"{request.host} is unreachable: {error.strerror}"
+            raise RequestRefused(detail) from None
+        except NotConnected as error:
+            raise _TemporaryFailure(f"{request.host} is unreachable: {error}") from None
         except TimeoutError:
             self.may_have_cost = self.has_timed_out = True
             raise _TemporaryFailure(f"{request.host} did not respond before the timeout") from None
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+        except ConnectionBroken:
             self.may_have_cost = True
             raise _TemporaryFailure(f"{request.host} reset the connection") from None
-        except (aiohttp.InvalidURL, UnicodeError):  # a name that no resolver can encode
+        except InvalidField:
+            detail = f"a header field for {request.host} has a line end, perhaps in the API key"
+            raise UnusableKey(detail) from None
+        except InvalidRequest:
             raise RequestRefused(f"{request.host} is not a valid server address") from None
-        except aiohttp.ClientError:
+        except InvalidResponse:
             self.may_have_cost = True
             raise UnusableResponse(f"{request.host} did not send a valid HTTP response") from None
 
@@ -373,55 +368,50 @@ class RequestAttempts:
         timeout: asyncio.Timeout,
         reader: ResponseReader | None,
     ) -> bytes:
-        async with self._transport.session.post(
-            request.url, data=request.body, headers=headers, allow_redirects=False
-        ) as reply:
+        reply = await self._transport.client.post(request.url, headers, request.body)
+        try:
             if self._retry_policy.first_byte_s is not None:
                 timeout.reschedule(self._deadline)
             if not 200 <= reply.status < 300:
                 raise await _refusal(request, reply)
             self.may_have_cost = True
-            self.fields = reply.headers
+            self.fields = reply.fields
             if reader is None:
                 return await _read(reply, self._transport.max_reply_bytes, request)
-            try:
-                await self._read_stream(request, reply, reader, timeout)
-                return reader.body()
-            except StreamFailed as failed:
-                raise _failure_of(request, failed) from None
+            await self._read_stream(request, reply, reader, timeout)
+            return reader.body()
+        except StreamFailed as failed:
+            raise _failure_of(request, failed) from None
+        finally:
+            reply.close()
 
     async def _read_stream(
         self,
         request: Request,
-        reply: aiohttp.ClientResponse,
+        reply: HttpResponse,
         reader: ResponseReader,
         timeout: asyncio.Timeout,
     ) -> None:
         """Pass on every piece; the timeout is moved seldom, since moving it costs."""
         most, total = self._transport.max_reply_bytes, 0
-        async with aclosing(_pieces(reply, request, most)) as pieces:
-            async for piece in pieces:
-                total += len(piece)
-                reader.take(piece)
-                if reader.is_stream:
-                    self._deadline = self._clock() + self._retry_policy.total_s
-                if self._deadline - (timeout.when() or 0.0) > SELDOM_S:
-                    timeout.reschedule(self._deadline)
-                held = max(reader.held_bytes, len(piece))
-                if held > most or total > most * MOST_FRAMING:
-                    raise UnusableResponse(f"{request.host} sent more than {most} bytes")
-                if reader.is_done:
-                    break
+        decoded = _decoder(reply, most, request)
+        while sent := await reply.read():
+            piece = decoded(sent)
+            total += len(piece)
+            reader.take(piece)
+            if reader.is_stream:
+                self._deadline = self._clock() + self._retry_policy.total_s
+            if self._deadline - (timeout.when() or 0.0) > SELDOM_S:
+                timeout.reschedule(self._deadline)
+            held = max(reader.held_bytes, len(piece))
+            if held > most or total > most * MOST_FRAMING:
+                raise UnusableResponse(f"{request.host} sent more than {most} bytes")
+            if reader.is_done:
+                break
         with suppress(TimeoutError):  # a connection is kept only if its response was read whole
             async with asyncio.timeout(TO_THE_END_S):
-                while await reply.content.readany():
+                while await reply.read():
                     pass
-
-
-def _why(error: aiohttp.ClientConnectorError) -> str:
-    """Return why a connection failed, without the addresses that asyncio names."""
-    number = error.errno or 0
-    return os.strerror(number) if number > 0 else str(error.strerror)
 
 
 def _failure_of(request: Request, failed: StreamFailed) -> StatusRejected | _TemporaryFailure:
@@ -433,48 +423,51 @@ def _failure_of(request: Request, failed: StreamFailed) -> StatusRejected | _Tem
     return StatusRejected(detail, response)
 
 
-async def _refusal(
-    request: Request, reply: aiohttp.ClientResponse
-) -> StatusRejected | _TemporaryFailure:
+async def _refusal(request: Request, reply: HttpResponse) -> StatusRejected | _TemporaryFailure:
     try:
         body = await _read(reply, MOST_OF_A_REFUSAL, request)
     except UnusableResponse:
         body = b""
     said = body.decode(errors="replace")
     detail = f"{request.host} answered {reply.status}"
-    response = ErrorResponse(reply.status, said, reply.headers)
+    response = ErrorResponse(reply.status, said, reply.fields)
     if 300 <= reply.status < 400:
         return StatusRejected(f"{detail}, a redirect; redirects are not followed", response)
     if message := _message(said):
         detail = f"{detail}: {request.shown(message)}"
-    if may_pass(reply.status, reply.headers):
+    if may_pass(reply.status, reply.fields):
         return _TemporaryFailure(detail, response)
     return StatusRejected(detail, response)
 
 
-async def _read(reply: aiohttp.ClientResponse, most: int, request: Request) -> bytes:
+async def _read(reply: HttpResponse, most: int, request: Request) -> bytes:
     """Return a body of at most `most` bytes, counted after decompression."""
-    body = bytearray()
-    async for piece in _pieces(reply, request, most):
-        body += piece
-        if len(body) > most:
+    decoded = _decoder(reply, most, request)
+    pieces, total = [], 0
+    while piece := await reply.read():
+        pieces.append(decoded(piece))
+        total += len(pieces[-1])
+        if total > most:
             raise UnusableResponse(f"{request.host} sent more than {most} bytes")
-    return bytes(body)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-async def _pieces(
-    reply: aiohttp.ClientResponse, request: Request, most: int
-) -> AsyncGenerator[bytes, None]:
-    """Yield a body as it arrives, decompressed, in pieces of at most `most` + 1 bytes each."""
-    encoding = reply.headers.get("Content-Encoding", "identity").lower()
-    if encoding not in {"identity", "gzip", "deflate"}:
+def _decoder(reply: HttpResponse, most: int, request: Request) -> Callable[[bytes], bytes]:
+    """Return what decompresses the pieces of a body, each to at most `most` + 1 bytes."""
+    encoding = reply.fields.get("Content-Encoding", "identity").lower()
+    if encoding == "identity":
+        return bytes
+    if encoding not in {"gzip", "deflate"}:
         raise UnusableResponse(f"{request.host} sent the unsupported encoding {encoding[:20]!r}")
-    inflate = zlib.decompressobj(GZIP_OR_ZLIB) if encoding != "identity" else None
-    while piece := await reply.content.readany():
+    inflate = zlib.decompressobj(GZIP_OR_ZLIB)
+
+    def decompressed(piece: bytes) -> bytes:
         try:
-            yield inflate.decompress(piece, most + 1) if inflate else piece
+            return inflate.decompress(piece, most + 1)
         except zlib.error:
             raise UnusableResponse(f"{request.host} sent invalid compressed data") from None
+
+    return decompressed
 
 
 def _message(said: str) -> str:

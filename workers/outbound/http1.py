@@ -1,0 +1,473 @@
+"""HTTP/1.1 for clients (RFC 9112) on `asyncio.Protocol` and llhttp, and the port to it.
+
+HttpError            no response, or not all of it
+  NotConnected       no connection; nothing was sent. The message says why
+    AddressRefused   its address is not public
+    UntrustedPeer    its TLS certificate is untrusted
+  ConnectionBroken   closed or reset before the end of the response
+  InvalidRequest     the URL is invalid
+    InvalidField     a header field is invalid: it has a line end
+  InvalidResponse    not HTTP, or more than 64 KiB of header fields, chunk extensions or trailers
+
+A request is one write and is sent once: one that a server may have read is never repeated here,
+since a POST is not idempotent. Callbacks parse the response; the caller is woken when there is
+something to read. A connection is used again only after a whole response with nothing behind it.
+"""
+
+import asyncio
+import re
+import ssl
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import cached_property, lru_cache, partial
+from ipaddress import ip_address
+from socket import AI_ADDRCONFIG, AI_NUMERICHOST, SOCK_STREAM
+from typing import NamedTuple, Protocol, cast
+
+from aiohappyeyeballs import AddrInfoType, pop_addr_infos_interleave, start_connection
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from multidict import CIMultiDict
+from yarl import URL
+
+DNS_CACHE_S = 60.0
+KEPT_S = 15.0
+"""How long an idle connection is kept; servers and balancers close theirs after 5 s or more."""
+
+HAPPY_EYEBALLS_S = 0.25
+"""RFC 8305: when to try the next address beside one that has not answered."""
+
+MOST_FRAMING = 64 * 1024
+"""Bytes in a row that are no body: of header fields, chunk extensions and trailers."""
+
+MOST_UNREAD = 256 * 1024
+"""Bytes of a body that wait for a slow reader before the connection is read no further."""
+
+MOST_TARGETS = 1_024
+FORBIDDEN = re.compile(r"[\r\n\0]")
+"""What would end a header field and begin another (RFC 9110, 5.5)."""
+
+
+class HttpError(Exception):
+    """No response, or not all of it."""
+
+
+class NotConnected(HttpError):
+    """No connection was made, so nothing was sent."""
+
+
+class AddressRefused(NotConnected, OSError):
+    """The address is not public. The message leaves it out, as it would reveal the network."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "its address is not public")
+
+
+class UntrustedPeer(NotConnected):
+    """The TLS certificate is untrusted."""
+
+
+class ConnectionBroken(HttpError):
+    """The connection was closed or reset before the end of the response."""
+
+
+class InvalidRequest(HttpError):
+    """The URL is invalid; nothing was sent."""
+
+
+class InvalidField(InvalidRequest):
+    """A header field is invalid; nothing was sent."""
+
+
+class InvalidResponse(HttpError):
+    """What the server sent is not HTTP, or its framing is too long."""
+
+
+class HttpResponse(Protocol):
+    """A response whose head has arrived."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The header fields; names in any case."""
+
+    async def read(self) -> bytes:
+        """Return what has arrived of the body, at least one byte; empty at its end.
+
+        The body is as it was sent, possibly compressed. Raises `HttpError`.
+        """
+
+    def close(self) -> None:
+        """End the exchange; close the connection unless the response has arrived whole."""
+
+
+class HttpClient(Protocol):
+    """Sends requests without following redirects, and keeps no cookies."""
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        """Send a request once; return when the head of its response has arrived.
+
+        Raises `HttpError`. A cancelled call closes its connection.
+        """
+
+
+class Origin(NamedTuple):
+    """Where connections lead to: those with the same origin may be shared."""
+
+    is_tls: bool
+    host: str
+    port: int
+
+
+class Http1Client:
+    """Any number of connections; idle ones are kept, the last used first, for `KEPT_S`."""
+
+    def __init__(self, connect_s: float, tls: ssl.SSLContext | None = None) -> None:
+        self._connect_s = connect_s
+        self._given_tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._names = _NameCache(self._loop)
+        self._connections: set[_Connection] = set()
+        self._idle: dict[Origin, list[_Connection]] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        """Send a request once, see `HttpClient`."""
+        origin, start = _target(url)
+        request = _head(start, headers, len(body)) + body
+        connection = self._take_idle(origin) or await self._connect(origin)
+        try:
+            await connection.send(request)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Close every connection, those in use too."""
+        if self._sweep:
+            self._sweep.cancel()
+        self._names.close()
+        for connection in tuple(self._connections):
+            connection.abort()
+
+    def _take_idle(self, origin: Origin) -> "_Connection | None":
+        idle = self._idle.get(origin)
+        while idle:
+            connection = idle.pop()
+            if connection.is_open and self._loop.time() - connection.idle_since < KEPT_S:
+                return connection
+            connection.abort()
+        return None
+
+    def _keep(self, origin: Origin, connection: "_Connection") -> None:
+        connection.idle_since = self._loop.time()
+        self._idle.setdefault(origin, []).append(connection)
+        if self._sweep is None:
+            self._sweep = self._loop.call_later(KEPT_S, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close what has been idle for too long; come back while anything is idle."""
+        since = self._loop.time() - KEPT_S
+        kept: dict[Origin, list[_Connection]] = {}
+        for origin, connections in self._idle.items():
+            for connection in connections:
+                if connection.is_open and connection.idle_since > since:
+                    kept.setdefault(origin, []).append(connection)
+                else:
+                    connection.abort()
+        self._idle = kept
+        self._sweep = self._loop.call_later(KEPT_S, self._close_idle) if kept else None
+
+    async def _connect(self, origin: Origin) -> "_Connection":
+        timeout = asyncio.timeout(self._connect_s)
+        try:
+            async with timeout:
+                return await self._first_connected(origin)
+        except ssl.CertificateError as error:
+            raise UntrustedPeer(str(error)) from None
+        except UnicodeError:  # a name that no resolver can encode
+            raise InvalidRequest from None
+        except OSError as error:
+            why = "connection timeout" if timeout.expired() else error.strerror or str(error)
+            raise NotConnected(why) from None
+
+    async def _first_connected(self, origin: Origin) -> "_Connection":
+        """Connect to the first address that accepts, and speaks TLS where that is required."""
+        addresses = await self._names.addresses(origin.host, origin.port)
+        tls = self._tls if origin.is_tls else None
+        hostname = origin.host.rstrip(".") if tls else None
+        opened = partial(_Connection, self._loop, self._connections, partial(self._keep, origin))
+        while True:
+            socket = await start_connection(
+                addresses, happy_eyeballs_delay=HAPPY_EYEBALLS_S, loop=self._loop
+            )
+            try:
+                _, connection = await self._loop.create_connection(
+                    opened, sock=socket, ssl=tls, server_hostname=hostname
+                )
+            except OSError:
+                pop_addr_infos_interleave(addresses, 1)
+                if not addresses:
+                    raise
+            else:
+                return connection
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        if self._given_tls:
+            return self._given_tls
+        context = ssl.create_default_context()
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+
+@asynccontextmanager
+async def open_http1(
+    connect_s: float, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Http1Client]:
+    """Open a client; `connect_s` is the longest time for DNS, TCP and TLS together."""
+    client = Http1Client(connect_s, tls)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+class _NameCache:
+    """Addresses by host and port; all who ask for a name at once share one lookup."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lookups: dict[tuple[str, int], asyncio.Task[list[AddrInfoType]]] = {}
+
+    async def addresses(self, host: str, port: int) -> list[AddrInfoType]:
+        """Return addresses, each time another one first. Raises `OSError` and `UnicodeError`."""
+        key = (host, port)
+        if key not in self._lookups:
+            self._lookups[key] = self._loop.create_task(self._look_up(host, port))
+            self._lookups[key].add_done_callback(partial(self._expire, key))
+        found = await asyncio.shield(self._lookups[key])
+        found.append(found.pop(0))
+        return found.copy()
+
+    def close(self) -> None:
+        """Cancel lookups under way."""
+        for lookup in self._lookups.values():
+            lookup.cancel()
+
+    async def _look_up(self, host: str, port: int) -> list[AddrInfoType]:
+        try:
+            ip_address(host)
+            flags = AI_NUMERICHOST
+        except ValueError:
+            flags = AI_ADDRCONFIG
+        return [*await self._loop.getaddrinfo(host, port, type=SOCK_STREAM, flags=flags)]
+
+    def _expire(self, key: tuple[str, int], lookup: asyncio.Task[list[AddrInfoType]]) -> None:
+        """Keep what was found for a minute, and failures not at all."""
+        if lookup.cancelled() or lookup.exception():
+            del self._lookups[key]
+        else:
+            self._loop.call_later(DNS_CACHE_S, self._lookups.pop, key, None)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, and the response of its exchange under way: requests are not pipelined."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connections: "set[_Connection]",
+        keep: "Callable[[_Connection], None]",
+    ) -> None:
+        self.is_open = False
+        self.idle_since = 0.0
+        self.status = 0
+        self.fields: CIMultiDict[str] = CIMultiDict()
+        self._loop = loop
+        self._connections = connections
+        self._keep = keep
+        self._pieces: list[bytes] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: HttpError | None = None
+        self._unread = self._framing = 0
+        self._is_paused = False
+        self._has_head = self._is_complete = True  # no exchange has begun
+        self._ends_with_connection = self._may_stay = False
+
+    async def send(self, request: bytes) -> None:
+        """Write a request; return when the head of its response has arrived."""
+        self.fields = CIMultiDict()
+        self._framing = 0
+        self._has_head = self._is_complete = False
+        self._ends_with_connection = self._may_stay = False
+        self._transport.write(request)
+        while not self._has_head:
+            await self._progress()
+
+    async def read(self) -> bytes:
+        """Return what has arrived, see `HttpResponse`."""
+        while not self._pieces:
+            if self._is_complete:
+                return b""
+            await self._progress()
+        piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._discard_pieces()
+        return piece
+
+    def close(self) -> None:
+        """Keep the connection for the next exchange, or close it."""
+        is_whole = self._is_complete and not self._transport.get_write_buffer_size()
+        if self.is_open and is_whole and self._may_stay:
+            self._discard_pieces()
+            self._keep(self)
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close the connection at once; an exchange under way fails."""
+        self._transport.abort()
+        self._end(ConnectionAbortedError())
+
+    async def _progress(self) -> None:
+        """Wait for the next part of the response. Raises `HttpError`."""
+        if self._error:
+            raise self._error
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _discard_pieces(self) -> None:
+        self._pieces.clear()
+        self._unread = 0
+        if self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._parser = HttpResponseParser(self)
+        # Servers that end lines with LF, or write spaces after the size of a chunk, are understood.
+        self._parser.set_dangerous_leniencies(
+            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        self._connections.add(self)
+        self.is_open = True
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_complete:  # nothing was asked for
+            self.abort()
+            return
+        self._framing += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade):
+            self._fail_as_invalid()
+        if self._framing > MOST_FRAMING:
+            self._fail_as_invalid()
+        self._wake()
+
+    def eof_received(self) -> None:
+        self._end(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+        self._connections.discard(self)
+        del self._parser  # it refers to this object: without the cycle both are freed at once
+
+    def _end(self, error: Exception | None) -> None:
+        """Take the end of the connection, which is that of some bodies too."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        if self._ends_with_connection and error is None:
+            self._is_complete = True
+        self._error = self._error or ConnectionBroken()
+        self._wake()
+
+    def _fail_as_invalid(self) -> None:
+        self._may_stay = False
+        if not self._is_complete:
+            self._error = InvalidResponse()
+            self._transport.abort()
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        if self._is_complete:
+            self._may_stay = False  # another response, that nobody asked for
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._has_head:  # neither trailer nor of another response
+            text = value.decode("utf-8", "surrogateescape")
+            self.fields.add(name.decode("latin-1"), text.rstrip(" \t"))
+
+    def on_headers_complete(self) -> None:
+        if self._has_head:
+            return
+        status = self._parser.get_status_code()
+        if status < 200:  # RFC 9110, 15.2: others follow until the final one
+            self.fields.clear()
+            return
+        coding = self.fields.get("Transfer-Encoding")
+        if coding is not None and coding.lower() != "chunked":
+            raise InvalidResponse
+        self.status = status
+        self._framing = 0
+        self._has_head = True
+        self._may_stay = self._parser.should_keep_alive()
+        self._ends_with_connection = coding is None and "Content-Length" not in self.fields
+
+    def on_body(self, body: bytes) -> None:
+        if self._is_complete:
+            return
+        self._framing = 0
+        self._pieces.append(body)
+        self._unread += len(body)
+        if self._unread > MOST_UNREAD and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        if self._has_head:
+            self._is_complete = True
+
+
+@lru_cache(MOST_TARGETS)
+def _target(url: str) -> tuple[Origin, str]:
+    """Return where a request goes, and the start of its head. Raises `InvalidRequest`."""
+    try:
+        parsed = URL(url)
+    except ValueError:
+        raise InvalidRequest from None
+    host, port = parsed.raw_host, parsed.port
+    if parsed.scheme not in {"http", "https"} or not host or not port:
+        raise InvalidRequest
+    start = f"POST {parsed.raw_path_qs} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}\r\n"
+    if parsed.user is not None or parsed.password is not None:
+        login = f"{parsed.user or ''}:{parsed.password or ''}".encode()
+        start += f"Authorization: Basic {b64encode(login).decode()}\r\n"
+    return Origin(parsed.scheme == "https", host, port), start
+
+
+def _head(start: str, headers: Mapping[str, str], length: int) -> bytes:
+    """Return the head of a request. Raises `InvalidField`."""
+    fields = [f"{name}: {value}" for name, value in headers.items()]
+    try:
+        if FORBIDDEN.search("".join(fields)):
+            raise InvalidField
+        lines = "\r\n".join(fields)
+        return f"{start}{lines}\r\nContent-Length: {length}\r\n\r\n".encode()
+    except UnicodeEncodeError:
+        raise InvalidField from None
