@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import cache
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -32,7 +32,7 @@ from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote
 from workers.outbound.aiohttp_client import AiohttpClient
-from workers.outbound.http1 import HttpClient, open_http1
+from workers.outbound.http1 import Http1Client, HttpClient
 from workers.outbound.transport import RetryPolicy, Transport
 
 BODY = json.dumps(
@@ -114,7 +114,7 @@ async def with_bytes(_at_once: int) -> AsyncIterator[SendRequest]:
 
 @asynccontextmanager
 async def with_http1(_at_once: int) -> AsyncIterator[SendRequest]:
-    async with open_http1(connect_s=10) as client:
+    async with aclosing(Http1Client(connect_s=10)) as client:
 
         async def ask(url: str) -> int:
             reply = await client.post(url, HEADERS, BODY)
@@ -129,7 +129,7 @@ async def with_http1(_at_once: int) -> AsyncIterator[SendRequest]:
 
 @asynccontextmanager
 async def with_hone_on_http1(_at_once: int) -> AsyncIterator[SendRequest]:
-    async with open_http1(connect_s=10) as client:
+    async with aclosing(Http1Client(connect_s=10)) as client:
         yield adapter_on(client)
 
 

@@ -5,6 +5,7 @@ import gzip
 import tracemalloc
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from benchmarks.model_replies import (
 )
 from tests.models.calls import REPLY_BYTES, RETRY_POLICY, call, in_turn, serving
 from tests.waiting import TIMEOUT_S
+from workers.models.openai import OpenAI
 from workers.models.port import (
     ContentFiltered,
     ModelError,
@@ -156,6 +158,16 @@ async def test_a_server_that_is_not_there_costs_nothing() -> None:
             await model.complete(call())
     assert caught.value.usage.calls == 1
     assert caught.value.usage.cost_usd == 0.0
+
+
+async def test_a_key_with_a_line_end_waits_for_another_key_and_sends_nothing() -> None:
+    keyed = partial(OpenAI, api_key="secret\n")
+    async with serving(in_turn(EMPTY), speaking=keyed) as (model, server):
+        with pytest.raises(NotServed, match="line end, perhaps in the API key") as caught:
+            await model.complete(call())
+        assert server.counts.calls == 0
+    assert caught.value.reason == "unauthorized"
+    assert "secret" not in caught.value.detail
 
 
 @pytest.mark.parametrize("reply", [HANG, drip("never whole", every_s=0.05)])

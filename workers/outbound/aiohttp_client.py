@@ -66,7 +66,7 @@ def _translated_errors() -> Iterator[None]:
         raise NotConnected(error.strerror) from None
     except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
         raise ConnectionBroken from None
-    except (aiohttp.InvalidURL, UnicodeError):  # a name that no resolver can encode
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError):
         raise InvalidRequest from None
     except ValueError:  # CR, LF or NUL in a header field
         raise InvalidField from None

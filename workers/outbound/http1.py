@@ -18,8 +18,7 @@ import asyncio
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, lru_cache, partial
 from ipaddress import ip_address
 from socket import AI_ADDRCONFIG, AI_NUMERICHOST, SOCK_STREAM
@@ -113,31 +112,57 @@ class HttpClient(Protocol):
         """
 
 
-class Origin(NamedTuple):
-    """Where connections lead to: those with the same origin may be shared."""
+class Destination(NamedTuple):
+    """Where connections lead to: those with the same destination may be shared."""
 
     is_tls: bool
     host: str
     port: int
 
 
-class Http1Client:
-    """Any number of connections; idle ones are kept, the last used first, for `KEPT_S`."""
+LookUp = Callable[[str, int], Awaitable[list[AddrInfoType]]]
+"""Returns the addresses of a host and port. Raises `OSError` and `UnicodeError`."""
 
-    def __init__(self, connect_s: float, tls: ssl.SSLContext | None = None) -> None:
+
+async def system_addresses(host: str, port: int) -> list[AddrInfoType]:
+    """Look a name up as the operating system does."""
+    try:
+        ip_address(host)
+        flags = AI_NUMERICHOST
+    except ValueError:
+        flags = AI_ADDRCONFIG
+    loop = asyncio.get_running_loop()
+    return [*await loop.getaddrinfo(host, port, type=SOCK_STREAM, flags=flags)]
+
+
+class Http1Client:
+    """Any number of connections; idle ones are kept for `kept_s`, and the last used is used first.
+
+    `connect_s` is the longest time for DNS, TCP and TLS together.
+    """
+
+    def __init__(
+        self,
+        connect_s: float,
+        *,
+        tls: ssl.SSLContext | None = None,
+        look_up: LookUp = system_addresses,
+        kept_s: float = KEPT_S,
+    ) -> None:
         self._connect_s = connect_s
         self._given_tls = tls
+        self._kept_s = kept_s
         self._loop = asyncio.get_running_loop()
-        self._names = _NameCache(self._loop)
+        self._names = _NameCache(self._loop, look_up)
         self._connections: set[_Connection] = set()
-        self._idle: dict[Origin, list[_Connection]] = {}
+        self._idle: dict[Destination, list[_Connection]] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         """Send a request once, see `HttpClient`."""
-        origin, start = _target(url)
+        destination, start = _target(url)
         request = _head(start, headers, len(body)) + body
-        connection = self._take_idle(origin) or await self._connect(origin)
+        connection = self._take_idle(destination) or await self._connect(destination)
         try:
             await connection.send(request)
         except BaseException:
@@ -145,7 +170,7 @@ class Http1Client:
             raise
         return connection
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Close every connection, those in use too."""
         if self._sweep:
             self._sweep.cancel()
@@ -153,39 +178,39 @@ class Http1Client:
         for connection in tuple(self._connections):
             connection.abort()
 
-    def _take_idle(self, origin: Origin) -> "_Connection | None":
-        idle = self._idle.get(origin)
+    def _take_idle(self, destination: Destination) -> "_Connection | None":
+        idle = self._idle.get(destination)
         while idle:
             connection = idle.pop()
-            if connection.is_open and self._loop.time() - connection.idle_since < KEPT_S:
+            if connection.is_open and self._loop.time() - connection.idle_since < self._kept_s:
                 return connection
             connection.abort()
         return None
 
-    def _keep(self, origin: Origin, connection: "_Connection") -> None:
+    def _keep(self, destination: Destination, connection: "_Connection") -> None:
         connection.idle_since = self._loop.time()
-        self._idle.setdefault(origin, []).append(connection)
+        self._idle.setdefault(destination, []).append(connection)
         if self._sweep is None:
-            self._sweep = self._loop.call_later(KEPT_S, self._close_idle)
+            self._sweep = self._loop.call_later(self._kept_s, self._close_idle)
 
     def _close_idle(self) -> None:
         """Close what has been idle for too long; come back while anything is idle."""
-        since = self._loop.time() - KEPT_S
-        kept: dict[Origin, list[_Connection]] = {}
-        for origin, connections in self._idle.items():
+        since = self._loop.time() - self._kept_s
+        kept: dict[Destination, list[_Connection]] = {}
+        for destination, connections in self._idle.items():
             for connection in connections:
                 if connection.is_open and connection.idle_since > since:
-                    kept.setdefault(origin, []).append(connection)
+                    kept.setdefault(destination, []).append(connection)
                 else:
                     connection.abort()
         self._idle = kept
-        self._sweep = self._loop.call_later(KEPT_S, self._close_idle) if kept else None
+        self._sweep = self._loop.call_later(self._kept_s, self._close_idle) if kept else None
 
-    async def _connect(self, origin: Origin) -> "_Connection":
+    async def _connect(self, destination: Destination) -> "_Connection":
         timeout = asyncio.timeout(self._connect_s)
         try:
             async with timeout:
-                return await self._first_connected(origin)
+                return await self._first_connected(destination)
         except ssl.CertificateError as error:
             raise UntrustedPeer(str(error)) from None
         except UnicodeError:  # a name that no resolver can encode
@@ -194,12 +219,14 @@ class Http1Client:
             why = "connection timeout" if timeout.expired() else error.strerror or str(error)
             raise NotConnected(why) from None
 
-    async def _first_connected(self, origin: Origin) -> "_Connection":
+    async def _first_connected(self, destination: Destination) -> "_Connection":
         """Connect to the first address that accepts, and speaks TLS where that is required."""
-        addresses = await self._names.addresses(origin.host, origin.port)
-        tls = self._tls if origin.is_tls else None
-        hostname = origin.host.rstrip(".") if tls else None
-        opened = partial(_Connection, self._loop, self._connections, partial(self._keep, origin))
+        addresses = await self._names.addresses(destination.host, destination.port)
+        tls = self._tls if destination.is_tls else None
+        hostname = destination.host.rstrip(".") if tls else None
+        opened = partial(
+            _Connection, self._loop, self._connections, partial(self._keep, destination)
+        )
         while True:
             socket = await start_connection(
                 addresses, happy_eyeballs_delay=HAPPY_EYEBALLS_S, loop=self._loop
@@ -224,30 +251,19 @@ class Http1Client:
         return context
 
 
-@asynccontextmanager
-async def open_http1(
-    connect_s: float, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[Http1Client]:
-    """Open a client; `connect_s` is the longest time for DNS, TCP and TLS together."""
-    client = Http1Client(connect_s, tls)
-    try:
-        yield client
-    finally:
-        client.close()
-
-
 class _NameCache:
     """Addresses by host and port; all who ask for a name at once share one lookup."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, look_up: LookUp) -> None:
         self._loop = loop
-        self._lookups: dict[tuple[str, int], asyncio.Task[list[AddrInfoType]]] = {}
+        self._look_up = look_up
+        self._lookups: dict[tuple[str, int], asyncio.Future[list[AddrInfoType]]] = {}
 
     async def addresses(self, host: str, port: int) -> list[AddrInfoType]:
         """Return addresses, each time another one first. Raises `OSError` and `UnicodeError`."""
         key = (host, port)
         if key not in self._lookups:
-            self._lookups[key] = self._loop.create_task(self._look_up(host, port))
+            self._lookups[key] = asyncio.ensure_future(self._look_up(host, port))
             self._lookups[key].add_done_callback(partial(self._expire, key))
         found = await asyncio.shield(self._lookups[key])
         found.append(found.pop(0))
@@ -258,15 +274,7 @@ class _NameCache:
         for lookup in self._lookups.values():
             lookup.cancel()
 
-    async def _look_up(self, host: str, port: int) -> list[AddrInfoType]:
-        try:
-            ip_address(host)
-            flags = AI_NUMERICHOST
-        except ValueError:
-            flags = AI_ADDRCONFIG
-        return [*await self._loop.getaddrinfo(host, port, type=SOCK_STREAM, flags=flags)]
-
-    def _expire(self, key: tuple[str, int], lookup: asyncio.Task[list[AddrInfoType]]) -> None:
+    def _expire(self, key: tuple[str, int], lookup: asyncio.Future[list[AddrInfoType]]) -> None:
         """Keep what was found for a minute, and failures not at all."""
         if lookup.cancelled() or lookup.exception():
             del self._lookups[key]
@@ -320,8 +328,8 @@ class _Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Keep the connection for the next exchange, or close it."""
-        is_whole = self._is_complete and not self._transport.get_write_buffer_size()
-        if self.is_open and is_whole and self._may_stay:
+        may_stay = self.is_open and self._is_complete and self._may_stay
+        if may_stay and not self._transport.get_write_buffer_size():  # the request was taken whole
             self._discard_pieces()
             self._keep(self)
         else:
@@ -445,7 +453,7 @@ class _Connection(asyncio.Protocol):
 
 
 @lru_cache(MOST_TARGETS)
-def _target(url: str) -> tuple[Origin, str]:
+def _target(url: str) -> tuple[Destination, str]:
     """Return where a request goes, and the start of its head. Raises `InvalidRequest`."""
     try:
         parsed = URL(url)
@@ -454,11 +462,11 @@ def _target(url: str) -> tuple[Origin, str]:
     host, port = parsed.raw_host, parsed.port
     if parsed.scheme not in {"http", "https"} or not host or not port:
         raise InvalidRequest
-    start = f"POST {parsed.raw_path_qs} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}\r\n"
+    start = f"POST {parsed.raw_path_qs} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}"
     if parsed.user is not None or parsed.password is not None:
         login = f"{parsed.user or ''}:{parsed.password or ''}".encode()
-        start += f"Authorization: Basic {b64encode(login).decode()}\r\n"
-    return Origin(parsed.scheme == "https", host, port), start
+        start += f"\r\nAuthorization: Basic {b64encode(login).decode()}"
+    return Destination(parsed.scheme == "https", host, port), start
 
 
 def _head(start: str, headers: Mapping[str, str], length: int) -> bytes:
@@ -467,7 +475,6 @@ def _head(start: str, headers: Mapping[str, str], length: int) -> bytes:
     try:
         if FORBIDDEN.search("".join(fields)):
             raise InvalidField
-        lines = "\r\n".join(fields)
-        return f"{start}{lines}\r\nContent-Length: {length}\r\n\r\n".encode()
+        return "\r\n".join([start, *fields, f"Content-Length: {length}", "", ""]).encode()
     except UnicodeEncodeError:
         raise InvalidField from None

@@ -18,7 +18,7 @@ import math
 import random
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -28,6 +28,7 @@ from urllib.parse import quote, urlsplit
 from workers.outbound.http1 import (
     AddressRefused,
     ConnectionBroken,
+    Http1Client,
     HttpClient,
     HttpResponse,
     InvalidField,
@@ -35,7 +36,6 @@ from workers.outbound.http1 import (
     InvalidResponse,
     NotConnected,
     UntrustedPeer,
-    open_http1,
 )
 
 PASSING = frozenset({408, 409, 425, 429})
@@ -261,7 +261,7 @@ async def open_transport(
     retry_policy: RetryPolicy, max_reply_bytes: int
 ) -> AsyncIterator[Transport]:
     """Open a transport for as long as the context lasts."""
-    async with open_http1(retry_policy.connect_s) as client:
+    async with aclosing(Http1Client(retry_policy.connect_s)) as client:
         yield Transport(client, retry_policy, max_reply_bytes)
 
 
