@@ -18,8 +18,8 @@ from workers.outbound.http1 import (
     HttpClient,
     HttpError,
     InvalidField,
-    InvalidRequest,
     InvalidResponse,
+    InvalidUrl,
     NotConnected,
     UntrustedPeer,
 )
@@ -319,7 +319,7 @@ NOWHERE = ("", "h/x", "ftp://127.0.0.1/", "http://", "http://h:99999/", f"http:/
 async def test_a_url_that_leads_nowhere_is_refused(open_client: OpenClient) -> None:
     async with open_client() as client:
         for url in NOWHERE:
-            with pytest.raises(InvalidRequest):
+            with pytest.raises(InvalidUrl):
                 await posted(client, url)
 
 

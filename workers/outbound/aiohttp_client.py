@@ -10,8 +10,8 @@ from workers.outbound.http1 import (
     ConnectionBroken,
     HttpResponse,
     InvalidField,
-    InvalidRequest,
     InvalidResponse,
+    InvalidUrl,
     NotConnected,
     UntrustedPeer,
 )
@@ -67,7 +67,7 @@ def _translated_errors() -> Iterator[None]:
     except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
         raise ConnectionBroken from None
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError):
-        raise InvalidRequest from None
+        raise InvalidUrl from None
     except ValueError:  # CR, LF or NUL in a header field
         raise InvalidField from None
     except aiohttp.ClientError:

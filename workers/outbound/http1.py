@@ -5,8 +5,8 @@ HttpError            no response, or not all of it
     AddressRefused   its address is not public
     UntrustedPeer    its TLS certificate is untrusted
   ConnectionBroken   closed or reset before the end of the response
-  InvalidRequest     the URL is invalid
-    InvalidField     a header field is invalid: it has a line end
+  InvalidUrl         the URL is invalid
+  InvalidField       a header field is invalid: it has a line end
   InvalidResponse    not HTTP, or more than 64 KiB of header fields, chunk extensions or trailers
 
 A request is one write and is sent once: one that a server may have read is never repeated here,
@@ -70,11 +70,11 @@ class ConnectionBroken(HttpError):
     """The connection was closed or reset before the end of the response."""
 
 
-class InvalidRequest(HttpError):
+class InvalidUrl(HttpError):
     """The URL is invalid; nothing was sent."""
 
 
-class InvalidField(InvalidRequest):
+class InvalidField(HttpError):
     """A header field is invalid; nothing was sent."""
 
 
@@ -214,7 +214,7 @@ class Http1Client:
         except ssl.CertificateError as error:
             raise UntrustedPeer(str(error)) from None
         except UnicodeError:  # a name that no resolver can encode
-            raise InvalidRequest from None
+            raise InvalidUrl from None
         except OSError as error:
             why = "connection timeout" if timeout.expired() else error.strerror or str(error)
             raise NotConnected(why) from None
@@ -454,14 +454,14 @@ class _Connection(asyncio.Protocol):
 
 @lru_cache(MOST_TARGETS)
 def _target(url: str) -> tuple[Destination, str]:
-    """Return where a request goes, and the start of its head. Raises `InvalidRequest`."""
+    """Return where a request goes, and the start of its head. Raises `InvalidUrl`."""
     try:
         parsed = URL(url)
     except ValueError:
-        raise InvalidRequest from None
+        raise InvalidUrl from None
     host, port = parsed.raw_host, parsed.port
     if parsed.scheme not in {"http", "https"} or not host or not port:
-        raise InvalidRequest
+        raise InvalidUrl
     start = f"POST {parsed.raw_path_qs} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}"
     if parsed.user is not None or parsed.password is not None:
         login = f"{parsed.user or ''}:{parsed.password or ''}".encode()

@@ -32,8 +32,8 @@ from workers.outbound.http1 import (
     HttpClient,
     HttpResponse,
     InvalidField,
-    InvalidRequest,
     InvalidResponse,
+    InvalidUrl,
     NotConnected,
     UntrustedPeer,
 )
@@ -349,7 +349,7 @@ class RequestAttempts:
         except InvalidField:
             detail = f"a header field for {request.host} has a line end, perhaps in the API key"
             raise UnusableKey(detail) from None
-        except InvalidRequest:
+        except InvalidUrl:
             raise RequestRefused(f"{request.host} is not a valid server address") from None
         except InvalidResponse:
             self.may_have_cost = True
