@@ -14,6 +14,7 @@ from workers.outbound.http1 import (
     InvalidUrl,
     NotConnected,
     UntrustedPeer,
+    reason_of,
 )
 
 
@@ -63,7 +64,7 @@ def _translated_errors() -> Iterator[None]:
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, AddressRefused):
             raise error.os_error from None
-        raise NotConnected(error.strerror) from None
+        raise NotConnected(reason_of(error.os_error)) from None
     except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
         raise ConnectionBroken from None
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError):

@@ -2,7 +2,7 @@
 
 HttpError            no response, or not all of it
   NotConnected       no connection; nothing was sent. The message says why
-    AddressRefused   its address is not public
+    AddressRefused   it has no address that may be called
     UntrustedPeer    its TLS certificate is untrusted
   ConnectionBroken   closed or reset before the end of the response
   InvalidUrl         the URL is invalid
@@ -15,6 +15,7 @@ something to read. A connection is used again only after a whole response with n
 """
 
 import asyncio
+import os
 import re
 import ssl
 from base64 import b64encode
@@ -56,10 +57,13 @@ class NotConnected(HttpError):
 
 
 class AddressRefused(NotConnected, OSError):
-    """The address is not public. The message leaves it out, as it would reveal the network."""
+    """The name has no address, or one that may not be called.
+
+    The message leaves open which, as it would reveal the network.
+    """
 
     def __init__(self) -> None:
-        super().__init__(0, "its address is not public")
+        super().__init__(0, "it has no public address")
 
 
 class UntrustedPeer(NotConnected):
@@ -80,6 +84,12 @@ class InvalidField(HttpError):
 
 class InvalidResponse(HttpError):
     """What the server sent is not HTTP, or its framing is too long."""
+
+
+def reason_of(error: OSError) -> str:
+    """Return why a connection failed, without the addresses that asyncio names."""
+    number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
+    return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 class HttpResponse(Protocol):
@@ -216,7 +226,7 @@ class Http1Client:
         except UnicodeError:  # a name that no resolver can encode
             raise InvalidUrl from None
         except OSError as error:
-            why = "connection timeout" if timeout.expired() else error.strerror or str(error)
+            why = "connection timeout" if timeout.expired() else reason_of(error)
             raise NotConnected(why) from None
 
     async def _first_connected(self, destination: Destination) -> "_Connection":

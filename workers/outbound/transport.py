@@ -25,6 +25,8 @@ from email.utils import parsedate_to_datetime
 from typing import Protocol
 from urllib.parse import quote, urlsplit
 
+from multidict import CIMultiDict
+
 from workers.outbound.http1 import (
     AddressRefused,
     ConnectionBroken,
@@ -329,7 +331,9 @@ class RequestAttempts:
     async def _try(self, request: Request, variant: str, reader: ResponseReader | None) -> bytes:
         """Send the request once; turn every failure into an error of this module."""
         self.calls += 1
-        headers = FIELDS | request.headers | {"Idempotency-Key": self._key + variant}
+        headers = CIMultiDict(FIELDS)
+        headers.update(request.headers)
+        headers["Idempotency-Key"] = self._key + variant
         try:
             async with asyncio.timeout_at(self._first_byte_due()) as timeout:
                 return await self._exchange(request, headers, timeout, reader)
@@ -364,7 +368,7 @@ class RequestAttempts:
     async def _exchange(
         self,
         request: Request,
-        headers: dict[str, str],
+        headers: Mapping[str, str],
         timeout: asyncio.Timeout,
         reader: ResponseReader | None,
     ) -> bytes:
