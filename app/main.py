@@ -12,9 +12,10 @@ from typing import Any
 from fastapi import FastAPI
 
 from app.access import Directory, Keyring
-from app.api import administration, openapi, problems, routes
+from app.api import administration, openapi, pages, problems, routes
 from app.api.access import AccessControl
-from app.api.server import ApiServer, BodyLimit, configured
+from app.api.boundary import Boundary
+from app.api.server import ApiServer, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
 from app.service import Admission, ModelRoles, Selection, Service, Shutdown, Watching
@@ -74,7 +75,7 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
 
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(AccessControl)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(Boundary, settings=settings)
     problems.install(app)
     for router in (
         routes.refinements,
@@ -82,7 +83,7 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
         routes.server,
         administration.keys,
         administration.tokens,
-        openapi.router,
+        pages.router,
     ):
         app.include_router(router)
     return app

@@ -34,6 +34,8 @@ from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.providers import PROVIDERS, Provider, provider_of
 
 PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)
+HOST_NAME = re.compile(r"\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+ORIGIN = re.compile(r"https?://([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
 
 
@@ -73,6 +75,20 @@ def derived(secret: bytes, purpose: str) -> bytes:
 def _is_readable(allowed: str) -> str:
     AllowedTargets.parse(allowed)
     return allowed
+
+
+def _are_host_names(names: str) -> str:
+    for name in names.split():
+        if not HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no host name: expected hone.example.com, without a port")
+    return names
+
+
+def _are_origins(origins: str) -> str:
+    for origin in origins.split():
+        if not ORIGIN.fullmatch(origin):
+            raise ValueError(f"{origin!r} is no origin: expected https://app.example.com")
+    return origins
 
 
 def _unset_if_empty(value: Any) -> Any:
@@ -263,6 +279,23 @@ class Settings(_WithProviders):
     grace_s: float = Field(20, ge=0, description="Grace period after SIGTERM in seconds.")
     max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Maximum size of a request body in bytes."
+    )
+    allowed_hosts: Annotated[str, AfterValidator(_are_host_names)] = Field(
+        "",
+        description="Names by which clients reach the API, such as `hone.example.com"
+        " *.corp.example`, beside those of loopback and, if it listens on another address, IP"
+        " addresses. `*`: any name, if a proxy checks it.",
+    )
+    cors_origins: Annotated[str, AfterValidator(_are_origins)] = Field(
+        "",
+        description="Origins of web pages that may use the API from a browser, such as"
+        " `https://app.example.com http://localhost:3000`.",
+    )
+    root_path: str = Field(
+        "",
+        pattern=r"^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$",
+        max_length=200,
+        description="Path under which a proxy publishes the API, such as `/hone`.",
     )
     lease_s: float = Field(
         5,

@@ -10,7 +10,7 @@ from app.api.problems import response_of
 from app.contract import access
 from app.contract.errors import Forbidden, HoneError, Unauthenticated
 
-OPEN = ("/healthz", "/openapi.json", "/docs")
+OPEN = ("/", "/healthz", "/openapi.json", "/docs")
 """What needs no key: it says nothing about any tenant, and how to get in."""
 
 ADMINISTRATION = ("/v1/keys",)
@@ -62,7 +62,7 @@ class AccessControl:
             _require(needed, caller, scope["method"], path)
         except HoneError as error:
             headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else None
-            await response_of(error, scope["path"], headers)(scope, receive, send)
+            await response_of(error, scope, headers)(scope, receive, send)
             return
         scope["state"]["caller"] = caller
         with suppress(_NoLongerAllowed):

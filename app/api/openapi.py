@@ -1,15 +1,11 @@
 """The OpenAPI document, with the bodies, headers and errors that FastAPI cannot derive."""
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from inspect import cleandoc
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Response
-from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import HTMLResponse
 from pydantic.json_schema import models_json_schema
 
 from app.api import examples
@@ -18,7 +14,7 @@ from app.api.access import scope_needed
 from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
 from app.contract.access import KeyRequest, KeyRotation, Scope, TokenRequest
-from app.contract.errors import HoneError, NotFound, Problem
+from app.contract.errors import HoneError, Problem
 from app.contract.events import EventPage
 from app.contract.limits import LimitsChange
 from app.contract.ratings import RatingRequest
@@ -34,12 +30,14 @@ KINDS: tuple[type[HoneError], ...] = (
     errors.Unauthenticated,
     errors.Forbidden,
     errors.NotFound,
+    refusals.CrossSite,
     refusals.MethodNotAllowed,
     refusals.NotAcceptable,
     refusals.RequestTimeout,
     errors.Conflict,
     errors.BodyTooLarge,
     refusals.UnsupportedMediaType,
+    refusals.Misdirected,
     errors.InvalidRequest,
     errors.IdempotencyMismatch,
     refusals.HeadersTooLarge,
@@ -253,39 +251,3 @@ def _drop_foreign(responses: dict[str, Any]) -> None:
 
 def _row(kind: Any) -> str:
     return f"| {kind.status} | `{kind.code}` | {promise_of(kind).splitlines()[0]} |"
-
-
-OPENAPI = "/openapi.json"
-MEDIA_TYPES = {
-    "swagger-ui-bundle.js": "text/javascript",
-    "swagger-ui.css": "text/css",
-    "favicon-32x32.png": "image/png",
-}
-
-router = APIRouter(include_in_schema=False)
-
-
-@router.get("/docs")
-async def docs() -> HTMLResponse:
-    """Return the documentation page."""
-    return get_swagger_ui_html(
-        openapi_url=OPENAPI,
-        title="Hone",
-        swagger_js_url="/docs/swagger-ui-bundle.js",
-        swagger_css_url="/docs/swagger-ui.css",
-        swagger_favicon_url="/docs/favicon-32x32.png",
-    )
-
-
-@router.get("/docs/{name}")
-async def asset(name: str) -> Response:
-    """Return one file of that page; the files are installed, so no network is needed."""
-    if name not in MEDIA_TYPES:
-        raise NotFound(f"no resource at /docs/{name}")
-    headers = {"Cache-Control": "max-age=86400"}
-    return Response(_asset(name), headers=headers, media_type=MEDIA_TYPES[name])
-
-
-@cache
-def _asset(name: str) -> bytes:
-    return (resources.files("fastapi_swagger.resources") / name).read_bytes()

@@ -7,6 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
+from starlette.types import Scope
 
 from app.contract.errors import (
     FieldError,
@@ -17,6 +18,18 @@ from app.contract.errors import (
     Problem,
     pointer_to,
 )
+
+
+class CrossSite(HoneError):
+    """The request was sent by a web page of another origin."""
+
+    code, status, title = "cross_site", 403, "Requests of other web sites are refused"
+
+
+class Misdirected(HoneError):
+    """`Host` is not a name of this server."""
+
+    code, status, title = "misdirected", 421, "The request is for another host"
 
 
 class MethodNotAllowed(HoneError):
@@ -55,14 +68,15 @@ class HeadersTooLarge(HoneError):
     code, status, title = "headers_too_large", 431, "The headers are too large"
 
 
+OF_A_DEFECT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MEDIA_TYPE = "application/problem+json"
 
 
-def problem_of(error: HoneError, instance: str) -> Problem:
+def problem_of(error: HoneError, instance: str, root_path: str = "") -> Problem:
     """Return the problem document of an error; `type` links to the page that lists the codes."""
     return Problem(
-        type=f"/docs#{error.code}",
+        type=f"{root_path}/docs#{error.code}",
         title=error.title,
         status=error.status,
         detail=error.detail,
@@ -73,13 +87,14 @@ def problem_of(error: HoneError, instance: str) -> Problem:
 
 
 def response_of(
-    error: HoneError, instance: str, headers: Mapping[str, str] | None = None
+    error: HoneError, scope: Scope, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the error response, with `Retry-After` if the error has one."""
+    """Return the error response to a request, with `Retry-After` if the error has one."""
     extra = dict(headers or {})
     if error.retry_after_s is not None:
         extra["Retry-After"] = str(error.retry_after_s)
-    body = problem_of(error, instance).model_dump_json(exclude_none=True)
+    problem = problem_of(error, scope["path"], scope.get("root_path", ""))
+    body = problem.model_dump_json(exclude_none=True)
     return Response(body, error.status, extra, MEDIA_TYPE)
 
 
@@ -94,7 +109,7 @@ def install(app: FastAPI) -> None:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoneError)
-    return response_of(error, request.url.path)
+    return response_of(error, request.scope)
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:
@@ -118,20 +133,19 @@ def invalid_query(why: Mapping[str, str]) -> InvalidRequest:
 
 async def _framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = request.url.path
     if error.status_code == 404:
-        return response_of(NotFound(f"no resource at {path}"), path)
+        return response_of(NotFound(f"no resource at {request.url.path}"), request.scope)
     if error.status_code == 405:
         allowed = ", ".join(_allowed(request))
         refusal = MethodNotAllowed(f"{request.method} is not allowed; allowed methods: {allowed}")
-        return response_of(refusal, path, {"Allow": allowed})
+        return response_of(refusal, request.scope, {"Allow": allowed})
     return await _defect(request, error)
 
 
 def _allowed(request: Request) -> Iterator[str]:
     """Yield the methods of all routes with this path; the framework lists those of the first."""
     for method in METHODS:
-        scope = {**request.scope, "method": method}
+        scope = {**request.scope, "method": "GET" if method == "HEAD" else method}
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
             yield method
 
@@ -141,5 +155,8 @@ async def _disconnected(_request: Request, _error: Exception) -> Response:
 
 
 async def _defect(request: Request, _error: Exception) -> Response:
-    """Answer 500; the framework raises the error again after that, and the server logs it."""
-    return response_of(Internal("the error was logged"), request.url.path)
+    """Answer 500; the framework raises the error again after that, and the server logs it.
+
+    It is answered outside of all layers, so that nothing else adds these headers.
+    """
+    return response_of(Internal("the error was logged"), request.scope, OF_A_DEFECT)

@@ -26,7 +26,6 @@ REPORT_POLICY = (
 )
 REPORT_HEADERS = {
     "Content-Security-Policy": REPORT_POLICY,
-    "X-Content-Type-Options": "nosniff",
     "Vary": "Accept",
 }
 

@@ -1,4 +1,4 @@
-"""uvicorn with limits: slow connections are closed, large bodies rejected, streams ended."""
+"""uvicorn with limits: slow connections are closed, streams ended, upgrades ignored."""
 
 import asyncio
 import math
@@ -12,17 +12,18 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.api.problems import MEDIA_TYPE, HeadersTooLarge, RequestTimeout, problem_of, response_of
-from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader
+from app.api.problems import MEDIA_TYPE, HeadersTooLarge, RequestTimeout, problem_of
+from app.contract.errors import HoneError, MalformedHeader
 from app.settings import Settings
 
 MAX_HEAD_BYTES = 64 * 1024
+UPGRADE = (b"upgrade", b"http2-settings")
 NOW = struct.pack("ii", 1, 0)  # SO_LINGER with a timeout of 0 seconds
 LAST_LOOK_S = 1.0
+KEEP_ALIVE_S = 75  # longer than the 60 s after which load balancers give up idle connections
 SLOWEST_SENDER = 50_000  # bytes per second of a body
 SLOWEST_READER = 1_000  # bytes per second of an answer
 
@@ -56,7 +57,12 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._arriving is None and self._has_answered():
             self._expect_request()
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._feed(data)
+        except HttpParserError:
+            self._refuse(MalformedHeader("Invalid HTTP request received."))
+            return
         if self._head_bytes is not None:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
@@ -64,11 +70,42 @@ class Connection(HttpToolsProtocol):
                     HeadersTooLarge(f"the headers must have at most {MAX_HEAD_BYTES} bytes")
                 )
 
+    def _feed(self, data: bytes) -> None:
+        """Parse data; a request to switch the protocol (RFC 9110, 7.8) is ignored.
+
+        The parser ends at it: another one begins anew, with the same head without it.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except HttpParserUpgrade as upgrade:
+                if self.parser.get_method() == b"CONNECT":
+                    raise HttpParserError from None
+                data = data[upgrade.args[0] :]
+            head = self._head_without_upgrade()
+            self.parser = HttpRequestParser(self)
+            self.parser.feed_data(head)
+
+    def _head_without_upgrade(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        for name, value in self.headers:
+            if name == b"connection":
+                options = [it.strip() for it in value.split(b",")]
+                kept = [it for it in options if it.lower() not in UPGRADE]
+                lines += [b"connection: %b" % b", ".join(kept)] if kept else []
+            elif name not in UPGRADE:
+                lines.append(b"%b: %b" % (name, value))
+        return b"\r\n".join([*lines, b"", b""])
+
     def on_message_begin(self) -> None:
         self._head_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         super().on_headers_complete()
         self._head_bytes = None
 
@@ -78,6 +115,8 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         if self._arriving is not None:
             self._arriving.cancel()
             self._arriving = None
@@ -92,9 +131,6 @@ class Connection(HttpToolsProtocol):
             self._stalling.cancel()
             self._stalling = None
         super().resume_writing()
-
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(MalformedHeader(msg))
 
     def _expect_request(self) -> None:
         self._credit_s = 0.0
@@ -136,6 +172,7 @@ class Connection(HttpToolsProtocol):
         body = problem_of(error, "").model_dump_json(exclude_none=True).encode()
         status = HTTPStatus(error.status)
         head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        head += "cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
         head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()
@@ -149,41 +186,6 @@ class Connection(HttpToolsProtocol):
 
     def _is_answering(self) -> bool:
         return not self._has_answered() and self.cycle.response_started
-
-
-class BodyLimit:
-    """ASGI middleware that rejects a body as soon as it is known to be too large."""
-
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
-        self._app = app
-        self._max_bytes = max_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        if _announced(scope) > self._max_bytes:
-            await response_of(self._refusal(), scope["path"])(scope, receive, send)
-            return
-        received = 0
-
-        async def counted() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._max_bytes:
-                raise self._refusal()
-            return message
-
-        await self._app(scope, counted, send)
-
-    def _refusal(self) -> BodyTooLarge:
-        return BodyTooLarge(f"the body must have at most {self._max_bytes} bytes")
-
-
-def _announced(scope: Scope) -> int:
-    length = Headers(scope=scope).get("content-length", "0")
-    return int(length) if length.isdecimal() and length.isascii() else 0
 
 
 class ApiServer(uvicorn.Server):
@@ -221,5 +223,6 @@ def configured(
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, math.floor(settings.grace_s - 1)),
     )

@@ -22,9 +22,9 @@ from tests.api.api_client import REQUEST, ManualWorker, submitted
 from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S, eventually
 
-HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 BODY = (
-    b"POST /v1/refinements HTTP/1.1\r\nHost: x\r\n"
+    b"POST /v1/refinements HTTP/1.1\r\nHost: localhost\r\n"
     b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
 )
 
@@ -42,11 +42,13 @@ def impatient(settings: Settings) -> Iterator[str]:
         yield url
 
 
-def said(server: str, request: bytes) -> bytes:
-    """Send some bytes and return everything that comes back until the server closes."""
+def said(server: str, *request: bytes) -> bytes:
+    """Send some bytes, in several packets, and return all that comes until the server closes."""
     host, port = server.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
-        connection.sendall(request)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for part in request:
+            connection.sendall(part)
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
@@ -82,7 +84,7 @@ def test_a_connection_without_a_request_is_closed_without_a_word(impatient: str)
 
 def test_a_large_body_has_the_time_it_needs(impatient: str) -> None:
     """200 kB are four seconds more than the one that a request has."""
-    head = b"POST /v1/refinements HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = b"POST /v1/refinements HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = b'{"draft":"%b"}' % (b"x" * 199_000)
     host, port = impatient.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
@@ -103,7 +105,7 @@ async def test_a_watcher_that_reads_nothing_is_cut_off(impatient: str, worker: W
             idler.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             host, port = impatient.removeprefix("http://").split(":")
             idler.connect((host, int(port)))
-            idler.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            idler.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             assert await asyncio.to_thread(eventually, lambda: was_reset(idler))
 
 
@@ -115,8 +117,8 @@ def was_reset(connection: socket.socket) -> bool:
     ("request_", "status", "code"),
     [
         (b"hello\r\n\r\n", b"400", b"malformed_header"),
-        (b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", b"400", b"malformed_header"),
-        (b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n", b"400", b"malformed_header"),
+        (b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400", b"malformed_header"),
+        (b"CONNECT a:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400", b"malformed_header"),
         (HEAD + b"A: " + b"a" * 70_000, b"431", b"headers_too_large"),
     ],
 )

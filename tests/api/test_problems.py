@@ -55,9 +55,7 @@ def test_no_body_is_a_defect(server: str, redis_url: str) -> None:
         sent()
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/refinements/", "/v2/refinements", "/docs/x", "/%ff"]
-)
+@pytest.mark.parametrize("path", ["/v1", "/v1/refinements/", "/v2/refinements", "/docs/x", "/%ff"])
 async def test_an_unknown_address_is_a_problem(api: httpx.AsyncClient, path: str) -> None:
     problem(await api.get(path), 404, "not_found")
 

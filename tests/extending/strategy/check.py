@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import httpx
 from pydantic import SecretStr
 
 import app
@@ -12,6 +11,7 @@ from app.contract.errors import InvalidRequest
 from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.main import create_app
+from app.service import offers
 from app.service.admission import Admission
 from app.service.model_roles import ModelRoles, playing
 from app.settings import Settings
@@ -27,14 +27,10 @@ def test_it_is_the_copy_that_is_tested() -> None:
     assert Path(app.__file__ or "").is_relative_to(HERE)
 
 
-async def test_the_api_offers_it_with_its_parameters_and_documents_it() -> None:
-    server = create_app(Settings())
-    transport = httpx.ASGITransport(server)
-    async with httpx.AsyncClient(transport=transport, base_url="http://hone") as client:
-        offers = (await client.get("/v1/strategies")).json()["data"]
-    (offer,) = [it for it in offers if it["kind"] == "brainstorm"]
-    assert offer["defaults"] == {"ideas": 5}
-    assert "BrainstormStrategy" in server.openapi()["components"]["schemas"]
+def test_the_api_offers_it_with_its_parameters_and_documents_it() -> None:
+    (offer,) = [it for it in offers.strategies().data if it.kind == "brainstorm"]
+    assert offer.defaults == {"ideas": 5}
+    assert "BrainstormStrategy" in create_app(Settings()).openapi()["components"]["schemas"]
 
 
 async def test_a_request_is_admitted_and_its_roles_and_calls_are_known() -> None:

@@ -1,0 +1,239 @@
+"""The outermost layer: which hosts, web origins and bodies are let in, and headers of responses."""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import CrossSite, Misdirected, response_of
+from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader
+from app.settings import Settings
+
+HOST = re.compile(
+    rb"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::[0-9]{0,5})?", re.IGNORECASE
+)
+DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+MOST_KNOWN = 1_000
+
+Headers = list[tuple[bytes, bytes]]
+
+NOSNIFF = (b"x-content-type-options", b"nosniff")
+NO_STORE = (b"cache-control", b"no-store")
+MAY_BE_READ = (
+    b"ETag, Idempotency-Replayed, Link, Location, Preference-Applied, RateLimit, RateLimit-Policy,"
+    b" Retry-After, WWW-Authenticate"
+)
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, HEAD, POST, PATCH, DELETE",
+    "Access-Control-Allow-Headers": "Accept, Authorization, Content-Type, Idempotency-Key,"
+    " If-Match, If-None-Match, Last-Event-ID, Prefer",
+    "Access-Control-Max-Age": "7200",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostNames:
+    """The names and addresses by which a server that listens on `host` is known.
+
+    On loopback these are the names and addresses of loopback; elsewhere also every other IP
+    address, because a page that reaches the server by DNS rebinding has a name. `allowed` adds
+    names: `hone.example.com`, `*.example.com` or, for any, `*`.
+    """
+
+    host: str
+    allowed: frozenset[str]
+
+    def has(self, name: str) -> bool:
+        """Return whether a name, or an address without brackets, is one of them."""
+        name = name.lower().rstrip(".")
+        parents = (f"*.{name.split('.', dots)[-1]}" for dots in range(1, name.count(".") + 1))
+        if name in self.allowed or "*" in self.allowed or not self.allowed.isdisjoint(parents):
+            return True
+        try:
+            return ip_address(name).is_loopback or not self._is_on_loopback()
+        except ValueError:
+            return name == "localhost" or name.endswith(".localhost") or name == self.host.lower()
+
+    def _is_on_loopback(self) -> bool:
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+@dataclass(slots=True)
+class _Head:
+    """What the boundary reads of a request's headers."""
+
+    hosts: int = 0
+    host: bytes = b""
+    origin: bytes | None = None
+    is_cross_site: bool = False
+    is_preflight: bool = False
+    length: int | None = None  # of the body, if it was announced
+    has_body: bool = False
+
+
+def _read(headers: Headers) -> _Head:
+    head = _Head()
+    for name, value in headers:
+        if name == b"host":
+            head.hosts += 1
+            head.host = value
+        elif name == b"origin":
+            head.origin = value
+        elif name == b"sec-fetch-site":
+            head.is_cross_site = value == b"cross-site"
+        elif name == b"content-length":
+            head.has_body = True
+            head.length = int(value) if value.isdigit() else None
+        elif name == b"transfer-encoding":
+            head.has_body = True
+        elif name == b"access-control-request-method":
+            head.is_preflight = True
+    return head
+
+
+class Boundary:
+    """ASGI layer in front of everything else.
+
+    It answers 400 and 421 to requests for another host (DNS rebinding), 403 to state-changing
+    requests of foreign web pages, 413 to bodies that are too large, and preflight requests of the
+    origins in `HONE_CORS_ORIGINS`. It answers HEAD as GET without the body, adds the root path, and
+    forbids browsers to store responses and to guess their types.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._names = HostNames(settings.host, frozenset(settings.allowed_hosts.lower().split()))
+        self._known: set[bytes] = set()
+        self._origins = frozenset(settings.cors_origins.lower().encode().split())
+        self._root = settings.root_path
+        self._max_bytes = settings.max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        head = _read(scope["headers"])
+        if self._root:
+            scope = self._rooted(scope)
+        answer = self._answering(head, send)
+        try:
+            self._require_known_host(head)
+            self._require_own_page(head, scope["method"])
+            self._require_room(head)
+        except HoneError as refusal:
+            await response_of(refusal, scope)(scope, receive, answer)
+            return
+        if head.is_preflight and head.origin in self._origins and scope["method"] == "OPTIONS":
+            await Response(status_code=204, headers=PREFLIGHT)(scope, receive, answer)
+            return
+        if scope["method"] == "HEAD":
+            scope, answer = {**scope, "method": "GET"}, _without_body(answer)
+        await self._app(scope, self._counted(receive) if head.has_body else receive, answer)
+
+    def _rooted(self, scope: Scope) -> Scope:
+        """Return the scope with the root path, which a proxy may have stripped off the path."""
+        path: str = scope["path"]
+        if path != self._root and not path.startswith(f"{self._root}/"):
+            path = self._root + path
+        return {**scope, "root_path": self._root, "path": path}
+
+    def _rooted_location(self, headers: Headers) -> Headers:
+        if not self._root:
+            return headers
+        root = self._root.encode()
+        return [
+            (name, root + value if name == b"location" and value.startswith(b"/v1/") else value)
+            for name, value in headers
+        ]
+
+    def _require_known_host(self, head: _Head) -> None:
+        if head.hosts == 1 and head.host in self._known:
+            return
+        if head.hosts != 1:
+            raise MalformedHeader(f"a request must have one Host header; this one has {head.hosts}")
+        read = HOST.fullmatch(head.host)
+        if read is None or len(head.host) > 300:
+            raise MalformedHeader("Host must be a name or an address, with or without a port")
+        name = (read["v6"] or read["name"]).decode()
+        if not self._names.has(name):
+            raise Misdirected(
+                f"this server is not known as {name}; the setting HONE_ALLOWED_HOSTS adds names"
+            )
+        if len(self._known) < MOST_KNOWN:
+            self._known.add(head.host)
+
+    def _require_own_page(self, head: _Head, method: str) -> None:
+        """Raise CrossSite for a state-changing request of a page that is not of this server."""
+        if method in SAFE or (head.origin is None and not head.is_cross_site):
+            return
+        if head.origin is None:
+            raise CrossSite("the request comes from a page of another site")
+        if head.origin not in self._origins and not _is_own(head.origin, head.host):
+            raise CrossSite(
+                "the request comes from a page of another origin; the setting HONE_CORS_ORIGINS"
+                " allows origins"
+            )
+
+    def _require_room(self, head: _Head) -> None:
+        if head.length is not None and head.length > self._max_bytes:
+            raise self._too_large()
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(f"the body must have at most {self._max_bytes} bytes")
+
+    def _counted(self, receive: Receive) -> Receive:
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._max_bytes:
+                raise self._too_large()
+            return message
+
+        return counted
+
+    def _answering(self, head: _Head, send: Send) -> Send:
+        """Return a `send` that adds the headers of every response."""
+        extra = [NOSNIFF]
+        if self._origins:
+            extra.append((b"vary", b"Origin"))
+        if head.origin is not None and head.origin in self._origins:
+            extra.append((b"access-control-allow-origin", head.origin))
+            extra.append((b"access-control-expose-headers", MAY_BE_READ))
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = [*message["headers"], *extra]
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append(NO_STORE)
+                message = {**message, "headers": self._rooted_location(headers)}
+            await send(message)
+
+        return answer
+
+
+def _is_own(origin: bytes, host: bytes) -> bool:
+    """Return whether an origin has the host and port of the request; a proxy may end TLS."""
+    scheme, _, authority = origin.lower().partition(b"://")
+    port = DEFAULT_PORTS.get(scheme, b"")
+    return bool(port) and authority.removesuffix(port) == host.lower().removesuffix(port)
+
+
+def _without_body(answer: Send) -> Callable[[Message], Awaitable[None]]:
+    """Return a `send` that ends the response after its head, also if it is a stream."""
+
+    async def head_only(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await answer(message)
+            await answer({"type": "http.response.body", "body": b""})
+
+    return head_only
