@@ -1,7 +1,9 @@
 """However a refinement ends, its result is a judged draft, and what it lacks is said."""
 
+import asyncio
 import json
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -9,8 +11,18 @@ from app.contract.caveats import BLOCKING
 from app.contract.events import IterationCompleted
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status, StopReason
-from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores, verdict
+from tests.engine.scripted_replies import plan, revised
+from tests.waiting import TIMEOUT_S
+from tests.workers.refinement_harness import (
+    TENANT,
+    RefinementHarness,
+    ScriptedAnswers,
+    pausing_at,
+    scores,
+    verdict,
+)
 from tests.workers.replay_cases import CASES, ReplayCase
+from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall, ModelRefused
 from workers.play.journal_writer import MOST_CAVEATS
 
@@ -121,3 +133,76 @@ async def test_the_caveats_that_count_go_first_and_there_are_no_more_than_fit(
     assert ended.result is not None
     codes = [it.code for it in ended.result.caveats]
     assert codes == ["stage_given_up", *["item_dropped"] * (MOST_CAVEATS - 1)]
+
+
+async def replies(key: str, call: ModelCall) -> str:
+    """A plan that ends without reaching its goal, texts, and a critic who likes them all."""
+    if isinstance(call.prompt_request, Judge):
+        return verdict(0.9, call)
+    if key == "plan":
+        return plan("Think.")
+    return revised() if key.endswith("replan") else f"The text of {key}, in a few words."
+
+
+async def test_a_cancel_before_completion_leaves_what_the_work_lacks(
+    harness: RefinementHarness,
+) -> None:
+    refinement_id = await harness.submit(
+        strategy={"kind": "plan_execute"}, review={"when": "before_completion"}
+    )
+    await harness.play(refinement_id, ScriptedAnswers(replies))
+    ended = await harness.store.cancel(TENANT, refinement_id)
+    assert (ended.status, ended.passed) == (Status.CANCELED, False)
+    assert ended.result is not None
+    assert [it.code for it in ended.result.caveats] == ["goal_not_met"]
+
+
+PART: dict[str, Any] = {"instructions": "Write it."}
+PARTS = {"kind": "nested", "parts": [{"name": "a", **PART}, {"name": "b", **PART}]}
+STAGES = {"kind": "stepwise", "stages": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
+
+
+@pytest.mark.parametrize(
+    ("request_", "at", "path", "missing"),
+    [
+        ({"strategy": PARTS}, "parts/b/iterations/1/critique", "parts/a/iterations/1", ["parts/b"]),
+        (
+            {"strategy": {"kind": "nested"}, "draft": "# One\n\nIt is.\n\n# Two\n\nIt was."},
+            "parts/section-2/iterations/0/critique",
+            "iterations/0",
+            [],
+        ),
+        (
+            {"strategy": STAGES},
+            "stages/b/iterations/1/draft",
+            "stages/a/iterations/1",
+            ["stages/b", "stages/c"],
+        ),
+    ],
+)
+async def test_a_cancel_in_the_middle_returns_no_part_as_the_whole(
+    harness: RefinementHarness, request_: dict[str, Any], at: str, path: str, missing: list[str]
+) -> None:
+    async def answer(key: str, call: ModelCall) -> str:
+        if key == "iterations/0/critique":
+            return verdict(0.2, call)
+        return await replies(key, call)
+
+    models, call, _ = pausing_at(at, ScriptedAnswers(answer))
+    refinement_id = await harness.submit(**request_)
+    worker = harness.worker(models)
+    playing = asyncio.create_task(harness.deliver(worker, refinement_id))
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
+    judged = 1 if missing else 2
+    async with asyncio.timeout(TIMEOUT_S):
+        while len((await harness.snapshot(refinement_id)).scores) < judged:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await harness.store.cancel(TENANT, refinement_id)
+    await worker.look(refinement_id)
+    await playing
+    ended = await harness.snapshot(refinement_id)
+    assert (ended.status, ended.passed) == (Status.CANCELED, False)
+    assert ended.result is not None
+    assert (ended.result.path, list(ended.result.missing)) == (path, missing)
+    assert ended.best is not None
+    assert ended.best.path == path

@@ -303,6 +303,18 @@ class Review(Move[ReviewerReply]):
 
     judgement: Judgement
     when: ReviewWhen
+    result: "ReviewedResult | None" = None
+    """What the refinement would end with; None while the strategy goes on after the review."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedResult:
+    """What is known of a finished work beside its best draft."""
+
+    passed: bool
+    missing: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+    estimate: QualityEstimate | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from workers.engine.moves import (
     Judgement,
     MoveCoroutine,
     Review,
+    ReviewedResult,
     Scored,
     Stopped,
     within,
@@ -46,7 +47,7 @@ async def reviewed(policy: ReviewPolicy, task: Task, limits: Limits, outcome: Ou
     for number in range(1, MOST_ROUNDS + 1):
         path = f"reviews/{number}"
         try:
-            word = await Review(path, outcome.best, "before_completion")
+            word = await Review(path, outcome.best, "before_completion", _shown(task, outcome))
             before, limits = limits.threshold, word.limits or limits
             if limits.threshold != before:  # the chance was that of meeting the former one
                 outcome = replace(outcome, estimate=None)
@@ -67,6 +68,11 @@ async def reviewed(policy: ReviewPolicy, task: Task, limits: Limits, outcome: Ou
         except Stopped:
             return outcome
     return outcome
+
+
+def _shown(task: Task, outcome: Outcome) -> ReviewedResult:
+    outcome = outcome.claiming(task.accepted)
+    return ReviewedResult(outcome.passed, outcome.missing, outcome.caveats, outcome.estimate)
 
 
 def _lacking_as(before: Outcome, done: Outcome) -> Outcome:

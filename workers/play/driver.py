@@ -226,7 +226,7 @@ class Driver:
             prompts=keeper,
             insights=scope if submitted.request.learn else None,
         )
-        self._plan = submitted.request.review
+        self._request, self._plan = submitted.request, submitted.request.review
         self._budget_guard = BudgetGuard(submitted.request, submitted.models, max_output_tokens)
         self._executor = executor
         self._in_flight = InFlight()
@@ -363,7 +363,8 @@ class Driver:
         if recorded is not None:
             return recorded
         state = self._writer.state
-        self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq))
+        lacks = partial(self._request.strategy.lacks, draft=self._request.draft)
+        self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq, lacks))
         return state.limits
 
     async def _review(self, move: Review) -> moves.ReviewerReply:
@@ -373,7 +374,7 @@ class Driver:
         self._admit(move)
         assert self._plan is not None  # else no strategy asks for a review
         self.is_giving_up = True
-        state = await self._writer.write(Ending.paused(move, self._plan))
+        state = await self._writer.write(Ending.paused(move, self._plan, self._replay))
         if state.status not in (Status.RUNNING, Status.CANCELING):
             raise AwaitingReview
         self.is_giving_up = False

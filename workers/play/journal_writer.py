@@ -137,8 +137,11 @@ class Ending:
         return cls(Status.SUCCEEDED, changes, additions=additions)
 
     @classmethod
-    def paused(cls, move: Review, plan: ReviewPlan) -> Self:
-        """Return the pause for the review of a draft; what was judged before stays."""
+    def paused(cls, move: Review, plan: ReviewPlan, recorded: Replay) -> Self:
+        """Return the pause for the review of a draft.
+
+        Work that is done is shown as it would end now: a cancel during the review ends it so.
+        """
         scored = move.judgement.scored
         what = "The result" if move.when == "before_completion" else "The draft"
         score = "was not measured" if scored.score is None else f"scored {scored.score:g}"
@@ -154,7 +157,16 @@ class Ending:
             question=f"{what} at {move.judgement.path} {score}. Approve it, reject it, say what to"
             " revise, give a text in its place, or rate it.",
         )
-        return cls(Status.PAUSED, {"phase": (move.path,)}, asked)
+        changes: dict[str, Any] = {"phase": (move.path,)}
+        if (found := move.result) is not None:
+            judged, path = move.judgement, move.judgement.path
+            caveats = (*found.caveats, *recorded.dropped(path))
+            changes |= {
+                "best": best_of(judged, path),
+                "result": result_of(judged, path, found.missing, found.estimate, caveats),
+                "best_passed": found.passed,
+            }
+        return cls(Status.PAUSED, changes, asked)
 
     @classmethod
     def parked(cls, waits: EveryBranchWaits) -> Self:
@@ -197,8 +209,17 @@ class JudgedDraft:
     limits_seq: int
 
     @classmethod
-    def of(cls, move: Judged, limits: Limits, limits_seq: int) -> Self:
-        """Return the journal entry of a judged draft, with absolute paths and the given limits."""
+    def of(
+        cls,
+        move: Judged,
+        limits: Limits,
+        limits_seq: int,
+        missing: Callable[[str], tuple[str, ...]] = lambda _path: (),
+    ) -> Self:
+        """Return the journal entry of a judged draft, with absolute paths and the given limits.
+
+        `missing` returns what the draft at a path lacks of the whole.
+        """
         it, scored = move.judgement, move.judgement.scored
         prefix = move.path.removesuffix(it.path)
         parent = scored.draft.parent
@@ -227,7 +248,8 @@ class JudgedDraft:
             limits=limits,
         )
         may_change = best is it or scored.score_from == "review"
-        result = result_of(best, best_path, estimate=move.estimate) if may_change else None
+        lacking = missing(best_path)
+        result = result_of(best, best_path, lacking, move.estimate) if may_change else None
         passed = best_path.startswith(WHOLE) and best.scored.passes(threshold)
         return cls(entry, result, passed, limits_seq)
 
@@ -390,8 +412,12 @@ class JournalWriter:
         fields: dict[str, Any] = {"phase": under_way, "usage": self._replay.usage}
         if waits != self._told:
             fields["waiting"] = waits
+        has_whole = any(path.startswith(WHOLE) for path in self._replay.scores)
         for judging in judgings:
-            fields |= {"best": judging.entry.best, "iteration": judging.entry.iteration}
+            fields["iteration"] = judging.entry.iteration
+            if has_whole and judging.result and judging.result.missing:
+                continue  # a part is no better than a text that is whole
+            fields["best"] = judging.entry.best
             if judging.result:
                 fields |= {"result": judging.result, "best_passed": judging.best_passed}
         if judgings:

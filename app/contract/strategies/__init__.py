@@ -98,6 +98,13 @@ class Strategy(Contract):
         """Return the validators of its stages, passes or parts that have some."""
         return ()
 
+    def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
+        """Return the paths of the stages or parts whose text a draft at `path` does not contain.
+
+        `draft` is the client's.
+        """
+        return ()
+
     def drawn_at_least(self) -> int:
         """Return the minimum number of drafts it writes; `max_iterations` must be at least that."""
         return 1

@@ -201,6 +201,12 @@ class StepwiseStrategy(Strategy):
     def item_validators(self) -> tuple[ItemValidators, ...]:
         return _own("stages", [(it.name, it.validators) for it in self.stages])
 
+    def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
+        names = [it.name for it in self.stages]
+        kind, name = (*path.split("/"), "")[:2]
+        later = names[names.index(name) + 1 :] if kind == "stages" and name in names else ()
+        return tuple(f"stages/{it}" for it in later)
+
     def writes_anew(self) -> bool:
         return any(it.mode == "write" for it in self.stages)
 
@@ -278,6 +284,14 @@ class NestedStrategy(Strategy):
         own = _own("parts", [(it.name, it.validators) for it in self.parts])
         body = self.body.item_validators()
         return (*own, *(it._replace(pointer=f"/body{it.pointer}") for it in body))
+
+    def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
+        kind, name = (*path.split("/"), "")[:2]
+        if kind != "parts":
+            return ()
+        sections = range(1, 1 + len(sections_of(draft or "")))
+        names = [it.name for it in self.parts] or [f"section-{number}" for number in sections]
+        return tuple(f"parts/{it}" for it in names if it != name)
 
     def writes_anew(self) -> bool:
         return self.body.writes_anew()
