@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from app.access import Directory, Keyring
+from app.access import Directory, Keyring, Metering, Tenants
 from app.api import administration, openapi, pages, problems, routes
 from app.api.access import AccessControl
 from app.api.boundary import Boundary
@@ -59,16 +59,20 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
             open_store(settings, RefinementQueue(settings.queue)) as store,
             open_wakeups(settings, texts.receive) as wakeups,
             Directory(store.access, settings) as directory,
+            Metering(store.access) as metering,
         ):
             watching = Watching(store, wakeups, shutdown, texts=texts)
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
-            service = Service(store, watching, Admission(model_roles, off), selection)
+            admission = Admission(model_roles, off)
+            service = Service(store, watching, admission, selection, directory.quotas_of)
             yield {
                 "store": store,
                 "watching": watching,
                 "service": service,
                 "model_roles": model_roles,
                 "directory": directory,
+                "metering": metering,
+                "tenants": Tenants(store.access),
                 "keyring": Keyring(store.access, settings),
             }
             shutdown.close()
@@ -83,6 +87,8 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
         routes.server,
         administration.keys,
         administration.tokens,
+        administration.tenants,
+        administration.audit,
         pages.router,
     ):
         app.include_router(router)

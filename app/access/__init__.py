@@ -2,5 +2,7 @@
 
 from app.access.directory import Caller, Directory
 from app.access.keyring import Keyring
+from app.access.metering import Metering, RequestsLeft
+from app.access.tenants import Tenants
 
-__all__ = ["Caller", "Directory", "Keyring"]
+__all__ = ["Caller", "Directory", "Keyring", "Metering", "RequestsLeft", "Tenants"]

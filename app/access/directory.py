@@ -10,7 +10,7 @@ from typing import Self
 
 from app.access.keys import Hashing, id_in, secrets_of
 from app.access.read_tokens import PREFIX, ReadToken, Signing
-from app.contract.access import OPERATOR, WITHOUT_ADMIN, Scope
+from app.contract.access import OPERATOR, WITHOUT_ADMIN, Quotas, Scope
 from app.contract.errors import HoneError, Unauthenticated
 from app.settings import Settings
 from app.store import AccessStore, KeyRecord, refusals
@@ -28,6 +28,9 @@ HOW_TO_CREATE = "create one with `hone keys create` (see docs/access.md)"
 _log = logging.getLogger(__name__)
 
 
+UNLIMITED = Quotas()
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who a request comes from, and what it may do.
@@ -41,9 +44,7 @@ class Caller:
     key_id: str | None = None
     refinement_id: str | None = None
     ends_at: float = float("inf")
-
-
-ANYBODY = Caller(OPERATOR, frozenset(WITHOUT_ADMIN))
+    quotas: Quotas = UNLIMITED
 
 
 def is_loopback(host: str) -> bool:
@@ -68,6 +69,7 @@ class Directory:
         self._hashing: Hashing | None = None
         self._signing: Signing | None = None
         self._known: dict[str, tuple[KeyRecord, Caller]] = {}
+        self._quotas: dict[str, Quotas] = {OPERATOR: Quotas()}
         self._used: dict[str, int] = {}
         self._noted_at = self._read_at = float("-inf")
         self._ahead_ms = 0.0  # of Redis TIME over the clock of the event loop
@@ -79,8 +81,7 @@ class Directory:
         await self._refresh()
         if self._settings.auth == "off":
             _log.warning("HONE_AUTH is off: whoever reaches this server can use it")
-            return self
-        if not self._is_closed and not self._is_open:
+        elif not self._is_closed and not self._is_open:
             _log.warning("there are no API keys, so every request is refused: %s", HOW_TO_CREATE)
         self._keeping = asyncio.create_task(self._keep_fresh())
         return self
@@ -100,7 +101,7 @@ class Directory:
         this machine needs none: the client may be anywhere.
         """
         if self._settings.auth == "off":
-            return ANYBODY
+            return self._anybody()
         await self._be_fresh()
         if key is not None:
             return await (self._reader(key) if key.startswith(PREFIX) else self._owner(key))
@@ -114,7 +115,7 @@ class Directory:
                 f"a request through a proxy requires an API key: {HOW_TO_CREATE}, or set"
                 " HONE_AUTH=off if the proxy authenticates clients"
             )
-        return ANYBODY
+        return self._anybody()
 
     async def still_allows(self, caller: Caller) -> bool:
         """Return whether the caller would still be let in; while Redis is away, as before."""
@@ -122,7 +123,7 @@ class Directory:
             return True
         with suppress(HoneError):
             await self._be_fresh()
-        if self._now_ms() >= caller.ends_at:
+        if self.now_ms() >= caller.ends_at:
             return False
         if caller.key_id is None:
             return self._is_open
@@ -134,12 +135,23 @@ class Directory:
                 return True
         return record is not None and self._works(record)
 
+    async def quotas_of(self, tenant: str) -> Quotas:
+        """Return what a tenant may use."""
+        if tenant not in self._quotas:
+            with refusals():
+                self._quotas |= await self._store.quotas([tenant])
+        return self._quotas[tenant]
+
+    def now_ms(self) -> int:
+        """Return Redis TIME, in milliseconds since 1970."""
+        return int(asyncio.get_running_loop().time() * 1000 + self._ahead_ms)
+
     def read_token(
         self, caller: Caller, refinement_id: str, expires_in_s: int
     ) -> tuple[str, datetime]:
         """Return a token that reads a refinement of the caller's tenant, and when it expires."""
         assert self._signing is not None
-        ends_at = self._now_ms() + expires_in_s * 1000
+        ends_at = self.now_ms() + expires_in_s * 1000
         token = ReadToken(caller.tenant, refinement_id, caller.key_id, ends_at)
         return self._signing.signed(token), datetime.fromtimestamp(ends_at / 1000, UTC)
 
@@ -156,7 +168,7 @@ class Directory:
         assert self._hashing is not None
         if not self._hashing.matches(key, record) or record is None or not self._works(record):
             raise Unauthenticated("this API key is unknown, revoked or expired")
-        self._used[record.id] = self._now_ms()
+        self._used[record.id] = self.now_ms()
         return caller or self._known[record.id][1]
 
     async def _reader(self, text: bytes) -> Caller:
@@ -165,7 +177,8 @@ class Directory:
         if token is not None:
             ends_at, of = token.ends_at, token.refinement_id
             reading = frozenset({Scope.READ})
-            caller = Caller(token.tenant, reading, token.key_id, of, ends_at)
+            quotas = await self.quotas_of(token.tenant)
+            caller = Caller(token.tenant, reading, token.key_id, of, ends_at, quotas)
             if await self.still_allows(caller):
                 return caller
         raise Unauthenticated("this token is unknown or has expired")
@@ -175,6 +188,8 @@ class Directory:
             version = self._version
             with refusals():
                 (record,) = await self._store.get([key_id])
+            if record is not None:
+                await self.quotas_of(record.tenant)
             if version == self._version:  # else it may have changed after it was read
                 break
         if record is not None:
@@ -184,14 +199,15 @@ class Directory:
     def _remember(self, record: KeyRecord) -> None:
         if len(self._known) >= MOST_KNOWN:
             del self._known[next(iter(self._known))]
-        caller = Caller(record.tenant, frozenset(record.scopes), record.id)
+        quotas = self._quotas.get(record.tenant, Quotas())
+        caller = Caller(record.tenant, frozenset(record.scopes), record.id, quotas=quotas)
         self._known[record.id] = (record, caller)
 
-    def _works(self, record: KeyRecord) -> bool:
-        return self._now_ms() < record.ends_at
+    def _anybody(self) -> Caller:
+        return Caller(OPERATOR, frozenset(WITHOUT_ADMIN), quotas=self._quotas[OPERATOR])
 
-    def _now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000 + self._ahead_ms)
+    def _works(self, record: KeyRecord) -> bool:
+        return self.now_ms() < record.ends_at
 
     async def _be_fresh(self) -> None:
         if asyncio.get_running_loop().time() - self._read_at > TRUSTED_S:
@@ -214,6 +230,7 @@ class Directory:
                     self._version, self._is_closed = state.version, state.is_closed
                     secrets = secrets_of(self._settings, state)
                     self._hashing, self._signing = Hashing(secrets), Signing(secrets)
+                    self._quotas = await self._store.quotas([*self._quotas])
                     ids = [*self._known]
                     for key_id, record in zip(ids, await self._store.get(ids), strict=True):
                         del self._known[key_id]

@@ -1,11 +1,12 @@
 """Who may call what: an ASGI layer that lets in callers with the scope that an operation needs."""
 
-from contextlib import suppress
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access import Caller, Directory
+from app.access import Caller, Directory, Metering, RequestsLeft
 from app.api.problems import response_of
 from app.contract import access
 from app.contract.errors import Forbidden, HoneError, Unauthenticated
@@ -13,7 +14,8 @@ from app.contract.errors import Forbidden, HoneError, Unauthenticated
 OPEN = ("/", "/healthz", "/openapi.json", "/docs")
 """What needs no key: it says nothing about any tenant, and how to get in."""
 
-ADMINISTRATION = ("/v1/keys",)
+ADMINISTRATION = ("/v1/keys", "/v1/tenants", "/v1/audit")
+SAFE = ("GET", "HEAD")
 REVIEWING = ("/reviews", "/ratings")
 READING = ("/tokens",)
 TOKEN = b"token="
@@ -27,13 +29,13 @@ def scope_needed(method: str, path: str) -> access.Scope | None:
         return None
     if any(path == it or path.startswith(f"{it}/") for it in ADMINISTRATION):
         return access.Scope.ADMIN
-    if method in {"GET", "HEAD"} or path.endswith(READING):
+    if method in SAFE or path.endswith(READING):
         return access.Scope.READ
     return access.Scope.REVIEW if path.endswith(REVIEWING) else access.Scope.SUBMIT
 
 
-class _NoLongerAllowed(Exception):
-    """Ends a response that has begun."""
+class _NothingMore(ClientDisconnect):
+    """Ends a response as if the client had gone."""
 
 
 class AccessControl:
@@ -58,15 +60,100 @@ class AccessControl:
         try:
             key, is_forwarded = _credentials(scope["headers"])
             token = _token_in_query(scope) if TOKEN in scope["query_string"] else None
-            caller = await directory.caller(key or token, is_forwarded=is_forwarded)
+            given = token if key is None else key
+            caller = await directory.caller(given, is_forwarded=is_forwarded)
             _require(needed, caller, scope["method"], path)
+            left = await _counted(scope["state"], caller)
         except HoneError as error:
             headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else None
             await response_of(error, scope, headers)(scope, receive, send)
             return
         scope["state"]["caller"] = caller
-        with suppress(_NoLongerAllowed):
-            await self._app(scope, receive, _while_allowed(directory, caller, send))
+        response = _Response(scope, caller, left, send)
+        try:
+            await self._app(scope, receive, response.send)
+        except _NothingMore:
+            pass
+        finally:
+            await response.close()
+        if response.refusal is not None:
+            await response_of(response.refusal, scope["path"])(scope, receive, send)
+
+
+async def _counted(state: dict[str, Any], caller: Caller) -> RequestsLeft | None:
+    """Count the request if there is a quota; raise TooManyRequests."""
+    if (most := caller.quotas.requests_per_minute) is None:
+        return None
+    metering: Metering = state["metering"]
+    directory: Directory = state["directory"]
+    return await metering.count_request(caller.tenant, most, directory.now_ms())
+
+
+class _Response:
+    """Passes a response on for as long as its caller is let in, with the fields of its quotas."""
+
+    def __init__(self, scope: Scope, caller: Caller, left: RequestsLeft | None, send: Send) -> None:
+        self._directory: Directory = scope["state"]["directory"]
+        self._metering: Metering = scope["state"]["metering"]
+        self._scope = scope
+        self._caller = caller
+        self._left = left
+        self._send = send
+        self._sent = 0
+        self._stream: str | None = None
+        self.refusal: HoneError | None = None
+        """What is to be answered in place of what the route answered."""
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the response; raise _NothingMore if no more may be sent."""
+        if message["type"] == "http.response.start":
+            if self._left is not None:
+                message["headers"] = [*message["headers"], *self._left.headers()]
+            if self._caller.quotas.watchers is not None and _is_stream(message):
+                await self._count_stream(self._caller.quotas.watchers)
+            if self._caller.key_id and self._scope["method"] not in SAFE:
+                await self._record(message, self._caller.key_id)
+        # The first parts of a response were produced at once after the caller was let in.
+        elif self._sent > 1 and not await self._directory.still_allows(self._caller):
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            raise _NothingMore
+        self._sent += 1
+        await self._send(message)
+
+    async def close(self) -> None:
+        """Count what was open no longer."""
+        if self._stream is not None:
+            await self._metering.close_stream(self._stream)
+
+    async def _record(self, start: Message, by: str) -> None:
+        """Record an action before it is answered, if it was done."""
+        if start["status"] < 400:
+            action = getattr(self._scope.get("route"), "operation_id", None)
+            about = _subject(self._scope, start)
+            metering, tenant = self._metering, self._caller.tenant
+            await metering.record(tenant, by, action or self._scope["path"], about)
+
+    async def _count_stream(self, most: int) -> None:
+        try:
+            self._stream = await self._metering.open_stream(self._caller.tenant, most)
+        except HoneError as error:
+            self.refusal = error
+            raise _NothingMore from None
+
+
+def _subject(scope: Scope, start: Message) -> str:
+    """Return the id of what a request is about, or has made."""
+    for name, value in start["headers"]:
+        if name == b"location":
+            return str(value.decode("latin-1").rpartition("/")[2])
+    return next(iter(scope.get("path_params", {}).values()), "")
+
+
+def _is_stream(start: Message) -> bool:
+    return any(
+        name == b"content-type" and value.startswith(b"text/event-stream")
+        for name, value in start["headers"]
+    )
 
 
 def _path(scope: Scope) -> str:
@@ -98,7 +185,7 @@ def _require(needed: access.Scope, caller: Caller, method: str, path: str) -> No
     """Raise Forbidden unless the caller has the scope, and a token is for what it reads."""
     if caller.refinement_id is not None:
         readable = f"/v1/refinements/{caller.refinement_id}"
-        if method not in {"GET", "HEAD"} or not f"{path}/".startswith(f"{readable}/"):
+        if method not in SAFE or not f"{path}/".startswith(f"{readable}/"):
             raise Forbidden(f"this token only reads {readable}")
     elif needed not in caller.scopes:
         if caller.key_id is None:
@@ -106,18 +193,3 @@ def _require(needed: access.Scope, caller: Caller, method: str, path: str) -> No
                 "an API key with the scope `admin` is required: `hone keys create --admin`"
             )
         raise Forbidden(f"this API key lacks the scope `{needed}`")
-
-
-def _while_allowed(directory: Directory, caller: Caller, send: Send) -> Send:
-    sent = 0
-
-    async def guarded(message: Message) -> None:
-        nonlocal sent
-        # The first parts of a response were produced at once after the caller was let in.
-        if sent > 1 and not await directory.still_allows(caller):
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-            raise _NoLongerAllowed
-        sent += 1
-        await send(message)
-
-    return guarded

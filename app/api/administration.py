@@ -1,26 +1,33 @@
-"""The routes about access: API keys, for administrators, and read tokens."""
+"""The routes about access: API keys and tenants, for administrators, and read tokens."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from app.access import Caller, Directory, Keyring
+from app.access import Caller, Directory, Keyring, Tenants
 from app.api import examples
 from app.api.bodies import RequestBody, body_of
-from app.api.dependencies import RefinementId, Tenant, TheStore
+from app.api.dependencies import Absent, RefinementId, Tenant, TheStore
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract.access import (
+    TENANT_NAME,
     ApiKey,
+    AuditPage,
     IssuedKey,
     IssuedToken,
     KeyList,
     KeyRequest,
     KeyRotation,
+    Quotas,
+    TenantList,
+    TenantOverview,
     TokenRequest,
 )
-from app.contract.errors import NotFound, RefinementNotFound
+from app.contract.errors import InvalidRequest, NotFound, RefinementNotFound
 
 keys = APIRouter(prefix="/v1/keys", tags=["keys"])
+tenants = APIRouter(prefix="/v1/tenants", tags=["tenants"])
+audit = APIRouter(prefix="/v1/audit", tags=["audit"])
 tokens = APIRouter(prefix="/v1/refinements/{refinement_id}/tokens", tags=["keys"])
 
 
@@ -39,6 +46,26 @@ async def _caller(request: Request) -> Caller:
     return caller
 
 
+async def _tenants(request: Request) -> Tenants:
+    known: Tenants = request.state.tenants
+    return known
+
+
+TheTenants = Annotated[Tenants, Depends(_tenants)]
+TenantPath = Annotated[str, Path(pattern=TENANT_NAME, examples=["acme"])]
+QuotasBody = Annotated[RequestBody[Quotas], Depends(body_of(Quotas))]
+OfTenant = Annotated[
+    str | Absent,
+    Query(
+        pattern=TENANT_NAME,
+        description="Tenant, for administrators of `default`; default: the caller's.",
+    ),
+]
+AuditCursor = Annotated[
+    str | Absent,
+    Query(pattern="^[0-9]{1,15}-[0-9]{1,15}$", description="`next_cursor` of the previous page."),
+]
+AuditLimit = Annotated[int, Query(ge=1, le=1_000, description="Actions per page.")]
 TheDirectory = Annotated[Directory, Depends(_directory)]
 TheCaller = Annotated[Caller, Depends(_caller)]
 TheKeyring = Annotated[Keyring, Depends(_keyring)]
@@ -55,9 +82,13 @@ RotationBody = Annotated[RequestBody[KeyRotation], Depends(body_of(KeyRotation, 
     responses=problems(*UNREADABLE),
     openapi_extra=body(KeyRequest, examples.KEYS, is_required=False),
 )
-async def create(request: KeyBody, admin: Tenant, keyring: TheKeyring) -> IssuedKey:
+async def create(
+    request: KeyBody, admin: Tenant, keyring: TheKeyring, response: Response
+) -> IssuedKey:
     """Create an API key. The response is the only one that shows it."""
-    return await keyring.create(admin, request.content)
+    issued = await keyring.create(admin, request.content)
+    response.headers["Location"] = f"/v1/keys/{issued.id}"
+    return issued
 
 
 @keys.get("", operation_id="listKeys", responses=problems())
@@ -119,3 +150,47 @@ async def create_token(
     expires_in_s = request.content.expires_in_s
     token, expires_at = directory.read_token(caller, refinement_id, expires_in_s)
     return IssuedToken(token=token, refinement_id=refinement_id, expires_at=expires_at)
+
+
+@tenants.get("", operation_id="listTenants", responses=problems())
+async def list_tenants(admin: Tenant, known: TheTenants) -> TenantList:
+    """List the tenants with their quotas and what they use; outside `default` only the own one."""
+    return TenantList(data=await known.all(admin))
+
+
+@tenants.get("/{tenant_id}", operation_id="getTenant", responses=problems(NotFound))
+async def get_tenant(tenant_id: TenantPath, admin: Tenant, known: TheTenants) -> TenantOverview:
+    """Return the quotas of a tenant, and what it uses."""
+    return await known.get(admin, tenant_id)
+
+
+@tenants.put(
+    "/{tenant_id}/quotas",
+    operation_id="setQuotas",
+    responses=problems(NotFound, *UNREADABLE),
+    openapi_extra=body(Quotas, examples.QUOTAS),
+)
+async def set_quotas(
+    tenant_id: TenantPath, quotas: QuotasBody, admin: Tenant, known: TheTenants
+) -> TenantOverview:
+    """Replace the quotas of a tenant; only an administrator of `default` may.
+
+    They count within a second. A quota that is omitted is none.
+    """
+    return await known.set_quotas(admin, tenant_id, quotas.content)
+
+
+@audit.get("", operation_id="listActions", responses=problems(NotFound, InvalidRequest))
+async def list_actions(
+    admin: Tenant,
+    known: TheTenants,
+    tenant: OfTenant = None,
+    cursor: AuditCursor = None,
+    limit: AuditLimit = 100,
+) -> AuditPage:
+    """Return who did what with a key, or by the operator's commands; the newest first.
+
+    That are all operations that change something and succeeded. The last 10,000 of each tenant are
+    kept, also when what they are about was erased. They hold ids and times, and no text.
+    """
+    return await known.audited(admin, tenant, cursor, limit)

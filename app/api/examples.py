@@ -215,3 +215,8 @@ ROTATIONS: dict[str, Example] = {
 }
 
 TOKENS: dict[str, Example] = {"for five minutes": {"expires_in_s": 300}}
+
+QUOTAS: dict[str, Example] = {
+    "for a customer": {"requests_per_minute": 600, "in_flight": 50, "models": ["openai:*"]},
+    "none": {},
+}

@@ -13,7 +13,7 @@ from app.api import problems as refusals
 from app.api.access import scope_needed
 from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
-from app.contract.access import KeyRequest, KeyRotation, Scope, TokenRequest
+from app.contract.access import KeyRequest, KeyRotation, Quotas, Scope, TokenRequest
 from app.contract.errors import HoneError, Problem
 from app.contract.events import EventPage
 from app.contract.limits import LimitsChange
@@ -42,6 +42,8 @@ KINDS: tuple[type[HoneError], ...] = (
     errors.IdempotencyMismatch,
     refusals.HeadersTooLarge,
     refusals.Internal,
+    errors.TooManyRequests,
+    errors.QuotaExceeded,
     errors.Overloaded,
     errors.Unavailable,
 )
@@ -59,7 +61,7 @@ def problems(*kinds: type[HoneError]) -> Responses:
         )
         response["description"] += f"\n\n`{kind.code}`: {promise_of(kind)}"
         response["content"][MEDIA_TYPE]["examples"][kind.code] = {"value": _example(kind)}
-        if kind.status == 503:
+        if kind.status in {429, 503}:
             response["headers"] = _header("Retry-After", "Seconds to wait.", "integer")
     for response in documented.values():
         response["description"] = response["description"].strip()
@@ -166,6 +168,7 @@ UNSEEN = (
     KeyRequest,
     KeyRotation,
     TokenRequest,
+    Quotas,
 )
 """Schemas that FastAPI does not see, because bodies and errors are handled without it."""
 
@@ -238,8 +241,10 @@ def _say_who_may(operation: dict[str, Any], scope: Scope | None) -> None:
     operation["security"] = [] if scope is None else [{"key": [scope.value]}]
     if scope is not None:
         responses: dict[str, Any] = operation["responses"]
-        for status, refused in problems(errors.Unauthenticated, errors.Forbidden).items():
-            responses.setdefault(str(status), refused)
+        for status, refused in problems(
+            errors.Unauthenticated, errors.Forbidden, errors.TooManyRequests
+        ).items():
+            responses.setdefault(str(status), refused)  # what is there names this 429 too
         operation["responses"] = {status: responses[status] for status in sorted(responses)}
 
 

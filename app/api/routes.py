@@ -73,7 +73,9 @@ from app.contract.errors import (
     InvalidRequest,
     MalformedHeader,
     Overloaded,
+    QuotaExceeded,
     RefinementNotFound,
+    TooManyRequests,
 )
 from app.contract.insights import InsightList
 from app.contract.limits import Limits, LimitsChange
@@ -95,7 +97,15 @@ server = APIRouter()
     operation_id="submitRefinement",
     status_code=202,
     response_model=Snapshot,
-    responses=SUBMITTED | problems(MalformedHeader, *UNREADABLE, IdempotencyMismatch, Overloaded),
+    responses=SUBMITTED
+    | problems(
+        MalformedHeader,
+        *UNREADABLE,
+        IdempotencyMismatch,
+        TooManyRequests,
+        QuotaExceeded,
+        Overloaded,
+    ),
     openapi_extra=body(RefinementRequest, examples.REQUESTS),
 )
 async def submit(
@@ -321,6 +331,8 @@ async def retry(
         Conflict,
         *UNREADABLE,
         IdempotencyMismatch,
+        TooManyRequests,
+        QuotaExceeded,
         Overloaded,
     ),
     openapi_extra=body(Continuation, examples.CONTINUATIONS),
@@ -357,7 +369,14 @@ async def continue_(
     operation_id="watchRefinement",
     response_class=Response,
     responses=WATCHED
-    | problems(MalformedHeader, RefinementNotFound, NotAcceptable, InvalidRequest),
+    | problems(
+        MalformedHeader,
+        RefinementNotFound,
+        NotAcceptable,
+        InvalidRequest,
+        TooManyRequests,
+        QuotaExceeded,
+    ),
 )
 async def events(
     refinement_id: RefinementId,

@@ -1,6 +1,7 @@
-"""The commands of the operator: API keys. They need the Redis of the service, not a running API."""
+"""The commands of the operator: keys and tenants. They need the service's Redis, not its API."""
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
@@ -22,30 +23,35 @@ from app.contract.access import (
     IssuedKey,
     KeyRequest,
     KeyRotation,
+    Quotas,
     Scope,
 )
 from app.contract.errors import HoneError
 from app.local.embedded import DataDirInUse, EmbeddedRedis, url_of_running
 
 if TYPE_CHECKING:
-    from app.access import Keyring
+    from app.access import Keyring, Tenants
+    from app.store import Store
 
 T = TypeVar("T")
 
 keys = typer.Typer(no_args_is_help=True, help="Create, list, rotate and revoke API keys.")
 app.add_typer(keys, name="keys")
 
+tenants = typer.Typer(no_args_is_help=True, help="Show tenants, and set what each may use.")
+app.add_typer(tenants, name="tenants")
+
+TenantArgument = Annotated[str, typer.Argument(help="Name of the tenant.")]
 KeyIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the key: key_...")]
 
 
-def on_keyring(work: "Callable[[Keyring], Awaitable[T]]") -> T:
-    """Return what `work` returns for the keys of the service; raise CliError.
+def on_store(work: "Callable[[Store], Awaitable[T]]", action: str = "", about: str = "") -> T:
+    """Return what `work` returns for the store of the service; raise CliError.
 
-    Without HONE_REDIS_URL they are in the Redis of the data directory, which is started for as long
-    as this takes unless it runs.
+    Without HONE_REDIS_URL that is the Redis of the data directory, which is started for as long as
+    this takes unless it runs. An `action` is added to the audit log of `default`.
     """
-    from app.access import Keyring  # noqa: PLC0415 - importing the store takes time
-    from app.queue import RefinementQueue  # noqa: PLC0415
+    from app.queue import RefinementQueue  # noqa: PLC0415 - importing the store takes time
     from app.store import UnusableRedis, open_store  # noqa: PLC0415
 
     settings = read_settings()
@@ -53,7 +59,11 @@ def on_keyring(work: "Callable[[Keyring], Awaitable[T]]") -> T:
     async def connected(url: str) -> T:
         there = settings.model_copy(update={"redis_url": url})
         async with open_store(there, RefinementQueue(settings.queue)) as store:
-            return await work(Keyring(store.access, settings))
+            done = await work(store)
+            if action:
+                subject = about or str(getattr(done, "id", ""))
+                await store.access.record(OPERATOR, "command line", action, subject)
+            return done
 
     redis = None
     if not settings.redis_url:
@@ -65,6 +75,20 @@ def on_keyring(work: "Callable[[Keyring], Awaitable[T]]") -> T:
             return asyncio.run(connected(url))
         except (HoneError, UnusableRedis) as error:
             raise CliError(str(error)) from None
+
+
+def keyring_of(store: "Store") -> "Keyring":
+    """Return the keys of a service."""
+    from app.access import Keyring  # noqa: PLC0415
+
+    return Keyring(store.access, read_settings())
+
+
+def tenants_of(store: "Store") -> "Tenants":
+    """Return the tenants of a service."""
+    from app.access import Tenants  # noqa: PLC0415
+
+    return Tenants(store.access)
 
 
 @keys.command()
@@ -94,7 +118,9 @@ def create(
         say(console(), f"{out} exists: no key was created")
         return
     request = _request(tenant, tuple(Scope) if admin else scope, name, expires_in_days)
-    _hand_over(on_keyring(lambda keyring: keyring.create(OPERATOR, request)), out)
+    _hand_over(
+        on_store(lambda store: keyring_of(store).create(OPERATOR, request), "keys create"), out
+    )
 
 
 @keys.command(name="list")
@@ -104,7 +130,7 @@ def list_(
     ),
 ) -> None:
     """List API keys, the newest first."""
-    found = on_keyring(lambda keyring: keyring.keys(OPERATOR))
+    found = on_store(lambda store: keyring_of(store).keys(OPERATOR))
     now = datetime.now(UTC)
     table = Table(
         Column("id", no_wrap=True), "tenant", "scopes", "name", "created", "last used", "state"
@@ -130,14 +156,80 @@ def rotate(
         rotation = KeyRotation(overlap_s=round(overlap_hours * 3600))
     except ValidationError:
         raise typer.BadParameter("--overlap-hours must be from 0 to 720") from None
-    _hand_over(on_keyring(lambda keyring: keyring.rotate(OPERATOR, key_id, rotation)), None)
+    _hand_over(
+        on_store(lambda store: keyring_of(store).rotate(OPERATOR, key_id, rotation), "keys rotate"),
+        None,
+    )
 
 
 @keys.command()
 def revoke(key_id: KeyIdArgument) -> None:
     """Make a key stop working within a second."""
-    on_keyring(lambda keyring: keyring.revoke(OPERATOR, key_id))
+    on_store(lambda store: keyring_of(store).revoke(OPERATOR, key_id), "keys revoke", key_id)
     say(console(), f"{key_id} is revoked")
+
+
+@tenants.command(name="list")
+def list_tenants() -> None:
+    """List the tenants, what each uses and its quotas."""
+    found = on_store(lambda store: tenants_of(store).all(OPERATOR))
+    table = Table(Column("tenant", no_wrap=True), "queued", "in flight", "quotas")
+    for tenant in found:
+        use, quotas = tenant.use, tenant.quotas.model_dump_json(exclude_none=True)
+        cells = (tenant.name, str(use.queued), str(use.in_flight), quotas.strip("{}") or "none")
+        table.add_row(*(plain(cell) for cell in cells))
+    console().print(table)
+
+
+@tenants.command(name="set")
+def set_quotas(
+    tenant: TenantArgument,
+    quotas: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Such as requests_per_minute=600 in_flight=50 models=openai:*,anthropic:*."
+            " A quota that is not named is none."
+        ),
+    ] = None,
+) -> None:
+    """Replace the quotas of a tenant, within a second."""
+    given = dict(entry.partition("=")[::2] for entry in quotas or ())
+    wanted = {name: it.split(",") if name == "models" else it for name, it in given.items()}
+    try:
+        read = Quotas.model_validate(wanted)
+    except ValidationError as invalid:
+        wrong = [f"{it['loc'][0]}: {it['msg']}" for it in invalid.errors()]
+        raise typer.BadParameter("; ".join(wrong)) from None
+    on_store(
+        lambda store: tenants_of(store).set_quotas(OPERATOR, tenant, read), "tenants set", tenant
+    )
+    say(console(), f"{tenant}: {read.model_dump_json(exclude_none=True)}")
+
+
+@tenants.command()
+def export(tenant: TenantArgument) -> None:
+    """Print everything that is stored of a tenant, as JSON Lines."""
+    from app.access.erasure import exported  # noqa: PLC0415
+
+    async def print_all(store: "Store") -> None:
+        async for it in exported(store, tenant):
+            print(json.dumps(it))
+
+    on_store(print_all, "tenants export", tenant)
+
+
+@tenants.command()
+def erase(
+    tenant: TenantArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Erase a tenant: its keys, refinements, quotas and all that was learnt; not its audit log."""
+    from app.access.erasure import erase as erase_all  # noqa: PLC0415
+
+    if not yes:
+        typer.confirm(f"Erase everything of the tenant {tenant}?", abort=True)
+    erased = on_store(lambda store: erase_all(store, tenant), "tenants erase", tenant)
+    say(console(), f"{tenant} is erased, with {erased} refinements")
 
 
 def _request(

@@ -30,7 +30,7 @@ MEANINGS = {
     Scope.SUBMIT: "submit, change, finish, cancel, continue, retry and erase refinements",
     Scope.READ: "read refinements and everything about them",
     Scope.REVIEW: "decide reviews and rate drafts",
-    Scope.ADMIN: "manage keys",
+    Scope.ADMIN: "manage keys, see quotas and the audit log",
 }
 WITHOUT_ADMIN = (Scope.SUBMIT, Scope.READ, Scope.REVIEW)
 KeyName = Annotated[str, Field(max_length=100, description="What it is for, for people.")]
@@ -110,3 +110,70 @@ class IssuedToken(Contract):
     token: str = Field(description="For the query parameter `token`.", repr=False)
     refinement_id: str
     expires_at: datetime
+
+
+ModelPattern = Annotated[str, Field(pattern=r"^[a-z0-9_]+:.+$", max_length=200)]
+
+
+class Quotas(Contract):
+    """What a tenant may use at most; null is without a limit."""
+
+    requests_per_minute: int | None = Field(None, ge=1, description="Requests in a minute of UTC.")
+    watchers: int | None = Field(None, ge=1, description="Event streams that are open at a time.")
+    queued: int | None = Field(None, ge=1, description="Refinements in the status `queued`.")
+    in_flight: int | None = Field(
+        None, ge=1, description="Refinements in the status `queued`, `running` or `canceling`."
+    )
+    models: tuple[ModelPattern, ...] | None = Field(
+        None,
+        max_length=100,
+        description="Models that requests may use: `provider:name`, or `provider:*` for all of a"
+        " provider.",
+    )
+
+    def allows(self, model: str) -> bool:
+        """Return whether requests may use a model."""
+        provider = model.partition(":")[0]
+        return self.models is None or model in self.models or f"{provider}:*" in self.models
+
+
+class TenantUse(Contract):
+    """What a tenant uses now."""
+
+    requests: int = Field(ge=0, description="Requests in this minute; 0 if they are not limited.")
+    watchers: int = Field(ge=0, description="Open event streams; 0 if they are not limited.")
+    queued: int = Field(ge=0)
+    in_flight: int = Field(ge=0)
+
+
+class TenantOverview(Contract):
+    """A tenant: what it may use, and what it uses."""
+
+    name: str
+    quotas: Quotas
+    use: TenantUse
+
+
+class TenantList(Contract):
+    """Tenants, by name."""
+
+    data: tuple[TenantOverview, ...]
+
+
+class AuditEntry(Contract):
+    """One action, and who did it. It holds no text of a refinement."""
+
+    at: datetime
+    by: str = Field(description="Id of the API key, or `command line` for the operator's commands.")
+    action: str = Field(
+        description="The operation, as in this document, such as `eraseRefinement`; or the command."
+    )
+    about: str = Field(description="Id of the refinement or key, or name of the tenant; or empty.")
+
+
+class AuditPage(Contract):
+    """One page of the audit log of a tenant, newest first."""
+
+    data: tuple[AuditEntry, ...]
+    has_more: bool
+    next_cursor: str | None = Field(description="For the next page; null on the last one.")

@@ -10,6 +10,8 @@ HoneError
   NotFound                404  not_found
   Conflict                409  conflict
   BodyTooLarge            413  too_large
+  TooManyRequests         429  rate_limited     (Retry-After)
+  QuotaExceeded           429  quota_exceeded   (Retry-After)
   Overloaded              503  overloaded       (Retry-After)
   Unavailable             503  unavailable      (Retry-After)
 """
@@ -117,6 +119,18 @@ class BodyTooLarge(HoneError):
     """The body is larger than HONE_MAX_BODY_BYTES."""
 
     code, status, title = "too_large", 413, "The body is too large"
+
+
+class TooManyRequests(HoneError):
+    """The tenant has made as many requests in this minute as its quota allows."""
+
+    code, status, title = "rate_limited", 429, "Too many requests"
+
+
+class QuotaExceeded(HoneError):
+    """The tenant uses as much as its quota allows."""
+
+    code, status, title = "quota_exceeded", 429, "A quota is exhausted"
 
 
 class Overloaded(HoneError):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from math import inf
 
+from app.contract.access import Quotas
 from app.contract.budget import Rewriting, first_judgement, least_tokens, rewriting
 from app.contract.criteria import AUTO, CRITIC, PanelMember
 from app.contract.editor import EDITOR, measure_for
@@ -232,6 +233,20 @@ class Admission:
         for pointer, _, stand_in in _stand_ins(request, choices):
             if why_not := self._model_roles.why_not(stand_in.model):
                 yield FieldError(pointer=pointer, detail=why_not)
+
+
+def require_allowed(request: RefinementRequest, choices: Choices, quotas: Quotas) -> None:
+    """Raise InvalidRequest for models that the tenant may not use."""
+    used: Choices = {seat: choices[seat] for seat in playing(request)}
+    named = [(pointer_of(request, seat), it.model) for seat, it in _named(request, used).items()]
+    named += [(pointer, it.model) for pointer, _, it in _stand_ins(request, used)]
+    errors = tuple(
+        FieldError(pointer=pointer, detail=f"this tenant may not use {model}")
+        for pointer, model in named
+        if not quotas.allows(model)
+    )
+    if errors:
+        raise InvalidRequest(f"{errors[0].pointer}: {errors[0].detail}", errors=errors)
 
 
 def _unable_to_stand_in(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:

@@ -1,6 +1,7 @@
 """Submits, continues, reviews and changes refinements, and reads their journals."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
@@ -9,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from app.contract.access import Quotas
 from app.contract.drafts import in_order, lacking
 from app.contract.editor import EDITOR
 from app.contract.endpoints import REVEALED
@@ -23,7 +25,7 @@ from app.contract.snapshot import Diff, Iteration, Snapshot
 from app.contract.status import TERMINAL, Status
 from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
-from app.service.admission import Admission
+from app.service.admission import Admission, require_allowed
 from app.service.iterations import diff_of, iterations_of, numbered, rating_of, within
 from app.service.model_roles import Selection, playing
 from app.service.ratings import additions_of, rated_of
@@ -112,9 +114,15 @@ class Service:
     """
 
     def __init__(
-        self, store: Store, watching: Watching, admission: Admission, selection: Selection
+        self,
+        store: Store,
+        watching: Watching,
+        admission: Admission,
+        selection: Selection,
+        quotas_of: Callable[[str], Awaitable[Quotas]],
     ) -> None:
         self._store = store
+        self._quotas_of = quotas_of
         self._watching = watching
         self._admission = admission
         self._selection = selection
@@ -131,9 +139,10 @@ class Service:
     ) -> Accepted:
         """Create a refinement; return it once it ends or waits for a review, or after `wait_s`.
 
-        Raises InvalidRequest, IdempotencyMismatch and Overloaded.
+        Raises InvalidRequest, IdempotencyMismatch, QuotaExceeded and Overloaded.
         """
         admitted = await self._admission.admit(request)
+        require_allowed(request, admitted, await self._quotas_of(tenant))
         request = self._admission.settled(request, admitted)
         models, draw = await self._selection.pick(tenant, request, admitted)
         playing_models = {seat: models[seat] for seat in playing(request)}

@@ -1,17 +1,25 @@
-"""The records of API keys, and what every API process must know about them."""
+"""The records of API keys and tenants, and what every API process must know about them."""
 
 import asyncio
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from uuid import uuid4
 
-from app.contract.access import Scope
+from app.contract.access import OPERATOR, AuditEntry, AuditPage, Quotas, Scope, TenantUse
 from app.contract.errors import Conflict
+from app.contract.status import Status
 from app.store import keys
-from app.store.scripts import PUT_KEYS, Committer
+from app.store.codec import number_of
+from app.store.scripts import OPEN_WATCH, PUT_KEYS, Committer
 
 MOST_KEYS = 10_000
+SCANNED = 1_000  # keys in one round trip
+MOST_AUDITED = 10_000  # entries of a tenant; Redis keeps a few more
+MINUTE_MS = 60_000
+WATCH_MS = 30_000  # how long a stream counts unless that is renewed
 DEAD_MS = 90 * 24 * 3_600_000  # how long a key is listed that no longer works
 
 
@@ -72,6 +80,16 @@ class AccessState:
     now_ms: int
 
 
+def _audit_entry(entry_id: bytes, fields: Mapping[bytes, bytes]) -> AuditEntry:
+    known = {name: fields.get(name.encode(), b"").decode() for name in ("by", "action", "about")}
+    return AuditEntry(at=datetime.fromtimestamp(number_of(entry_id) / 1000, UTC), **known)
+
+
+def decode_quotas(text: bytes | None) -> Quotas:
+    """Return stored quotas; one that only a later release knows does not count."""
+    return Quotas() if text is None else Quotas.model_validate_json(text, extra="ignore")
+
+
 class AccessStore:
     """The records of API keys in Redis. Every method raises redis errors."""
 
@@ -104,6 +122,115 @@ class AccessStore:
         stored = await self._committer.execute("HGETALL", keys.API_KEYS)
         found = (decode_key(it) for it in stored.values())
         return tuple(sorted(found, key=lambda it: (-it.created_at, it.id)))
+
+    async def quotas(self, tenants: Sequence[str]) -> dict[str, Quotas]:
+        """Return the quotas of each of these tenants."""
+        if not tenants:
+            return {}
+        stored = await self._committer.execute("HMGET", keys.TENANTS, *tenants)
+        return {it: decode_quotas(of) for it, of in zip(tenants, stored, strict=True)}
+
+    async def set_quotas(self, tenant: str, quotas: Quotas) -> None:
+        """Replace the quotas of a tenant; every process goes by them within a second."""
+        text = quotas.model_dump_json(exclude_none=True)
+        await self._committer.execute("HSET", keys.TENANTS, tenant, text)
+        await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
+
+    async def tenants(self) -> tuple[str, ...]:
+        """Return every tenant that has, or had, a key or quotas, and the operator's."""
+        stored = await self._committer.execute("HKEYS", keys.TENANTS)
+        names = {it.decode() for it in stored} | {it.tenant for it in await self.all()}
+        return tuple(sorted(names | {OPERATOR}))
+
+    async def use(self, tenant: str) -> TenantUse:
+        """Return what a tenant uses now."""
+        now_ms = (await self.state()).now_ms
+        counted = (Status.QUEUED, Status.RUNNING, Status.CANCELING)
+        requests, watchers, queued, *held = await asyncio.gather(
+            self._committer.execute("GET", keys.requests_in(tenant, now_ms // MINUTE_MS)),
+            self._committer.execute("ZCOUNT", keys.WATCHERS + tenant, now_ms, "+inf"),
+            *(
+                self._committer.execute("ZCARD", keys.listed_by_status(tenant, status))
+                for status in counted
+            ),
+        )
+        return TenantUse(
+            requests=int(requests or 0),
+            watchers=watchers,
+            queued=queued,
+            in_flight=queued + sum(held),
+        )
+
+    async def count_request(self, tenant: str, now_ms: int) -> int:
+        """Count a request, and return how many there were in this minute."""
+        key = keys.requests_in(tenant, now_ms // MINUTE_MS)
+        number, _ = await asyncio.gather(
+            self._committer.execute("INCR", key),
+            self._committer.execute("PEXPIRE", key, 2 * MINUTE_MS),
+        )
+        return int(number)
+
+    async def open_watch(self, tenant: str, stream: str, most: int) -> bool:
+        """Count an open event stream for a while; return False if there are `most` already."""
+        return bool(await self._committer.submit(OPEN_WATCH, tenant, stream, most, WATCH_MS))
+
+    async def renew_watches(self, streams: Mapping[str, str]) -> None:
+        """Count open streams, each with its tenant, for another while."""
+        until = (await self.state()).now_ms + WATCH_MS
+        for stream, tenant in streams.items():
+            key = keys.WATCHERS + tenant
+            self._committer.execute("ZADD", key, "XX", until, stream)
+            await self._committer.execute("PEXPIRE", key, WATCH_MS)
+
+    async def close_watch(self, tenant: str, stream: str) -> None:
+        """Count a stream no longer."""
+        await self._committer.execute("ZREM", keys.WATCHERS + tenant, stream)
+
+    async def forget_keys(self, tenant: str) -> None:
+        """Delete every key of a tenant; each stops working within a second."""
+        ids = [it.id for it in await self.all() if it.tenant == tenant]
+        if ids:
+            await self._committer.execute("HDEL", keys.API_KEYS, *ids)
+            await self._committer.execute("HDEL", keys.KEY_USES, *ids)
+        await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
+
+    async def forget_tenant(self, tenant: str) -> None:
+        """Delete the quotas of a tenant, and what was derived from its refinements."""
+        await self._committer.execute("HDEL", keys.TENANTS, tenant)
+        await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
+        for pattern in keys.of_tenant(tenant):
+            async for name in self._named(pattern):
+                await self._committer.execute("UNLINK", name)
+
+    async def _named(self, pattern: str) -> AsyncIterator[bytes]:
+        cursor: int | None = None
+        while cursor != 0:
+            found = await self._committer.execute(
+                "SCAN", cursor or 0, "MATCH", pattern, "COUNT", SCANNED
+            )
+            cursor = int(found[0])
+            for name in found[1]:
+                yield name
+
+    async def record(self, tenant: str, by: str, action: str, about: str) -> None:
+        """Add an action to the audit log of a tenant."""
+        fields = ("by", by, "action", action, "about", about)
+        await self._committer.execute(
+            "XADD", keys.AUDIT + tenant, "MAXLEN", "~", MOST_AUDITED, "*", *fields
+        )
+
+    async def audited(self, tenant: str, before: str | None, limit: int) -> AuditPage:
+        """Return actions, the newest first; `before` is the `next_cursor` of the page before."""
+        top = "+" if before is None else f"({before}"
+        key = keys.AUDIT + tenant
+        found = await self._committer.execute("XREVRANGE", key, top, "-", "COUNT", limit + 1)
+        shown = found[:limit]
+        has_more = len(found) > limit
+        return AuditPage(
+            data=tuple(_audit_entry(*it) for it in shown),
+            has_more=has_more,
+            next_cursor=shown[-1][0].decode() if has_more else None,
+        )
 
     async def put(self, *changes: tuple[KeyRecord | None, KeyRecord]) -> bool:
         """Write records in one step, each with what it was before (None: it is new).

@@ -43,6 +43,10 @@ hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last 
 hone:1:access                   hash: `version` of the API keys; `closed` once there was one; random
                                 `secret`, from which keys are derived without HONE_SECRET_KEY
 hone:1:api_keys                 hash: id -> JSON of `KeyRecord`, see access.py
+hone:1:tenants                  hash: tenant -> JSON of its `Quotas`
+hone:1:requests:TENANT:MINUTE   requests of a tenant in a minute since 1970; for two minutes
+hone:1:watchers:TENANT          sorted set: open event stream -> when it expires unless renewed
+hone:1:audit:TENANT             stream: who did what, the last 10,000 actions or a few more
 hone:1:key_uses                 hash: id of an API key -> when it was last used, to within a minute
 hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:entries                  channel without messages: its subscribers are the API processes
@@ -94,6 +98,10 @@ LIMITS = f"{PREFIX}limits"
 ACCESS = f"{PREFIX}access"
 API_KEYS = f"{PREFIX}api_keys"
 KEY_USES = f"{PREFIX}key_uses"
+TENANTS = f"{PREFIX}tenants"
+AUDIT = f"{PREFIX}audit:"
+REQUESTS = f"{PREFIX}requests:"
+WATCHERS = f"{PREFIX}watchers:"
 PROBE = f"{PREFIX}probe"
 ENTRIES = f"{PREFIX}entries"
 ENTRIES_OF = f"{PREFIX}entries:"
@@ -135,6 +143,8 @@ LUA = {
     "API_KEYS": API_KEYS,
     "ENTRIES": ENTRIES,
     "ENTRIES_OF": ENTRIES_OF,
+    "TENANTS": TENANTS,
+    "WATCHERS": WATCHERS,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,
@@ -193,3 +203,15 @@ def learnt(tenant: str, name: str) -> str:
 def trust(tenant: str) -> str:
     """Return the key of how the tenant's critics agree with people and validators."""
     return f"{TRUST}{tenant}"
+
+
+def requests_in(tenant: str, minute: int) -> str:
+    """Return the key of the number of requests of a tenant in a minute since 1970."""
+    return f"{REQUESTS}{tenant}:{minute}"
+
+
+def of_tenant(tenant: str) -> tuple[str, ...]:
+    """Return patterns of all keys that belong to a tenant, without its audit log."""
+    alone = (LIST, ACHIEVED, LEARNT, TRUST, WATCHERS)
+    followed = (LIST, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT, REQUESTS, PARKED_OF)
+    return (*(f"{it}{tenant}" for it in alone), *(f"{it}{tenant}:*" for it in followed))

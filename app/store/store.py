@@ -36,6 +36,7 @@ from app.contract.errors import (
     InvalidRequest,
     MalformedHeader,
     Overloaded,
+    QuotaExceeded,
     RefinementNotFound,
     Unavailable,
 )
@@ -199,6 +200,7 @@ REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 RETRY_AFTER_S = 5
 MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
+QUOTAS = {"queued": "queued", "in_flight": "in flight"}
 DEADLINE_ERRORS = {
     b"PAST": "the deadline is not in the future",
     b"FAR": "the deadline is more than 30 days away",
@@ -306,7 +308,8 @@ class Store:
         """Store and queue a refinement in one step.
 
         Returns the one that the same key and body created within 24 hours, if there is one. Raises
-        IdempotencyMismatch, and Overloaded if the queue is full or memory nearly full.
+        IdempotencyMismatch, Overloaded if the queue is full or memory nearly full, and
+        QuotaExceeded.
         """
         return await self._creation.create(new, idempotency_key)
 
@@ -713,6 +716,10 @@ class Creation:
         if code in DEADLINE_ERRORS:
             detail = DEADLINE_ERRORS[code]
             return InvalidRequest(detail, errors=(FieldError(pointer="/deadline", detail=detail),))
+        if code.startswith(b"QUOTA"):
+            _, quota, most = code.decode().split()
+            detail = f"this tenant may have {most} refinements {QUOTAS[quota]} at a time"
+            return QuotaExceeded(detail, retry_after_s=RETRY_AFTER_S)
         if code == b"FULL":
             detail = f"{self._queue_max} refinements are waiting; try again later"
         else:

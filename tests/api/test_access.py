@@ -115,7 +115,7 @@ async def test_a_key_allows_what_its_scopes_say(guarded: str, keyring: Keyring) 
 
 
 async def test_a_revoked_key_is_refused_by_every_process_and_its_streams_end(
-    guarded: str, settings: Settings, keyring: Keyring
+    guarded: str, settings: Settings, keyring: Keyring, caplog: pytest.LogCaptureFixture
 ) -> None:
     issued = await keyring.create(OPERATOR, EVERYTHING)
     other = await keyring.create(OPERATOR, EVERYTHING)
@@ -136,6 +136,7 @@ async def test_a_revoked_key_is_refused_by_every_process_and_its_streams_end(
     shown = await keyring.get(OPERATOR, issued.id)
     await keyring.revoke(OPERATOR, issued.id)
     assert shown.revoked_at
+    assert [it.message for it in caplog.records if it.levelno >= logging.ERROR] == []
     assert shown == await keyring.get(OPERATOR, issued.id)
 
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr, TypeAdapter
 from redis.asyncio import Redis
 
 from app.api import examples
-from app.contract.access import KeyRequest, KeyRotation, TokenRequest
+from app.contract.access import KeyRequest, KeyRotation, Quotas, TokenRequest
 from app.contract.events import Event, EventPage
 from app.contract.insights import InsightList
 from app.contract.limits import LimitsChange
@@ -150,6 +150,8 @@ def test_every_example_is_what_its_contract_reads() -> None:
         KeyRotation.model_validate(rotation)
     for token in examples.TOKENS.values():
         TokenRequest.model_validate(token)
+    for quotas in examples.QUOTAS.values():
+        Quotas.model_validate_json(json.dumps(quotas), strict=True)
     Snapshot.model_validate(examples.SNAPSHOT)
     Event.model_validate(examples.EVENT)
     EventPage.model_validate(examples.EVENT_PAGE)

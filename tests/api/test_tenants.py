@@ -19,8 +19,13 @@ from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S
 
 OWNER, STRANGER = "owner-of-it-all", "stranger"
-ADMINISTERED = ("/v1/keys",)
-UNKNOWN = {"refinement_id": "ref_" + "0" * 26, "key_id": "key_" + "0" * 12, "number": 1}
+ADMINISTERED = ("/v1/keys", "/v1/tenants", "/v1/audit")
+UNKNOWN = {
+    "refinement_id": "ref_" + "0" * 26,
+    "key_id": "key_" + "0" * 12,
+    "number": 1,
+    "tenant_id": "nobody",
+}
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ async def test_what_is_anothers_is_answered_like_what_does_not_exist(
     _, stranger = await key_of(keyring, STRANGER)
     api.headers.update(headers)
     refinement_id = await ended(api, worker)
-    here: dict[str, object] = {"refinement_id": refinement_id, "key_id": key_id}
+    here = {"refinement_id": refinement_id, "key_id": key_id, "tenant_id": OWNER}
     before = await api.get(f"/v1/refinements/{refinement_id}")
     for operation in (it for it in GUARDED if "_id}" in it.path):
         foreign = await call(api, operation, stranger, **here)
@@ -140,7 +145,7 @@ async def test_what_is_anothers_is_answered_like_what_does_not_exist(
         problem(foreign, 404, "not_found")
         seen = foreign.text
         for name, value in here.items():
-            seen = seen.replace(str(value), str(UNKNOWN[name]))
+            seen = seen.replace(value, str(UNKNOWN[name]))
         assert seen == unknown.text
         if operation.method == "GET":
             assert (await call(api, operation, headers, **here)).status_code == 200
@@ -180,6 +185,41 @@ async def test_no_list_tells_of_another_tenant(
             assert told not in response.text
     listed = await api.get("/v1/refinements")
     assert [it["id"] for it in listed.json()["data"]] == [refinement_id]
+
+
+async def test_who_did_what_is_recorded_and_outlives_what_it_is_about(
+    api: httpx.AsyncClient, keyring: Keyring
+) -> None:
+    key_id, headers = await key_of(keyring, OWNER)
+    api.headers.update(headers)
+    refinement_id = await submitted(api)
+    await api.get(f"/v1/refinements/{refinement_id}")
+    problem(await api.post(f"/v1/refinements/{refinement_id}/retry"), 409, "conflict")
+    await api.delete(f"/v1/refinements/{refinement_id}")
+    made = (await api.post("/v1/keys")).json()
+    await api.delete(f"/v1/keys/{made['id']}")
+    expected = [
+        ("submitRefinement", refinement_id),
+        ("eraseRefinement", refinement_id),
+        ("createKey", made["id"]),
+        ("revokeKey", made["id"]),
+    ]
+    found: list[dict[str, str]] = []
+    query: dict[str, str | int] = {"limit": 3}
+    while True:
+        page = (await api.get("/v1/audit", params=query)).json()
+        found += page["data"]
+        if not page["has_more"]:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert [(it["action"], it["about"]) for it in reversed(found)] == expected
+    assert {it["by"] for it in found} == {key_id}
+    _, operator = await key_of(keyring, "default")
+    seen = await api.get("/v1/audit", params={"tenant": OWNER}, headers=operator)
+    assert seen.json()["data"] == found
+    _, stranger = await key_of(keyring, STRANGER)
+    refused = await api.get("/v1/audit", params={"tenant": OWNER}, headers=stranger)
+    problem(refused, 404, "not_found")
 
 
 async def test_neither_keys_of_requests_nor_cursors_reach_another_tenant(

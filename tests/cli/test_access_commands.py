@@ -1,5 +1,6 @@
 """`hone keys`, and the key that commands send."""
 
+import json
 import re
 import stat
 from pathlib import Path
@@ -27,6 +28,33 @@ def test_keys_are_created_listed_rotated_and_revoked(hone: Run, redis_url: str) 
     assert (unknown.exit_code, unknown.stderr) == (1, "key key_x was not found\n")
     unreadable = hone("keys", "create", "--tenant", "A:b", **where)
     assert (unreadable.exit_code, "tenant" in unreadable.stderr) == (2, True)
+
+
+def test_tenants_are_listed_and_their_quotas_set(hone: Run, redis_url: str) -> None:
+    where = {"HONE_REDIS_URL": redis_url, "COLUMNS": "200"}
+    quotas = ("queued=5", "models=openai:*,offline:editor")
+    assert hone("tenants", "set", "acme", *quotas, **where).exit_code == 0
+    listed = hone("tenants", "list", **where).stdout
+    assert re.search(r"acme .*\"queued\":5,\"models\":\[\"openai:\*\",\"offline:editor\"\]", listed)
+    assert re.search(r"default .* none", listed)
+    wrong = hone("tenants", "set", "acme", "queued=many", "speed=1", **where)
+    assert wrong.exit_code == 2
+    assert "queued" in wrong.stderr
+    assert "speed" in wrong.stderr
+
+
+def test_a_tenant_is_exported_and_erased_by_commands(hone: Run, redis_url: str) -> None:
+    where = {"HONE_REDIS_URL": redis_url, "COLUMNS": "200"}
+    hone("keys", "create", "--tenant", "acme", **where)
+    exported = [
+        json.loads(it) for it in hone("tenants", "export", "acme", **where).stdout.splitlines()
+    ]
+    assert [it["kind"] for it in exported] == ["key"]
+    asked = hone("tenants", "erase", "acme", stdin="n\n", **where)
+    assert (asked.exit_code, "acme" in hone("tenants", "list", **where).stdout) == (1, True)
+    erased = hone("tenants", "erase", "acme", "--yes", **where)
+    assert erased.stdout == "acme is erased, with 0 refinements\n"
+    assert "acme" not in hone("tenants", "list", **where).stdout
 
 
 def test_a_key_can_be_written_to_a_file_once(hone: Run, tmp_path: Path) -> None:

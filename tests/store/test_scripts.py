@@ -342,6 +342,10 @@ async def _put_keys(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs
     return (10, "key_1", "", "{}")
 
 
+async def _open_watch(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (TENANT, "stream", 1, 60_000)
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -385,6 +389,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("workers", _workers),
     ("permits", _permits),
     ("put_keys", _put_keys),
+    ("open_watch", _open_watch),
 ]
 
 # These answer differently the second time, and their callers can bear it: what was taken once is

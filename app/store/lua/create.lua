@@ -2,7 +2,8 @@
 -- whether memory is nearly full (0 or 1), deadline or '', record of the idempotency key or '', its TTL in
 -- seconds, hash of the body, request, models, data of refinement.queued, metadata, nonce for prompts if the
 -- tenant has none for this day, encrypted secrets of the request or '', number of summary arguments, those (name, value), RQ's commands.
--- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL, MEMORY, PAST or FAR.
+-- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL, MEMORY, PAST, FAR
+-- or QUOTA with the name and the value of the quota that the tenant has reached.
 local id, tenant, lease_ms, queue, queue_max, memory, deadline, record, record_s, body, request, models,
   queued, metadata, prompt_nonce, secrets, fields = unpack(ARGV, 1, 17)
 local key = SUMMARY .. id
@@ -20,6 +21,8 @@ if known then
 end
 if redis.call('LLEN', queue) >= tonumber(queue_max) then return 'FULL' end
 if memory == '1' then return 'MEMORY' end
+local quota, most = reached(tenant)
+if quota then return 'QUOTA ' .. quota .. ' ' .. most end
 
 local at = clock()
 if deadline ~= '' then

@@ -107,6 +107,19 @@ local function unpark(id, tenant)
   end
 end
 
+-- Returns a quota for refinements that a tenant has reached, and its value; nothing if there is none.
+local function reached(tenant)
+  local stored = redis.call('HGET', TENANTS, tenant)
+  if not stored then return end
+  local quotas, by_status = cjson.decode(stored), LIST .. tenant .. BY_STATUS
+  local queued = redis.call('ZCARD', by_status .. 'queued')
+  local held = redis.call('ZCARD', by_status .. 'running') + redis.call('ZCARD', by_status .. 'canceling')
+  for quota, used in pairs({ queued = queued, in_flight = queued + held }) do
+    local most = quotas[quota]
+    if most and most ~= cjson.null and used >= most then return quota, most end
+  end
+end
+
 -- Runs the commands that RQ recorded: from ARGV[first] on, each preceded by its number of words.
 local function perform(first)
   local i = first

@@ -1,0 +1,81 @@
+"""Exports and erases everything that belongs to a tenant."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from app.contract.errors import RefinementNotFound
+from app.store import Store, refusals
+
+REVOKED_S = 2.0
+"""Longer than an API process lets in a key that was revoked."""
+
+PAGE = 100
+EVENTS = 1_000
+
+
+async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+    """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
+
+    Each has `kind`: `refinement` with `snapshot`, `request` and `events`, `calibration`, `key` or
+    `action`. Secrets are left out. Raises Unavailable.
+    """
+    cursor, has_more = None, True
+    while has_more:
+        page = await store.page(tenant, limit=PAGE, cursor=cursor)
+        for snapshot in page.data:
+            try:
+                yield {
+                    "kind": "refinement",
+                    "snapshot": snapshot.model_dump(mode="json"),
+                    "request": (await store.request(tenant, snapshot.id)).model_dump(mode="json"),
+                    "events": [it async for it in _events(store, tenant, snapshot.id)],
+                }
+            except RefinementNotFound:  # its retention ended meanwhile
+                continue
+        cursor, has_more = page.next_cursor, page.has_more
+    for kind in await store.calibrations(tenant, PAGE * 10):
+        yield {"kind": "calibration", **kind.model_dump(mode="json")}
+    with refusals():
+        keys = [it for it in await store.access.all() if it.tenant == tenant]
+    for key in keys:
+        yield {"kind": "key", "id": key.id, "name": key.name, "scopes": key.scopes}
+    before = None
+    while True:
+        with refusals():
+            actions = await store.access.audited(tenant, before, EVENTS)
+        for action in actions.data:
+            yield {"kind": "action", **action.model_dump(mode="json")}
+        before = actions.next_cursor
+        if before is None:
+            return
+
+
+async def _events(store: Store, tenant: str, refinement_id: str) -> AsyncIterator[Any]:
+    after = 0
+    while events := await store.events(tenant, refinement_id, after, EVENTS):
+        for event in events:
+            yield json.loads(event.json)
+        after = events[-1].number
+
+
+async def erase(store: Store, tenant: str) -> int:
+    """Erase everything of a tenant but its audit log; return how many refinements there were.
+
+    Its keys are revoked first. Raises Unavailable: called again, it goes on.
+    """
+    with refusals():
+        await store.access.forget_keys(tenant)
+    await asyncio.sleep(REVOKED_S)
+    erased = 0
+    while (page := await store.page(tenant, limit=PAGE)).data:
+        for snapshot in page.data:
+            try:
+                await store.erase(tenant, snapshot.id)
+            except RefinementNotFound:
+                continue
+            erased += 1
+    with refusals():
+        await store.access.forget_tenant(tenant)
+    return erased

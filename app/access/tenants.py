@@ -1,0 +1,65 @@
+"""Tenants: what each may use, and what it uses."""
+
+import re
+
+from app.contract.access import OPERATOR, TENANT_NAME, AuditPage, Quotas, TenantOverview
+from app.contract.errors import Forbidden, NotFound
+from app.store import AccessStore, refusals
+
+
+class TenantNotFound(NotFound):
+    """The tenant is unknown, or not the caller's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"tenant {name} was not found")
+
+
+class Tenants:
+    """The tenants that administrators manage: in `default` all, elsewhere they see their own.
+
+    Raises Unavailable if Redis is unreachable.
+    """
+
+    def __init__(self, store: AccessStore) -> None:
+        self._store = store
+
+    async def all(self, admin: str) -> tuple[TenantOverview, ...]:
+        """Return the tenants by name. `admin` is the tenant of the administrator."""
+        with refusals():
+            names = await self._store.tenants() if admin == OPERATOR else (admin,)
+            quotas = await self._store.quotas(names)
+            return tuple([await self._overview(name, quotas[name]) for name in names])
+
+    async def get(self, admin: str, name: str) -> TenantOverview:
+        """Return one tenant; raise TenantNotFound."""
+        with refusals():
+            if admin not in (OPERATOR, name) or name not in await self._store.tenants():
+                raise TenantNotFound(name)
+            return await self._overview(name, (await self._store.quotas([name]))[name])
+
+    async def set_quotas(self, admin: str, name: str, quotas: Quotas) -> TenantOverview:
+        """Replace the quotas of a tenant, which need not have a key yet.
+
+        They count within a second. Raises TenantNotFound, and Forbidden unless the administrator
+        is one of `default`.
+        """
+        if admin not in (OPERATOR, name) or not re.fullmatch(TENANT_NAME, name):
+            raise TenantNotFound(name)
+        if admin != OPERATOR:
+            raise Forbidden(f"only an administrator of `{OPERATOR}` sets quotas")
+        with refusals():
+            await self._store.set_quotas(name, quotas)
+            return await self._overview(name, quotas)
+
+    async def audited(
+        self, admin: str, name: str | None, before: str | None, limit: int
+    ) -> AuditPage:
+        """Return who did what in a tenant, the newest first; raise TenantNotFound."""
+        name = name or admin
+        if admin not in (OPERATOR, name):
+            raise TenantNotFound(name)
+        with refusals():
+            return await self._store.audited(name, before, limit)
+
+    async def _overview(self, name: str, quotas: Quotas) -> TenantOverview:
+        return TenantOverview(name=name, quotas=quotas, use=await self._store.use(name))

@@ -1,0 +1,114 @@
+"""A tenant is exported and erased whole."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from redis import Redis
+
+from app.access import Keyring, Tenants
+from app.access.erasure import erase, exported
+from app.contract.access import OPERATOR, KeyRequest, Quotas
+from app.queue import RefinementQueue
+from app.settings import Settings
+from app.store import Store, WorkerStore, keys, open_store
+from tests.api.api_client import DRAFT, ended, problem, submitted
+from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
+
+ACME = "acme-of-the-tests"
+METADATA = {"of": "nobody-else"}
+
+
+@pytest.fixture(scope="module")
+def settings(settings: Settings) -> Settings:
+    """Settings with a secret key, because the tests empty the Redis that has the random one."""
+    secret = SecretStr("a secret of the tests")
+    return settings.model_copy(update={"secret_key": secret, "auth": "required"})
+
+
+@pytest.fixture(scope="module")
+def guarded(settings: Settings) -> Iterator[str]:
+    with running(settings) as url:
+        yield url
+
+
+@pytest.fixture
+async def store(settings: Settings, redis_url: str) -> AsyncIterator[Store]:
+    async with open_store(settings, RefinementQueue(settings.queue)) as store:
+        yield store
+
+
+@pytest.fixture
+async def api(guarded: str, settings: Settings, store: Store) -> AsyncIterator[httpx.AsyncClient]:
+    issued = await Keyring(store.access, settings).create(OPERATOR, KeyRequest(tenant=ACME))
+    headers = {"Authorization": f"Bearer {issued.key}"}
+    async with httpx.AsyncClient(base_url=guarded, headers=headers, timeout=TIMEOUT_S) as client:
+        yield client
+
+
+def named_in_the_list_of_keys() -> list[str]:
+    """Return a key of the tenant for each line of the list that names one."""
+    listed = re.findall(r"(?m)^(hone:1:\S*TENANT\S*)", keys.__doc__ or "")
+    return [it.replace("TENANT", ACME) for it in listed]
+
+
+def traces(redis: Any) -> dict[str, str]:
+    """Return all keys with what they hold, as text."""
+    readers: dict[str, Callable[[str], object]] = {
+        "string": redis.get,
+        "hash": redis.hgetall,
+        "zset": lambda name: redis.zrange(name, 0, -1),
+        "set": redis.smembers,
+        "list": lambda name: redis.lrange(name, 0, -1),
+        "stream": redis.xrange,
+    }
+    found = [name.decode() for name in redis.scan_iter()]
+    return {name: str(readers[redis.type(name).decode()](name)) for name in found}
+
+
+async def test_a_tenant_is_exported_whole(
+    api: httpx.AsyncClient, store: Store, worker: WorkerStore
+) -> None:
+    first = await ended(api, worker, metadata=METADATA)
+    second = await submitted(api)
+    lines = [json.loads(json.dumps(it)) async for it in exported(store, ACME)]
+    refinements = [it for it in lines if it["kind"] == "refinement"]
+    assert [it["snapshot"]["id"] for it in refinements] == [second, first]
+    (newest, oldest) = refinements
+    assert oldest["request"]["draft"] == DRAFT
+    assert [it["event"] for it in oldest["events"]] == [
+        *range(1, oldest["snapshot"]["last_event"] + 1)
+    ]
+    assert newest["snapshot"]["status"] == "queued"
+    assert [it["action"] for it in lines if it["kind"] == "action"] == ["submitRefinement"] * 2
+    assert len([it for it in lines if it["kind"] == "key"]) == 1
+    assert "hash" not in json.dumps([it for it in lines if it["kind"] == "key"])
+
+
+async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
+    api: httpx.AsyncClient, store: Store, worker: WorkerStore, redis_url: str
+) -> None:
+    erased = [await ended(api, worker, metadata=METADATA), await submitted(api)]
+    await Tenants(store.access).set_quotas(OPERATOR, ACME, Quotas(queued=5))
+    with Redis.from_url(redis_url) as redis:
+        before = traces(redis)
+        for name in named_in_the_list_of_keys():
+            if name not in before:
+                redis.set(name, "what was learnt")
+        other = await Keyring(store.access, Settings()).create(OPERATOR, KeyRequest())
+        assert await erase(store, ACME) == len(erased)
+        left = traces(redis)
+    log = left.pop(keys.AUDIT + ACME)
+    assert all(it in log for it in erased)
+    assert other.id in left[keys.API_KEYS]
+    for name, content in left.items():
+        assert not fnmatchcase(name, "*acme*"), name
+        assert ACME not in content, name
+        assert "Second line." not in content, name
+    problem(await api.get("/v1/refinements"), 401, "unauthenticated")

@@ -1,0 +1,138 @@
+"""What a tenant may use at most."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from app.access import Keyring, Tenants
+from app.contract.access import OPERATOR, KeyRequest, Quotas, Scope
+from app.queue import RefinementQueue
+from app.settings import Settings
+from app.store import Store, WorkerStore, open_store
+from tests.api.api_client import REQUEST, ManualWorker, problem, submitted, watching
+from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
+
+LEFT = re.compile(r'"requests";r=(\d+);t=(\d+)')
+
+
+@pytest.fixture(scope="module")
+def settings(settings: Settings) -> Settings:
+    """Settings with a secret key, because the tests empty the Redis that has the random one."""
+    secret = SecretStr("a secret of the tests")
+    return settings.model_copy(update={"secret_key": secret, "auth": "required"})
+
+
+@pytest.fixture(scope="module")
+def guarded(settings: Settings) -> Iterator[str]:
+    with running(settings) as url:
+        yield url
+
+
+@pytest.fixture
+async def store(settings: Settings, redis_url: str) -> AsyncIterator[Store]:
+    async with open_store(settings, RefinementQueue(settings.queue)) as store:
+        yield store
+
+
+@pytest.fixture
+async def api(guarded: str, settings: Settings, store: Store) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with a key of a tenant that no test had before."""
+    request = KeyRequest(tenant=f"t{asyncio.get_running_loop().time()}".replace(".", "-"))
+    issued = await Keyring(store.access, settings).create(OPERATOR, request)
+    headers = {"Authorization": f"Bearer {issued.key}", "X-Tenant": issued.tenant}
+    async with httpx.AsyncClient(base_url=guarded, headers=headers, timeout=TIMEOUT_S) as client:
+        yield client
+
+
+async def limit(api: httpx.AsyncClient, store: Store, **quotas: object) -> None:
+    """Set the quotas of the client's tenant before its key is used for the first time."""
+    read = Quotas.model_validate(quotas)
+    await Tenants(store.access).set_quotas(OPERATOR, api.headers["X-Tenant"], read)
+
+
+async def test_requests_a_minute_are_counted_and_one_too_many_is_refused(
+    api: httpx.AsyncClient, settings: Settings, store: Store
+) -> None:
+    await limit(api, store, requests_per_minute=3)
+    answers = [await api.get("/v1/models") for _ in range(8)]  # a new minute may begin once
+    for response in answers[:3]:
+        assert response.headers["ratelimit-policy"] == '"requests";q=3;w=60'
+        left = LEFT.fullmatch(response.headers["ratelimit"])
+        assert left
+        assert int(left[1]) < 3
+        assert 1 <= int(left[2]) <= 60
+    refused = next(it for it in answers if it.status_code == 429)
+    problem(refused, 429, "rate_limited")
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    other = await Keyring(store.access, settings).create(OPERATOR, KeyRequest())
+    allowed = await api.get("/v1/models", headers={"Authorization": f"Bearer {other.key}"})
+    assert allowed.status_code == 200
+    assert "ratelimit" not in allowed.headers
+
+
+async def test_refinements_that_are_queued_or_in_flight_are_bounded(
+    api: httpx.AsyncClient, store: Store, worker: WorkerStore
+) -> None:
+    await limit(api, store, queued=1, in_flight=2)
+    first = await submitted(api, metadata={"n": "1"})
+    again = {"Idempotency-Key": "k"}
+    refused = await api.post("/v1/refinements", json=REQUEST, headers=again)
+    assert "1 refinements queued" in problem(refused, 429, "quota_exceeded")["detail"]
+    assert int(refused.headers["retry-after"]) > 0
+    claimed = await ManualWorker.claim(worker, first)
+    taken = await api.post("/v1/refinements", json=REQUEST, headers=again)
+    await ManualWorker.claim(worker, taken.json()["id"])
+    refused = await api.post("/v1/refinements", json=REQUEST)
+    assert "2 refinements in flight" in problem(refused, 429, "quota_exceeded")["detail"]
+    replayed = await api.post("/v1/refinements", json=REQUEST, headers=again)
+    assert replayed.json()["id"] == taken.json()["id"]
+    await claimed.judge(0, "A draft.", 0.5)
+    await claimed.complete()
+    assert (await api.post("/v1/refinements", json=REQUEST)).status_code == 202
+    (shown,) = await Tenants(store.access).all(api.headers["X-Tenant"])
+    assert (shown.use.queued, shown.use.in_flight) == (1, 2)
+
+
+async def test_open_event_streams_are_bounded(api: httpx.AsyncClient, store: Store) -> None:
+    await limit(api, store, watchers=1)
+    refinement_id = await submitted(api)
+    async with watching(api, refinement_id) as events:
+        await anext(events)
+        refused = await api.get(f"/v1/refinements/{refinement_id}/events")
+        problem(refused, 429, "quota_exceeded")
+        (shown,) = await Tenants(store.access).all(api.headers["X-Tenant"])
+        assert shown.use.watchers == 1
+    await api.post(f"/v1/refinements/{refinement_id}/cancel")
+    async with asyncio.timeout(TIMEOUT_S):
+        while (await api.get(f"/v1/refinements/{refinement_id}/events")).status_code != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_a_tenant_uses_the_models_that_it_may(api: httpx.AsyncClient, store: Store) -> None:
+    await limit(api, store, models=("openai:*", "anthropic:x"))
+    refused = problem(await api.post("/v1/refinements", json=REQUEST), 422, "invalid_request")
+    assert "may not use offline:editor" in refused["detail"]
+    assert Quotas(models=("a:*", "b:x")).allows("a:y")
+    assert Quotas(models=("a:*", "b:x")).allows("b:x")
+    assert not Quotas(models=("a:*", "b:x")).allows("b:y")
+
+
+async def test_quotas_are_set_over_http_by_an_administrator_of_the_operator_only(
+    api: httpx.AsyncClient, settings: Settings, store: Store
+) -> None:
+    keyring, tenant = Keyring(store.access, settings), api.headers["X-Tenant"]
+    admins = KeyRequest(scopes=(Scope.ADMIN,))
+    for of, status in ((OPERATOR, 200), (tenant, 403)):
+        headers = {"Authorization": f"Bearer {(await keyring.create(of, admins)).key}"}
+        path, body = f"/v1/tenants/{tenant}/quotas", {"queued": 5}
+        response = await api.put(path, json=body, headers=headers)
+        assert response.status_code == status
+        shown = (await api.get(f"/v1/tenants/{tenant}", headers=headers)).json()
+        assert shown["quotas"]["queued"] == 5
+        listed = (await api.get("/v1/tenants", headers=headers)).json()["data"]
+        assert [it["name"] for it in listed] == sorted({of, tenant})
