@@ -77,7 +77,7 @@ class AccessControl:
         finally:
             await response.close()
         if response.refusal is not None:
-            await response_of(response.refusal, scope["path"])(scope, receive, send)
+            await response_of(response.refusal, scope)(scope, receive, send)
 
 
 async def _counted(state: dict[str, Any], caller: Caller) -> RequestsLeft | None:

@@ -28,7 +28,7 @@ MAY_BE_READ = (
     b" Retry-After, WWW-Authenticate"
 )
 PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, HEAD, POST, PATCH, DELETE",
+    "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Accept, Authorization, Content-Type, Idempotency-Key,"
     " If-Match, If-None-Match, Last-Event-ID, Prefer",
     "Access-Control-Max-Age": "7200",
