@@ -36,7 +36,19 @@ from app.contract.providers import PROVIDERS, Provider, provider_of
 PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)
 HOST_NAME = re.compile(r"\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 ORIGIN = re.compile(r"https?://([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
+KEY = re.compile(r"[ -~]*")
 BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
+
+
+def _is_sendable(key: SecretStr) -> SecretStr:
+    """Return a key without the white space around it, such as the line end of a file."""
+    text = key.get_secret_value().strip()
+    if not KEY.fullmatch(text):
+        raise ValueError("the key has a character that no HTTP header can carry")
+    return SecretStr(text)
+
+
+ModelKey = Annotated[SecretStr, AfterValidator(_is_sendable)]
 
 
 class ModelServer(BaseModel):
@@ -45,7 +57,7 @@ class ModelServer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     base_url: str = Field(pattern=r"^https?://", description="Base URL without /chat/completions.")
-    api_key: SecretStr | None = Field(None, description="API key, if the server requires one.")
+    api_key: ModelKey | None = Field(None, description="API key, if the server requires one.")
 
 
 def _is_free(name: str) -> str:
@@ -220,7 +232,7 @@ def _provider_settings() -> dict[str, Any]:
             Field(provider.base_url, description=provider.address),
         )
         fields[key] = (
-            SecretStr | None,
+            ModelKey | None,
             Field(
                 None,
                 validation_alias=AliasChoices(key, f"HONE_{variable}", variable),

@@ -25,6 +25,7 @@ from app.contract.calibration import CalibrationList
 from app.contract.errors import Problem
 from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
 from app.contract.insights import InsightList
+from app.contract.offers import Readiness
 from app.contract.ratings import Rating
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
 from app.contract.steps import Step, StepPage
@@ -179,6 +180,16 @@ class Client:
             response = self._http.get("/readyz", timeout=2.0)
             return response.is_success or response.status_code in {401, 403}
         except httpx.TransportError:
+            return False
+
+    def is_working(self) -> bool:
+        """Return whether the server is ready and does not say that no worker runs."""
+        try:
+            response = self._http.get("/readyz", timeout=2.0)
+            if response.is_success:
+                return Readiness.model_validate_json(response.content).workers > 0
+            return response.status_code in {401, 403}
+        except (httpx.TransportError, ValidationError):
             return False
 
     def submit(self, request: Mapping[str, Any]) -> Snapshot:

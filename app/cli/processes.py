@@ -123,10 +123,21 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
 
 
 def wait_until_ready(client: Client, meanwhile: Callable[[], None]) -> None:
-    """Return once the API responds; `meanwhile` is called in between and may raise."""
-    while not client.is_ready():
+    """Return once the API responds and a worker runs; `meanwhile` is called in between."""
+    while not client.is_working():
         meanwhile()
         time.sleep(0.1)
+
+
+MOST_FAILED_STARTS = 3
+
+
+def look_while_starting(supervisor: Supervisor) -> None:
+    """Start what is due. Raises ServiceFailed for a process that ends again and again."""
+    supervisor.tick()
+    for keeper in supervisor.keepers:
+        if keeper.failures >= MOST_FAILED_STARTS:
+            raise ServiceFailed(f"the {keeper.name} cannot start: see what it says above")
 
 
 class CrashWatch:

@@ -26,6 +26,7 @@ from app.cli.processes import (
     SERVER,
     CrashWatch,
     free_port,
+    look_while_starting,
     python,
     servers_of,
     service,
@@ -110,7 +111,7 @@ def serve(settings: Settings, console: Console) -> None:
         service(settings, log, interrupts) as supervisor,
         Client(url) as client,
     ):
-        wait_until_ready(client, supervisor.tick)
+        wait_until_ready(client, lambda: look_while_starting(supervisor))
         say(
             console, f"Hone is ready: {url}  documentation: {url}/docs  data: {redis}", "bold green"
         )

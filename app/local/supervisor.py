@@ -198,6 +198,11 @@ class Keeper:
         self._started_at: float | None = clock() if thing.is_running else None
         self._due_at = clock()
 
+    @property
+    def failures(self) -> int:
+        """How often in a row it has ended by itself, and soon after its start."""
+        return 0 if self._was_killed else self.crashes
+
     def tick(self) -> None:
         """Start it if it does not run and is due. Raises what `revive` raises."""
         if self._thing.is_running:

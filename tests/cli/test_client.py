@@ -5,6 +5,7 @@ import json
 import pytest
 
 from app.cli.client import RECONNECTS, Client, NotHone, RequestRejected, ServerUnreachable
+from app.contract.offers import Readiness
 from tests.cli.scripted_refinement import EVENTS, ID, ending, stream
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
 
@@ -77,6 +78,17 @@ def test_something_else_that_answers_is_not_taken_for_hone(server: ScriptedApi) 
     server.answers[f"GET /v1/refinements/{ID}"] = [CannedResponse("<html>", media_type="text/html")]
     with patient(server) as client, pytest.raises(NotHone):
         client.get(ID)
+
+
+def test_a_server_works_when_it_is_ready_and_has_a_worker(server: ScriptedApi) -> None:
+    said = [CannedResponse("{}", 503), *(CannedResponse(ready(it)) for it in (0, 1))]
+    server.answers["GET /readyz"] = [*said, CannedResponse("{}", 401)]
+    with patient(server) as client:
+        assert [client.is_working() for _ in range(4)] == [False, False, True, True]
+
+
+def ready(workers: int) -> str:
+    return Readiness(workers=workers, warnings=()).model_dump_json()
 
 
 def test_a_server_is_ready_when_it_says_so(server: ScriptedApi) -> None:

@@ -86,3 +86,13 @@ def test_a_redis_that_is_named_is_used_and_left_running(tmp_path: Path, redis_ur
         assert len(serve.family()) == 3  # API, worker, and what the worker forks children from
         assert serve.interrupt() == 0
     assert not (tmp_path / "redis").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only for root a worker refuses to run tests")
+def test_a_worker_that_cannot_start_ends_the_service_with_the_reason(tmp_path: Path) -> None:
+    with serving(tmp_path, 0, HONE_PYTHON_TESTS="true") as serve:
+        assert serve.end() == 1
+        assert serve.says("a worker that runs drafts must not be root")
+        assert serve.says("the worker cannot start")
+        assert not serve.says("Hone is ready")
+        assert serve.left() == []

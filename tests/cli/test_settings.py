@@ -75,3 +75,12 @@ def test_a_setting_that_makes_no_sense_is_named(hone: Run) -> None:
     assert "HONE_PORT" in done.stderr
     assert "HONE_LIMITS: Value error, there is no provider of 'opnai:gpt-5-mini'" in done.stderr
     assert "HONE_GRACE_S" in done.stderr
+
+
+def test_a_key_of_a_provider_is_stripped_and_must_fit_into_a_header(hone: Run) -> None:
+    server = ModelServer(base_url="http://x", api_key=SecretStr(f" {SECRET}\n"))
+    assert server.api_key == SecretStr(SECRET)
+    done = hone("config", OPENAI_API_KEY=f"{SECRET}\nx", COLUMNS="200")
+    assert done.exit_code == 2
+    assert "the key has a character that no HTTP header can carry" in done.stderr
+    assert SECRET not in done.stderr
