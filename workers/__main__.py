@@ -29,6 +29,7 @@ from app.store.connection import place_of
 from app.store.state import new_prompt_nonce
 from workers.engine.pipeline import load_strategies, sample_prompts
 from workers.model_registry import open_models
+from workers.play.day_quotas import open_day_quotas
 from workers.play.endpoints import EndpointLimiter, open_endpoint_limiter
 from workers.play.executor import ModelCaller
 from workers.play.fork_server import ForkServer
@@ -230,7 +231,8 @@ async def _start(
             async with (
                 open_server_resources(settings) as resources,
                 open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
-                open_models(settings) as models,
+                open_models(settings) as unmetered,
+                open_day_quotas(settings, unmetered, name) as models,
                 open_endpoint_limiter(settings, models) as limiter,
             ):
                 await run(settings, store, models, resources, limiter, name)

@@ -124,6 +124,12 @@ class Quotas(Contract):
     in_flight: int | None = Field(
         None, ge=1, description="Refinements in the status `queued`, `running` or `canceling`."
     )
+    tokens_per_day: int | None = Field(
+        None, ge=1, description="Input and output tokens of all model calls in a day of UTC."
+    )
+    cost_usd_per_day: float | None = Field(
+        None, gt=0, description="Dollars in a day of UTC, for the calls whose cost is known."
+    )
     models: tuple[ModelPattern, ...] | None = Field(
         None,
         max_length=100,
@@ -144,6 +150,8 @@ class TenantUse(Contract):
     watchers: int = Field(ge=0, description="Open event streams; 0 if they are not limited.")
     queued: int = Field(ge=0)
     in_flight: int = Field(ge=0)
+    tokens_today: int = Field(ge=0, description="Tokens since the day of UTC began.")
+    cost_usd_today: float = Field(ge=0, description="Dollars of calls whose cost is known.")
 
 
 class TenantOverview(Contract):

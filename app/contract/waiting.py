@@ -9,8 +9,17 @@ from pydantic import Field
 from app.contract import Contract
 
 WaitReason = Literal[
-    "rate_limited", "overloaded", "unreachable", "unauthorized", "quota_exhausted", "error"
+    "rate_limited",
+    "overloaded",
+    "unreachable",
+    "unauthorized",
+    "quota_exhausted",
+    "tenant_quota",
+    "error",
 ]
+
+QUOTA_OF = "quota:"
+"""Before the name of a tenant, whose quota of the day is waited for."""
 
 
 REFUSALS: Mapping[WaitReason, str] = {
@@ -19,6 +28,7 @@ REFUSALS: Mapping[WaitReason, str] = {
     "unreachable": "could not be reached",
     "unauthorized": "refused the API key of this server",
     "quota_exhausted": "had no credit left",
+    "tenant_quota": "was used up for the day",
     "error": "answered with errors",
 }
 """What a model did that had to be waited for."""
@@ -35,6 +45,7 @@ class Waiting(Contract):
     key: str = Field(description="Key of the step that waits.")
     reason: WaitReason
     model: str = Field(
-        description="What is waited for: a model, `provider:name`, or `endpoint:HOST/PATH`."
+        description="What is waited for: a model, `provider:name`, `endpoint:HOST/PATH`, or the"
+        " quota of the day of a tenant, `quota:TENANT`."
     )
     until: datetime = Field(description="When a call was expected to be possible, at first.")

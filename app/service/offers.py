@@ -25,6 +25,7 @@ from app.store import LATER, StoredLimit
 FACTS: Mapping[WaitReason, str] = {
     "unauthorized": "the key is refused",
     "quota_exhausted": "the credit is exhausted",
+    "tenant_quota": "a tenant's quota is used up",
     "unreachable": "the server is not reached",
     "overloaded": "the server is overloaded",
     "rate_limited": "calls are refused because of a limit",

@@ -24,6 +24,13 @@ from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
 from app.store.scripts import Committer
 from app.store.sealing import sealer_of
+from app.store.spending import (
+    NOTHING_SPENT,
+    DaySpending,
+    ReportSpending,
+    Spent,
+    report_spending,
+)
 from app.store.state import (
     Addition,
     Claimed,
@@ -49,12 +56,14 @@ EXCHANGE_TIMEOUT_S = 1.0
 
 __all__ = [
     "LATER",
+    "NOTHING_SPENT",
     "AccessState",
     "AccessStore",
     "Achieved",
     "Addition",
     "ChangeSignal",
     "Claimed",
+    "DaySpending",
     "Entry",
     "EventBuffer",
     "Fenced",
@@ -67,6 +76,8 @@ __all__ = [
     "Loaded",
     "NewRefinement",
     "Parking",
+    "ReportSpending",
+    "Spent",
     "StaleLimits",
     "State",
     "Store",
@@ -82,6 +93,7 @@ __all__ = [
     "insight_additions",
     "open_permit_exchange",
     "open_renewal",
+    "open_spending",
     "open_store",
     "open_wakeups",
     "open_worker_store",
@@ -169,6 +181,19 @@ async def open_permit_exchange(settings: Settings) -> AsyncIterator[PermitExchan
         return
     async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
         yield SharedLimits(client, secrets.token_hex(8))
+
+
+@asynccontextmanager
+async def open_spending(settings: Settings, worker: str) -> AsyncIterator[ReportSpending | None]:
+    """Connect what reports the spending of tenants; None without a Redis.
+
+    It gives up after a second, so that calls do not wait for a Redis that is away.
+    """
+    if not settings.redis_url:
+        yield None
+        return
+    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
+        yield partial(report_spending, client, f"{worker}-{secrets.token_hex(4)}")
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from app.contract.errors import Conflict
 from app.contract.status import Status
 from app.store import keys
 from app.store.codec import number_of
-from app.store.scripts import OPEN_WATCH, PUT_KEYS, Committer
+from app.store.scripts import DAY_MS, OPEN_WATCH, PUT_KEYS, Committer
 
 MOST_KEYS = 10_000
 SCANNED = 1_000  # keys in one round trip
@@ -146,7 +146,9 @@ class AccessStore:
         """Return what a tenant uses now."""
         now_ms = (await self.state()).now_ms
         counted = (Status.QUEUED, Status.RUNNING, Status.CANCELING)
-        requests, watchers, queued, *held = await asyncio.gather(
+        spent = keys.spent_on(tenant, now_ms // DAY_MS)
+        (tokens, cost_usd), requests, watchers, queued, *held = await asyncio.gather(
+            self._committer.execute("HMGET", spent, "tokens", "cost_usd"),
             self._committer.execute("GET", keys.requests_in(tenant, now_ms // MINUTE_MS)),
             self._committer.execute("ZCOUNT", keys.WATCHERS + tenant, now_ms, "+inf"),
             *(
@@ -159,6 +161,8 @@ class AccessStore:
             watchers=watchers,
             queued=queued,
             in_flight=queued + sum(held),
+            tokens_today=int(tokens or 0),
+            cost_usd_today=float(cost_usd or 0),
         )
 
     async def count_request(self, tenant: str, now_ms: int) -> int:

@@ -45,6 +45,8 @@ hone:1:access                   hash: `version` of the API keys; `closed` once t
 hone:1:api_keys                 hash: id -> JSON of `KeyRecord`, see access.py
 hone:1:tenants                  hash: tenant -> JSON of its `Quotas`
 hone:1:requests:TENANT:MINUTE   requests of a tenant in a minute since 1970; for two minutes
+hone:1:spent:TENANT:DAY         hash: `tokens` and `cost_usd` of a tenant in a day since 1970, and
+                                `=WORKER` -> number of its last report; for three days
 hone:1:watchers:TENANT          sorted set: open event stream -> when it expires unless renewed
 hone:1:audit:TENANT             stream: who did what, the last 10,000 actions or a few more
 hone:1:key_uses                 hash: id of an API key -> when it was last used, to within a minute
@@ -101,6 +103,7 @@ KEY_USES = f"{PREFIX}key_uses"
 TENANTS = f"{PREFIX}tenants"
 AUDIT = f"{PREFIX}audit:"
 REQUESTS = f"{PREFIX}requests:"
+SPENT = f"{PREFIX}spent:"
 WATCHERS = f"{PREFIX}watchers:"
 PROBE = f"{PREFIX}probe"
 ENTRIES = f"{PREFIX}entries"
@@ -145,6 +148,7 @@ LUA = {
     "ENTRIES_OF": ENTRIES_OF,
     "TENANTS": TENANTS,
     "WATCHERS": WATCHERS,
+    "SPENT": SPENT,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,
@@ -210,8 +214,13 @@ def requests_in(tenant: str, minute: int) -> str:
     return f"{REQUESTS}{tenant}:{minute}"
 
 
+def spent_on(tenant: str, day: int) -> str:
+    """Return the key of what a tenant has spent on a day since 1970."""
+    return f"{SPENT}{tenant}:{day}"
+
+
 def of_tenant(tenant: str) -> tuple[str, ...]:
     """Return patterns of all keys that belong to a tenant, without its audit log."""
     alone = (LIST, ACHIEVED, LEARNT, TRUST, WATCHERS)
-    followed = (LIST, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT, REQUESTS, PARKED_OF)
+    followed = (LIST, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT, REQUESTS, SPENT, PARKED_OF)
     return (*(f"{it}{tenant}" for it in alone), *(f"{it}{tenant}:*" for it in followed))

@@ -200,6 +200,8 @@ REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 RETRY_AFTER_S = 5
 MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
+DAY_S = 86_400
+QUOTAS_OF_A_DAY = {"tokens_per_day": "tokens", "cost_usd_per_day": "dollars"}
 QUOTAS = {"queued": "queued", "in_flight": "in flight"}
 DEADLINE_ERRORS = {
     b"PAST": "the deadline is not in the future",
@@ -718,6 +720,10 @@ class Creation:
             return InvalidRequest(detail, errors=(FieldError(pointer="/deadline", detail=detail),))
         if code.startswith(b"QUOTA"):
             _, quota, most = code.decode().split()
+            if quota in QUOTAS_OF_A_DAY:
+                until_s = DAY_S - self._server.time_ms() // 1000 % DAY_S
+                detail = f"this tenant may spend {most} {QUOTAS_OF_A_DAY[quota]} a day"
+                return QuotaExceeded(detail, retry_after_s=until_s)
             detail = f"this tenant may have {most} refinements {QUOTAS[quota]} at a time"
             return QuotaExceeded(detail, retry_after_s=RETRY_AFTER_S)
         if code == b"FULL":

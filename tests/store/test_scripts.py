@@ -346,6 +346,10 @@ async def _open_watch(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptAr
     return (TENANT, "stream", 1, 60_000)
 
 
+async def _spend(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return ("worker", 1, TENANT, 5, "0.5")
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -390,11 +394,13 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("permits", _permits),
     ("put_keys", _put_keys),
     ("open_watch", _open_watch),
+    ("spend", _spend),
 ]
 
 # These answer differently the second time, and their callers can bear it: what was taken once is
-# due again after a lease, what was erased is not found, and more time has gone by.
-ANSWERS_ONCE = {"take_due", "take_parked", "erase", "claim"}
+# due again after a lease, what was erased is not found, a rating is replayed, and more time has gone
+# by.
+ANSWERS_ONCE = {"take_due", "take_parked", "erase", "claim", "rate", "spend"}
 
 
 def unordered(reply: object) -> object:

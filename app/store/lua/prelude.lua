@@ -114,7 +114,11 @@ local function reached(tenant)
   local quotas, by_status = cjson.decode(stored), LIST .. tenant .. BY_STATUS
   local queued = redis.call('ZCARD', by_status .. 'queued')
   local held = redis.call('ZCARD', by_status .. 'running') + redis.call('ZCARD', by_status .. 'canceling')
-  for quota, used in pairs({ queued = queued, in_flight = queued + held }) do
+  local spent = SPENT .. tenant .. ':' .. math.floor(clock() / DAY_MS)
+  local tokens, cost_usd = unpack(redis.call('HMGET', spent, 'tokens', 'cost_usd'))
+  local uses = { queued = queued, in_flight = queued + held, tokens_per_day = tonumber(tokens or 0),
+    cost_usd_per_day = tonumber(cost_usd or 0) }
+  for quota, used in pairs(uses) do
     local most = quotas[quota]
     if most and most ~= cjson.null and used >= most then return quota, most end
   end
