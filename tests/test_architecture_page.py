@@ -28,6 +28,13 @@ def paths_in(page: str) -> set[str]:
     return {path for path, _ in found if path} | linked
 
 
+def test_the_threat_model_names_tests_that_exist() -> None:
+    rows = re.findall(r"`(tests/[\w/]+\.py)`: `(test_\w+)`", (ROOT / "SECURITY.md").read_text())
+    assert rows
+    missing = [name for file, name in rows if f"def {name}(" not in (ROOT / file).read_text()]
+    assert missing == []
+
+
 def added_by_examples() -> set[str]:
     """Paths of the files that the examples of docs/extending.md add to a copy of the repository."""
     mirrored = (example for example in EXAMPLES.iterdir() if example.name not in PLACES)

@@ -398,8 +398,7 @@ CASES: list[tuple[str, ScriptCase]] = [
 ]
 
 # These answer differently the second time, and their callers can bear it: what was taken once is
-# due again after a lease, what was erased is not found, a rating is replayed, and more time has gone
-# by.
+# due again after a lease, what was erased is not found, a rating is known, and time has gone by.
 ANSWERS_ONCE = {"take_due", "take_parked", "erase", "claim", "rate", "spend"}
 
 
