@@ -31,6 +31,7 @@ from workers.models.remote import (
     refused_effort,
     unwanted_stream,
     user_text,
+    valid_count,
 )
 from workers.models.streaming import failed, text_in
 from workers.outbound.transport import MOST_SHOWN, Request
@@ -217,8 +218,8 @@ def _counted(usage: object) -> TokenCount | None:
     tokens = counted(usage, ["prompt_tokens"], "completion_tokens", **parts)
     if tokens is None or not isinstance(usage, dict):
         return tokens
-    total = counted(usage, ["total_tokens"], "completion_tokens")
-    beyond = total.input - tokens.input - tokens.output if total else 0
+    total = valid_count(usage.get("total_tokens")) or 0
+    beyond = total - tokens.input - tokens.output
     if beyond <= 0:
         return tokens
     return replace(tokens, output=tokens.output + beyond, thinking=beyond)

@@ -80,11 +80,11 @@ def counted(
     """Return the tokens of a call; None if the first of `inputs` or `output` is missing.
 
     The other names of `inputs` are parts that a server counts separately; each may be missing. Of
-    the names of other parts the first that is there counts; dots separate levels.
+    the names of other parts the first that is there counts; a dot separates two levels.
     """
     if not isinstance(usage, dict):
         return None
-    first, *parts, said = [_count(usage.get(name)) for name in (*inputs, output)]
+    first, *parts, said = [valid_count(usage.get(name)) for name in (*inputs, output)]
     if first is None or said is None:
         return None
     asked = first + sum(part or 0 for part in parts)
@@ -95,15 +95,17 @@ def counted(
 
 def _part(usage: dict[str, object], names: Sequence[str]) -> int:
     for name in names:
-        found: object = usage
-        for level in name.split("."):
-            found = found.get(level) if isinstance(found, dict) else None
-        if number := _count(found):
+        outer, _, inner = name.partition(".")
+        found = usage.get(outer)
+        if inner:
+            found = found.get(inner) if isinstance(found, dict) else None
+        if number := valid_count(found):
             return number
     return 0
 
 
-def _count(number: object) -> int | None:
+def valid_count(number: object) -> int | None:
+    """Return a number of tokens as a server gave it; None if it cannot be one."""
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS:
         return number
     return None
@@ -369,7 +371,7 @@ class Remote:
             asked = tokens_in(call.prompt.system) + tokens_in(call.prompt.user)
             left = capacity.context_tokens - asked
             most = min(most, capacity.max_output_tokens, left if left > 0 else most)
-        return replace(call, max_output_tokens=min(call.max_output_tokens, most))
+        return call if most >= call.max_output_tokens else replace(call, max_output_tokens=most)
 
     def _lowered(self, call: ModelCall, most: int, said: str) -> ModelCall:
         """Return the call with a lower limit; a maximum of the model holds for later calls too."""
@@ -418,8 +420,7 @@ class Remote:
             cost = None if step.may_have_cost else 0.0
             return Usage(calls=step.calls, cost_usd=cost, seconds=seconds)
         cost = self._cost(call, said.tokens) if said.tokens else None
-        asked = tokens_in(call.prompt.system + call.prompt.user)
-        tokens = said.tokens or TokenCount(asked, tokens_in(said.text))
+        tokens = said.tokens or _estimated(call, said)
         return Usage(
             calls=step.calls,
             input_tokens=tokens.input,
@@ -435,6 +436,11 @@ class Remote:
         model = f"{self._provider}:{call.model}"
         cost = cost_usd(model, used.input, used.output, used.cached, used.cache_written)
         return None if cost is None else round(cost, 9)
+
+
+def _estimated(call: ModelCall, said: ChatReply) -> TokenCount:
+    """Return about how many tokens a call took that its server did not count."""
+    return TokenCount(tokens_in(call.prompt.system + call.prompt.user), tokens_in(said.text))
 
 
 def _document_key(call: ModelCall) -> str:

@@ -144,7 +144,7 @@ def _parsed(data: bytes) -> Any:
     try:
         return from_json(data)
     except ValueError:
-        return _leniently_parsed(data) if HALF.search(data) else None
+        return _leniently_parsed(data) if _has_half(data) else None
 
 
 def _leniently_parsed(data: bytes) -> Any:
@@ -158,9 +158,14 @@ HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 """A surrogate, escaped or not: servers that count in UTF-16 cut texts between the two of a pair."""
 
 
+def _has_half(data: bytes) -> bool:
+    """Return whether there is a surrogate; most data needs no regular expression to know."""
+    return (b"\\u" in data or b"\xed" in data) and HALF.search(data) is not None
+
+
 def well_formed(body: bytes) -> bytes:
     """Return a body in which U+FFFD replaces each surrogate without the other one of its pair."""
-    if not HALF.search(body) or (said := _leniently_parsed(body)) is None:
+    if not _has_half(body) or (said := _leniently_parsed(body)) is None:
         return body
     return _encodable(json.dumps(said, ensure_ascii=False), "replace").encode()
 

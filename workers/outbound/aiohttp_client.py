@@ -41,6 +41,10 @@ class _AiohttpResponse:
         self.fields: Mapping[str, str] = reply.headers
         self._reply = reply
 
+    @property
+    def is_whole(self) -> bool:
+        return self._reply.content.is_eof()
+
     async def read(self) -> bytes:
         with _translated_errors():
             return await self._reply.content.readany()

@@ -16,7 +16,6 @@ something to read. A connection is used again only after a whole response with n
 
 import asyncio
 import os
-import re
 import ssl
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
@@ -44,8 +43,6 @@ MOST_UNREAD = 256 * 1024
 """Bytes of a body that wait for a slow reader before the connection is read no further."""
 
 MOST_TARGETS = 1_024
-FORBIDDEN = re.compile(r"[\r\n\0]")
-"""What would end a header field and begin another (RFC 9110, 5.5)."""
 
 
 class HttpError(Exception):
@@ -101,6 +98,10 @@ class HttpResponse(Protocol):
     @property
     def fields(self) -> Mapping[str, str]:
         """The header fields; names in any case."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it has arrived, though perhaps not been read."""
 
     async def read(self) -> bytes:
         """Return what has arrived of the body, at least one byte; empty at its end.
@@ -313,14 +314,14 @@ class _Connection(asyncio.Protocol):
         self._error: HttpError | None = None
         self._unread = self._framing = 0
         self._is_paused = False
-        self._has_head = self._is_complete = True  # no exchange has begun
+        self._has_head = self.is_whole = True  # no exchange has begun
         self._ends_with_connection = self._may_stay = False
 
     async def send(self, request: bytes) -> None:
         """Write a request; return when the head of its response has arrived."""
         self.fields = CIMultiDict()
         self._framing = 0
-        self._has_head = self._is_complete = False
+        self._has_head = self.is_whole = False
         self._ends_with_connection = self._may_stay = False
         self._transport.write(request)
         while not self._has_head:
@@ -329,7 +330,7 @@ class _Connection(asyncio.Protocol):
     async def read(self) -> bytes:
         """Return what has arrived, see `HttpResponse`."""
         while not self._pieces:
-            if self._is_complete:
+            if self.is_whole:
                 return b""
             await self._progress()
         piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
@@ -338,7 +339,7 @@ class _Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Keep the connection for the next exchange, or close it."""
-        may_stay = self.is_open and self._is_complete and self._may_stay
+        may_stay = self.is_open and self.is_whole and self._may_stay
         if may_stay and not self._transport.get_write_buffer_size():  # the request was taken whole
             self._discard_pieces()
             self._keep(self)
@@ -384,7 +385,7 @@ class _Connection(asyncio.Protocol):
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        if self._is_complete:  # nothing was asked for
+        if self.is_whole:  # nothing was asked for
             self.abort()
             return
         self._framing += len(data)
@@ -410,20 +411,20 @@ class _Connection(asyncio.Protocol):
             return
         self.is_open = False
         if self._ends_with_connection and error is None:
-            self._is_complete = True
+            self.is_whole = True
         self._error = self._error or ConnectionBroken()
         self._wake()
 
     def _fail_as_invalid(self) -> None:
         self._may_stay = False
-        if not self._is_complete:
+        if not self.is_whole:
             self._error = InvalidResponse()
             self._transport.abort()
 
     # What the parser calls.
 
     def on_message_begin(self) -> None:
-        if self._is_complete:
+        if self.is_whole:
             self._may_stay = False  # another response, that nobody asked for
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -448,7 +449,7 @@ class _Connection(asyncio.Protocol):
         self._ends_with_connection = coding is None and "Content-Length" not in self.fields
 
     def on_body(self, body: bytes) -> None:
-        if self._is_complete:
+        if self.is_whole:
             return
         self._framing = 0
         self._pieces.append(body)
@@ -459,7 +460,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._has_head:
-            self._is_complete = True
+            self.is_whole = True
 
 
 @lru_cache(MOST_TARGETS)
@@ -483,7 +484,8 @@ def _head(start: str, headers: Mapping[str, str], length: int) -> bytes:
     """Return the head of a request. Raises `InvalidField`."""
     fields = [f"{name}: {value}" for name, value in headers.items()]
     try:
-        if FORBIDDEN.search("".join(fields)):
+        sent = "".join(fields)
+        if "\r" in sent or "\n" in sent or "\0" in sent:  # RFC 9110, 5.5: would begin another one
             raise InvalidField
         return "\r\n".join([start, *fields, f"Content-Length: {length}", "", ""]).encode()
     except UnicodeEncodeError:

@@ -27,6 +27,7 @@ from urllib.parse import quote, urlsplit
 
 from multidict import CIMultiDict
 
+from workers.outbound.deadlines import Deadline, Deadlines
 from workers.outbound.http1 import (
     AddressRefused,
     ConnectionBroken,
@@ -123,7 +124,6 @@ MOST_FRAMING = 256
 """How many times as long as its text a stream may be: a chunk of one token has 150 to 400 bytes."""
 
 TO_THE_END_S = 1.0
-SELDOM_S = 0.1
 GZIP_OR_ZLIB = 47
 """`wbits` of zlib that accepts either header."""
 
@@ -250,6 +250,7 @@ class Transport:
 
     def __init__(self, client: HttpClient, retry_policy: RetryPolicy, max_reply_bytes: int) -> None:
         self.client = client
+        self.deadlines = Deadlines()
         self.retry_policy = retry_policy
         self.max_reply_bytes = max_reply_bytes
 
@@ -335,8 +336,8 @@ class RequestAttempts:
         headers.update(request.headers)
         headers["Idempotency-Key"] = self._key + variant
         try:
-            async with asyncio.timeout_at(self._first_byte_due()) as timeout:
-                return await self._exchange(request, headers, timeout, reader)
+            with self._transport.deadlines.at(self._first_byte_due()) as deadline:
+                return await self._exchange(request, headers, deadline, reader)
         except UntrustedPeer:
             raise UntrustedServer(f"{request.host} has an untrusted TLS certificate") from None
         except AddressRefused as error:
@@ -369,20 +370,19 @@ class RequestAttempts:
         self,
         request: Request,
         headers: Mapping[str, str],
-        timeout: asyncio.Timeout,
+        deadline: Deadline,
         reader: ResponseReader | None,
     ) -> bytes:
         reply = await self._transport.client.post(request.url, headers, request.body)
         try:
-            if self._retry_policy.first_byte_s is not None:
-                timeout.reschedule(self._deadline)
+            deadline.when = self._deadline
             if not 200 <= reply.status < 300:
                 raise await _refusal(request, reply)
             self.may_have_cost = True
             self.fields = reply.fields
             if reader is None:
                 return await _read(reply, self._transport.max_reply_bytes, request)
-            await self._read_stream(request, reply, reader, timeout)
+            await self._read_stream(request, reply, reader, deadline)
             return reader.body()
         except StreamFailed as failed:
             raise _failure_of(request, failed) from None
@@ -394,9 +394,9 @@ class RequestAttempts:
         request: Request,
         reply: HttpResponse,
         reader: ResponseReader,
-        timeout: asyncio.Timeout,
+        deadline: Deadline,
     ) -> None:
-        """Pass on every piece; the timeout is moved seldom, since moving it costs."""
+        """Pass on every piece, which puts off the deadline."""
         most, total = self._transport.max_reply_bytes, 0
         decoded = _decoder(reply, most, request)
         while sent := await reply.read():
@@ -404,18 +404,17 @@ class RequestAttempts:
             total += len(piece)
             reader.take(piece)
             if reader.is_stream:
-                self._deadline = self._clock() + self._retry_policy.total_s
-            if self._deadline - (timeout.when() or 0.0) > SELDOM_S:
-                timeout.reschedule(self._deadline)
+                self._deadline = deadline.when = self._clock() + self._retry_policy.total_s
             held = max(reader.held_bytes, len(piece))
             if held > most or total > most * MOST_FRAMING:
                 raise UnusableResponse(f"{request.host} sent more than {most} bytes")
             if reader.is_done:
                 break
-        with suppress(TimeoutError):  # a connection is kept only if its response was read whole
-            async with asyncio.timeout(TO_THE_END_S):
-                while await reply.read():
-                    pass
+        if not reply.is_whole:  # only then is its connection kept
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TO_THE_END_S):
+                    while await reply.read():
+                        pass
 
 
 def _failure_of(request: Request, failed: StreamFailed) -> StatusRejected | _TemporaryFailure:
