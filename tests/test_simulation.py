@@ -8,7 +8,7 @@ import pytest
 
 from app.contract.requests import RefinementRequest
 from benchmarks.simulation.figures import HELD_OUT, PAST, PAST_FROM, TUNING, Cell, Mean, Spec
-from benchmarks.simulation.policies import hone, naive
+from benchmarks.simulation.policies import hone, informed, naive
 from benchmarks.simulation.programs import (
     PLACES,
     PROGRAMMERS,
@@ -73,6 +73,13 @@ def test_where_every_revision_helps_both_do_the_same() -> None:
     naively = naive(World(3, STEADY, EXACT), 0.99, 4)
     ours = hone(World(3, STEADY, EXACT), _request(cap=4))
     assert (ours.quality, ours.calls) == (naively.quality, naively.calls)
+
+
+def test_who_knows_the_reviser_and_the_critic_rejects_harm_and_ignores_a_critic_that_errs() -> None:
+    first = quality_of(World(3, HARMFUL, EXACT).write("iterations/1/draft"))
+    assert informed(World(3, HARMFUL, EXACT), 0.99, 4).quality == first
+    helped = World(3, STEADY, Critic("rubbish", rubbish=1))
+    assert informed(helped, 2, 4) == naive(helped, 2, 4)
 
 
 def test_the_best_of_noisy_scores_flatters_and_what_the_rule_keeps_does_less() -> None:

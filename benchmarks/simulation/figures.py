@@ -9,7 +9,7 @@ from typing import Any
 
 from app.contract.learnt import Learnt
 from app.contract.requests import RefinementRequest
-from benchmarks.simulation.policies import PolicyResult, hone, naive
+from benchmarks.simulation.policies import PolicyResult, hone, informed, naive
 from benchmarks.simulation.programs import PROGRAMMERS, TESTERS, ProgramWorld
 from benchmarks.simulation.world import (
     CRITICS,
@@ -116,6 +116,7 @@ class Cell:
 
     `fresh` is Hone with its defaults and no history, `learnt` the same after `PAST` refinements,
     `tolerant` has a tolerance, and `strict` keeps the highest score and stops at a plateau of two.
+    `informed`, on the yardstick, knows the reviser and the critic.
     """
 
     world: str
@@ -127,6 +128,7 @@ class Cell:
     learnt: Arm
     tolerant: Arm
     strict: Arm
+    informed: Arm | None = None
 
 
 Worlds = Callable[[int], TextWorld]
@@ -165,7 +167,11 @@ class Spec:
             learnt=Arm([hone(it, request, past) for it, past in zip(worlds, turns, strict=True)]),
             tolerant=self._arm(worlds[:FEWER], {"tolerance": TOLERANCE}),
             strict=self._arm(worlds[:FEWER], strict),
+            informed=self._informed(worlds) if self.world == "yardstick" else None,
         )
+
+    def _informed(self, worlds: Sequence[TextWorld]) -> Arm:
+        return Arm([informed(it, THRESHOLD, self.cap) for it in worlds if isinstance(it, World)])
 
     def _arm(self, worlds: Sequence[TextWorld], stop: Mapping[str, float]) -> Arm:
         request = self._request(stop=stop)

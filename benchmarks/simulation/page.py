@@ -21,11 +21,12 @@ from benchmarks.simulation.figures import (
 BEGIN, END = "<!-- printed by the simulation: begin -->", "<!-- printed by the simulation: end -->"
 PAGE = Path(__file__).parent.parent.parent / "docs" / "convergence.md"
 
-ARMS: dict[str, Callable[[Cell], Arm]] = {
+ARMS: dict[str, Callable[[Cell], Arm | None]] = {
     "the rule, no history": lambda cell: cell.fresh,
     f"the rule, {PAST} past refinements": lambda cell: cell.learnt,
     f"tolerance 0.15, {FEWER} seeds": lambda cell: cell.tolerant,
     f"highest score, plateau of two, {FEWER} seeds": lambda cell: cell.strict,
+    "reviser and critic known": lambda cell: cell.informed,
 }
 WORLDS = {
     "yardstick": "The yardstick",
@@ -82,26 +83,29 @@ def _summary(cells: Sequence[Cell]) -> str:
     rows = []
     for world, title in WORLDS.items():
         mine = [cell for cell in cells if cell.world == world]
-        for name, arm in ARMS.items() if mine else ():
-            verdicts = Counter(arm(cell).verdict_against(cell.naive) for cell in mine)
-            gains = [arm(cell).gain_over(cell.naive).value for cell in mine]
-            naives = [cell.naive.first(len(arm(cell).results)).calls for cell in mine]
-            calls = [arm(cell).calls / its for cell, its in zip(mine, naives, strict=True)]
-            counts = [verdicts[it] for it in ("better", "better, dearer", "even", "worse")]
-            share = sum(arm(it).calls for it in mine) / sum(naives)
-            rows.append(
-                [
-                    title,
-                    name,
-                    *map(str, counts),
-                    f"{fmean(gains):+.3f}",
-                    f"{min(gains):+.3f}",
-                    f"{share:.2f}",
-                    f"{max(calls):.2f}",
-                ]
-            )
+        for name, arm_of in ARMS.items():
+            arms = [arm_of(cell) for cell in mine]
+            pairs = [(arm, it) for arm, it in zip(arms, mine, strict=True) if arm is not None]
+            if pairs:
+                rows.append([title, name, *_figures(pairs)])
     names = ("better", "dearer", "even", "worse", "mean gain", "worst row", "calls", "at most")
     return _table(("world", "policy", *names), rows, left=2)
+
+
+def _figures(pairs: Sequence[tuple[Arm, Cell]]) -> list[str]:
+    """Return how a policy does against the naive loop, over the cells of a world."""
+    naives = [cell.naive.first(len(arm.results)) for arm, cell in pairs]
+    verdicts = Counter(arm.verdict_against(cell.naive) for arm, cell in pairs)
+    gains = [arm.gain_over(cell.naive).value for arm, cell in pairs]
+    calls = [arm.calls / its.calls for (arm, _), its in zip(pairs, naives, strict=True)]
+    share = sum(arm.calls for arm, _ in pairs) / sum(it.calls for it in naives)
+    return [
+        *[str(verdicts[it]) for it in ("better", "better, dearer", "even", "worse")],
+        f"{fmean(gains):+.3f}",
+        f"{min(gains):+.3f}",
+        f"{share:.2f}",
+        f"{max(calls):.2f}",
+    ]
 
 
 def _calibrated(cells: Sequence[Cell]) -> str:

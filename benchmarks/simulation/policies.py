@@ -1,14 +1,21 @@
-"""The policies compared: the strategy as shipped, played move by move, and the naive loop."""
+"""The policies compared: the strategy as shipped, played move by move, and the naive loop.
+
+And one that no product can have: it knows the reviser and the critic.
+"""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from math import exp, pi, sqrt
+from operator import mul
 from typing import Any
 
 from app.contract.judgement import QualityEstimate
 from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
-from benchmarks.simulation.world import TextWorld
+from benchmarks.simulation.world import FIRST_DRAFT, Critic, Reviser, TextWorld, World
 from workers.engine.moves import Ask, Judged, Move, MoveCoroutine, Together
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.drafting import Revise, Write
@@ -41,6 +48,91 @@ def naive(world: TextWorld, threshold: float, cap: int) -> PolicyResult:
         text = world.revise(f"iterations/{number}/revise", text)
         score = world.score(f"iterations/{number}/critique", text)
     return PolicyResult(world.quality(text), score, calls=2 * number, judged=number)
+
+
+CELLS = 50
+"""In how many steps `informed` counts qualities."""
+CENTRES = tuple((it + 0.5) / CELLS for it in range(CELLS))
+Belief = Sequence[float]
+"""The probability of the quality at each of the centres."""
+
+
+def informed(world: World, threshold: float, cap: int) -> PolicyResult:
+    """Play like the naive loop, but revise and return the draft that is worth more on average.
+
+    It is Bayes' rule with the true reviser and critic, so that nothing has to be learnt: what is
+    possible when only the qualities are unknown.
+    """
+    number, (out_of, into) = 1, _transitions(world.reviser)
+    text = world.write("iterations/1/draft")
+    score = world.score("iterations/1/critique", text)
+    fits = _fits(world.critic, score)
+    base: Belief = _shares(list(map(mul, _FIRST, fits)))
+    while score < threshold and number < cap:
+        number += 1
+        revised = world.revise(f"iterations/{number}/revise", text)
+        score = world.score(f"iterations/{number}/critique", revised)
+        fits = _fits(world.critic, score)
+        new = [fit * sum(map(mul, base, row)) for fit, row in zip(fits, into, strict=True)]
+        old = [prior * sum(map(mul, row, fits)) for prior, row in zip(base, out_of, strict=True)]
+        base, new = _shares(old), _shares(new)
+        if score >= threshold or _mean(new) >= _mean(base):
+            text, base = revised, new
+    return PolicyResult(world.quality(text), score, calls=2 * number, judged=number)
+
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+@cache
+def _transitions(reviser: Reviser) -> tuple[Matrix, Matrix]:
+    """Return the probabilities of the qualities after a revision, by those before, and transposed.
+
+    Both have a row for each quality: before the revision, and after it.
+    """
+    out_of = tuple(tuple(_revised(reviser, quality)) for quality in CENTRES)
+    return out_of, tuple(zip(*out_of, strict=True))
+
+
+def _revised(reviser: Reviser, quality: float) -> Sequence[float]:
+    """Return the probability of each quality after the revision of a text of this quality."""
+    helps = reviser.helps_worst + (reviser.helps_best - reviser.helps_worst) * quality
+    most = quality + reviser.reach * max(0.0, reviser.ceiling - quality)
+    least = quality - reviser.harm * quality
+    up, down = _uniform(quality, most), _uniform(least, quality)
+    return [helps * one + (1 - helps) * other for one, other in zip(up, down, strict=True)]
+
+
+def _uniform(low: float, high: float) -> list[float]:
+    """Return the probability of each quality that is uniform between two values."""
+    half = 0.5 / CELLS
+    if high - low < half:
+        low, high = low - half / 2, low + half / 2
+    shared = (min(high, it + half) - max(low, it - half) for it in CENTRES)
+    return _shares([max(0.0, it) for it in shared])
+
+
+def _fits(critic: Critic, score: float) -> list[float]:
+    """Return the density of a score at each quality; one step of qualities is its least error."""
+    sigma = max(critic.sigma, 1 / CELLS)
+    errors = [(score - critic.bias - it) / sigma for it in CENTRES]
+    if critic.has_heavy_tails:
+        densities = [2 / (pi * sqrt(3)) / (1 + it * it / 3) ** 2 for it in errors]
+    else:
+        densities = [exp(-it * it / 2) / sqrt(2 * pi) for it in errors]
+    return [critic.rubbish + (1 - critic.rubbish) * it / sigma + 1e-12 for it in densities]
+
+
+def _shares(weights: list[float]) -> list[float]:
+    total = sum(weights)
+    return [it / total for it in weights]
+
+
+def _mean(belief: Belief) -> float:
+    return sum(share * it for share, it in zip(belief, CENTRES, strict=True))
+
+
+_FIRST = _shares([exp(-0.5 * ((it - FIRST_DRAFT[0]) / FIRST_DRAFT[1]) ** 2) for it in CENTRES])
 
 
 @dataclass

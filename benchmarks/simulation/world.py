@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
+FIRST_DRAFT = (0.5, 0.15)
+"""Mean and standard deviation of the quality of a first draft, which is clipped to [0, 1]."""
 QUALITY = re.compile(r"of quality (\S+)(?: and appeal (\S+))? written at")
 
 
@@ -124,9 +126,9 @@ class World:
     critic: Critic
 
     def write(self, key: str) -> str:
-        """Return a first draft: its quality is normal around 0.5 with 0.15, clipped to [0, 1]."""
+        """Return a first draft."""
         luck = self._luck(key)
-        quality = min(1.0, max(0.0, luck.gauss(0.5, 0.15)))
+        quality = min(1.0, max(0.0, luck.gauss(*FIRST_DRAFT)))
         return text_of(quality, key, self.critic.appeal and luck.gauss(0, self.critic.appeal))
 
     def revise(self, key: str, text: str) -> str:

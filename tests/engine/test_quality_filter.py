@@ -74,6 +74,25 @@ def test_it_learns_the_gain_of_a_revision() -> None:
     assert gains[2] > 0.06
 
 
+def test_a_score_that_no_other_explains_hardly_counts() -> None:
+    helpful = learnt_from(gain=0.08, spread=0.04, noise=0.03)
+
+    def worth_after(score: float) -> float:
+        quality, _ = chain(0.5, 0.58, 0.65, learnt=helpful)
+        quality.add("3", score, "2")
+        return quality.of("3")
+
+    assert worth_after(0.55) < worth_after(0.7)
+    assert worth_after(0.0) > worth_after(0.55)
+
+
+def test_the_noisier_the_critic_the_more_a_revision_may_score_less() -> None:
+    exact = learnt_from(gain=0.0, spread=0.16, noise=0.01)
+    noisy = learnt_from(gain=0.0, spread=0.16, noise=0.2)
+    assert chain(0.6, 0.53, learnt=exact)[1] == [0]
+    assert chain(0.6, 0.53, learnt=noisy)[1] == [0, 1]
+
+
 def test_the_base_is_worth_less_after_a_revision_that_scores_low() -> None:
     quality = QualityFilter()
     quality.add("a", 0.8)
@@ -107,8 +126,9 @@ def test_the_chance_falls_with_the_threshold_and_the_estimate_is_closer_to_what_
     assert 0.5 < quality.estimate("a", 0.5).value < 0.95
 
 
-def test_evidence_about_another_bank_is_not_read() -> None:
-    other = Learnt(bank=BANK + 1, refinements=90, evidence=(5.0, *[0.0] * (len(HYPOTHESES) - 1)))
+@pytest.mark.parametrize("bank", [BANK - 1, BANK + 1])
+def test_evidence_about_another_bank_is_not_read(bank: int) -> None:
+    other = Learnt(bank=bank, refinements=90, evidence=(5.0, *[0.0] * (len(HYPOTHESES) - 1)))
     assert weights_of(other) == weights_of(None)
     assert not QualityFilter(other).is_calibrated
 

@@ -2,29 +2,33 @@
 
 Each hypothesis of the bank says what a revision adds on average, how much that varies, how noisy
 the critic is, and how the gain fades as texts get better. Under one hypothesis the qualities of a
-draft and of its revision are jointly normal, and a score updates both (Kalman 1960). The hypotheses
-are weighed by how well they predicted the scores (multiple-model estimation, Magill 1965); what
-ended refinements taught is the prior of the next one (empirical Bayes).
+draft and of its revision are jointly normal, and a score updates both (Kalman 1960), unless it is
+a stray one that says nothing (Gaussian sums, Sorenson and Alspach 1971). The hypotheses are weighed
+by how well they predicted the scores (multiple-model estimation, Magill 1965); what ended
+refinements taught is the prior of the next one (empirical Bayes).
 """
 
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import compress, product, repeat
-from math import exp, log, sqrt
+from math import exp, log, pi, sqrt
 
 from app.contract.judgement import QualityEstimate
 from app.contract.learnt import Learnt
 
-BANK = 1
+BANK = 2
 """Version of the hypotheses: evidence about others is not read."""
 MOST_FALL = 0.4
 """A revision that scores more than this below its parent is never kept."""
-MARGIN = 0.01
-"""How far a revision's expected quality may fall below its parent's for the revision to be kept."""
+DOUBT = 0.2
+"""How far a revision's expected quality may fall below its parent's for the revision to be kept, in
+standard deviations of that difference."""
+STRAY = 0.03
+"""Share of the scores that are unrelated to the text, uniform on [0, 1]."""
 TRUST = 0.5
-"""Share of an apparent change of quality that is believed: an error that stays with a text looks
-like quality."""
+"""Share of an apparent change of score that is believed: an error that stays with a text looks like
+quality."""
 STAYS = 0.5
 """Share of the variance of a critic's error that is the same when the text is judged again."""
 NEGLIGIBLE = 0.01
@@ -79,7 +83,7 @@ HYPOTHESES = tuple(
     for it in product((0.0, 0.04, 0.08), (0.04, 0.08, 0.16), (0.03, 0.1, 0.2), (0.15,))
 )
 REVISIONS = tuple(it.as_rates() for it in HYPOTHESES)
-NO_PARENT = (0.0, 0.0)
+NO_PARENT = (0.0, 0.0, 0.0)
 
 
 def weights_of(learnt: Learnt | None) -> list[float]:
@@ -118,8 +122,36 @@ def _first_rates(moments: tuple[float, float, float] | None) -> tuple[float, Seq
     return mean, [(0.0, mean, *it) for it in own]
 
 
-Normal = tuple[float, float]
-"""A mean and a variance."""
+Belief = tuple[float, float, float]
+"""The mean and the variance of a quality, and the variance of its difference from the parent's."""
+UNIFORM = sqrt(2 * pi)
+"""The density of a stray score in units of that of a standard normal at 0."""
+
+
+def _updated(
+    base: Belief, rates: Rates, score: float, less: float, stray: float
+) -> tuple[float, Belief, Belief]:
+    """Return how well a score fits, what is believed of its draft, and now of the draft's parent.
+
+    `less` is the share of the noise that it has; with a probability of `stray` it says nothing.
+    """
+    mean, variance, apart = base
+    kept, rise, spread, noise = rates
+    expected = kept * mean + rise
+    common = kept * variance
+    variation = kept * common + spread
+    total = variation + less * noise
+    error = score - expected
+    said = (1 - stray) * exp(-0.5 * error * error / total) / sqrt(total)
+    fit = said + stray * UNIFORM
+    sound = said / fit
+    gain, back = variation / total, common / total
+    moved, doubt = sound * error, sound * (1 - sound) * error * error
+    own = variation * (1 - sound * gain) + doubt * gain * gain
+    of_base = variance - sound * back * common + doubt * back * back
+    both = common * (1 - sound * gain) + doubt * gain * back
+    revised = (expected + gain * moved, own, own + of_base - 2 * both)
+    return fit, revised, (mean + back * moved, of_base, apart)
 
 
 class QualityFilter:
@@ -140,7 +172,7 @@ class QualityFilter:
         self._weights: Sequence[float] = self._prior
         self._live: Sequence[int] = range(len(HYPOTHESES))
         self._evidence = [0.0] * len(HYPOTHESES)
-        self._beliefs: dict[str, Sequence[Normal]] = {}
+        self._beliefs: dict[str, Sequence[Belief]] = {}
         self._scores: dict[str, float] = {}
         self._first_drafts: tuple[float, ...] = ()
         self._drop_negligible()
@@ -190,20 +222,14 @@ class QualityFilter:
             self._first_drafts = (*self._first_drafts, score)
         rates = self._first if base is None else REVISIONS
         own, of_base, weights = [], [], []
-        for number, weight, (mean, variance) in zip(
+        stray = 0.0 if is_certain else STRAY
+        for number, weight, its in zip(
             self._live, self._weights, base or repeat(NO_PARENT), strict=False
         ):
-            kept, rise, spread, noise = rates[number]
-            expected = kept * mean + rise
-            common = kept * variance
-            variation = kept * common + spread
-            total = variation + less * noise
-            error = score - expected
-            gain = 1 / total
-            own.append((expected + gain * variation * error, variation - gain * variation**2))
-            of_base.append((mean + gain * common * error, variance - gain * common * common))
-            fit = 1.0 if is_certain else exp(-0.5 * error * error / total) / sqrt(total)
-            weights.append(weight * fit)
+            fit, revised, revisited = _updated(its, rates[number], score, less, stray)
+            own.append(revised)
+            of_base.append(revisited)
+            weights.append(weight if is_certain else weight * fit)
         self._scores[path] = score
         self._beliefs[path] = own
         if base is not None:
@@ -212,31 +238,36 @@ class QualityFilter:
         self._drop_negligible()
 
     def keeps(self, path: str, parent: str) -> bool:
-        """Return whether a revision is kept: it is probably not worse than its parent.
+        """Return whether a revision is kept: it is not clearly worse than its parent.
 
-        Of the difference from what a revision adds on average only a share is believed.
+        Of the difference from what a revision adds on average only a share is believed. `trust` is
+        a share of what scores differ by, and noise, for which the filter allows, makes it small as
+        well: of what is left after the filter its square root is believed.
         """
         if self._scores[path] < self._scores[parent] - MOST_FALL:
             return False
-        rise = 0.0
-        for number, weight, (mean, _), (base, _) in zip(
+        share = sqrt(self._trust)
+        rise = square = 0.0
+        for number, weight, (mean, _, apart), (base, _, _) in zip(
             self._live, self._weights, self._beliefs[path], self._beliefs[parent], strict=True
         ):
             kept, added, _, _ = REVISIONS[number]
             expected = kept * base + added - base
-            rise += weight * (expected + self._trust * (mean - base - expected))
-        return rise >= -MARGIN
+            change = expected + share * (mean - base - expected)
+            rise += weight * change
+            square += weight * (apart + change * change)
+        return rise >= -DOUBT * sqrt(max(0.0, square - rise * rise))
 
     def of(self, path: str) -> float:
         """Return the expected quality of a draft."""
         pairs = zip(self._weights, self._beliefs[path], strict=True)
-        return sum(weight * mean for weight, (mean, _) in pairs)
+        return sum(weight * mean for weight, (mean, _, _) in pairs)
 
     def estimate(self, path: str, threshold: float) -> QualityEstimate:
         """Return what a draft is probably worth, and how probably it meets the threshold."""
         mean = self.of(path)
         variance = noise = 0.0
-        for number, weight, (own, its_variance) in zip(
+        for number, weight, (own, its_variance, _) in zip(
             self._live, self._weights, self._beliefs[path], strict=True
         ):
             variance += weight * (its_variance + (own - mean) ** 2)
