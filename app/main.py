@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from app.access import Directory, Keyring, Metering, Tenants
-from app.api import administration, openapi, pages, problems, routes
+from app.api import administration, openapi, pages, problems, routes, webhooks
 from app.api.access import AccessControl
 from app.api.boundary import Boundary
 from app.api.server import ApiServer, configured
@@ -85,6 +85,8 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
         routes.refinements,
         routes.journal,
         routes.server,
+        webhooks.deliveries,
+        webhooks.endpoints,
         administration.keys,
         administration.tokens,
         administration.tenants,

@@ -23,7 +23,7 @@ class ScriptedExample:
         """Return the script's reply to the step. Raises `KeyError` without one."""
         return ModelReply(self.says[call.key], call.model, Usage(calls=1))
 
-    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         """Return the tool's answer. Raises `EndpointUnavailable` without one."""
         assert self.tool is not None
         try:

@@ -16,6 +16,13 @@ THIS_MACHINE = "127.0.0.1"
 """For `HONE_OUTBOUND_ALLOW`."""
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+async def secrets_of(_tenant: str, _url: str) -> tuple[str, ...]:
+    """Sign every call with `SECRET`."""
+    return (SECRET,)
+
+
 EndpointAnswer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -54,7 +61,7 @@ async def endpoint(
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handle)
     server = TestServer(app)
-    async with server, open_endpoints(SECRET, allowed=THIS_MACHINE) as endpoints:
+    async with server, open_endpoints(secrets_of, allowed=THIS_MACHINE) as endpoints:
         yield str(server.make_url("/check")), asked, endpoints
 
 

@@ -5,6 +5,8 @@ from typing import Any
 Example = dict[str, Any]
 
 REFINEMENT_ID = "ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"
+WEBHOOK_ID = "msg_01JD3Y3V3G5ZC1Q6E0M8W2R9TB_11"
+ENDPOINT_ID = "ep_5f0c1b2a3d4e5f6071829304"
 SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 REQUESTS: dict[str, Example] = {
@@ -13,6 +15,14 @@ REQUESTS: dict[str, Example] = {
         "draft": "In the event that you are desirous of a refund, it is possible to obtain one.",
         "validators": [{"kind": "length", "max_words": 120}],
         "metadata": {"ticket": "4711"},
+    },
+    "have the result sent": {
+        "draft": "In the event that you are desirous of a refund, it is possible to obtain one.",
+        "webhook": {
+            "url": "https://example.com/hook",
+            "events": ["refinement.completed", "refinement.failed"],
+            "headers": {"Authorization": "Bearer 4711"},
+        },
     },
     "judge a draft": {
         "draft": "Refunds take 14 days.",
@@ -106,6 +116,13 @@ RETRIES: dict[str, Example] = {
 CONTINUATIONS: dict[str, Example] = {
     "with more iterations": {"max_iterations": 10},
     "with a reviewer": {"threshold": 0.95, "review": {"when": "before_completion"}},
+}
+
+ENDPOINTS: dict[str, Example] = {"one that is called": {"url": "https://example.com/hook"}}
+
+OVERLAPS: dict[str, Example] = {
+    "at once": {"overlap_s": 0},
+    "within a week": {"overlap_s": 604_800},
 }
 
 LINKS = {

@@ -21,6 +21,12 @@ from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
+from app.contract.webhooks import (
+    WEBHOOK_EVENTS,
+    EndpointRequest,
+    SecretRotation,
+    WebhookMessage,
+)
 
 Responses = dict[int | str, dict[str, Any]]
 UNREADABLE = (errors.BodyTooLarge, refusals.UnsupportedMediaType, errors.InvalidRequest)
@@ -160,6 +166,9 @@ INSIGHTS: Responses = {200: {"content": _json(examples.INSIGHTS)}}
 
 UNSEEN = (
     Problem,
+    WebhookMessage,
+    EndpointRequest,
+    SecretRotation,
     RefinementRequest,
     LimitsChange,
     ReviewDecision,
@@ -217,7 +226,35 @@ def document(app: FastAPI) -> dict[str, Any]:
             _say_who_may(operation, scope_needed(method.upper(), path))
             if method == "get" and path.startswith("/v1/refinements/{refinement_id}"):
                 operation["security"].append({"token": []})
+    document["webhooks"] = {kind: {"post": _webhook(kind)} for kind in WEBHOOK_EVENTS}
     return document
+
+
+def _webhook(kind: str) -> dict[str, Any]:
+    """Return how a client's endpoint is called (OpenAPI 3.1, webhooks)."""
+    signed = ("webhook-id", "webhook-timestamp", "webhook-signature")
+    outcome = "is paused and asks a reviewer" if kind.endswith("paused") else "ended so"
+    return {
+        "operationId": f"on{kind.partition('.')[2].title()}",
+        "summary": f"A refinement whose `webhook` names it {outcome}.",
+        "tags": ["webhooks"],
+        "security": [],
+        "parameters": [
+            {"name": name, "in": "header", "required": True, "schema": {"type": "string"}}
+            for name in signed
+        ],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/WebhookMessage"}}
+            },
+        },
+        "responses": {
+            "2XX": {"description": "It arrived."},
+            "410": {"description": "It is not sent again."},
+            "default": {"description": "It is sent again later, with the same `webhook-id`."},
+        },
+    }
 
 
 KEY_SCHEME = {

@@ -48,12 +48,20 @@ def servers_of(servers: Mapping[str, ModelServer]) -> Iterator[tuple[str, str | 
         yield SERVER.format(name.upper(), "API_KEY"), server.api_key
 
 
-def programs(settings: Settings) -> tuple[Program, Program]:
-    """Return one API and one worker that run with exactly these settings."""
+SENDER = "workers.outbound.webhooks"
+
+
+def programs(settings: Settings) -> tuple[Program, ...]:
+    """Return an API, a worker, and what sends webhooks, if these settings allow any.
+
+    They run with exactly these settings.
+    """
     environment = os.environ | environment_of(settings) | {"PYTHONUNBUFFERED": "1"}
-    return (
-        Program("api", (*python(), "-m", "app.cli", "api"), environment),
-        Program("worker", (*python(), "-m", "workers"), environment),
+    modules = {"api": ("app.cli", "api"), "worker": ("workers",)}
+    if settings.secret_key:
+        modules["webhooks"] = (SENDER,)
+    return tuple(
+        Program(name, (*python(), "-m", *module), environment) for name, module in modules.items()
     )
 
 

@@ -23,6 +23,7 @@ from rich.table import Table
 from app.cli.client import Client, ServiceFailed
 from app.cli.display import plain, say, watch
 from app.cli.processes import (
+    SENDER,
     SERVER,
     CrashWatch,
     free_port,
@@ -215,6 +216,15 @@ def worker() -> None:
         raise ServiceFailed("HONE_REDIS_URL is not set; set it, or run `hone serve` without it")
     command = [*python(), "-m", "workers"]
     os.execv(command[0], command)  # noqa: S606 - it replaces itself by the worker
+
+
+@app.command()
+def webhooks() -> None:
+    """Send webhooks alone; requires HONE_REDIS_URL and HONE_SECRET_KEY."""
+    if not read_settings().redis_url:
+        raise ServiceFailed("HONE_REDIS_URL is not set; set it, or run `hone serve` without it")
+    command = [*python(), "-m", SENDER]
+    os.execv(command[0], command)  # noqa: S606 - it replaces itself by the sender
 
 
 @app.command(name="demo")

@@ -28,6 +28,7 @@ from app.contract.strategies import AnyStrategy
 from app.contract.strategies.loops import DEFAULT
 from app.contract.tools import Tool
 from app.contract.validators import AnyValidator, Validator
+from app.contract.webhooks import Webhook
 
 
 class Output(Contract):
@@ -143,6 +144,7 @@ class RefinementRequest(Contract):
     )
     models: Models = Models()
     review: ReviewPlan | None = None
+    webhook: Webhook | None = None
     accept: tuple[Blocking, ...] = Field(
         (), max_length=4, description="Codes of caveats that do not keep `passed` false."
     )
@@ -246,6 +248,8 @@ class RefinementRequest(Contract):
             if isinstance(it, Endpoint):
                 yield pointer, it
         yield from ((f"/tools/{index}", tool) for index, tool in enumerate(self.tools))
+        if self.webhook is not None:
+            yield "/webhook", self.webhook
 
     def secrets(self) -> dict[str, str]:
         """Return what is secret in it, by JSON Pointer."""
@@ -289,8 +293,10 @@ class Continuation(Contract):
     strategy: AnyStrategy | None = None
     models: Models | None = None
     review: ReviewPlan | None = Field(None, description="An explicit `null` disables reviews.")
+    webhook: Webhook | None = Field(None, description="An explicit `null` disables it.")
 
     def changes(self) -> dict[str, Any]:
         """Return the fields of a request that it replaces, by name."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        return {name: it for name, it in given.items() if it is not None or name == "review"}
+        nullable = {"review", "webhook"}
+        return {name: it for name, it in given.items() if it is not None or name in nullable}

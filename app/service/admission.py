@@ -184,6 +184,8 @@ class Admission:
                 yield FieldError(pointer=f"{pointer}/kind", detail=needed.missing)
         if request.tools and ENDPOINTS in self._off:
             yield FieldError(pointer="/tools", detail=ENDPOINTS.missing)
+        if request.webhook and ENDPOINTS in self._off:
+            yield FieldError(pointer="/webhook", detail=ENDPOINTS.missing)
         used: Choices = {seat: choices[seat] for seat in playing(request)}
         uncallable = (*_unselectable(request, used), *self._uncallable(request, used))
         yield from uncallable

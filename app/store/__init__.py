@@ -17,11 +17,13 @@ from app.store.connection import (
     renewal_client,
     worker_client,
 )
+from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
 from app.store.insights import insight_additions
 from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
+from app.store.refusals import refusals
 from app.store.scripts import Committer
 from app.store.sealing import sealer_of
 from app.store.spending import (
@@ -48,7 +50,7 @@ from app.store.state import (
     Suspected,
     UnreadableRecord,
 )
-from app.store.store import Achieved, Clock, Creation, Store, refusals
+from app.store.store import Achieved, Clock, Creation, Store
 from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
 from app.store.worker import LATER, Journal, WorkerStore, renew
 
@@ -93,6 +95,7 @@ __all__ = [
     "insight_additions",
     "open_permit_exchange",
     "open_renewal",
+    "open_signing",
     "open_spending",
     "open_store",
     "open_wakeups",
@@ -127,7 +130,9 @@ async def open_store(
             sealer=sealer_of(settings),
         )
         enqueuer = Enqueuer(queue, committer, lease_ms)
-        yield Store(committer, creation, enqueuer, lease_ms, sealer_of(settings))
+        yield Store(
+            committer, creation, enqueuer, lease_ms, sealer_of(settings), _secrets_of(settings)
+        )
         await creating.aclose()
         await committer.aclose()
 
@@ -194,6 +199,24 @@ async def open_spending(settings: Settings, worker: str) -> AsyncIterator[Report
         return
     async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
         yield partial(report_spending, client, f"{worker}-{secrets.token_hex(4)}")
+
+
+@asynccontextmanager
+async def open_signing(settings: Settings) -> AsyncIterator[SigningSecrets]:
+    """Connect what signs calls of endpoints. Raises ValueError without a secret key."""
+    secrets = _secrets_of(settings)
+    if secrets is None:
+        raise ValueError("HONE_SECRET_KEY is not set")
+    if not settings.redis_url:
+        yield SigningSecrets(None, secrets)
+        return
+    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
+        yield SigningSecrets(client, secrets)
+
+
+def _secrets_of(settings: Settings) -> EndpointSecrets | None:
+    key = settings.derived_key("signing secrets of endpoints")
+    return None if key is None else EndpointSecrets(key)
 
 
 @asynccontextmanager

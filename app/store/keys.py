@@ -15,6 +15,13 @@ hone:1:deadlines                sorted set: id -> its absolute deadline
 hone:1:parked                   set: models and endpoints for which refinements are parked
 hone:1:parked:MODEL             sorted set: tenant -> its turn, of those with parked refinements
 hone:1:parked_of:TENANT:MODEL   sorted set: id -> minus its recorded steps, + 1e6 per permit in vain
+hone:1:outbox                   sorted set: `ID N` -> when the webhook about event N is to be sent
+hone:1:deliveries:ID            hash: N -> `DeliveryState`, JSON; `taken N` -> who sends it now
+hone:1:endpoints:TENANT         set: ids of the registered endpoints
+hone:1:endpoints:TENANT:ID      hash: `secret`, the number of the one in force; `previous_until`;
+                                `failures`, `failing_since`, `paused_at`, `probe_at`,
+                                `delivered_at`; `attempt`, `command`, the last of each; `url`,
+                                if it is registered
 hone:1:overtaken                the highest `waiting` score that was ever claimed
 hone:1:workers                  sorted set: name of a worker -> when its lease expires
 hone:1:held:NAME                set: the ids that a worker holds
@@ -81,6 +88,9 @@ WAITING = f"{PREFIX}waiting"
 DEADLINES = f"{PREFIX}deadlines"
 PARKED = f"{PREFIX}parked"
 PARKED_OF = f"{PREFIX}parked_of:"
+OUTBOX = f"{PREFIX}outbox"
+DELIVERIES = f"{PREFIX}deliveries:"
+ENDPOINTS = f"{PREFIX}endpoints:"
 OVERTAKEN = f"{PREFIX}overtaken"
 WORKERS = f"{PREFIX}workers"
 HELD = f"{PREFIX}held:"
@@ -128,6 +138,9 @@ LUA = {
     "DEADLINES": DEADLINES,
     "PARKED": PARKED,
     "PARKED_OF": PARKED_OF,
+    "OUTBOX": OUTBOX,
+    "DELIVERIES": DELIVERIES,
+    "ENDPOINTS": ENDPOINTS,
     "OVERTAKEN": OVERTAKEN,
     "WORKERS": WORKERS,
     "HELD": HELD,
@@ -219,8 +232,16 @@ def spent_on(tenant: str, day: int) -> str:
     return f"{SPENT}{tenant}:{day}"
 
 
+def endpoint(tenant: str, endpoint_id: str) -> str:
+    """Return the key of what is known of a tenant's endpoint."""
+    return f"{ENDPOINTS}{tenant}:{endpoint_id}"
+
+
 def of_tenant(tenant: str) -> tuple[str, ...]:
     """Return patterns of all keys that belong to a tenant, without its audit log."""
-    alone = (LIST, ACHIEVED, LEARNT, TRUST, WATCHERS)
-    followed = (LIST, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT, REQUESTS, SPENT, PARKED_OF)
+    alone = (LIST, ACHIEVED, LEARNT, TRUST, WATCHERS, ENDPOINTS)
+    followed = (
+        *(LIST, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT),
+        *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS),
+    )
     return (*(f"{it}{tenant}" for it in alone), *(f"{it}{tenant}:*" for it in followed))

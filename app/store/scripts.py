@@ -18,6 +18,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from app.contract.events import EventType
 from app.contract.limits import Stop
 from app.contract.status import MOVES, TERMINAL, Status
+from app.contract.webhooks import WEBHOOK_EVENTS
 from app.store import keys
 from app.store.connection import answered_within
 
@@ -32,6 +33,7 @@ MOST_SUMS = 1_000  # fields of one hash of sums; others are not added
 FEWEST_KNOWN = 10  # refinements of a kind from which on its own sums are taken
 MOST_RATINGS = 200  # of one refinement
 MOST_PUBLISHED = 16_000  # bytes of entries in one message to watchers
+MOST_ENDPOINTS = 1_000  # registered by one tenant
 MOST_LISTED = 1_000  # hashes in one list; the one that was not added to for longest goes
 MAX_WAIT_S = Stop().max_wait_seconds  # of limits that were stored before there was such a limit
 UNLIMITED = 2**53
@@ -71,6 +73,8 @@ def _tables() -> Iterable[str]:
     yield f"local FEWEST_KNOWN, MOST_RATINGS = {FEWEST_KNOWN}, {MOST_RATINGS}"
     yield f"local MOST_PUBLISHED = {MOST_PUBLISHED}"
     yield f"local MAX_WAIT_S, DEADLINE_MS = {MAX_WAIT_S:g}, {DEADLINE_MS}"
+    yield f"local MOST_ENDPOINTS = {MOST_ENDPOINTS}"
+    yield f"local TOLD = {_lua(dict.fromkeys(WEBHOOK_EVENTS, True))}"
     yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
 
 
@@ -95,7 +99,11 @@ CANCEL = SCRIPTS["cancel"]
 CHANGE = SCRIPTS["change"]
 CLAIM = SCRIPTS["claim"]
 CREATE = SCRIPTS["create"]
+DELIVERIES = SCRIPTS["deliveries"]
 DROP = SCRIPTS["drop"]
+ENDPOINT_CHANGE = SCRIPTS["endpoint_change"]
+ENDPOINT_GATE = SCRIPTS["endpoint_gate"]
+ENDPOINT_OUTCOME = SCRIPTS["endpoint_outcome"]
 ENQUEUE = SCRIPTS["enqueue"]
 ERASE = SCRIPTS["erase"]
 EVENTS = SCRIPTS["events"]
@@ -110,13 +118,16 @@ PARKED = SCRIPTS["parked"]
 PUT_BACK = SCRIPTS["put_back"]
 PUT_KEYS = SCRIPTS["put_keys"]
 RATE = SCRIPTS["rate"]
+REDELIVER = SCRIPTS["redeliver"]
 RENEW = SCRIPTS["renew"]
 RETRY = SCRIPTS["retry"]
 REVIEW = SCRIPTS["review"]
+SETTLE_WEBHOOK = SCRIPTS["settle_webhook"]
 SNAPSHOT = SCRIPTS["snapshot"]
 SPEND = SCRIPTS["spend"]
 TAKE_DUE = SCRIPTS["take_due"]
 TAKE_PARKED = SCRIPTS["take_parked"]
+TAKE_WEBHOOKS = SCRIPTS["take_webhooks"]
 UNPLAYABLE = SCRIPTS["unplayable"]
 WORKERS = SCRIPTS["workers"]
 

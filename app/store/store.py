@@ -10,11 +10,9 @@ from collections.abc import (
     Collection,
     Coroutine,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import wraps
@@ -22,9 +20,6 @@ from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, RedisError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
 from app.contract.calibration import CalibratedKind
@@ -38,7 +33,6 @@ from app.contract.errors import (
     Overloaded,
     QuotaExceeded,
     RefinementNotFound,
-    Unavailable,
 )
 from app.contract.events import Event
 from app.contract.insights import KEPT_DAYS, Dimension, Key, Sums
@@ -48,6 +42,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.contract.status import Status
+from app.contract.webhooks import Delivery
 from app.store import keys
 from app.store.access import AccessStore
 from app.store.codec import (
@@ -71,7 +66,7 @@ from app.store.codec import (
     snapshot_json,
     stored_event,
 )
-from app.store.connection import is_away
+from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.insights import decode_insights, insight_keys
 from app.store.learning import calibrations
@@ -86,6 +81,7 @@ from app.store.prompts import (
     names_of,
     parts_of,
 )
+from app.store.refusals import RETRY_AFTER_S, refusals
 from app.store.scripts import (
     CANCEL,
     CHANGE,
@@ -112,8 +108,8 @@ from app.store.state import (
     NewRefinement,
     StoredEvent,
     Submitted,
-    UnreadableRecord,
 )
+from app.store.webhooks import WebhookStore
 
 CHUNK = 500  # ids read in one round trip
 CHUNKS = 40  # maximum round trips for one page; after that a page may be short
@@ -198,7 +194,6 @@ ACHIEVED_FIELDS = ("ended", "passed", "priced", "cost_usd")
 LAST = 2**64 - 1  # the highest number a stream id can hold
 REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
-RETRY_AFTER_S = 5
 MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
 DAY_S = 86_400
 QUOTAS_OF_A_DAY = {"tokens_per_day": "tokens", "cost_usd_per_day": "dollars"}
@@ -216,33 +211,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 log = logging.getLogger(__name__)
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Raise Unavailable or Overloaded if Redis is unreachable, full, or does not answer in time.
-
-    Unavailable also stands for what only a server of a later release can read: ask again, while
-    servers are being replaced.
-    """
-    try:
-        yield
-    except (RedisTimeoutError, TimeoutError) as error:
-        raise Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S) from error
-    except RedisConnectionError as error:
-        raise Unavailable("Redis is unreachable", retry_after_s=RETRY_AFTER_S) from error
-    except UnreadableRecord as error:
-        raise Unavailable(
-            f"a later release of Hone wrote it, and this server cannot read {error}",
-            retry_after_s=RETRY_AFTER_S,
-        ) from error
-    except RedisError as error:
-        # Redis 6.2 puts the code of a script's error inside a message of its own.
-        if isinstance(error, OutOfMemoryError) or "OOM" in str(error):
-            raise Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S) from error
-        if not is_away(error):
-            raise
-        raise Unavailable("Redis refuses writes", retry_after_s=RETRY_AFTER_S) from error
 
 
 def refusing(
@@ -297,7 +265,9 @@ class Store:
         enqueuer: Enqueuer,
         lease_ms: int,
         sealer: Sealer = NO_SEALER,
+        secrets: EndpointSecrets | None = None,
     ) -> None:
+        self.webhooks = WebhookStore(committer, secrets)
         self._sealer = sealer
         self._committer = committer
         self._creation = creation
@@ -333,6 +303,13 @@ class Store:
         if request is None or owner is None or tenant != owner.decode():
             raise RefinementNotFound(refinement_id)
         return decode_request(request, self._sealer.open(sealed, refinement_id))
+
+    async def deliveries(self, tenant: str, refinement_id: str) -> tuple[Delivery, ...]:
+        """Return the webhooks of a refinement, else raise RefinementNotFound."""
+        webhook = (await self.request(tenant, refinement_id)).webhook
+        if webhook is None:
+            return ()
+        return await self.webhooks.deliveries(tenant, refinement_id, webhook.url)
 
     @refusing
     async def page(
@@ -767,6 +744,7 @@ class Creation:
             "engine_version",
             new.engine_version,
             *(() if new.parent is None else ("parent", new.parent)),
+            *(() if (hook := new.request.webhook) is None else ("webhook", " ".join(hook.events))),
             *(() if new.queued.draw is None else ("drawn", new.queued.draw.picked)),
         )
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 from fastapi import FastAPI
+from pydantic import SecretStr
 
 from app.api.server import ApiServer, Connection, configured
 from app.local.embedded import EmbeddedRedis
@@ -53,6 +54,32 @@ def settings(redis_server: EmbeddedRedis) -> Settings:
 def server(settings: Settings) -> Iterator[str]:
     with running(settings) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def keyed(settings: Settings) -> Settings:
+    """Settings with which endpoints may be called."""
+    key = SecretStr("a secret key of the server")
+    return settings.model_copy(update={"secret_key": key, "openai_api_key": SecretStr("key")})
+
+
+@pytest.fixture(scope="session")
+def keyed_server(keyed: Settings) -> Iterator[str]:
+    with running(keyed) as url:
+        yield url
+
+
+@pytest.fixture
+async def keyed_api(keyed_server: str, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an API that may call endpoints, whose Redis is empty."""
+    async with httpx.AsyncClient(base_url=keyed_server, timeout=TIMEOUT_S) as client:
+        yield client
+
+
+@pytest.fixture
+async def keyed_worker(keyed: Settings, redis_url: str) -> AsyncIterator[WorkerStore]:
+    async with open_worker_store(keyed, RefinementQueue(keyed.queue), "manual") as store:
+        yield store
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Secrets of endpoints are stored encrypted and shown nowhere; workers have them."""
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -13,10 +12,8 @@ from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import UnreadableRecord, WorkerStore, open_worker_store
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
-from tests.api.conftest import running
 from tests.local_endpoint import SECRET
 from tests.store.store_harness import everything
-from tests.waiting import TIMEOUT_S
 
 TOKEN, OF_TOOL = "Bearer canary-4711", "canary-4712"
 CANARIES = (TOKEN, OF_TOOL, SECRET)
@@ -34,40 +31,16 @@ WITH_SECRETS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def keyed(settings: Settings) -> Settings:
-    key = SecretStr("a secret key of the server")
-    return settings.model_copy(update={"secret_key": key, "openai_api_key": SecretStr("key")})
-
-
-@pytest.fixture(scope="module")
-def server(keyed: Settings) -> Iterator[str]:
-    with running(keyed) as url:
-        yield url
-
-
-@pytest.fixture
-async def api(server: str, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server, timeout=TIMEOUT_S) as client:
-        yield client
-
-
-@pytest.fixture
-async def worker(keyed: Settings, redis_url: str) -> AsyncIterator[WorkerStore]:
-    async with open_worker_store(keyed, RefinementQueue(keyed.queue), "manual") as store:
-        yield store
-
-
-async def secrets_seen(worker: WorkerStore, refinement_id: str) -> set[str]:
-    return set((await worker.load(refinement_id)).submitted.request.secrets().values())
+async def secrets_seen(keyed_worker: WorkerStore, refinement_id: str) -> set[str]:
+    return set((await keyed_worker.load(refinement_id)).submitted.request.secrets().values())
 
 
 async def test_they_are_in_no_answer_and_no_redis_value_and_the_worker_has_them(
-    api: httpx.AsyncClient, worker: WorkerStore, redis_url: str
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, redis_url: str
 ) -> None:
-    refinement_id = await submitted(api, **WITH_SECRETS)
-    assert await secrets_seen(worker, refinement_id) == set(CANARIES)
-    shown = await api.get(f"/v1/refinements/{refinement_id}/request")
+    refinement_id = await submitted(keyed_api, **WITH_SECRETS)
+    assert await secrets_seen(keyed_worker, refinement_id) == set(CANARIES)
+    shown = await keyed_api.get(f"/v1/refinements/{refinement_id}/request")
     assert shown.json()["validators"][1]["headers"] == {"Authorization": MASK}
     assert shown.json()["tools"][0]["secret"] is None
     async with Redis.from_url(redis_url, protocol=2) as redis:
@@ -76,20 +49,22 @@ async def test_they_are_in_no_answer_and_no_redis_value_and_the_worker_has_them(
         assert [canary for canary in CANARIES if canary in text] == []
 
 
-async def test_a_continuation_has_them_too(api: httpx.AsyncClient, worker: WorkerStore) -> None:
-    parent = await submitted(api, **WITH_SECRETS)
-    manual = await ManualWorker.claim(worker, parent)
+async def test_a_continuation_has_them_too(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore
+) -> None:
+    parent = await submitted(keyed_api, **WITH_SECRETS)
+    manual = await ManualWorker.claim(keyed_worker, parent)
     await manual.judge(1, "Better.", 0.5)
     await manual.complete()
-    keeps = await api.post(f"/v1/refinements/{parent}/continue", json={"strategy": None})
+    keeps = await keyed_api.post(f"/v1/refinements/{parent}/continue", json={"strategy": None})
     assert keeps.status_code == 202, keeps.text
-    assert await secrets_seen(worker, keeps.json()["id"]) == set(CANARIES)
+    assert await secrets_seen(keyed_worker, keeps.json()["id"]) == set(CANARIES)
 
 
 async def test_what_another_key_has_encrypted_is_left_to_a_worker_with_that_key(
-    api: httpx.AsyncClient, keyed: Settings
+    keyed_api: httpx.AsyncClient, keyed: Settings
 ) -> None:
-    refinement_id = await submitted(api, **WITH_SECRETS)
+    refinement_id = await submitted(keyed_api, **WITH_SECRETS)
     other = keyed.model_copy(update={"secret_key": SecretStr("another key of the server")})
     async with open_worker_store(other, RefinementQueue(other.queue), "other") as store:
         with pytest.raises(UnreadableRecord, match="another HONE_SECRET_KEY"):
@@ -97,13 +72,13 @@ async def test_what_another_key_has_encrypted_is_left_to_a_worker_with_that_key(
 
 
 async def test_the_secrets_of_one_refinement_open_for_no_other(
-    api: httpx.AsyncClient, worker: WorkerStore, redis_url: str
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, redis_url: str
 ) -> None:
-    first, second = [await submitted(api, **WITH_SECRETS) for _ in range(2)]
+    first, second = [await submitted(keyed_api, **WITH_SECRETS) for _ in range(2)]
     async with Redis.from_url(redis_url) as redis:
         await redis.copy(f"hone:1:request:{first}", f"hone:1:request:{second}", replace=True)
     with pytest.raises(UnreadableRecord):
-        await worker.load(second)
+        await keyed_worker.load(second)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +98,11 @@ async def test_the_secrets_of_one_refinement_open_for_no_other(
     ],
 )
 async def test_what_cannot_be_sent_is_refused_and_not_repeated(
-    api: httpx.AsyncClient, wrong: dict[str, Any], pointer: str, said: str
+    keyed_api: httpx.AsyncClient, wrong: dict[str, Any], pointer: str, said: str
 ) -> None:
-    answer = await api.post("/v1/refinements", json={**REQUEST, "validators": [{**CHECK, **wrong}]})
+    answer = await keyed_api.post(
+        "/v1/refinements", json={**REQUEST, "validators": [{**CHECK, **wrong}]}
+    )
     error = problem(answer, 422, "invalid_request")["errors"][0]
     assert error["pointer"].startswith(f"/validators/0{pointer}")
     assert said in error["detail"]

@@ -200,7 +200,11 @@ async def test_every_example_of_a_request_is_understood(api: httpx.AsyncClient) 
     content = document["paths"]["/v1/refinements"]["post"]["requestBody"]["content"]
     for example in content["application/json"]["examples"].values():
         response = await api.post("/v1/refinements", json=example["value"])
-        assert response.status_code == 202 or "API_KEY" in response.text
+        assert (
+            response.status_code == 202
+            or "_KEY is not set" in response.text
+            or "API_KEY" in response.text
+        )
 
 
 async def test_a_body_that_is_not_json_is_another_media_type(api: httpx.AsyncClient) -> None:

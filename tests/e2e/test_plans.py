@@ -58,6 +58,7 @@ def planned(url: str) -> dict[str, Any]:
         "name": "find_order",
         "description": "Returns one order.",
         "url": url,
+        "secret": SECRET,
         "timeout_s": 60,
         "parameters": {"required": ["order"], "properties": {"order": {"type": "integer"}}},
     }

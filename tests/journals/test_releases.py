@@ -40,7 +40,7 @@ class RecordedTools:
 
     replies: Mapping[str, Any]
 
-    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         reply = self.replies[key.partition("/")[2]]
         if not reply["ok"]:
             raise EndpointUnavailable(reply["text"])

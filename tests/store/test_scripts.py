@@ -1,6 +1,7 @@
 """redis-py sends a command again when its answer is late: every script is harmless then."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -9,6 +10,7 @@ from redis.asyncio import Redis
 from app.contract.limits import LimitsChange
 from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
+from app.contract.webhooks import Webhook
 from app.store import Store, WorkerStore, keys
 from app.store.codec import Summary, encode_decision, encode_entries, encode_limits, encode_retry
 from app.store.limits import PermitReport, permit_words
@@ -350,6 +352,76 @@ async def _spend(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ("worker", 1, TENANT, 5, "0.5")
 
 
+STATE = '{"type":"refinement.canceled"}'
+EP = "ep_1"
+
+
+async def _told(store: Store) -> str:
+    """Return a refinement whose webhook is due."""
+    refinement = new()
+    hook = Webhook(url="https://example.com")
+    request = refinement.request.model_copy(update={"webhook": hook})
+    refinement_id = (await store.create(replace(refinement, request=request), None)).id
+    await store.cancel(TENANT, refinement_id)
+    return refinement_id
+
+
+async def _take_webhooks(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    await _told(store)
+    return (10, 60_000, "nonce")
+
+
+async def _settle_webhook(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    refinement_id = await _told(store)
+    (taken,) = await store.webhooks.take(1, 60)
+    return (refinement_id, 2, taken.nonce, 0, STATE, 1000)
+
+
+async def _settle_accepted(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    settled = await _settle_webhook(store, worker, redis)
+    return (*settled[:3], 1, STATE, "")
+
+
+async def _redeliver(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    refinement_id = await _told(store)
+    before = await redis.hget(f"{keys.DELIVERIES}{refinement_id}", "2")
+    return (refinement_id, TENANT, 2, '{"type":"again"}', before or b"")
+
+
+async def _deliveries(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (await _told(store), TENANT)
+
+
+async def _endpoint_gate(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    key = keys.endpoint(TENANT, EP)
+    await redis.hset(key, "paused_at", "1")
+    return (key, 60_000)
+
+
+async def _endpoint_failed(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (keys.endpoint(TENANT, EP), "attempt", 0, 1, 0)
+
+
+async def _endpoint_accepted(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (keys.endpoint(TENANT, EP), "attempt", 1, 1, 0)
+
+
+async def _register_endpoint(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (EP, TENANT, "command", "register", "https://example.com")
+
+
+async def _rotate_secret(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    registered = await _register_endpoint(store, worker, redis)
+    await run(redis, SCRIPTS["endpoint_change"], *registered)
+    return (EP, TENANT, "another", "rotate", 60_000)
+
+
+async def _remove_endpoint(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    registered = await _register_endpoint(store, worker, redis)
+    await run(redis, SCRIPTS["endpoint_change"], *registered)
+    return (EP, TENANT, "another", "remove", "")
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -395,11 +467,26 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("put_keys", _put_keys),
     ("open_watch", _open_watch),
     ("spend", _spend),
+    ("take_webhooks", _take_webhooks),
+    ("settle_webhook", _settle_webhook),
+    ("settle_webhook", _settle_accepted),
+    ("redeliver", _redeliver),
+    ("deliveries", _deliveries),
+    ("endpoint_gate", _endpoint_gate),
+    ("endpoint_outcome", _endpoint_failed),
+    ("endpoint_outcome", _endpoint_accepted),
+    ("endpoint_change", _register_endpoint),
+    ("endpoint_change", _rotate_secret),
+    ("endpoint_change", _remove_endpoint),
 ]
 
 # These answer differently the second time, and their callers can bear it: what was taken once is
-# due again after a lease, what was erased is not found, a rating is known, and time has gone by.
-ANSWERS_ONCE = {"take_due", "take_parked", "erase", "claim", "rate", "spend"}
+# due again after a lease, what was erased is not found, what was settled is held no more, a rating
+# is known, and time has gone by.
+ANSWERS_ONCE = {
+    *("take_due", "take_parked", "erase", "claim", "rate", "spend"),
+    *("take_webhooks", "settle_webhook", "redeliver", "endpoint_gate"),
+}
 
 
 def unordered(reply: object) -> object:

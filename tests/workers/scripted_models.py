@@ -88,7 +88,7 @@ PLANNED = {
 class Policies:
     """A tool that is a function: it knows one policy."""
 
-    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         """Return the policy asked for."""
         if json.loads(body)["arguments"] != {"id": 8}:
             raise EndpointUnavailable("example.com answered 404: no such policy")

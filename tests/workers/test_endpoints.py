@@ -36,7 +36,7 @@ class ScriptedEndpoint:
     called: int = 0
     has_refused: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         self.called += 1
         answer = self.answers.pop(0) if self.answers else PASSED
         if isinstance(answer, bytes):

@@ -6,7 +6,7 @@ from standardwebhooks import Webhook
 
 from app.contract.endpoints import AllowedTargets, Endpoint
 from app.settings import Settings
-from tests.local_endpoint import SECRET, FixedResolver, answering_with, endpoint
+from tests.local_endpoint import FixedResolver, answering_with, endpoint, secrets_of
 from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
 
 OWN = "whsec_" + "QUFB" * 10
@@ -78,7 +78,7 @@ async def test_an_internal_endpoint_is_called_only_if_allowed(
         there = Endpoint(url=f"http://hooks.internal:{port}/check")
         resolver = FixedResolver("127.0.0.1")
         given = allowed.replace("PORT", port)
-        async with open_endpoints(SECRET, allowed=given, resolver=resolver) as client:
+        async with open_endpoints(secrets_of, allowed=given, resolver=resolver) as client:
             if is_reached:
                 assert await client.post(there, b"{}", "key") == b"yes"
             else:
@@ -90,7 +90,7 @@ async def test_an_internal_endpoint_is_called_only_if_allowed(
 async def test_an_error_does_not_tell_an_internal_name_from_an_unknown_one() -> None:
     details = []
     for host in ("localhost", "nowhere.invalid"):
-        async with open_endpoints(SECRET) as client:
+        async with open_endpoints(secrets_of) as client:
             with pytest.raises(EndpointUnavailable) as refused:
                 await client.post(Endpoint(url=f"http://{host}/"), b"{}", "key")
         details.append((type(refused.value), refused.value.detail.replace(host, "HOST")))
@@ -99,7 +99,7 @@ async def test_an_error_does_not_tell_an_internal_name_from_an_unknown_one() -> 
 
 async def test_an_error_does_not_tell_the_address_of_an_allowed_name() -> None:
     resolver = FixedResolver("127.0.0.1")
-    async with open_endpoints(SECRET, allowed="hooks.internal", resolver=resolver) as client:
+    async with open_endpoints(secrets_of, allowed="hooks.internal", resolver=resolver) as client:
         there = Endpoint(url="http://hooks.internal:9/", timeout_s=0.2)
         with pytest.raises(EndpointUnavailable, match="Connection refused") as refused:
             await client.post(there, b"{}", "key")

@@ -38,7 +38,7 @@ class SlowTool:
         self.go_on = asyncio.Event()
         self.aborted = False
 
-    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         """Wait, and answer."""
         self.called.set()
         try:

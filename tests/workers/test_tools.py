@@ -12,7 +12,14 @@ from standardwebhooks import Webhook
 from app.contract.endpoints import Endpoint
 from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
-from tests.local_endpoint import SECRET, EndpointAnswer, FixedResolver, answering_with, endpoint
+from tests.local_endpoint import (
+    SECRET,
+    EndpointAnswer,
+    FixedResolver,
+    answering_with,
+    endpoint,
+    secrets_of,
+)
 from workers.engine.moves import Call, Check, ToolResult
 from workers.model_registry import ModelRegistry
 from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
@@ -112,7 +119,7 @@ class RecordingEndpoint:
     def __init__(self) -> None:
         self.timeouts: list[float] = []
 
-    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         """Answer at once."""
         self.timeouts.append(endpoint.timeout_s)
         return b"yes"
@@ -182,7 +189,7 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
     async with endpoint(answering_with("yes")) as (url, asked, _):
         there = f"http://{host}:{url.rpartition(':')[2]}"
         resolver = FixedResolver("127.0.0.1") if host == "rebound.example" else None
-        async with open_endpoints(SECRET, resolver=resolver) as endpoints:
+        async with open_endpoints(secrets_of, resolver=resolver) as endpoints:
             tools = Tools([tool(there, timeout_s=60)], endpoints)
             result = await tools.call("look_up", {"id": 7}, STEP)
         assert asked == []
@@ -193,7 +200,7 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
 @pytest.mark.parametrize("host", ["e..com", ".", "a" * 64, "[::1"])
 async def test_an_address_that_no_resolver_can_read_is_a_failed_call(host: str) -> None:
     there = Endpoint.model_construct(url=f"http://{host}/", headers={}, secret=None, timeout_s=60)
-    async with open_endpoints(SECRET) as endpoints:
+    async with open_endpoints(secrets_of) as endpoints:
         with pytest.raises(EndpointUnavailable, match="is not a valid server address"):
             await endpoints.post(there, b"{}", STEP)
 

@@ -9,12 +9,11 @@ enough: up to Python 3.12 it accepts multicast, and NAT64 and 6to4, which lead t
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,12 +26,14 @@ from aiohttp import ThreadedResolver
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.connector import SocketFactoryType
 
-from app.contract.endpoints import PREFIX, AllowedTargets, Endpoint
+from app.contract.endpoints import AllowedTargets, Endpoint, signing_key
+from app.contract.errors import Unavailable
 from app.contract.waiting import WaitReason
 from workers.outbound.aiohttp_client import AiohttpClient
 from workers.outbound.http1 import AddressRefused
 from workers.outbound.transport import (
     Request,
+    RequestAttempts,
     RequestUnanswered,
     RetryPolicy,
     Transport,
@@ -133,37 +134,96 @@ class EndpointWaits(EndpointUnavailable):
 class EndpointClient(Protocol):
     """Posts to clients' endpoints: `GuardedClient`, or a substitute for all endpoints."""
 
-    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes: ...
+    async def post(
+        self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "default"
+    ) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of one request: a status of None if there was no answer."""
+
+    status: int | None
+    detail: str
+    retry_after_s: float | None = None
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the answer is a 2xx."""
+        return self.status is not None and 200 <= self.status < 300
+
+
+class EndpointSender(Protocol):
+    """Sends webhooks: `GuardedClient`, or a substitute."""
+
+    async def deliver(
+        self, endpoint: Endpoint, body: bytes, message_id: str, tenant: str
+    ) -> Answered: ...
+
+
+SecretsOf = Callable[[str, str], Awaitable[tuple[str, ...]]]
+"""Returns the secrets in force for a tenant's URL, the newest first. Raises Unavailable."""
 
 
 class GuardedClient:
     """Posts JSON with retries within one timeout, all with the same message id and key."""
 
-    def __init__(self, sessions: "Sessions", secret_key: str, allowed: AllowedTargets) -> None:
+    def __init__(
+        self, sessions: "Sessions", secrets_of: SecretsOf, allowed: AllowedTargets
+    ) -> None:
         self._sessions = sessions
         self._allowed = allowed
-        self._key = signing_key(secret_key)
+        self._secrets_of = secrets_of
 
-    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
+    async def post(
+        self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "default"
+    ) -> bytes:
         """Return the body of a 2xx response of at most `MAX_REPLY` bytes.
 
         `key` is the same whenever the same step is repeated. Raises `EndpointUnavailable`, and
         `EndpointAway` if a later call may succeed.
         """
-        timeout_s = endpoint.timeout_s
-        retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s))
-        secret = endpoint.secret
-        signing = signing_key(secret.get_secret_value()) if secret else self._key
-        fields = own_fields(endpoint) | signed(signing, body, key, int(time.time()))
-        session = self._session(endpoint.url)
+        message_id = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         try:
-            client = AiohttpClient(session, retry_policy.connect_s)
-            attempts = Transport(client, retry_policy, MAX_REPLY).step(key)
-            return await attempts.post(Request(endpoint.url, fields, body))
+            request = await self._request(endpoint, body, message_id, tenant)
+            return await self._attempts(endpoint, key).post(request)
+        except Unavailable:
+            raise EndpointAway("its secret cannot be read now", "unreachable") from None
         except RequestUnanswered as error:
             raise _away(error) from None
         except TransportError as error:
             raise EndpointUnavailable(error.detail) from None
+
+    async def deliver(
+        self, endpoint: Endpoint, body: bytes, message_id: str, tenant: str
+    ) -> Answered:
+        """Send a webhook once. A 2xx is one even if its body cannot be read. Raises Unavailable."""
+        request = await self._request(endpoint, body, message_id, tenant)
+        attempts = self._attempts(endpoint, message_id, tries=1)
+        try:
+            await attempts.post(request)
+        except TransportError as error:
+            response = getattr(error, "response", None)
+            wait_s = retry_after_s(response.fields) if response else None
+            detail = "" if attempts.fields else error.detail
+            return Answered(attempts.status, detail, wait_s)
+        return Answered(attempts.status, "")
+
+    async def _request(
+        self, endpoint: Endpoint, body: bytes, message_id: str, tenant: str
+    ) -> Request:
+        given = endpoint.secret
+        secrets = (
+            (given.get_secret_value(),) if given else await self._secrets_of(tenant, endpoint.url)
+        )
+        fields = signed([*map(signing_key, secrets)], body, message_id, int(time.time()))
+        return Request(endpoint.url, own_fields(endpoint) | fields, body)
+
+    def _attempts(self, endpoint: Endpoint, key: str, tries: int = 3) -> RequestAttempts:
+        timeout_s = endpoint.timeout_s
+        retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s), tries=tries)
+        client = AiohttpClient(self._session(endpoint.url), retry_policy.connect_s)
+        return Transport(client, retry_policy, MAX_REPLY).step(key)
 
     def _session(self, url: str) -> aiohttp.ClientSession:
         """Return the session for a URL: which one it is depends on the name alone."""
@@ -202,7 +262,7 @@ class Sessions:
 
 @asynccontextmanager
 async def open_endpoints(
-    secret_key: str, *, allowed: str = "", resolver: AbstractResolver | None = None
+    secrets_of: SecretsOf, *, allowed: str = "", resolver: AbstractResolver | None = None
 ) -> AsyncIterator[GuardedClient]:
     """Open a client for endpoints at public addresses, and at what `AllowedTargets` reads.
 
@@ -214,7 +274,7 @@ async def open_endpoints(
         _session(resolver or GuardedResolver(), guard) as guarded,
         _session(resolver, None) as unguarded,
     ):
-        yield GuardedClient(Sessions(guarded, unguarded), secret_key, targets)
+        yield GuardedClient(Sessions(guarded, unguarded), secrets_of, targets)
 
 
 def _session(
@@ -230,23 +290,12 @@ def _session(
     )
 
 
-def signing_key(secret_key: str) -> bytes:
-    """Return the bytes of a secret: base64 after `whsec_`, or else its UTF-8."""
-    if secret_key.startswith(PREFIX):
-        try:
-            return base64.b64decode(secret_key.removeprefix(PREFIX), validate=True)
-        except binascii.Error:
-            return secret_key.encode()
-    return secret_key.encode()
-
-
-def signed(key: bytes, body: bytes, step: str, timestamp: int) -> dict[str, str]:
-    """Return the header fields of Standard Webhooks: message id, timestamp and signature."""
-    message_id = f"msg_{hashlib.sha256(step.encode()).hexdigest()[:32]}"
+def signed(keys: Sequence[bytes], body: bytes, message_id: str, timestamp: int) -> dict[str, str]:
+    """Return the header fields of Standard Webhooks, with a signature under each key."""
     content = f"{message_id}.{timestamp}.".encode() + body
-    signature = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
+    digests = (hmac.digest(key, content, "sha256") for key in keys)
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": f"v1,{signature}",
+        "webhook-signature": " ".join(f"v1,{base64.b64encode(it).decode()}" for it in digests),
     }

@@ -273,13 +273,14 @@ class RequestAttempts:
 
     `calls` counts requests; `may_have_cost` is true when the server may have processed one, and
     `has_timed_out` when one got no response in time; `fields` are the header fields of the last 2xx
-    response.
+    response, and `status` is that of the last response.
     """
 
     def __init__(self, transport: Transport, key: str) -> None:
         self.calls = 0
         self.may_have_cost = False
         self.fields: Mapping[str, str] = {}
+        self.status: int | None = None
         self.has_timed_out = False
         self._transport = transport
         self._retry_policy = transport.retry_policy
@@ -376,6 +377,7 @@ class RequestAttempts:
         reply = await self._transport.client.post(request.url, headers, request.body)
         try:
             deadline.when = self._deadline
+            self.status = reply.status
             if not 200 <= reply.status < 300:
                 raise await _refusal(request, reply)
             self.may_have_cost = True

@@ -114,7 +114,7 @@ class LimitedEndpoints:
     """What the claim has permits for; the first call of each uses it up."""
     failures: Counter[str] = field(default_factory=Counter)
 
-    async def post(self, endpoint: Endpoint, body: bytes, key: str) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         """Return the body of a 2xx response.
 
         Raises `EndpointWaits` if the endpoint is away, and `EndpointUnavailable` for what can never
@@ -129,7 +129,7 @@ class LimitedEndpoints:
         except ModelWaits as wait:
             raise EndpointWaits(name, wait.reason, wait.wait_s, wait.detail) from None
         try:
-            reply = await self.endpoints.post(endpoint, body, key)
+            reply = await self.endpoints.post(endpoint, body, key, tenant or self.tenant)
         except EndpointAway as away:
             error = NotServed(away.reason, away.detail, retry_after_s=away.retry_after_s)
             refused = limiter.refused(gate, under_way, error, self.failures[name])

@@ -29,6 +29,7 @@ from app.contract.regexes import PatternError
 from app.contract.resources import Resource
 from app.contract.validators import AnyValidator, ItemValidators
 from app.settings import Settings
+from app.store import open_signing
 from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_endpoints
 from workers.text.edits import Edit
 from workers.validators.check_process import CheckProcess, Documents, shared
@@ -106,11 +107,13 @@ NOT_CHECKED = "nothing in the draft: this validator could not run"
 async def open_server_resources(settings: Settings) -> AsyncIterator[ServerResources]:
     """Open the resources that the settings allow. Raises `RunsAsRoot`."""
     sandbox = open_sandbox(allowed=settings.python_tests)
-    key = settings.secret_key.get_secret_value() if settings.secret_key else ""
-    if not key:
+    if not settings.secret_key:
         yield ServerResources(sandbox)
         return
-    async with open_endpoints(key, allowed=settings.outbound_allow) as endpoints:
+    async with (
+        open_signing(settings) as signing,
+        open_endpoints(signing.of, allowed=settings.outbound_allow) as endpoints,
+    ):
         yield ServerResources(sandbox, endpoints)
 
 

@@ -137,7 +137,16 @@ end
 -- The entries that this script has written and not published yet, by id.
 local unpublished = {}
 
+-- Puts the news of an entry into the outbox, if the refinement has a webhook that wants it.
+local function tell(id, n, at, kind)
+  local wanted = redis.call('HGET', SUMMARY .. id, 'webhook')
+  if not wanted or not string.find(wanted, kind, 1, true) then return end
+  redis.call('HSET', DELIVERIES .. id, n, '{"type":"' .. kind .. '"}')
+  redis.call('ZADD', OUTBOX, at, id .. ' ' .. n)
+end
+
 local function write(id, n, at, kind, data)
+  if TOLD[kind] then tell(id, n, at, kind) end
   if data and data ~= '' then
     redis.call('XADD', JOURNAL .. id, n .. '-0', 'type', kind, 'at', at, 'data', data)
   else
@@ -331,9 +340,12 @@ local function forget(id)
     local record = redis.call('GET', idempotency)
     if record and string.sub(record, -#id) == id then redis.call('DEL', idempotency) end
   end
+  for _, n in ipairs(redis.call('HKEYS', DELIVERIES .. id)) do
+    redis.call('ZREM', OUTBOX, id .. ' ' .. n)
+  end
   release(id)
   redis.call('ZREM', DUE, id)
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
-  redis.call('UNLINK', SUMMARY .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
+  redis.call('UNLINK', DELIVERIES .. id, SUMMARY .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
 end

@@ -1,0 +1,138 @@
+"""The routes of webhooks: deliveries of a refinement, and the endpoints of a tenant."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Response
+
+from app.api import examples
+from app.api.bodies import RequestBody, body_of
+from app.api.dependencies import IdempotencyKey, RefinementId, Tenant, TheStore
+from app.api.openapi import UNREADABLE, body, problems
+from app.contract.errors import (
+    Conflict,
+    InvalidRequest,
+    MalformedHeader,
+    NotFound,
+    RefinementNotFound,
+)
+from app.contract.resources import ENDPOINTS
+from app.contract.webhooks import (
+    DeliveryList,
+    EndpointList,
+    EndpointRequest,
+    RegisteredEndpoint,
+    SecretRotation,
+)
+
+deliveries = APIRouter(prefix="/v1/refinements/{refinement_id}/webhooks", tags=["webhooks"])
+endpoints = APIRouter(prefix="/v1/endpoints", tags=["webhooks"])
+
+WebhookId = Annotated[
+    str, Path(pattern="^msg_[0-9A-HJKMNP-TV-Z]{26}_[0-9]{1,18}$", examples=[examples.WEBHOOK_ID])
+]
+EndpointId = Annotated[str, Path(pattern="^ep_[0-9a-f]{24}$", examples=[examples.ENDPOINT_ID])]
+EndpointBody = Annotated[RequestBody[EndpointRequest], Depends(body_of(EndpointRequest))]
+RotationBody = Annotated[
+    RequestBody[SecretRotation], Depends(body_of(SecretRotation, is_required=False))
+]
+
+
+@deliveries.get("", operation_id="listWebhooks", responses=problems(RefinementNotFound))
+async def list_(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> DeliveryList:
+    """Return the webhooks of a refinement and every attempt to deliver them."""
+    return DeliveryList(data=await store.deliveries(tenant, refinement_id))
+
+
+@deliveries.post(
+    "/{webhook_id}/redeliver",
+    operation_id="redeliverWebhook",
+    status_code=202,
+    responses=problems(RefinementNotFound, NotFound),
+)
+async def redeliver(
+    refinement_id: RefinementId, webhook_id: WebhookId, tenant: Tenant, store: TheStore
+) -> DeliveryList:
+    """Send a webhook again now, with the same id, whatever has become of it."""
+    await store.webhooks.redeliver(tenant, refinement_id, webhook_id)
+    return DeliveryList(data=await store.deliveries(tenant, refinement_id))
+
+
+@endpoints.post(
+    "",
+    operation_id="registerEndpoint",
+    status_code=201,
+    response_model=RegisteredEndpoint,
+    responses=problems(*UNREADABLE, Conflict)
+    | {200: {"model": RegisteredEndpoint, "description": "It was registered before."}},
+    openapi_extra=body(EndpointRequest, examples.ENDPOINTS),
+)
+async def register(
+    request: EndpointBody, tenant: Tenant, store: TheStore, response: Response
+) -> RegisteredEndpoint:
+    """Register an endpoint of webhooks, validators or tools, and learn the secret that signs.
+
+    An endpoint is scheme, host, port and path of a URL. Its secret signs the calls that bring none
+    of their own, registered or not; this response is the only one that shows it. Registered
+    again, it is returned with status 200 and without its secret: rotate that if it was lost.
+    """
+    if not store.webhooks.can_sign:
+        raise InvalidRequest(ENDPOINTS.missing)
+    registered = await store.webhooks.register(tenant, request.content.url)
+    if registered.secret is None:
+        response.status_code = 200
+    return registered
+
+
+@endpoints.get("", operation_id="listEndpoints", responses=problems())
+async def list_endpoints(tenant: Tenant, store: TheStore) -> EndpointList:
+    """Return the registered endpoints, and which of them are paused."""
+    return EndpointList(data=tuple(await store.webhooks.endpoints(tenant)))
+
+
+@endpoints.get("/{endpoint_id}", operation_id="getEndpoint", responses=problems(NotFound))
+async def get(endpoint_id: EndpointId, tenant: Tenant, store: TheStore) -> RegisteredEndpoint:
+    """Return an endpoint, without its secret."""
+    return await store.webhooks.endpoint(tenant, endpoint_id)
+
+
+@endpoints.post(
+    "/{endpoint_id}/rotate",
+    operation_id="rotateSecret",
+    responses=problems(MalformedHeader, NotFound, *UNREADABLE),
+    openapi_extra=body(SecretRotation, examples.OVERLAPS, is_required=False),
+)
+async def rotate(
+    endpoint_id: EndpointId,
+    rotation: RotationBody,
+    key: IdempotencyKey,
+    tenant: Tenant,
+    store: TheStore,
+) -> RegisteredEndpoint:
+    """Give an endpoint a new secret, which only this response shows.
+
+    For `overlap_s` seconds calls have two signatures, under the new and under the old secret. A
+    rotation sent again with the same `Idempotency-Key` takes effect once.
+    """
+    return await store.webhooks.rotate(tenant, endpoint_id, rotation.content.overlap_s, key)
+
+
+@endpoints.post(
+    "/{endpoint_id}/resume", operation_id="resumeEndpoint", responses=problems(NotFound)
+)
+async def resume(endpoint_id: EndpointId, tenant: Tenant, store: TheStore) -> RegisteredEndpoint:
+    """Send to an endpoint again that is paused because it failed too often.
+
+    What waits for it is sent when it is due; an attempt that succeeds resumes it too.
+    """
+    return await store.webhooks.resume(tenant, endpoint_id)
+
+
+@endpoints.delete(
+    "/{endpoint_id}",
+    operation_id="removeEndpoint",
+    status_code=204,
+    responses=problems(NotFound),
+)
+async def remove(endpoint_id: EndpointId, tenant: Tenant, store: TheStore) -> None:
+    """Forget an endpoint. Calls of it go on, under the same secret, as long as requests name it."""
+    await store.webhooks.remove(tenant, endpoint_id)

@@ -1,0 +1,78 @@
+"""The signing secrets of endpoints: derived, never stored. Redis has only which one is in force."""
+
+import asyncio
+import base64
+import hmac
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis
+
+from app.contract.endpoints import PREFIX
+from app.store import keys
+from app.store.refusals import refusals
+
+READ_AGAIN_S = 5.0
+MOST_REMEMBERED = 1_000
+
+
+def endpoint_name(url: str) -> str:
+    """Return scheme, host, port and path of a URL: what an endpoint is."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path or '/'}"
+
+
+def endpoint_id(tenant: str, url: str) -> str:
+    """Return the id of a tenant's endpoint."""
+    named = f"{tenant}\n{endpoint_name(url)}"
+    return f"ep_{sha256(named.encode()).hexdigest()[:24]}"
+
+
+class EndpointSecrets:
+    """The secrets of all endpoints under one key: `whsec_` and the base64 of 32 bytes."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def secret(self, tenant: str, url: str, number: int) -> str:
+        """Return one secret of an endpoint; they are numbered from 0."""
+        about = f"{tenant}\n{endpoint_name(url)}\n{number}"
+        digest = hmac.digest(self._key, about.encode(), "sha256")
+        return PREFIX + base64.b64encode(digest).decode()
+
+    def in_force(self, tenant: str, url: str, number: int, *, has_overlap: bool) -> tuple[str, ...]:
+        """Return the secrets that sign: the one with this number, and perhaps the one before."""
+        numbers = (number, number - 1) if has_overlap and number > 0 else (number,)
+        return tuple(self.secret(tenant, url, it) for it in numbers)
+
+
+class SigningSecrets:
+    """What signs the calls of a worker; a rotation is noticed within `READ_AGAIN_S` seconds."""
+
+    def __init__(self, client: Redis | None, secrets: EndpointSecrets) -> None:
+        self._client = client
+        self._secrets = secrets
+        self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
+
+    async def of(self, tenant: str, url: str) -> tuple[str, ...]:
+        """Return the secrets in force for an endpoint, the newest first; raise Unavailable."""
+        known_as, now = endpoint_id(tenant, url), asyncio.get_running_loop().time()
+        read_at, found = self._known.get(known_as, (float("-inf"), ()))
+        if now - read_at > READ_AGAIN_S:
+            found = await self._read(tenant, url, known_as)
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            self._known[known_as] = now, found
+        return found
+
+    async def _read(self, tenant: str, url: str, known_as: str) -> tuple[str, ...]:
+        number, until, now_ms = b"0", b"0", 0
+        if self._client is not None:
+            with refusals():
+                async with self._client.pipeline(transaction=False) as pipeline:
+                    pipeline.hmget(keys.endpoint(tenant, known_as), "secret", "previous_until")
+                    pipeline.time()
+                    (number, until), (seconds, micros) = await pipeline.execute()
+            now_ms = seconds * 1000 + micros // 1000
+        has_overlap = int(until or 0) > now_ms
+        return self._secrets.in_force(tenant, url, int(number or 0), has_overlap=has_overlap)

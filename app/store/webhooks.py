@@ -1,0 +1,282 @@
+"""The outbox of webhooks, their deliveries, and the endpoints that they go to."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from pydantic import TypeAdapter
+
+from app.contract.errors import Conflict, NotFound, RefinementNotFound
+from app.contract.webhooks import (
+    Attempt,
+    Delivery,
+    DeliveryStatus,
+    RegisteredEndpoint,
+)
+from app.store import keys
+from app.store.codec import UNKNOWN_FIELDS, moment, paired
+from app.store.endpoints import EndpointSecrets, endpoint_id
+from app.store.refusals import refusals
+from app.store.scripts import (
+    DELIVERIES,
+    ENDPOINT_CHANGE,
+    ENDPOINT_GATE,
+    ENDPOINT_OUTCOME,
+    MOST_ENDPOINTS,
+    REDELIVER,
+    SETTLE_WEBHOOK,
+    TAKE_WEBHOOKS,
+    Committer,
+    LuaScript,
+)
+
+FAILURES = 10
+PAUSE_S = 1_800.0
+PROBE_S = 600.0
+"""An endpoint is paused after so many failures in a row and so many seconds without a success;
+while it is, one webhook is tried every `PROBE_S`."""
+
+MOST_ATTEMPTS = 50
+"""Attempts that are kept of a webhook: the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryState:
+    """What is stored of a webhook. `tried` counts attempts since it was last made due by hand."""
+
+    type: str
+    status: DeliveryStatus = "pending"
+    tried: int = 0
+    attempts: tuple[Attempt, ...] = field(default=())
+
+    def after(self, attempt: Attempt, status: DeliveryStatus) -> "DeliveryState":
+        """Return the state after one more attempt."""
+        kept = (*self.attempts, attempt)[-MOST_ATTEMPTS:]
+        return replace(self, status=status, tried=self.tried + 1, attempts=kept)
+
+
+_STATE = TypeAdapter(DeliveryState)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenWebhook:
+    """A webhook that this process is to send."""
+
+    refinement_id: str
+    event: int
+    tenant: str
+    nonce: str
+    state: DeliveryState
+
+    @property
+    def id(self) -> str:
+        """The same for every attempt, and for no other ending."""
+        return webhook_id(self.refinement_id, self.event)
+
+
+class WebhookNotFound(NotFound):
+    """The refinement has no such webhook."""
+
+
+class EndpointNotFound(NotFound):
+    """The tenant has no such endpoint."""
+
+
+def webhook_id(refinement_id: str, event: int) -> str:
+    """Return the id of the message about an event."""
+    return f"msg_{refinement_id.removeprefix('ref_')}_{event}"
+
+
+class WebhookStore:
+    """Operations of the API and of the processes that send. All raise Unavailable."""
+
+    def __init__(self, committer: Committer, secrets: EndpointSecrets | None) -> None:
+        self._committer = committer
+        self._secrets = secrets
+
+    @property
+    def can_sign(self) -> bool:
+        """Whether there is a secret key."""
+        return self._secrets is not None
+
+    async def take(self, most: int, lease_s: float) -> list[TakenWebhook]:
+        """Take webhooks that are due; nobody else gets them within `lease_s` seconds."""
+        nonce = uuid4().hex
+        found = await self._run(TAKE_WEBHOOKS, most, round(lease_s * 1000), nonce)
+        return [
+            TakenWebhook(
+                refinement_id.decode(),
+                int(event),
+                tenant.decode(),
+                nonce,
+                _STATE.validate_json(state, extra=UNKNOWN_FIELDS),
+            )
+            for refinement_id, event, tenant, state in found
+        ]
+
+    async def settle(self, taken: TakenWebhook, state: DeliveryState, wait_s: float | None) -> None:
+        """Store what came of it, and when it is due again, if it is.
+
+        Nothing happens if it was erased, or another process has taken it, unless it was accepted.
+        """
+        await self._run(
+            SETTLE_WEBHOOK,
+            taken.refinement_id,
+            taken.event,
+            taken.nonce,
+            int(state.status == "delivered"),
+            _STATE.dump_json(state),
+            "" if wait_s is None else round(wait_s * 1000),
+        )
+
+    async def gate(self, tenant: str, url: str) -> float:
+        """Return in how many seconds an endpoint may be called; 0 of a paused one is for once."""
+        key = keys.endpoint(tenant, endpoint_id(tenant, url))
+        return float(await self._run(ENDPOINT_GATE, key, round(PROBE_S * 1000))) / 1000
+
+    async def note(self, taken: TakenWebhook, url: str, *, accepted: bool) -> bool:
+        """Record how an attempt at an endpoint ended; return whether the endpoint is paused."""
+        attempt = f"{taken.id} {taken.state.tried} {taken.nonce}"
+        args = (attempt, int(accepted), FAILURES, round(PAUSE_S * 1000))
+        key = keys.endpoint(taken.tenant, endpoint_id(taken.tenant, url))
+        return bool(await self._run(ENDPOINT_OUTCOME, key, *args))
+
+    async def deliveries(self, tenant: str, refinement_id: str, url: str) -> tuple[Delivery, ...]:
+        """Return the webhooks of a refinement; raise RefinementNotFound."""
+        found = await self._run(DELIVERIES, refinement_id, tenant)
+        if found is None:
+            raise RefinementNotFound(refinement_id)
+        known_as = endpoint_id(tenant, url)
+        with refusals():
+            key = keys.endpoint(tenant, known_as)
+            paused = await self._committer.execute("HEXISTS", key, "paused_at")
+        return tuple(
+            _delivery(refinement_id, int(event), state, due, url, known_as, bool(paused))
+            for event, state, due in sorted(found, key=lambda it: int(it[0]))
+        )
+
+    async def redeliver(self, tenant: str, refinement_id: str, wanted: str) -> None:
+        """Make a webhook due now, whatever has become of it.
+
+        Raises RefinementNotFound, and WebhookNotFound.
+        """
+        while True:
+            found = await self._run(DELIVERIES, refinement_id, tenant)
+            if found is None:
+                raise RefinementNotFound(refinement_id)
+            stored = {webhook_id(refinement_id, int(it[0])): it for it in found}
+            if wanted not in stored:
+                raise WebhookNotFound(f"{refinement_id} has no webhook {wanted}")
+            event, before, _ = stored[wanted]
+            state = _STATE.validate_json(before, extra=UNKNOWN_FIELDS)
+            again = _STATE.dump_json(replace(state, status="pending", tried=0))
+            args = (refinement_id, tenant, event, again, before)
+            if await self._run(REDELIVER, *args) != b"CHANGED":
+                return
+
+    async def register(self, tenant: str, url: str) -> RegisteredEndpoint:
+        """Return an endpoint, with its secret if it was not registered before.
+
+        Raises Conflict if the tenant has `MOST_ENDPOINTS` already.
+        """
+        return await self._changed(tenant, endpoint_id(tenant, url), "register", url)
+
+    async def rotate(
+        self, tenant: str, known_as: str, overlap_s: int, command_id: str | None = None
+    ) -> RegisteredEndpoint:
+        """Give an endpoint a new secret; the old one signs as well for a while.
+
+        The last command, repeated with its id, is answered as the first time.
+        """
+        return await self._changed(tenant, known_as, "rotate", overlap_s * 1000, command_id)
+
+    async def resume(self, tenant: str, known_as: str) -> RegisteredEndpoint:
+        """Send to an endpoint again that is paused."""
+        return await self._changed(tenant, known_as, "resume")
+
+    async def remove(self, tenant: str, known_as: str) -> None:
+        """Forget an endpoint. If it is registered again, its secret is the same."""
+        await self._changed(tenant, known_as, "remove")
+
+    async def endpoint(self, tenant: str, known_as: str) -> RegisteredEndpoint:
+        """Return one endpoint; raise EndpointNotFound."""
+        return await self._changed(tenant, known_as, "read")
+
+    async def endpoints(self, tenant: str) -> list[RegisteredEndpoint]:
+        """Return the endpoints of a tenant, by URL."""
+        with refusals():
+            ids = await self._committer.execute("SMEMBERS", keys.ENDPOINTS + tenant)
+            names = [keys.endpoint(tenant, it.decode()) for it in ids]
+            stored = await asyncio.gather(*(self._committer.execute("HGETALL", it) for it in names))
+        found = zip(ids, stored, strict=True)
+        shown = [_endpoint(known_as.decode(), it) for known_as, it in found if b"url" in it]
+        return sorted(shown, key=lambda it: it.url)
+
+    async def _changed(
+        self,
+        tenant: str,
+        known_as: str,
+        action: str,
+        given: str | int = "",
+        command_id: str | None = None,
+    ) -> RegisteredEndpoint:
+        command = (command_id or uuid4().hex, action)
+        reply = await self._run(ENDPOINT_CHANGE, known_as, tenant, *command, given)
+        if reply is None:
+            raise EndpointNotFound(f"endpoint {known_as} was not found")
+        if reply == b"FULL":
+            raise Conflict(f"there are {MOST_ENDPOINTS} endpoints: remove some first")
+        is_new, stored = reply
+        fields = paired(stored)
+        if action == "remove":
+            fields = {**fields, b"url": b""}
+        shown = _endpoint(known_as, fields)
+        if not is_new or self._secrets is None:
+            return shown
+        secret = self._secrets.secret(tenant, shown.url, int(fields.get(b"secret", 0)))
+        return shown.model_copy(update={"secret": secret})
+
+    async def _run(self, script: LuaScript, *args: str | bytes | int) -> Any:
+        with refusals():
+            return await self._committer.submit(script, *args)
+
+
+def _delivery(
+    refinement_id: str,
+    event: int,
+    stored: bytes,
+    due: bytes,
+    url: str,
+    known_as: str,
+    is_paused: bool,
+) -> Delivery:
+    state = _STATE.validate_json(stored, extra=UNKNOWN_FIELDS)
+    is_pending = state.status == "pending"
+    return Delivery(
+        id=webhook_id(refinement_id, event),
+        type=state.type,
+        event=event,
+        url=url,
+        endpoint=known_as,
+        status=state.status,
+        is_paused=is_paused and is_pending,
+        attempts=state.attempts,
+        next_attempt_at=moment(int(float(due))) if is_pending and due else None,
+    )
+
+
+def _endpoint(known_as: str, fields: Mapping[bytes, bytes]) -> RegisteredEndpoint:
+    def time(name: bytes) -> datetime | None:
+        return moment(int(fields[name])) if name in fields else None
+
+    return RegisteredEndpoint(
+        id=known_as,
+        url=fields[b"url"].decode(),
+        previous_until=time(b"previous_until"),
+        failures=int(fields.get(b"failures", 0)),
+        paused_since=time(b"paused_at"),
+        delivered_at=time(b"delivered_at"),
+    )

@@ -1,0 +1,218 @@
+"""The process that sends webhooks: `hone webhooks`. Several may run.
+
+The append that ends a refinement puts its webhook into an outbox. A process takes what is due with
+a lease and sends it; what was not settled when the lease ends is taken again. So every webhook is
+sent at least once, and always with the same id.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import uvloop
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from app.contract.errors import NotFound, Unavailable
+from app.contract.webhooks import Attempt, Webhook
+from app.queue import RefinementQueue
+from app.settings import Settings
+from app.store import Store, UnusableRedis, open_signing, open_store
+from app.store.endpoints import endpoint_name
+from app.store.webhooks import DeliveryState, TakenWebhook, WebhookStore
+from workers.outbound.guarded_client import Answered, EndpointSender, open_endpoints
+
+SCHEDULE_S = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800)
+"""Seconds before each further attempt: about 22 hours in all."""
+
+JITTER = 0.1
+MOST_WAIT_S = 6 * 3600.0
+"""Longest `Retry-After` that is obeyed."""
+
+LEASE_S = 90.0
+"""Longer than an attempt may take, and until another process takes what this one leaves."""
+
+GONE = 410
+IN_FLIGHT = 100
+TO_ONE_ENDPOINT = 10
+BUSY_S = 1.0
+POLL_S = 0.5
+CONNECT_AGAIN_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often and how fast webhooks are sent; `random` returns numbers from 0 to 1."""
+
+    schedule_s: Sequence[float] = SCHEDULE_S
+    lease_s: float = LEASE_S
+    poll_s: float = POLL_S
+    in_flight: int = IN_FLIGHT
+    to_one_endpoint: int = TO_ONE_ENDPOINT
+    random: Callable[[], float] = random.random
+
+    def wait_s(self, failures: int, retry_after_s: float | None) -> float | None:
+        """Return the seconds until the attempt after so many failures; None if there is none."""
+        if failures > len(self.schedule_s):
+            return None
+        spread = 1 + JITTER * (2 * self.random() - 1)
+        return max(self.schedule_s[failures - 1] * spread, min(retry_after_s or 0.0, MOST_WAIT_S))
+
+
+class WebhookSender:
+    """Sends what is due, at most `in_flight` at a time, and few to one endpoint."""
+
+    def __init__(
+        self, store: Store, webhooks: WebhookStore, client: EndpointSender, pace: Pace = Pace()
+    ) -> None:
+        self._store = store
+        self._webhooks = webhooks
+        self._client = client
+        self._pace = pace
+        self._sending: set[asyncio.Task[None]] = set()
+        self._busy: Counter[str] = Counter()
+
+    async def run(self, stopping: asyncio.Event, grace_s: float = 0.0) -> None:
+        """Send until told to stop; what is under way then has `grace_s` seconds."""
+        while not stopping.is_set():
+            try:
+                if await self.take() and len(self._sending) < self._pace.in_flight:
+                    continue
+            except Unavailable as error:
+                log.warning("webhooks wait: %s", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), self._pace.poll_s)
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=grace_s)
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Drop what is under way: it is sent again when its lease has ended."""
+        for task in self._sending:
+            task.cancel()
+        if self._sending:
+            await asyncio.wait(self._sending)
+
+    async def take(self) -> int:
+        """Start sending what is due; return how much that is."""
+        free = self._pace.in_flight - len(self._sending)
+        taken = await self._webhooks.take(free, self._pace.lease_s) if free else []
+        for it in taken:
+            task = asyncio.create_task(self._send_safely(it))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+        return len(taken)
+
+    async def _send_safely(self, taken: TakenWebhook) -> None:
+        try:
+            await self.send(taken)
+        except Unavailable as error:
+            log.warning("%s is sent again: %s", taken.id, error)
+        except Exception:
+            log.exception("%s is sent again", taken.id)
+
+    async def send(self, taken: TakenWebhook) -> None:
+        """Make one attempt and settle it, unless its endpoint is paused or busy."""
+        try:
+            request = await self._store.request(taken.tenant, taken.refinement_id)
+        except NotFound:  # erased in the meantime
+            return
+        webhook = request.webhook
+        assert webhook is not None
+        name = f"{taken.tenant} {endpoint_name(webhook.url)}"
+        if self._busy[name] >= self._pace.to_one_endpoint:
+            await self._webhooks.settle(taken, taken.state, BUSY_S)
+            return
+        self._busy[name] += 1
+        try:
+            wait_s = await self._webhooks.gate(taken.tenant, webhook.url)
+            if wait_s > 0:
+                await self._webhooks.settle(taken, taken.state, wait_s)
+            else:
+                await self._attempt(taken, webhook)
+        finally:
+            self._busy[name] -= 1
+            if not self._busy[name]:
+                del self._busy[name]
+
+    async def _attempt(self, taken: TakenWebhook, webhook: Webhook) -> None:
+        try:
+            body = await self._body(taken)
+        except NotFound:
+            return
+        at = datetime.now(UTC)
+        answer = await self._client.deliver(webhook, body, taken.id, taken.tenant)
+        state, wait_s = self._after(taken.state, answer, at)
+        await self._webhooks.settle(taken, state, wait_s)
+        if await self._webhooks.note(taken, webhook.url, accepted=answer.is_accepted):
+            log.warning("%s is paused: it failed too often", endpoint_name(webhook.url))
+
+    def _after(
+        self, state: DeliveryState, answer: Answered, at: datetime
+    ) -> tuple[DeliveryState, float | None]:
+        """Return the new state, and the seconds until the next attempt, if there is one."""
+        attempt = Attempt(at=at, status=answer.status, detail=answer.detail)
+        if answer.is_accepted:
+            return state.after(attempt, "delivered"), None
+        if answer.status == GONE:
+            return state.after(attempt, "gone"), None
+        wait_s = self._pace.wait_s(state.tried + 1, answer.retry_after_s)
+        return state.after(attempt, "failed" if wait_s is None else "pending"), wait_s
+
+    async def _body(self, taken: TakenWebhook) -> bytes:
+        """Return the message: the event's own snapshot, or that of now where it has none."""
+        where = (taken.tenant, taken.refinement_id)
+        (event,) = await self._store.events(*where, taken.event - 1, 1)
+        told = from_json(event.json)
+        if not told["type"].endswith(("completed", "failed", "canceled")):
+            told["data"] = (await self._store.snapshot(*where)).model_dump(mode="json")
+        return to_json({"type": told["type"], "timestamp": told["at"], "data": told["data"]})
+
+
+async def serve(settings: Settings) -> None:
+    """Send webhooks until a signal arrives."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    if not settings.secret_key:
+        log.warning("there are no webhooks without HONE_SECRET_KEY, which signs them")
+        await stopping.wait()
+    while not stopping.is_set():
+        try:
+            async with (
+                open_store(settings, RefinementQueue(settings.queue)) as store,
+                open_signing(settings) as signing,
+                open_endpoints(signing.of, allowed=settings.outbound_allow) as client,
+            ):
+                log.info("sends webhooks")
+                await WebhookSender(store, store.webhooks, client).run(stopping, settings.grace_s)
+        except Unavailable as error:
+            log.warning("waiting for Redis: %s", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), CONNECT_AGAIN_S)
+
+
+def main() -> int:
+    """Run until a signal arrives; return 0, or 1 if it cannot start. The log says why."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        settings = Settings()
+        uvloop.run(serve(settings))
+    except (UnusableRedis, ValidationError) as error:
+        log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
