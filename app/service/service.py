@@ -94,7 +94,7 @@ def _changed(request: RefinementRequest, changes: dict[str, Any]) -> RefinementR
     return RefinementRequest.model_validate_json(written)
 
 
-PAGE = 1_000
+PAGE = 200
 STANDING = TERMINAL | {Status.PAUSED}
 """Statuses in which nothing more happens without a client: a wait ends."""
 

@@ -397,9 +397,13 @@ class Store:
         ids = sorted({it for of in parts.values() for it in ids_in(of)})
         texts = await self._committer.execute("HMGET", key, *ids) if ids else []
         found = dict(zip(ids, texts, strict=True))
-        drafts = drafts_in(replies)
-        decoded = {it: decode_prompt(of, found, known, drafts) for it, of in parts.items()}
-        return {it: prompt for it, prompt in decoded.items() if prompt is not None}
+
+        def decoded() -> dict[str, KeptPrompt]:
+            drafts = drafts_in(replies)
+            prompts = {it: decode_prompt(of, found, known, drafts) for it, of in parts.items()}
+            return {it: prompt for it, prompt in prompts.items() if prompt is not None}
+
+        return await asyncio.to_thread(decoded)  # it may be 20 MB of drafts
 
     @refusing
     async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
