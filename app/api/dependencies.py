@@ -51,22 +51,15 @@ def event_number(last_event_id: str) -> int:
 def preferred_wait_s(prefer: list[str]) -> int | None:
     """Return the seconds of `Prefer: wait=N` (RFC 7240), or None without one.
 
-    The first `wait` counts and unknown preferences are ignored. Raises MalformedHeader unless the
-    wait is a whole number of at most 60 seconds.
+    The first `wait` counts; a longer one than 60 seconds is cut to 60. What cannot be honoured is
+    ignored: other preferences, and a wait that is no whole number.
     """
     for preference in _split(prefer):
         read = _PREFERENCE.match(preference)
         if read and read["name"].lower() == "wait":
-            return _wait_s((read["value"] or "").strip('"'))
+            wanted = (read["value"] or "").strip('"')
+            return min(int(wanted), MAX_WAIT_S) if _NUMBER.fullmatch(wanted) else None
     return None
-
-
-def _wait_s(value: str) -> int:
-    if not _NUMBER.fullmatch(value):
-        raise MalformedHeader("Prefer: wait must be a whole number of seconds, such as wait=30")
-    if int(value) > MAX_WAIT_S:
-        raise MalformedHeader(f"Prefer: wait must be at most {MAX_WAIT_S} seconds")
-    return int(value)
 
 
 def seen_events(if_none_match: list[str]) -> Container[int] | None:
@@ -80,6 +73,18 @@ def seen_events(if_none_match: list[str]) -> Container[int] | None:
     if "*" in tags:
         return Anything()
     return frozenset(int(read["event"]) for tag in tags if (read := _TAG.fullmatch(tag)))
+
+
+def versions_in(if_match: list[str]) -> frozenset[int] | None:
+    """Return the event numbers in `If-Match`, or None if the header is missing or `*`.
+
+    Weak tags, and tags of another form than this server's, match nothing (RFC 9110, 13.1.1).
+    """
+    tags = [tag.strip() for tag in _split(if_match)]
+    if not if_match or "*" in tags:
+        return None
+    read = (_TAG.fullmatch(tag) for tag in tags if not tag.startswith("W/"))
+    return frozenset(int(it["event"]) for it in read if it)
 
 
 def idempotency_key(value: str | None) -> str | None:
@@ -165,16 +170,19 @@ async def _tenant(request: Request) -> str:
     return caller.tenant
 
 
+# A header that may be a list is declared as text, which generators of clients understand, and read
+# from the request, where it may stand on several lines.
 async def _prefer(
-    prefer: Annotated[
-        list[str],
+    request: Request,
+    _prefer: Annotated[
+        str | Absent,
         Header(
             alias="Prefer",
-            description="`wait=30`: wait up to 30 seconds for the refinement to end.",
+            description="`wait=30`: wait up to 30 seconds for the refinement to end, 60 at most.",
         ),
-    ] = [],  # noqa: B006 - FastAPI copies it
+    ] = None,
 ) -> int | None:
-    return preferred_wait_s(prefer)
+    return preferred_wait_s(request.headers.getlist("prefer"))
 
 
 async def _idempotency_key(
@@ -192,15 +200,30 @@ async def _idempotency_key(
 
 
 async def _seen(
-    if_none_match: Annotated[
-        list[str],
+    request: Request,
+    _if_none_match: Annotated[
+        str | Absent,
         Header(
             alias="If-None-Match",
             description="`ETag` of the snapshot that the client has already.",
         ),
-    ] = [],  # noqa: B006
+    ] = None,
 ) -> Container[int] | None:
-    return seen_events(if_none_match)
+    return seen_events(request.headers.getlist("if-none-match"))
+
+
+async def _versions(
+    request: Request,
+    _if_match: Annotated[
+        str | Absent,
+        Header(
+            alias="If-Match",
+            description="`ETag` of the snapshot that the client has seen: if the refinement has"
+            " changed since, the answer is 412.",
+        ),
+    ] = None,
+) -> frozenset[int] | None:
+    return versions_in(request.headers.getlist("if-match"))
 
 
 async def _after(
@@ -251,6 +274,7 @@ Change = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange))]
 RetryBody = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange, is_required=False))]
 IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]
 PreferredWait = Annotated[int | None, Depends(_prefer)]
+Versions = Annotated[frozenset[int] | None, Depends(_versions)]
 SeenEvents = Annotated[Container[int] | None, Depends(_seen)]
 After = Annotated[int, Depends(_after)]
 EventsAs = Annotated[str, Depends(_events_as)]

@@ -29,6 +29,7 @@ from app.contract.webhooks import (
 )
 
 Responses = dict[int | str, dict[str, Any]]
+IN_VAIN = (errors.Conflict, errors.PreconditionFailed)
 UNREADABLE = (errors.BodyTooLarge, refusals.UnsupportedMediaType, errors.InvalidRequest)
 
 KINDS: tuple[type[HoneError], ...] = (
@@ -41,6 +42,7 @@ KINDS: tuple[type[HoneError], ...] = (
     refusals.NotAcceptable,
     refusals.RequestTimeout,
     errors.Conflict,
+    errors.PreconditionFailed,
     errors.BodyTooLarge,
     refusals.UnsupportedMediaType,
     refusals.Misdirected,

@@ -19,6 +19,9 @@ from app.store import StoredEvent
 
 RETRY_AFTER_S = 1
 COMMENT = b": nothing new\n\n"
+RETRY = b"retry: 1000\n\n"
+"""Milliseconds after which a browser connects again; without it, each decides for itself."""
+
 Answer = TypeVar("Answer")
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
@@ -128,8 +131,7 @@ class EventStream(StreamingResponse):
         async with aclosing(self._feed.later) as later:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
-            if self._feed.first:
-                await send(_body(b"".join(map(encoded, self._feed.first))))
+            await send(_body(RETRY + b"".join(map(encoded, self._feed.first))))
             async for batch in later:
                 await send(_body(b"".join(map(encoded, batch)) or COMMENT))
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -40,11 +40,13 @@ from app.api.dependencies import (
     TheService,
     TheStore,
     TheWatching,
+    Versions,
     Wait,
     WithStatus,
 )
 from app.api.openapi import (
     ACCEPTED,
+    IN_VAIN,
     INSIGHTS,
     LISTED,
     LOOKED_AT,
@@ -178,17 +180,21 @@ async def get(
 @refinements.patch(
     "/{refinement_id}",
     operation_id="changeRefinement",
-    responses=problems(RefinementNotFound, Conflict, *UNREADABLE),
+    responses=problems(MalformedHeader, RefinementNotFound, *IN_VAIN, *UNREADABLE),
     openapi_extra=body(LimitsChange, examples.CHANGES),
 )
 async def change(
-    refinement_id: RefinementId, change: Change, tenant: Tenant, service: TheService
+    refinement_id: RefinementId,
+    change: Change,
+    versions: Versions,
+    tenant: Tenant,
+    service: TheService,
 ) -> Limits:
     """Change threshold, `max_iterations` or budget while it runs; omitted limits stay as they are.
 
     Returns the limits now in force. They apply from the next judged draft on.
     """
-    return await service.change(tenant, refinement_id, change.content)
+    return await service.change(tenant, refinement_id, change.content, versions)
 
 
 @refinements.delete(
@@ -209,25 +215,29 @@ async def erase(refinement_id: RefinementId, tenant: Tenant, store: TheStore) ->
     "/{refinement_id}/cancel",
     operation_id="cancelRefinement",
     status_code=202,
-    responses=ACCEPTED | problems(RefinementNotFound, Conflict),
+    responses=ACCEPTED | problems(MalformedHeader, RefinementNotFound, *IN_VAIN),
 )
-async def cancel(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> Snapshot:
+async def cancel(
+    refinement_id: RefinementId, versions: Versions, tenant: Tenant, store: TheStore
+) -> Snapshot:
     """Cancel a refinement: it is `canceling` until its worker has stopped, then `canceled`.
 
     Without a worker it is `canceled` immediately. The best draft so far stays in `result`.
     """
-    return await store.cancel(tenant, refinement_id)
+    return await store.cancel(tenant, refinement_id, versions)
 
 
 @refinements.post(
     "/{refinement_id}/finish",
     operation_id="finishRefinement",
     status_code=202,
-    responses=ACCEPTED | problems(RefinementNotFound, Conflict),
+    responses=ACCEPTED | problems(MalformedHeader, RefinementNotFound, *IN_VAIN),
 )
-async def finish(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> Snapshot:
+async def finish(
+    refinement_id: RefinementId, versions: Versions, tenant: Tenant, store: TheStore
+) -> Snapshot:
     """End a refinement with the best draft so far; without one, as soon as a draft is judged."""
-    return await store.finish(tenant, refinement_id)
+    return await store.finish(tenant, refinement_id, versions=versions)
 
 
 @refinements.get(
@@ -247,13 +257,14 @@ async def request(
     operation_id="reviewRefinement",
     status_code=202,
     responses=ACCEPTED
-    | problems(MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch),
+    | problems(MalformedHeader, RefinementNotFound, *IN_VAIN, *UNREADABLE, IdempotencyMismatch),
     openapi_extra=body(ReviewDecision, examples.REVIEWS),
 )
 async def review(
     refinement_id: RefinementId,
     decision: ReviewBody,
     key: IdempotencyKey,
+    versions: Versions,
     tenant: Tenant,
     service: TheService,
 ) -> Snapshot:
@@ -264,7 +275,7 @@ async def review(
     the decision is for that review. A decision sent again with the same `Idempotency-Key` takes
     effect once.
     """
-    return await service.review(tenant, refinement_id, decision.content, key)
+    return await service.review(tenant, refinement_id, decision.content, key, versions)
 
 
 @refinements.post(

@@ -9,6 +9,7 @@ HoneError
   RefinementNotFound      404  not_found
   NotFound                404  not_found
   Conflict                409  conflict
+  PreconditionFailed      412  precondition_failed
   BodyTooLarge            413  too_large
   TooManyRequests         429  rate_limited     (Retry-After)
   QuotaExceeded           429  quota_exceeded   (Retry-After)
@@ -113,6 +114,12 @@ class Conflict(HoneError):
     """The operation is not possible in the current status of the refinement."""
 
     code, status, title = "conflict", 409, "Not possible in the current status"
+
+
+class PreconditionFailed(HoneError):
+    """`If-Match` names another version of the refinement: it has changed since."""
+
+    code, status, title = "precondition_failed", 412, "The refinement has changed"
 
 
 class BodyTooLarge(HoneError):

@@ -1,7 +1,7 @@
 """Submits, continues, reviews and changes refinements, and reads their journals."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
@@ -258,18 +258,23 @@ class Service:
         return InsightList(since=first, data=ranked(sums, limit))
 
     async def review(
-        self, tenant: str, refinement_id: str, review: ReviewDecision, key: str | None
+        self,
+        tenant: str,
+        refinement_id: str,
+        review: ReviewDecision,
+        key: str | None,
+        versions: Collection[int] | None = None,
     ) -> Snapshot:
         """Resume a paused refinement with a reviewer's decision.
 
         Raises Conflict unless this review is pending, InvalidRequest for feedback that its
-        generator cannot follow and for a draft without the locked texts, and IdempotencyMismatch
-        for a key that was used with another decision about it.
+        generator cannot follow and for a draft without the locked texts, IdempotencyMismatch for a
+        key that was used with another decision about it, and PreconditionFailed.
         """
         require_usable_feedback(review, await self._queued(tenant, refinement_id))
         if review.draft is not None:
             require_locked(review, await self._store.request(tenant, refinement_id))
-        return await self._store.review(tenant, refinement_id, review, key)
+        return await self._store.review(tenant, refinement_id, review, key, versions)
 
     async def rate(
         self, tenant: str, refinement_id: str, rating: RatingRequest, key: str | None
@@ -286,10 +291,20 @@ class Service:
         event, is_replayed = await self._store.rate(tenant, refinement_id, rated, adds, key)
         return rating_of(event), is_replayed and key is not None
 
-    async def change(self, tenant: str, refinement_id: str, change: LimitsChange) -> Limits:
-        """Change limits and return those now in force; raise Conflict if it has ended."""
+    async def change(
+        self,
+        tenant: str,
+        refinement_id: str,
+        change: LimitsChange,
+        versions: Collection[int] | None = None,
+    ) -> Limits:
+        """Change limits and return those now in force.
+
+        Raises Conflict if it has ended, and PreconditionFailed if its last event is none of
+        `versions`.
+        """
         await self._require_prices(tenant, refinement_id, change)
-        return await self._store.change(tenant, refinement_id, change)
+        return await self._store.change(tenant, refinement_id, change, versions=versions)
 
     async def retry(
         self, tenant: str, refinement_id: str, change: LimitsChange, key: str | None

@@ -31,6 +31,7 @@ from app.contract.errors import (
     InvalidRequest,
     MalformedHeader,
     Overloaded,
+    PreconditionFailed,
     QuotaExceeded,
     RefinementNotFound,
 )
@@ -206,6 +207,8 @@ TURN_S = 60.0  # maximum time in this process, waits for a turn included
 
 NO_METADATA: Mapping[str, str] = {}
 NO_CHANGE = LimitsChange()
+Versions = Collection[int] | None
+"""Numbers of the last event with which a command may find a refinement; None: any."""
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -406,52 +409,69 @@ class Store:
         return await asyncio.to_thread(decoded)  # it may be 20 MB of drafts
 
     @refusing
-    async def cancel(self, tenant: str, refinement_id: str) -> Snapshot:
+    async def cancel(self, tenant: str, refinement_id: str, versions: Versions = None) -> Snapshot:
         """Cancel it: immediately if no worker holds it, else it becomes `canceling`.
 
-        Raises RefinementNotFound, and Conflict if it has succeeded or failed.
+        Raises RefinementNotFound, Conflict if it has succeeded or failed, and PreconditionFailed
+        if its last event is none of `versions`.
         """
-        await self._give(CANCEL, tenant, refinement_id, uuid4().hex)
+        await self._give(CANCEL, tenant, refinement_id, uuid4().hex, _between_commas(versions))
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
     async def finish(
-        self, tenant: str, refinement_id: str, command_id: str | None = None
+        self,
+        tenant: str,
+        refinement_id: str,
+        command_id: str | None = None,
+        versions: Versions = None,
     ) -> Snapshot:
         """End it with its best draft: journal `refinement.stopping` as soon as there is one.
 
-        A paused one is queued, and ends when it is claimed. Raises RefinementNotFound, and
-        Conflict if it has ended or is being canceled.
+        A paused one is queued, and ends when it is claimed. Raises RefinementNotFound, Conflict if
+        it has ended or is being canceled, and PreconditionFailed like `cancel`.
         """
-        args = (command_id or uuid4().hex, self._lease_ms)
+        args = (command_id or uuid4().hex, self._lease_ms, _between_commas(versions))
         await self._give(FINISH, tenant, refinement_id, *args)
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
     async def review(
-        self, tenant: str, refinement_id: str, review: ReviewDecision, command_id: str | None = None
+        self,
+        tenant: str,
+        refinement_id: str,
+        review: ReviewDecision,
+        command_id: str | None = None,
+        versions: Versions = None,
     ) -> Snapshot:
         """Journal a reviewer's decision and queue the refinement.
 
-        Raises RefinementNotFound, Conflict unless this review is pending, and IdempotencyMismatch
-        if an earlier decision had this `command_id` and other content.
+        Raises RefinementNotFound, Conflict unless this review is pending, IdempotencyMismatch if an
+        earlier decision had this `command_id` and other content, and PreconditionFailed.
         """
         args = (
             command_id or uuid4().hex,
             review.path or "",
             encode_decision(review),
             self._lease_ms,
+            _between_commas(versions),
         )
         await self._give(REVIEW, tenant, refinement_id, *args)
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
     async def change(
-        self, tenant: str, refinement_id: str, change: LimitsChange, command_id: str | None = None
+        self,
+        tenant: str,
+        refinement_id: str,
+        change: LimitsChange,
+        command_id: str | None = None,
+        versions: Versions = None,
     ) -> Limits:
         """Change limits and return those now in force.
 
-        Raises RefinementNotFound, and Conflict if it has ended or is being canceled.
+        Raises RefinementNotFound, Conflict if it has ended or is being canceled, and
+        PreconditionFailed.
         """
         command_id = command_id or uuid4().hex
         while True:
@@ -460,7 +480,7 @@ class Store:
             if seq is None or stored is None:
                 raise RefinementNotFound(refinement_id)
             limits = change.applied_to(decode_limits(stored))
-            args = (command_id, seq, encode_limits(limits))
+            args = (command_id, seq, encode_limits(limits), _between_commas(versions))
             if await self._give(CHANGE, tenant, refinement_id, *args):
                 return limits
             # Another client has changed them in the meantime.
@@ -631,6 +651,10 @@ class Store:
         self._enqueuer.submit(job).add_done_callback(report)
 
 
+def _between_commas(versions: Versions) -> str:
+    return "" if versions is None else f",{','.join(map(str, sorted(versions)))},"
+
+
 def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     conflicts = {
         "ENDED": "has ended or is being canceled",
@@ -642,6 +666,10 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     }
     if code == "MISSING":
         return RefinementNotFound(refinement_id)
+    if code == "DIFFERS":
+        return PreconditionFailed(
+            f"{refinement_id} has changed: its last event is {detail}, which If-Match does not name"
+        )
     if code == "MISMATCH":
         return IdempotencyMismatch("this Idempotency-Key was used with another body")
     return Conflict(f"{refinement_id} {conflicts[code]}") if code in conflicts else None

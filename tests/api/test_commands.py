@@ -6,7 +6,15 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from tests.api.api_client import DRAFT, ManualWorker, ended, problem, submitted, watching
+from tests.api.api_client import (
+    DRAFT,
+    ManualWorker,
+    ended,
+    paused,
+    problem,
+    submitted,
+    watching,
+)
 
 
 async def test_cancel_ends_at_once_what_no_worker_has_claimed(api: httpx.AsyncClient) -> None:
@@ -84,3 +92,42 @@ async def test_a_long_poll_of_what_is_erased_is_a_404(api: httpx.AsyncClient) ->
     await asyncio.sleep(0.2)
     await api.delete(f"/v1/refinements/{refinement_id}")
     problem(await polling, 404, "not_found")
+
+
+SENT = {"cancel": None, "finish": None, "": {"threshold": 0.5}, "reviews": {"action": "approve"}}
+
+
+@pytest.mark.parametrize("command", SENT)
+async def test_a_command_about_another_version_is_refused_and_changes_nothing(
+    api: httpx.AsyncClient, worker: WorkerStore, command: str
+) -> None:
+    url = f"/v1/refinements/{await paused(api, worker)}"
+    now = (await api.get(url)).headers["etag"]
+    method = "POST" if command else "PATCH"
+    to = f"{url}/{command}" if command else url
+    for tag in ('"1"', f"W/{now}", "nonsense", '"1", "2"'):
+        headers = {"If-Match": tag}
+        refused = await api.request(method, to, json=SENT[command], headers=headers)
+        problem(refused, 412, "precondition_failed")
+    assert (await api.get(url)).headers["etag"] == now
+    headers = {"If-Match": f'"1", {now}'}
+    assert (await api.request(method, to, json=SENT[command], headers=headers)).is_success
+    assert (await api.get(url)).headers["etag"] != now
+
+
+@pytest.mark.parametrize("headers", [{}, {"If-Match": "*"}])
+async def test_without_a_version_a_command_is_about_any(
+    api: httpx.AsyncClient, headers: dict[str, str]
+) -> None:
+    url = f"/v1/refinements/{await submitted(api)}"
+    assert (await api.post(f"{url}/cancel", headers=headers)).json()["status"] == "canceled"
+
+
+async def test_a_review_that_is_sent_again_succeeds_although_the_version_has_changed(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    url = f"/v1/refinements/{await paused(api, worker)}"
+    headers = {"If-Match": (await api.get(url)).headers["etag"], "Idempotency-Key": "r1"}
+    for _ in range(2):
+        sent = await api.post(f"{url}/reviews", json=SENT["reviews"], headers=headers)
+        assert sent.status_code == 202

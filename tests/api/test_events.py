@@ -137,3 +137,10 @@ async def test_a_browser_that_accepts_anything_gets_a_stream(
 ) -> None:
     async with watching(api, await ended(api, worker), Accept="text/html, */*;q=0.8") as events:
         assert (await anext(events)).id == 1
+
+
+async def test_a_stream_says_when_to_connect_again(api: httpx.AsyncClient) -> None:
+    path = f"/v1/refinements/{await submitted(api)}/events"
+    async with api.stream("GET", path) as response:
+        lines = response.aiter_lines()
+        assert [await anext(lines) for _ in range(3)] == ["retry: 1000", "", "id: 1"]

@@ -10,6 +10,7 @@ from app.api.dependencies import (
     idempotency_key,
     preferred_wait_s,
     seen_events,
+    versions_in,
 )
 from app.contract.errors import MalformedHeader
 
@@ -25,6 +26,8 @@ OFFERED = ("text/event-stream", "application/json")
         (["handling=lenient; x=1", 'WAIT = "5"'], 5),
         (["wait=1, wait=2"], 1),
         (["wait=60"], 60),
+        (["wait=61"], 60),
+        (["wait=soon"], None),
         (["respond-async", ""], None),
     ],
 )
@@ -32,12 +35,27 @@ def test_prefer_is_read_as_rfc_7240_says(prefer: list[str], wait_s: int | None) 
     assert preferred_wait_s(prefer) == wait_s
 
 
+@pytest.mark.parametrize("prefer", ["wait", "wait=", "wait=-1", "wait=1.5", "wait=\u0661"])
+def test_a_wait_that_is_no_whole_number_is_ignored(prefer: str) -> None:
+    assert preferred_wait_s([prefer]) is None
+
+
 @pytest.mark.parametrize(
-    "prefer", ["wait", "wait=", "wait=-1", "wait=1.5", "wait=61", "wait=\u0661"]
+    ("if_match", "versions"),
+    [
+        ([], None),
+        (["*"], None),
+        (['"7"'], {7}),
+        (['"6", "7"', '"8"'], {6, 7, 8}),
+        (['W/"7"'], set()),
+        (["7"], set()),
+        ([""], set()),
+    ],
 )
-def test_a_wait_that_is_no_whole_number_up_to_60_is_refused(prefer: str) -> None:
-    with pytest.raises(MalformedHeader):
-        preferred_wait_s([prefer])
+def test_if_match_names_versions_by_strong_tags(
+    if_match: list[str], versions: set[int] | None
+) -> None:
+    assert versions_in(if_match) == versions
 
 
 @pytest.mark.parametrize("value", ["", " 1", "-1", "1.0", "+1", "0x1", "\u0661", "1" * 19, "null"])

@@ -1,5 +1,5 @@
--- Cancels a refinement: id, tenant, command id. Returns OK, MISSING or ENDED.
-local id, owner, command = unpack(ARGV)
+-- Cancels a refinement: id, tenant, command id, versions. Returns OK, MISSING, DIFFERS or ENDED.
+local id, owner, command, versions = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, holder, lease, last, retention_ms = unpack(redis.call('HMGET', key,
   'tenant', 'status', 'holder', 'lease', 'last_event', 'retention_ms'))
@@ -7,6 +7,7 @@ if tenant ~= owner then return 'MISSING' end
 if given(id, 'cancel', command) or status == 'canceling' or status == 'canceled' then
   return 'OK'
 end
+if differs(versions, last) then return 'DIFFERS ' .. last end
 if TERMINAL[status] then return 'ENDED' end
 
 local at = clock()

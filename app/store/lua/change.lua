@@ -1,11 +1,12 @@
--- Changes the limits: id, tenant, command id, limits_seq they were made from, limits.
--- Returns OK, MISSING, ENDED or STALE.
-local id, owner, command, from, limits = unpack(ARGV)
+-- Changes the limits: id, tenant, command id, limits_seq they were made from, limits,
+-- versions. Returns OK, MISSING, DIFFERS, ENDED or STALE.
+local id, owner, command, from, limits, versions = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, last, seq, holder, parked = unpack(redis.call('HMGET', key,
   'tenant', 'status', 'last_event', 'limits_seq', 'holder', 'parked'))
 if tenant ~= owner then return 'MISSING' end
 if given(id, 'change', command) then return 'OK' end
+if differs(versions, last) then return 'DIFFERS ' .. last end
 if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
 if seq ~= from then return 'STALE' end
 

@@ -1,7 +1,7 @@
--- Finishes a refinement with its best draft: id, tenant, command id, lease in ms.
--- Returns OK, MISSING or ENDED; or the number of the RQ job to enqueue if it was paused, minus that
+-- Finishes a refinement with its best draft: id, tenant, command id, lease in ms, versions.
+-- Returns OK, MISSING, DIFFERS or ENDED; or the number of the RQ job to enqueue if it was paused, minus that
 -- number if it was parked with a draft: the job goes to the front of the queue.
-local id, owner, command, lease_ms = unpack(ARGV)
+local id, owner, command, lease_ms, versions = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, last, best, stopping, jobs, holder, parked = unpack(redis.call('HMGET', key,
   'tenant', 'status', 'last_event', 'best', 'stopping', 'jobs', 'holder', 'parked'))
@@ -9,6 +9,7 @@ if tenant ~= owner then return 'MISSING' end
 if given(id, 'finish', command) then
   return status == 'queued' and stopping and tonumber(jobs) or 'OK'
 end
+if differs(versions, last) then return 'DIFFERS ' .. last end
 if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
 
 record(id, 'finish', command)

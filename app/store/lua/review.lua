@@ -1,8 +1,8 @@
 -- Takes a reviewer's decision: id, tenant, command id, key of the review that is meant or '', data of
--- refinement.reviewed without its key, lease in ms.
--- Returns the number of the RQ job to enqueue; or OK (a repeated command), MISMATCH, MISSING, ENDED,
--- UNASKED, or OTHER and the key of the pending review.
-local id, owner, command, meant, decision, lease_ms = unpack(ARGV)
+-- refinement.reviewed without its key, lease in ms, versions.
+-- Returns the number of the RQ job to enqueue; or OK (a repeated command), MISMATCH, MISSING, DIFFERS,
+-- ENDED, UNASKED, or OTHER and the key of the pending review.
+local id, owner, command, meant, decision, lease_ms, versions = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, last, asked, jobs = unpack(redis.call('HMGET', key,
   'tenant', 'status', 'last_event', 'review', 'jobs'))
@@ -12,6 +12,7 @@ if before then
   if digest ~= before then return 'MISMATCH' end
   return status == 'queued' and tonumber(jobs) or 'OK'
 end
+if differs(versions, last) then return 'DIFFERS ' .. last end
 if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
 if status ~= 'paused' then return 'UNASKED' end
 local pending = cjson.decode(asked).key
