@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from app.access import Directory, Keyring, Metering, Tenants
 from app.api import administration, openapi, pages, problems, routes, webhooks
 from app.api.access import AccessControl
 from app.api.boundary import Boundary
+from app.api.dispatch import Dispatcher
 from app.api.server import ApiServer, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
@@ -78,10 +80,7 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
             shutdown.close()
 
     app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.add_middleware(AccessControl)
-    app.add_middleware(Boundary, settings=settings)
-    problems.install(app)
-    for router in (
+    routers = (
         routes.refinements,
         routes.journal,
         routes.server,
@@ -92,7 +91,12 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
         administration.tenants,
         administration.audit,
         pages.router,
-    ):
+    )
+    app.add_middleware(Dispatcher, api=app, routes=chain.from_iterable(it.routes for it in routers))
+    app.add_middleware(AccessControl)
+    app.add_middleware(Boundary, settings=settings)
+    problems.install(app)
+    for router in routers:
         app.include_router(router)
     return app
 

@@ -352,6 +352,8 @@ def _too_long(model: str, found: Rewriting, is_chosen: bool) -> str:
 def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
     """Yield an error for each budget that is too small to judge a first draft."""
     max_tokens, max_cost_usd = request.stop.max_tokens, request.stop.max_cost_usd
+    if max_tokens is None and max_cost_usd is None:
+        return
     least = least_tokens(request, choices)
     if max_tokens is not None and max_tokens < least:
         detail = (
