@@ -18,6 +18,7 @@ from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
 from app.contract.status import TERMINAL, Status, StopReason
 from app.contract.waiting import Waiting
+from app.contract.webhooks import Webhook
 from app.store.state import (
     Addition,
     Entry,
@@ -172,6 +173,11 @@ def encode_submitted(submitted: Submitted) -> tuple[bytes, bytes]:
     """Encode the request, its secrets masked, and the models."""
     request = submitted.request.model_dump_json(by_alias=True)
     return request.encode(), _MODELS.dump_json(dict(submitted.models))
+
+
+def encode_webhook(webhook: Webhook) -> str:
+    """Encode what the scripts must know of a webhook: timeout in ms, and types of events."""
+    return f"{round(webhook.timeout_s * 1000)} {' '.join(webhook.events)}"
 
 
 def encode_queued(queued: Queued) -> bytes:

@@ -60,6 +60,7 @@ from app.store.codec import (
     encode_rating,
     encode_retry,
     encode_submitted,
+    encode_webhook,
     ended_as,
     ends,
     number_of,
@@ -776,7 +777,7 @@ class Creation:
             "engine_version",
             new.engine_version,
             *(() if new.parent is None else ("parent", new.parent)),
-            *(() if (hook := new.request.webhook) is None else ("webhook", " ".join(hook.events))),
+            *(() if (hook := new.request.webhook) is None else ("webhook", encode_webhook(hook))),
             *(() if new.queued.draw is None else ("drawn", new.queued.draw.picked)),
         )
 

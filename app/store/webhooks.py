@@ -102,10 +102,10 @@ class WebhookStore:
         """Whether there is a secret key."""
         return self._secrets is not None
 
-    async def take(self, most: int, lease_s: float) -> list[TakenWebhook]:
-        """Take webhooks that are due; nobody else gets them within `lease_s` seconds."""
+    async def take(self, most: int, margin_s: float) -> list[TakenWebhook]:
+        """Take webhooks that are due; others get them `margin_s` after the timeout of an attempt."""
         nonce = uuid4().hex
-        found = await self._run(TAKE_WEBHOOKS, most, round(lease_s * 1000), nonce)
+        found = await self._run(TAKE_WEBHOOKS, most, round(margin_s * 1000), nonce)
         return [
             TakenWebhook(
                 refinement_id.decode(),

@@ -2,15 +2,22 @@
 
 import asyncio
 import json
+import os
+import signal
+import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from aiohttp import web
 from redis.asyncio import Redis
 from standardwebhooks import Webhook as Verifier
 
+from app.cli.processes import environment_of
 from app.contract.endpoints import Endpoint
 from app.queue import RefinementQueue
 from app.settings import Settings
@@ -20,13 +27,18 @@ from app.store.webhooks import FAILURES, PAUSE_S
 from tests.api.api_client import DRAFT, ManualWorker, ended, paused, problem, submitted
 from tests.local_endpoint import SECRET, THIS_MACHINE, answering_with, endpoint
 from tests.store.store_harness import be_up, everything, expire_retention
+from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import Answered, open_endpoints
 from workers.outbound.webhooks import Pace, WebhookSender
 
+ROOT = Path(__file__).parent.parent.parent
 URL = "https://hooks.example.com/hone?id=1"
 HOOK: dict[str, Any] = {"url": URL, "secret": SECRET}
+AT_ONCE_AGAIN = HOOK | {"timeout_s": 0.0001}
+"""What a process leaves, another one takes at once."""
+
 ACCEPTED, AWAY, GONE = Answered(204, ""), Answered(503, "it answered 503"), Answered(410, "gone")
-AT_ONCE = Pace(schedule_s=(0,) * 40, lease_s=60)
+AT_ONCE = Pace(schedule_s=(0,) * 40, margin_s=60)
 
 
 @dataclass
@@ -69,7 +81,7 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
 
 async def sent(store: Store, receiver: ScriptedReceiver, pace: Pace = AT_ONCE) -> int:
     """Send what is due, once each; return how much that was."""
-    taken = await store.webhooks.take(100, pace.lease_s)
+    taken = await store.webhooks.take(100, pace.margin_s)
     for it in taken:
         await WebhookSender(store, store.webhooks, receiver, pace).send(it)
     return len(taken)
@@ -210,7 +222,7 @@ async def test_what_is_erased_or_expires_is_not_sent_any_more(
 async def test_two_processes_do_not_take_the_same_and_what_one_leaves_the_other_takes(
     keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store
 ) -> None:
-    await ended(keyed_api, keyed_worker, webhook=HOOK)
+    await ended(keyed_api, keyed_worker, webhook=AT_ONCE_AGAIN)
     (lost,) = await store.webhooks.take(10, 0)  # its lease ends at once
     (taken,) = await store.webhooks.take(10, 60)
     assert lost.id == taken.id
@@ -242,12 +254,12 @@ class HangingReceiver(ScriptedReceiver):
         return ACCEPTED
 
 
-async def test_it_arrives_although_its_process_dies_twenty_times(
+async def test_it_arrives_although_what_sends_it_is_dropped_twenty_times(
     keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store
 ) -> None:
-    refinement_id = await ended(keyed_api, keyed_worker, webhook=HOOK)
+    refinement_id = await ended(keyed_api, keyed_worker, webhook=AT_ONCE_AGAIN)
     receiver, ids = ScriptedReceiver(), list[str]()
-    pace = Pace(lease_s=0, poll_s=0.001)
+    pace = Pace(margin_s=0)
     for kill in range(20):
         killed = HangingReceiver()
         sender = WebhookSender(store, store.webhooks, killed, pace)
@@ -261,6 +273,55 @@ async def test_it_arrives_although_its_process_dies_twenty_times(
     assert {*ids, *receiver.ids} == {(await log(keyed_api, refinement_id))[0]["id"]}
     assert (await log(keyed_api, refinement_id))[0]["status"] == "delivered"
     assert await sent(store, receiver, pace) == 0
+
+
+async def test_it_arrives_although_its_process_is_killed_twenty_times(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, keyed: Settings
+) -> None:
+    pids = list[int]()
+
+    async def kill(_request: web.Request) -> web.Response:
+        if len(asked) <= 20:
+            os.kill(pids[-1], signal.SIGKILL)  # it waits for this answer
+        return web.Response(status=204)
+
+    async with endpoint(kill) as (url, asked, _), mortal_sender(keyed, pids):
+        hook = {"url": url, "secret": SECRET, "timeout_s": 0.1}
+        refinement_id = await ended(keyed_api, keyed_worker, webhook=hook)
+        async with asyncio.timeout(TIMEOUT_S):
+            while (await log(keyed_api, refinement_id))[0]["status"] != "delivered":  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    (delivery,) = await log(keyed_api, refinement_id)
+    assert len(asked) >= 21
+    assert {it.headers["webhook-id"] for it in asked} == {delivery["id"]}
+    assert len(set(pids)) >= 21
+
+
+@asynccontextmanager
+async def mortal_sender(settings: Settings, pids: list[int]) -> AsyncIterator[None]:
+    """Run a process that sends webhooks, forked again whenever it was killed; `pids` grows."""
+    settings = settings.model_copy(update={"outbound_allow": THIS_MACHINE})
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.api.mortal_sender"),
+        env=os.environ | environment_of(settings),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    pids.append(int(await process.stdout.readline()))
+    reading = asyncio.create_task(_read_pids(process.stdout, pids))
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        await reading
+
+
+async def _read_pids(lines: asyncio.StreamReader, pids: list[int]) -> None:
+    async for line in lines:
+        pids.append(int(line))  # noqa: PERF401 - each as it comes
 
 
 async def test_a_dead_endpoint_is_paused_shown_probed_and_resumed(

@@ -36,8 +36,8 @@ JITTER = 0.1
 MOST_WAIT_S = 6 * 3600.0
 """Longest `Retry-After` that is obeyed."""
 
-LEASE_S = 90.0
-"""Longer than an attempt may take, and until another process takes what this one leaves."""
+MARGIN_S = 10.0
+"""Seconds after the timeout of an attempt until another process takes what this one leaves."""
 
 GONE = 410
 IN_FLIGHT = 100
@@ -54,7 +54,7 @@ class Pace:
     """How often and how fast webhooks are sent; `random` returns numbers from 0 to 1."""
 
     schedule_s: Sequence[float] = SCHEDULE_S
-    lease_s: float = LEASE_S
+    margin_s: float = MARGIN_S
     poll_s: float = POLL_S
     in_flight: int = IN_FLIGHT
     to_one_endpoint: int = TO_ONE_ENDPOINT
@@ -105,7 +105,7 @@ class WebhookSender:
     async def take(self) -> int:
         """Start sending what is due; return how much that is."""
         free = self._pace.in_flight - len(self._sending)
-        taken = await self._webhooks.take(free, self._pace.lease_s) if free else []
+        taken = await self._webhooks.take(free, self._pace.margin_s) if free else []
         for it in taken:
             task = asyncio.create_task(self._send_safely(it))
             self._sending.add(task)
@@ -178,7 +178,7 @@ class WebhookSender:
         return to_json({"type": told["type"], "timestamp": told["at"], "data": told["data"]})
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, pace: Pace = Pace()) -> None:
     """Send webhooks until a signal arrives."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -195,7 +195,8 @@ async def serve(settings: Settings) -> None:
                 open_endpoints(signing.of, allowed=settings.outbound_allow) as client,
             ):
                 log.info("sends webhooks")
-                await WebhookSender(store, store.webhooks, client).run(stopping, settings.grace_s)
+                sender = WebhookSender(store, store.webhooks, client, pace)
+                await sender.run(stopping, settings.grace_s)
         except Unavailable as error:
             log.warning("waiting for Redis: %s", error)
             with suppress(TimeoutError):

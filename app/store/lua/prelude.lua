@@ -143,7 +143,8 @@ end
 -- The entries that this script has written and not published yet, by id.
 local unpublished = {}
 
--- Puts the news of an entry into the outbox, if the refinement has a webhook that wants it.
+-- Puts the news of an entry into the outbox, if the refinement has a webhook that wants it. The field has the
+-- timeout of an attempt in ms, and the types of entries.
 local function tell(id, n, at, kind)
   local wanted = redis.call('HGET', SUMMARY .. id, 'webhook')
   if not wanted or not string.find(wanted, kind, 1, true) then return end
