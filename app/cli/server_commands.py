@@ -1,18 +1,23 @@
 """The commands that run processes: serve, demo, api, worker, and those about settings."""
 
+import base64
 import contextlib
+import hmac
 import json
 import logging
 import os
+import queue
 import re
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import typer
 from pydantic import SecretStr
@@ -35,6 +40,7 @@ from app.cli.processes import (
     wait_until_ready,
 )
 from app.cli.root import INTERRUPTED, app, console, read_settings
+from app.contract.endpoints import PREFIX, signing_key
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.local.supervisor import Interrupts
@@ -47,18 +53,69 @@ HOST = "127.0.0.1"
 def demo(settings: Settings, console: Console) -> Snapshot:
     """Run a service in a temporary directory, refine the rough text, and end the service."""
     crashes = CrashWatch()
-    with Interrupts() as interrupts, tempfile.TemporaryDirectory(prefix="hone-demo-") as directory:
-        own = settings.model_copy(update=_apart(Path(directory)))
+    with (
+        Interrupts() as interrupts,
+        tempfile.TemporaryDirectory(prefix="hone-demo-") as directory,
+        WebhookReceiver() as receiver,
+    ):
+        own = settings.model_copy(update=_apart(Path(directory), receiver))
         with (
             service(own, crashes.emit, interrupts) as supervisor,
             Client(url_of(own)) as client,
         ):
             wait_until_ready(client, lambda: crashes.look(supervisor))
-            submitted = client.submit(request())
+            hook = {"url": receiver.url, "secret": receiver.secret}
+            submitted = client.submit(request() | {"webhook": hook})
             say(
                 console, f"Refining a rough text of {len(rough_text().split())} words with {MODEL}."
             )
-            return watch(client, submitted.id, console, meanwhile=lambda: crashes.look(supervisor))
+            ended = watch(client, submitted.id, console, meanwhile=lambda: crashes.look(supervisor))
+            say(console, f"\nWebhook: {receiver.news()}")
+            return ended
+
+
+class WebhookReceiver:
+    """Listens on this machine, and verifies webhooks as Standard Webhooks describes it."""
+
+    def __init__(self) -> None:
+        self.secret = PREFIX + base64.b64encode(os.urandom(32)).decode()
+        self._told: queue.Queue[str] = queue.Queue()
+
+        def receive(handler: BaseHTTPRequestHandler) -> None:
+            body = handler.rfile.read(int(handler.headers["Content-Length"]))
+            is_signed = self._is_signed(handler.headers, body)
+            handler.send_response(204 if is_signed else 401)
+            handler.end_headers()
+            if is_signed:
+                kind, name = json.loads(body)["type"], handler.headers["webhook-id"]
+                self._told.put(f"{kind} arrived at {self.url}, {name}, its signature is valid.")
+
+        handling = {"do_POST": receive, "log_message": lambda *_: None}
+        handler = type("Handler", (BaseHTTPRequestHandler,), handling)
+        self._server = ThreadingHTTPServer((HOST, 0), handler)
+        self.url = f"http://{HOST}:{self._server.server_port}/"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def news(self) -> str:
+        """Return what has arrived, within 20 seconds."""
+        try:
+            return self._told.get(timeout=20)
+        except queue.Empty:
+            return "nothing has arrived."
+
+    def _is_signed(self, fields: Message, body: bytes) -> bool:
+        signed = f"{fields['webhook-id']}.{fields['webhook-timestamp']}.".encode() + body
+        digest = hmac.digest(signing_key(self.secret), signed, "sha256")
+        expected = f"v1,{base64.b64encode(digest).decode()}"
+        given = (fields["webhook-signature"] or "").split()
+        return any(hmac.compare_digest(it, expected) for it in given)
 
 
 def rough_text() -> str:
@@ -83,7 +140,7 @@ def request() -> dict[str, Any]:
     }
 
 
-def _apart(directory: Path) -> dict[str, Any]:
+def _apart(directory: Path, receiver: WebhookReceiver) -> dict[str, Any]:
     """Return settings that share nothing with another Hone on this machine."""
     return {
         "host": HOST,
@@ -93,6 +150,8 @@ def _apart(directory: Path) -> dict[str, Any]:
         "model": MODEL,
         "grace_s": 3.0,
         "auth": "auto",
+        "secret_key": SecretStr(receiver.secret),
+        "outbound_allow": receiver.url.removeprefix("http://").removesuffix("/"),
     }
 
 

@@ -103,7 +103,7 @@ class WebhookStore:
         return self._secrets is not None
 
     async def take(self, most: int, margin_s: float) -> list[TakenWebhook]:
-        """Take webhooks that are due; others get them `margin_s` after the timeout of an attempt."""
+        """Take webhooks that are due; others get them `margin_s` after an attempt timed out."""
         nonce = uuid4().hex
         found = await self._run(TAKE_WEBHOOKS, most, round(margin_s * 1000), nonce)
         return [
