@@ -38,7 +38,7 @@ def rejecting(name: str, word: str) -> Callable[[AskedPrompt], ModelServerReply]
     def answer(asked: AskedPrompt) -> ModelServerReply:
         schema = json.dumps(asked.json.get("response_format") or asked.json.get("output_config"))
         if name in schema:
-            return refusal(400, f"Invalid schema for {word}: 'minimum' is not permitted.")
+            return refusal(400, f"Invalid schema for {word}: {name} is not permitted.")
         is_openai = "chat/completions" in asked.path
         return chat('{"total": 1}') if is_openai else anthropic.message('{"total": 1}')
 
@@ -80,9 +80,38 @@ async def test_anthropic_gets_the_schema_as_structured_output() -> None:
         await model.complete(document())
     (asked,) = behaviour.asked
     assert asked.json["output_config"] == {
-        "format": {"type": "json_schema", "schema": schema_of("total")}
+        "format": {"type": "json_schema", "schema": unbounded(schema_of("total"))}
     }
-    assert user_text(asked) == document().prompt.user
+    assert user_text(asked).endswith(json.dumps(schema_of("total"))), "its bounds are told in words"
+
+
+def unbounded(schema: dict[str, Any]) -> dict[str, Any]:
+    members = {name: {"type": it["type"]} for name, it in schema["properties"].items()}
+    return {**schema, "properties": members}
+
+
+def test_azure_gets_the_schema_without_bounds_and_the_model_the_bounds_in_words() -> None:
+    server = OpenAI("https://mine.openai.azure.com/openai/v1")
+    body = json.loads(server.request(document(), frozenset()).body)
+    assert body["response_format"]["json_schema"]["schema"] == unbounded(schema_of("total"))
+    assert body["messages"][-1]["content"].endswith(json.dumps(schema_of("total")))
+
+
+async def test_a_schema_whose_bounds_are_rejected_is_sent_without_them() -> None:
+    def answer(asked: AskedPrompt) -> ModelServerReply:
+        if "minimum" in json.dumps(asked.json["response_format"]):
+            return refusal(400, "Invalid schema for response_format 'write': In context="
+                           "('properties', 'total'), 'minimum' is not permitted.")  # fmt: skip
+        return chat('{"total": 1}')
+
+    behaviour = RecordingBehaviour(answer)
+    async with serving(behaviour) as (model, _):
+        for asked in (document(), document(), document("count")):
+            await model.complete(asked)
+    assert {form(it) for it in behaviour.asked} == {"json_schema"}
+    sent = [it.json["response_format"]["json_schema"]["schema"] for it in behaviour.asked]
+    total, count = schema_of("total"), schema_of("count")
+    assert sent == [total, unbounded(total), unbounded(total), count, unbounded(count)]
 
 
 WIRES = pytest.mark.parametrize(

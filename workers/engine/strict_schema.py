@@ -51,6 +51,21 @@ def strict(schema: Mapping[str, Any] | bool) -> dict[str, object] | None:
     return found if found.get("type") == "object" else None
 
 
+def unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema of the subset without bounds on numbers and on the length of lists."""
+    found: dict[str, Any] = {}
+    for name, it in schema.items():
+        if name == "properties":
+            found[name] = {member: unbounded(part) for member, part in it.items()}
+        elif name == "items":
+            found[name] = unbounded(it)
+        elif name == "anyOf":
+            found[name] = [unbounded(part) for part in it]
+        elif name not in BOUNDS | SIZES:
+            found[name] = it
+    return found
+
+
 def _without(schema: object, names: frozenset[str]) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         raise _Outside

@@ -28,6 +28,7 @@ from workers.models.remote import (
     counted,
     effort_of,
     flaw_of,
+    format_schema,
     names_json,
     refused_effort,
     unwanted_stream,
@@ -79,11 +80,13 @@ class Anthropic:
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
         """Return the request for one message."""
         is_structured = call.prompt.schema is not None and STRUCTURED not in unwanted
+        schema = format_schema(call, unwanted, takes_bounds=False)
+        in_words = not is_structured or schema != call.prompt.schema
         body: dict[str, object] = {
             "model": call.model,
             "max_tokens": call.max_output_tokens,
             "system": call.prompt.system,
-            "messages": [{"role": "user", "content": _content(call, in_words=not is_structured)}],
+            "messages": [{"role": "user", "content": _content(call, in_words=in_words)}],
         }
         thinking, effort = _thinking(call, unwanted)
         if thinking:
@@ -93,7 +96,7 @@ class Anthropic:
             body["temperature"] = call.temperature
         config: dict[str, object] = {"effort": effort} if effort else {}
         if is_structured:
-            config["format"] = {"type": "json_schema", "schema": call.prompt.schema}
+            config["format"] = {"type": "json_schema", "schema": schema}
         if config:
             body[STRUCTURED] = config
         if call.is_streamed and STREAM not in unwanted:

@@ -27,7 +27,9 @@ from workers.models.remote import (
     counted,
     effort_of,
     flaw_of,
+    format_schema,
     names_json,
+    refused_bounds,
     refused_effort,
     unwanted_stream,
     user_text,
@@ -40,7 +42,8 @@ TEXT_PARTS = frozenset({"text", "output_text"})
 """Types of the parts of a content that are its text; others are thinking."""
 JSON_FORMATS = ("json_schema", "json_object")
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
-OPENAI_HOSTS = ("api.openai.com", ".openai.azure.com", ".services.ai.azure.com")
+AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com")
+OPENAI_HOSTS = ("api.openai.com", *AZURE_HOSTS)
 CACHE_KEY_HOSTS = ("api.openai.com",)
 CACHE_KEY = "prompt_cache_key"
 """Calls with the same key are sent to the machine that has their common prefix in its cache."""
@@ -93,12 +96,15 @@ class OpenAI:
         self._has_cache_keys = host.endswith(CACHE_KEY_HOSTS)
         self._limits = TOKEN_LIMITS[::-1] if is_openai else TOKEN_LIMITS
         self._shows_schemas = is_openai
+        self._takes_bounds = not host.endswith(AZURE_HOSTS)
 
     def request(self, call: ModelCall, unwanted: Unwanted) -> Request:
         """Return the request for one completion."""
         json_format = _json_format(call, unwanted)
+        schema = format_schema(call, unwanted, takes_bounds=self._takes_bounds)
         # A grammar alone does not tell a model what the members of a document are for.
-        is_told = not call.prompt.is_document or self._shows_schemas
+        is_whole = self._shows_schemas and schema == call.prompt.schema
+        is_told = not call.prompt.is_document or is_whole
         wants_words = call.prompt.schema is not None and (
             json_format != "json_schema" or not is_told
         )
@@ -118,8 +124,8 @@ class OpenAI:
         if self._has_cache_keys and CACHE_KEY not in unwanted:
             body[CACHE_KEY] = call.key.partition("/")[0]
         if json_format == "json_schema":
-            schema = {"name": call.prompt.name, "schema": call.prompt.schema, "strict": True}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+            named = {"name": call.prompt.name, "schema": schema, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
         elif json_format:
             body["response_format"] = {"type": json_format}
         if call.is_streamed and STREAM not in unwanted:
@@ -141,7 +147,8 @@ class OpenAI:
             return CACHE_KEY
         json_format = _json_format(call, unwanted)
         if json_format and names_json(said):
-            return json_format
+            has_bounds = json_format == "json_schema" and self._takes_bounds
+            return (has_bounds and refused_bounds(said, call, unwanted)) or json_format
         return refused_effort(said, call, unwanted)
 
     def read(self, body: bytes) -> ChatReply:

@@ -8,13 +8,14 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.contract.judgement import Usage
 from app.contract.models import EFFORTS, ReasoningEffort
 from app.contract.output_tokens import tokens_in
 from app.contract.providers import TokenCount, capacity_of, cost_usd
 from workers.engine.prompt_requests import Prompt
+from workers.engine.strict_schema import unbounded
 from workers.models.port import (
     ContentFiltered,
     EmptyReply,
@@ -125,6 +126,27 @@ MOST_TOKENS = 100_000_000
 
 Unwanted = frozenset[str]
 """What a server has rejected for a model: names that only its wire format defines."""
+
+
+BOUNDED = "bounds"
+"""Bounds on numbers and lists in the schema of a document, which not every server accepts."""
+NAMES_OF_BOUNDS = re.compile(r"minimum|maximum|exclusive|min_?items|max_?items|\bbounds?\b")
+
+
+def format_schema(call: ModelCall, unwanted: Unwanted, *, takes_bounds: bool) -> Any:
+    """Return the schema to send as the format of a reply: that of a document perhaps unbounded."""
+    schema = call.prompt.schema
+    if schema is None or not call.prompt.is_document or (takes_bounds and BOUNDED not in unwanted):
+        return schema
+    return unbounded(schema)
+
+
+def refused_bounds(said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
+    """Return `BOUNDED` if an error is about bounds in a schema that was sent with them."""
+    sent = format_schema(call, unwanted, takes_bounds=True)
+    if sent is None or not call.prompt.is_document or sent == unbounded(sent):
+        return None
+    return BOUNDED if NAMES_OF_BOUNDS.search(said.lower()) else None
 
 
 NAMES_OF_EFFORT = ("reasoning_effort", "reasoning effort", "effort", "thinking", "reasoning")
