@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
 from app.contract import Contract
+from app.contract.judgement import Usage
 
 WaitReason = Literal[
     "rate_limited",
@@ -49,3 +50,10 @@ class Waiting(Contract):
         " quota of the day of a tenant, `quota:TENANT`."
     )
     until: datetime = Field(description="When a call was expected to be possible, at first.")
+    lost: Usage | None = Field(
+        None, description="What replies consumed that broke off; the step's usage will contain it."
+    )
+
+    def without_loss(self) -> Self:
+        """Return it without what was lost, where an entry of the step has that."""
+        return self.model_copy(update={"lost": None})

@@ -42,7 +42,9 @@ class ModelServerThread(ScriptedModelServer):
 
     @contextmanager
     def unreachable(self) -> Iterator[None]:
-        """Refuse connections until the end of the block."""
+        """Refuse connections until the end of the block; calls under way count as refused."""
+        for call in self.record or ():
+            call.is_refused |= call.ended_at is None  # an answer on its way is lost, too
         self.close()
         try:
             yield

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.model_replies import ModelServerReply, chat, events, refusal
+from app.contract.output_tokens import tokens_in
+from benchmarks.model_replies import RESET, ModelServerReply, chat, events, refusal
 from tests.models.calls import REPLY_BYTES, RETRY_POLICY, RecordingBehaviour, call, in_turn, serving
 from workers.models.anthropic import Anthropic
 from workers.models.openai import OpenAI
@@ -196,6 +197,27 @@ async def test_a_stream_that_fails_in_the_middle_is_a_failed_try(
     assert caught.value.usage.cost_usd is None
     assert len(follower.tries) == 2
     assert follower.tries[-1]() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("reply", "has_begun", "written"),
+    [
+        (sent(WORDS[:-1], done=b""), True, tokens_in(TEXT)),
+        (replace(chat(TEXT), body=b'{"choices": [', is_cut=True), True, 0),
+        (sent([{"error": {"message": "CUDA", "code": 500}}]), False, 0),
+        (RESET, False, 0),
+    ],
+    ids=["a stream", "a whole reply", "an error", "no reply"],
+)
+async def test_a_reply_that_breaks_off_is_counted_as_far_as_it_came(
+    reply: ModelServerReply, has_begun: bool, written: int
+) -> None:
+    async with serving(in_turn(reply)) as (model, _):
+        with pytest.raises(NotServed) as caught:
+            await model.complete(long_call(follower=Follower()))
+    usage = caught.value.usage
+    assert (usage.calls, usage.output_tokens, usage.cost_usd) == (1, written, None)
+    assert (usage.input_tokens > 0) is has_begun
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,25 @@
 """A refinement waits for a model that takes no calls: in its worker, or parked without one."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from redis.asyncio import Redis
 
-from app.contract.events import EventType, Resumed, Stopping
+from app.contract.events import EventType, Resumed, StepCompleted, Stopping
+from app.contract.judgement import Usage
 from app.contract.limits import LimitsChange
 from app.contract.models import ModelChoice
 from app.contract.status import Status, StopReason
 from app.contract.waiting import Waiting
 from app.store import keys
+from benchmarks.model_replies import chat, events
+from tests.models.calls import serving
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import (
     TENANT,
     TEST_MODEL,
+    TOKENS,
     RefinementHarness,
     ScriptedAnswers,
     away,
@@ -22,7 +27,7 @@ from tests.workers.refinement_harness import (
     refusing,
     scores,
 )
-from workers.models.port import ModelCall
+from workers.models.port import ModelCall, ModelRefused, ModelWaits, NotServed
 
 TWO = ModelChoice(model="first:x", fallbacks=("second:y",), max_output_tokens=100)
 
@@ -340,3 +345,71 @@ async def test_a_resumed_wait_replays_nothing_twice(harness: RefinementHarness) 
     events = [it.data for it in await harness.events(refinement_id)]
     assert [it.replayed for it in events if isinstance(it, Resumed)] == [3]
     assert max(models.calls.values()) == 2
+
+
+BROKE_OFF = Usage(calls=1, input_tokens=70, output_tokens=30, cost_usd=None)
+REFUSED = Usage(calls=1)
+
+
+def broken(wait_s: float, usage: Usage) -> ModelWaits:
+    return ModelWaits(TEST_MODEL.model, "unreachable", wait_s, "reset", usage=usage)
+
+
+@pytest.mark.parametrize("wait_s", [0.01, 60], ids=["in the worker", "parked"])
+async def test_what_a_reply_consumed_that_broke_off_is_paid_and_what_was_refused_is_no_call(
+    harness: RefinementHarness, wait_s: float
+) -> None:
+    refinement_id = await harness.submit()
+    losses = [broken(wait_s, BROKE_OFF), broken(wait_s, REFUSED), broken(wait_s, BROKE_OFF)]
+    models = refusing(scores(0.9), *losses, at="iterations/1/draft")
+    await harness.play_on(harness.worker(models), refinement_id)
+    ended = await harness.snapshot(refinement_id)
+    paid = 2 * TOKENS.output_tokens + 2 * BROKE_OFF.output_tokens
+    assert (ended.usage.calls, ended.usage.output_tokens) == (4, paid)
+    lost = [it.lost and it.lost.calls for it in await waits_of(harness, refinement_id)]
+    assert lost == [1, 2]
+    told = await harness.events(refinement_id)
+    assert (EventType.RESUMED in [it.type for it in told]) is (wait_s > 1)
+    assert sum(it.data.usage.calls for it in told if isinstance(it.data, StepCompleted)) == 4
+
+
+async def test_what_broke_off_before_a_retry_is_paid_once(harness: RefinementHarness) -> None:
+    models = refusing(scores(0.9), broken(0.01, BROKE_OFF), at="iterations/1/draft")
+    fails = iter([True, False])
+
+    async def answer(key: str, call: ModelCall) -> str:
+        text = await models.answer(key, call)
+        if key == "iterations/1/draft" and next(fails):
+            raise ModelRefused("no")
+        return text
+
+    refinement_id = await harness.submit()
+    failed = await harness.play(refinement_id, ScriptedAnswers(answer))
+    assert (failed.status, failed.usage.output_tokens) == (Status.FAILED, BROKE_OFF.output_tokens)
+    await harness.store.retry(TENANT, refinement_id)
+    ended = await harness.play(refinement_id, ScriptedAnswers(answer), "second")
+    assert ended.usage.output_tokens == 2 * TOKENS.output_tokens + BROKE_OFF.output_tokens
+
+
+async def test_a_reply_that_always_breaks_off_ends_with_the_budget(
+    harness: RefinementHarness,
+) -> None:
+    pieces = events(b'data: {"choices": [{"delta": {"content": "We refund"}}]}\n\n')
+    whole = replace(chat("We refund"), body=b'{"choices": [', is_cut=True)
+    async with serving(lambda it: pieces if "stream" in it.json else whole) as (model, server):
+
+        async def answer(_key: str, call: ModelCall) -> str:
+            try:
+                await model.complete(replace(call, expected_output_tokens=100_000))
+            except NotServed as error:
+                raise broken(0, error.usage) from None
+            raise AssertionError("every stream breaks off")
+
+        refinement_id = await harness.submit(stop={"max_tokens": 6_000})
+        ended = await harness.play(refinement_id, ScriptedAnswers(answer))
+    assert (ended.status, ended.error and ended.error.code) == (Status.FAILED, "nothing_judged")
+    assert 2 <= server.counts.calls <= 20
+    assert ended.usage.calls == server.counts.calls
+    assert 0 < ended.usage.input_tokens + ended.usage.output_tokens <= 6_000
+    assert ended.error is not None
+    assert "budget_exhausted" in ended.error.detail

@@ -312,8 +312,9 @@ class Remote:
             call = replace(call, is_streamed=True)
         step = self._transport.step(call.key)
         said: ChatReply | None = None
+        received: list[ResponseInParts] = []
         try:
-            said = self._read(*await self._ask(call, step))
+            said = self._read(*await self._ask(call, step, received))
             if said.flaw:
                 raise said.flaw
         except (ModelError, NotServed, TransportError) as failure:
@@ -321,6 +322,8 @@ class Remote:
                 self._count_break(call.model, started)
             error = _meaning(failure, call, is_read=said is not None)
             error.usage = self._usage(call, step, said, perf_counter() - started)
+            if said is None and _is_break(failure):
+                error.usage += _lost(call, received, has_begun=bool(step.fields))
             if step.has_timed_out:
                 self._slow.add(call.model)
             raise error from None
@@ -344,7 +347,9 @@ class Remote:
             raise failure
         return said or self._dialect.read(body)
 
-    async def _ask(self, call: ModelCall, step: RequestAttempts) -> tuple[bytes, Request]:
+    async def _ask(
+        self, call: ModelCall, step: RequestAttempts, received: list[ResponseInParts]
+    ) -> tuple[bytes, Request]:
         known = unwanted = self._known_unwanted(call)
         of_document: Unwanted = frozenset()
         call, lowered = self._within_capacity(call), ""
@@ -352,7 +357,8 @@ class Remote:
             request = self._dialect.request(call, unwanted)
             variant = f";without={'+'.join(sorted(unwanted))}" if unwanted else ""
             try:
-                body = await self._send(step, call, request, variant + lowered, unwanted)
+                send = self._send(step, call, request, variant + lowered, unwanted, received)
+                body = await send
             except StatusRejected as refusal:
                 said = refusal.response.said
                 if refusal.response.status not in NAMES_A_PART:
@@ -423,14 +429,16 @@ class Remote:
         request: Request,
         variant: str,
         unwanted: Unwanted,
+        received: list[ResponseInParts],
     ) -> bytes:
         if not call.is_streamed or STREAM in unwanted:
             return well_formed(await step.post(request, variant))
-        return await step.stream(request, variant, partial(self._reader, call))
+        return await step.stream(request, variant, partial(self._reader, call, received))
 
-    def _reader(self, call: ModelCall) -> ResponseInParts:
+    def _reader(self, call: ModelCall, received: list[ResponseInParts]) -> ResponseInParts:
         """Return the reader of one try; whoever follows the text begins anew."""
         reader = ResponseInParts(self._dialect.parts())
+        received.append(reader)
         if call.follower is not None:
             call.follower.follow(reader.text)
         return reader
@@ -463,6 +471,14 @@ class Remote:
 def _estimated(call: ModelCall, said: ChatReply) -> TokenCount:
     """Return about how many tokens a call took that its server did not count."""
     return TokenCount(tokens_in(call.prompt.system + call.prompt.user), tokens_in(said.text))
+
+
+def _lost(call: ModelCall, received: Sequence[ResponseInParts], *, has_begun: bool) -> Usage:
+    """Return what a reply consumed that had begun and broke off, as far as it is known."""
+    begun = [it for it in received if it.is_stream]
+    asked = tokens_in(call.prompt.system + call.prompt.user)
+    written = sum(tokens_in(it.text()) for it in begun)
+    return Usage(input_tokens=asked if begun or has_begun else 0, output_tokens=written)
 
 
 def _document_key(call: ModelCall) -> str:

@@ -395,15 +395,10 @@ class Driver:
         return step.reply()
 
     async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
-        limits = self._writer.state.limits
-        if isinstance(move, Ask):
-            granted = self._budget_guard.reserve(move, self._spent(limits), limits)
-            if granted is None:
-                if move.prepares or self._budget_guard.waits_for_others(move):
-                    return refused(move)
-                self._writer.stop(StopReason.BUDGET_EXHAUSTED)
-            move = granted or move
-        self._admit(move)
+        granted = self._granted(move)
+        if granted is None:
+            return refused(move)
+        move = granted
         self._writer.under_way[move.path] = None
         try:
             self._heed(await self._writer.write())
@@ -420,19 +415,35 @@ class Driver:
             self._writer.under_way.pop(move.path, None)
             self._budget_guard.settle(move.path)
 
+    def _granted(self, move: moves.StepMove) -> moves.StepMove | None:
+        """Return a step with the limit of its reply; None if it is refused beside others.
+
+        Raises `Canceled` or `Stopped` if it must not start, also for want of money.
+        """
+        if isinstance(move, Ask):
+            limits = self._writer.state.limits
+            granted = self._budget_guard.reserve(move, self._spent(limits), limits)
+            if granted is None:
+                if move.prepares or self._budget_guard.waits_for_others(move):
+                    return None
+                self._writer.stop(StopReason.BUDGET_EXHAUSTED)
+            move = granted or move
+        self._admit(move)
+        return move
+
     def _spent(self, limits: Limits) -> Usage:
         """Return what counts against the budget.
 
-        What a lost reply has cost is unknown, and counts nothing: a provider's bad hour must not
-        end a refinement for want of money.
+        What a call has cost of whose reply nothing came is unknown, and counts nothing: a
+        provider's bad hour must not end a refinement for want of money.
         """
         if limits.max_cost_usd is None:
-            return self._replay.usage
-        return self._replay.usage.model_copy(update={"cost_usd": self._replay.known_cost_usd})
+            return self._replay.spent
+        return self._replay.spent.model_copy(update={"cost_usd": self._replay.spent_usd})
 
     async def _perform_persistently(self, move: moves.StepMove) -> StepCompleted | StepFailed:
         """Perform a step again and again, until its models do not refuse it any more."""
-        tries, spent = 0, Usage()
+        tries, spent = 0, self._replay.lost_by(move.path)
         while True:
             try:
                 done = await self._executor.perform(
@@ -442,18 +453,29 @@ class Driver:
                 if self._replay.stopping:  # a check goes on after a stop, but waits for nothing
                     return unwaited(move)
                 tries, spent = tries + 1, spent + refusal.usage
-                await self._wait(move, refusal)
+                await self._wait(move, refusal, spent)
+                if refusal.usage.calls:  # a part of the reply came, and was probably paid for
+                    self._budget_guard.settle(move.path)
+                    granted = self._granted(move)
+                    if granted is None:
+                        return refused(move)
+                    move = granted
             else:
-                return done.model_copy(update={"usage": spent + done.usage}) if tries else done
+                has_more = tries or spent.calls
+                return done.model_copy(update={"usage": spent + done.usage}) if has_more else done
 
-    async def _wait(self, move: moves.StepMove, refusal: StepWaits) -> None:
-        """Wait until the models that refused a step may take it.
+    async def _wait(self, move: moves.StepMove, refusal: StepWaits, spent: Usage) -> None:
+        """Wait until the models that refused a step may take it; it has `spent` that so far.
 
         Raises `EveryBranchWaits` if that is for long, and nothing else goes on.
         """
         wait = refusal.wait
         until = self._time.time_in(wait.wait_s)
-        self._writer.wait(Waiting(key=move.path, reason=wait.reason, model=wait.model, until=until))
+        lost = spent if spent.calls else None
+        waiting = Waiting(
+            key=move.path, reason=wait.reason, model=wait.model, until=until, lost=lost
+        )
+        self._writer.wait(waiting)
         with self._waits.waiting(move.path, wait.wait_s, refusal.models):
             self._count_time()
             if not self._waits.is_parked and not self._is_leaving:

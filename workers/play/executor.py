@@ -86,7 +86,7 @@ async def ask_in_turn(
         try:
             reply = await complete(name, asked)
         except ModelWaits as wait:
-            spent += wait.usage
+            spent += _taken(wait.usage)
             tried += (Tried(model=name, code=wait.reason, detail=wait.detail),)
             waits.append(wait)
             if not wait.is_open and wait.wait_s <= fallback_after_s:
@@ -101,6 +101,11 @@ async def ask_in_turn(
     if not waits:
         raise ValueError("a role needs at least one model")
     raise StepWaits(waits, spent)
+
+
+def _taken(usage: Usage) -> Usage:
+    """Return the usage of a call that was not served: no call, unless a part of the reply came."""
+    return usage if usage.input_tokens else usage.model_copy(update={"calls": 0})
 
 
 def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> ModelError:

@@ -354,9 +354,13 @@ class JournalWriter:
             self._pending.append(stopping)
 
     def wait(self, waiting: Waiting) -> None:
-        """Journal that a step waits, once for all the times that its models refuse it."""
-        if waiting.key not in self._replay.waits:
-            self._replay.waits[waiting.key] = waiting
+        """Journal that a step waits, once for all the times that its models refuse it.
+
+        And again when a reply broke off: what that consumed must not be forgotten.
+        """
+        known = self._replay.waits.get(waiting.key)
+        if known is None or known.lost != waiting.lost:
+            self._replay.wait(waiting)
             self._pending.append(waiting)
 
     def start_over(self, state: State) -> None:
@@ -409,7 +413,7 @@ class JournalWriter:
     ) -> Fields:
         """Return what the append changes in the summary; changes of the ending take precedence."""
         waits = self._waits()
-        fields: dict[str, Any] = {"phase": under_way, "usage": self._replay.usage}
+        fields: dict[str, Any] = {"phase": under_way, "usage": self._replay.spent}
         if waits != self._told:
             fields["waiting"] = waits
         has_whole = any(path.startswith(WHOLE) for path in self._replay.scores)
@@ -441,7 +445,7 @@ class JournalWriter:
                 result.path if result else None,
                 lost_from(result),
             )
-            return (*ending.additions, *scope.additions(gains, self._replay.usage))
+            return (*ending.additions, *scope.additions(gains, self._replay.spent))
         except Exception:  # figures must not keep a refinement from ending
             log.exception("%s: its gains were not counted", self._journal.id)
             return ending.additions

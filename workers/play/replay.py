@@ -82,6 +82,8 @@ class Replay:
     """Which limit of time was reached, if it stops because of one."""
     waits: dict[str, Waiting] = field(default_factory=dict)
     """The steps that were refused and have no reply yet, by key."""
+    lost: dict[str, Waiting] = field(default_factory=dict)
+    """The waits of steps whose replies broke off, by key, until an entry has what they consumed."""
     voided: Counter[str] = field(default_factory=Counter)
     """How many replies of a step retries have voided, by key."""
     judgements: list[IterationCompleted] = field(default_factory=list)
@@ -90,10 +92,40 @@ class Replay:
 
     def add(self, step: RecordedStep) -> None:
         """Record a step and its usage."""
-        self.steps[step.entry.key] = step
+        key = step.entry.key
+        self.steps[key] = step
         if not (isinstance(step.entry, StepFailed) and step.entry.code == UNWAITED):
-            self.waits.pop(step.entry.key, None)
-        self._count(step.entry)
+            self.waits.pop(key, None)
+        self._count(step.entry, self.lost.get(key))
+        if step.entry.usage.calls:  # else it was not performed in the end
+            self.lost.pop(key, None)
+
+    def wait(self, waiting: Waiting) -> None:
+        """Record that a step waits, and what it has lost by now."""
+        self.waits[waiting.key] = waiting
+        if waiting.lost is not None:
+            self.lost[waiting.key] = waiting
+
+    def lost_by(self, key: str) -> Usage:
+        """Return what the replies to a step consumed that broke off."""
+        wait = self.lost.get(key)
+        return Usage() if wait is None or wait.lost is None else wait.lost
+
+    @property
+    def spent(self) -> Usage:
+        """What all steps have consumed, with the replies that broke off."""
+        return sum((self.lost_by(key) for key in self.lost), self.usage)
+
+    @property
+    def spent_usd(self) -> float:
+        """What of it is known or can be estimated."""
+        return self.known_cost_usd + sum(map(_estimated_usd, self.lost.values()))
+
+    def give_up(self) -> None:
+        """Count what was lost by steps that begin anew, after a retry."""
+        self.usage, self.known_cost_usd = self.spent, self.spent_usd
+        self.waits.clear()
+        self.lost.clear()
 
     def judged(self, iteration: IterationCompleted) -> None:
         """Record that a draft was judged, and the limits that were the reply."""
@@ -118,11 +150,13 @@ class Replay:
         self.void_steps.append(step)
         self._count(step)
 
-    def _count(self, step: StepCompleted | StepFailed) -> None:
+    def _count(self, step: StepCompleted | StepFailed, lost: Waiting | None = None) -> None:
         self.usage += step.usage
         cost = step.usage.cost_usd
         if cost is None and isinstance(step, StepCompleted) and step.model:
             cost = cost_usd(step.model, step.usage.input_tokens, step.usage.output_tokens)
+        elif cost is None and lost is not None:
+            cost = _estimated_usd(lost)
         self.known_cost_usd += cost or 0.0
 
     def dropped(self, path: str) -> tuple[Caveat, ...]:
@@ -144,6 +178,12 @@ class Replay:
         )
 
 
+def _estimated_usd(wait: Waiting) -> float:
+    """Return what the replies that broke off probably cost; 0 for a model without a price."""
+    lost = wait.lost or Usage()
+    return cost_usd(wait.model, lost.input_tokens, lost.output_tokens) or 0.0
+
+
 def read(events: Sequence[Event]) -> Replay:
     """Return the replay of a journal, without what retries have voided.
 
@@ -154,16 +194,18 @@ def read(events: Sequence[Event]) -> Replay:
     limits: Limits | None = None
     counting = standing(events)
     numbers = {event.event for event in counting}
+    voided_at: dict[str, int] = {}
     for event in events:
         if event.event not in numbers and isinstance(event.data, StepCompleted | StepFailed):
             recorded.void(event.data)
+            voided_at[event.data.key] = event.event
     for event in counting:
         match event.data:
             case Queued() | Changed():
                 limits = event.data.limits
             case Retried():
                 limits = event.data.limits
-                recorded.waits.clear()
+                recorded.give_up()
             case StepCompleted() | StepFailed():
                 recorded.add(RecordedStep(event.data, is_journaled=True))
             case IterationCompleted():
@@ -173,7 +215,8 @@ def read(events: Sequence[Event]) -> Replay:
             case Stopping():
                 recorded.stopping, recorded.limit = event.data.reason, event.data.limit
             case Waiting():
-                recorded.waits[event.data.key] = event.data
+                is_counted = event.event < voided_at.get(event.data.key, 0)
+                recorded.wait(event.data.without_loss() if is_counted else event.data)
     return recorded
 
 
