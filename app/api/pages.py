@@ -1,12 +1,15 @@
-"""Pages for people: the documentation of the API. They load nothing from elsewhere."""
+"""Pages for people: the API and its errors. They load nothing from elsewhere."""
 
+import re
 from functools import cache
+from html import escape
 from importlib import resources
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from app.contract.errors import NotFound
+from app.api.openapi import KINDS, promise_of
+from app.contract.errors import HoneError, NotFound
 
 MEDIA_TYPES = {
     "swagger-ui-bundle.js": "text/javascript",
@@ -46,6 +49,32 @@ DOCS_POLICY = (
     " frame-ancestors 'none'"
 )
 
+ERRORS = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Errors of Hone</title>
+<style>
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 45rem; margin: 2rem auto }}
+h2 {{ font-size: 1.1rem; margin-top: 2rem }}
+section:target {{ background: #fff3bf }}
+</style>
+</head>
+<body>
+<h1>Errors</h1>
+<p>Every error is <code>application/problem+json</code> (RFC 9457): <code>code</code> is stable,
+<code>detail</code> says what is wrong with this request, <code>errors</code> points into it.</p>
+{sections}
+</body>
+</html>
+"""
+ERRORS_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -59,6 +88,24 @@ async def root(request: Request) -> RedirectResponse:
 async def docs() -> HTMLResponse:
     """Return the documentation page."""
     return HTMLResponse(DOCS, headers={"Content-Security-Policy": DOCS_POLICY})
+
+
+@router.get("/docs/errors")
+async def errors() -> HTMLResponse:
+    """Return the page with the cause of each error, and what to do."""
+    sections = "\n".join(map(_section, KINDS))
+    policy = {"Content-Security-Policy": ERRORS_POLICY}
+    return HTMLResponse(ERRORS.format(sections=sections), headers=policy)
+
+
+def _section(kind: type[HoneError]) -> str:
+    cause, fix = _as_html(promise_of(kind)), _as_html(kind.fix)
+    heading = f"<h2>{kind.status} <code>{kind.code}</code>: {escape(kind.title)}</h2>"
+    return f'<section id="{kind.code}">{heading}<p>{cause}</p><p>{fix}</p></section>'
+
+
+def _as_html(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 @router.get("/docs/{name}")

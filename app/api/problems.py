@@ -24,48 +24,59 @@ class CrossSite(HoneError):
     """The request was sent by a web page of another origin."""
 
     code, status, title = "cross_site", 403, "Requests of other web sites are refused"
+    fix = "Programs need not send `Origin`. For a web page, add its origin to `HONE_CORS_ORIGINS`."
 
 
 class Misdirected(HoneError):
     """`Host` is not a name of this server."""
 
     code, status, title = "misdirected", 421, "The request is for another host"
+    fix = "Use a name of the server, or add this one to `HONE_ALLOWED_HOSTS`."
 
 
 class MethodNotAllowed(HoneError):
     """The path exists, but does not support this method."""
 
     code, status, title = "method_not_allowed", 405, "The method is not allowed"
+    fix = "Use one of the methods in `Allow`."
 
 
 class NotAcceptable(HoneError):
     """None of the media types in `Accept` is available."""
 
     code, status, title = "not_acceptable", 406, "None of the accepted media types is available"
+    fix = "Accept a media type that `detail` names, or send no `Accept`."
 
 
 class RequestTimeout(HoneError):
     """The request was not received in time."""
 
     code, status, title = "request_timeout", 408, "The request timed out"
+    fix = "Send the head of a request at once, and its body with at least 50 kB per second."
 
 
 class UnsupportedMediaType(HoneError):
     """The media type of the body is not supported; it must be JSON."""
 
     code, status, title = "unsupported_media_type", 415, "The media type is not supported"
+    fix = "Send JSON with `Content-Type: application/json`."
 
 
 class Internal(HoneError):
     """An internal error of this server."""
 
     code, status, title = "internal", 500, "Internal server error"
+    fix = (
+        "Repeat the request with the same `Idempotency-Key`. If it fails again, report it"
+        " with what the log of the server says."
+    )
 
 
 class HeadersTooLarge(HoneError):
     """The request line and headers are larger than 64 KiB."""
 
     code, status, title = "headers_too_large", 431, "The headers are too large"
+    fix = "Send fewer or shorter headers, and filters that are shorter."
 
 
 OF_A_DEFECT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -74,9 +85,9 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def problem_of(error: HoneError, instance: str, root_path: str = "") -> Problem:
-    """Return the problem document of an error; `type` links to the page that lists the codes."""
+    """Return the problem document of an error; `type` leads to its cause and what to do."""
     return Problem(
-        type=f"{root_path}/docs#{error.code}",
+        type=f"{root_path}/docs/errors#{error.code}",
         title=error.title,
         status=error.status,
         detail=error.detail,

@@ -195,8 +195,11 @@ class PrefixedLog:
 
 
 MASK = "********"
-PASSWORD_IN_URL = re.compile(r"(?<=://)([^/@:]*):([^/@]*)@")
-PASSWORD_IN_QUERY = re.compile(r"(password=)[^&]*")
+PASSWORD_IN_URL = re.compile(r"(?<=://)([^/@:?#\s]*:)[^?#\s]*@")
+TOKEN_IN_URL = re.compile(r"(?<=://)[^/@:?#\s]+@")
+PASSWORD_IN_QUERY = re.compile(
+    r"([?&][^=&]*(?:password|passwd|secret|token|key)=)[^&#\s]*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -249,8 +252,8 @@ def _masked(value: Any) -> str:
         return MASK if value.get_secret_value() else ""
     if isinstance(value, dict):
         return limits_in_words(value)
-    text = "" if value is None else PASSWORD_IN_URL.sub(rf"\1:{MASK}@", str(value))
-    return PASSWORD_IN_QUERY.sub(rf"\1{MASK}", text)
+    text = "" if value is None else PASSWORD_IN_URL.sub(rf"\1{MASK}@", str(value))
+    return PASSWORD_IN_QUERY.sub(rf"\1{MASK}", TOKEN_IN_URL.sub(f"{MASK}@", text))
 
 
 @app.command(name="serve")

@@ -57,6 +57,8 @@ class HoneError(Exception):
     code: ClassVar[str]
     status: ClassVar[int]
     title: ClassVar[str]
+    fix: ClassVar[str] = ""
+    """What a client or the operator can do about it."""
 
     def __init__(
         self, detail: str, *, errors: tuple[FieldError, ...] = (), retry_after_s: int | None = None
@@ -71,36 +73,54 @@ class InvalidRequest(HoneError):
     """Body or query parameters violate the schema, or ask for something that is not supported."""
 
     code, status, title = "invalid_request", 422, "The request is invalid"
+    fix = (
+        "Correct what `errors` points at and send the request again. The schema of every body"
+        " is in `/openapi.json`."
+    )
 
 
 class IdempotencyMismatch(HoneError):
     """The `Idempotency-Key` was used with another body within 24 hours."""
 
     code, status, title = "idempotency_mismatch", 422, "Idempotency key used with another body"
+    fix = (
+        "Use a new key for a new request. To repeat a request, send its body unchanged, byte"
+        " for byte."
+    )
 
 
 class MalformedHeader(HoneError):
     """A header or cursor is invalid."""
 
     code, status, title = "malformed_header", 400, "A header or cursor is invalid"
+    fix = "Correct the header or cursor that `detail` names. Send cursors as they were returned."
 
 
 class Unauthenticated(HoneError):
     """The request has no valid API key, and this server requires one."""
 
     code, status, title = "unauthenticated", 401, "An API key is required"
+    fix = (
+        "Send `Authorization: Bearer` with a key that is valid and has not expired; `hone"
+        " keys create` makes one."
+    )
 
 
 class Forbidden(HoneError):
     """The API key does not have the scope that this operation requires."""
 
     code, status, title = "forbidden", 403, "The key does not allow this"
+    fix = "Use a key with the scope that `detail` names, or ask an administrator for one."
 
 
 class NotFound(HoneError):
     """There is no resource at this path."""
 
     code, status, title = "not_found", 404, "Not found"
+    fix = (
+        "Check the path and the id, and that the key belongs to the tenant that made the"
+        " refinement. What was erased, or whose retention is over, does not come back."
+    )
 
 
 class RefinementNotFound(NotFound):
@@ -114,42 +134,61 @@ class Conflict(HoneError):
     """The operation is not possible in the current status of the refinement."""
 
     code, status, title = "conflict", 409, "Not possible in the current status"
+    fix = (
+        "Get the refinement: its `status` says what is possible now. An ended one can be"
+        " continued, a failed one retried."
+    )
 
 
 class PreconditionFailed(HoneError):
     """`If-Match` names another version of the refinement: it has changed since."""
 
     code, status, title = "precondition_failed", 412, "The refinement has changed"
+    fix = (
+        "Get the refinement again, decide whether the command still applies, and send it with"
+        " the new `ETag`."
+    )
 
 
 class BodyTooLarge(HoneError):
     """The body is larger than HONE_MAX_BODY_BYTES."""
 
     code, status, title = "too_large", 413, "The body is too large"
+    fix = "Send a smaller body, or raise `HONE_MAX_BODY_BYTES`."
 
 
 class TooManyRequests(HoneError):
     """The tenant has made as many requests in this minute as its quota allows."""
 
     code, status, title = "rate_limited", 429, "Too many requests"
+    fix = "Wait for the seconds in `Retry-After`, then send the request again."
 
 
 class QuotaExceeded(HoneError):
     """The tenant uses as much as its quota allows."""
 
     code, status, title = "quota_exceeded", 429, "A quota is exhausted"
+    fix = "Wait for the seconds in `Retry-After`, or ask the operator for a larger quota."
 
 
 class Overloaded(HoneError):
     """The queue is full, or the memory of Redis is nearly full."""
 
     code, status, title = "overloaded", 503, "The service is overloaded"
+    fix = (
+        "Wait for the seconds in `Retry-After`, then send the request again with the same"
+        " `Idempotency-Key`. Operators: start more workers, or give Redis more memory."
+    )
 
 
 class Unavailable(HoneError):
     """Redis is unreachable, or did not respond in time."""
 
     code, status, title = "unavailable", 503, "The service is unavailable"
+    fix = (
+        "Wait for the seconds in `Retry-After`, then send the request again with the same"
+        " `Idempotency-Key`. Operators: `/readyz` and the log say what Redis answers."
+    )
 
 
 class FieldConflict(ValueError):

@@ -1,6 +1,8 @@
 """Every refusal is a problem document, and no body is a defect."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,12 +11,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examined
 from hypothesis import strategies as st
 
+from app.api.openapi import KINDS, promise_of
+from app.contract.errors import HoneError
 from app.main import create_app
 from app.settings import Settings
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S
 
+ROOT = Path(__file__).parents[2]
 JSON = {"Content-Type": "application/json"}
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -96,3 +101,22 @@ def test_a_default_model_that_cannot_be_called_is_noticed_at_the_start(
 ) -> None:
     with pytest.raises(ValueError, match=r"HONE_MODEL|model"):
         create_app(settings.model_copy(update=values))
+
+
+async def test_the_type_of_a_problem_leads_to_its_cause_and_what_to_do(
+    api: httpx.AsyncClient,
+) -> None:
+    leads_to = (await api.get("/v1/nothing")).json()["type"]
+    assert leads_to == "/docs/errors#not_found"
+    page = await api.get(leads_to)
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    sections = re.findall(r'<section id="(\w+)">.*?<p>(.+?)</p><p>(.+?)</p>', page.text)
+    assert [code for code, *_ in sections] == [kind.code for kind in KINDS]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
+def test_the_page_in_the_repository_says_the_same(kind: type[HoneError]) -> None:
+    assert kind.fix
+    page = " ".join((ROOT / "docs" / "errors.md").read_text().split())
+    said = f"## {kind.status} `{kind.code}` {promise_of(kind)} {kind.fix}"
+    assert " ".join(said.split()) in page

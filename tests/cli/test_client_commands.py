@@ -20,7 +20,7 @@ from tests.cli.scripted_server import CannedResponse, ScriptedApi
 SUBMIT = "POST /v1/refinements"
 WATCH = f"GET /v1/refinements/{ID}/events"
 PROBLEM = {
-    "type": "/docs#invalid_request",
+    "type": "/docs/errors#invalid_request",
     "title": "The request is invalid",
     "status": 422,
     "detail": "1 error",

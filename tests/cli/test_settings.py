@@ -60,6 +60,26 @@ def test_every_setting_is_shown_and_no_secret(terminal: bool) -> None:
         assert field.description[:30] in text
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"redis://me:{SECRET}@host/0", f"redis://me:{MASK}@host/0"),
+        (f"redis://:{SECRET}@host/0", f"redis://:{MASK}@host/0"),
+        (f"redis://me:a@{SECRET}@host/0", f"redis://me:{MASK}@host/0"),
+        (f"redis://me:a/{SECRET}@host/0", f"redis://me:{MASK}@host/0"),
+        (f"https://{SECRET}@host/v1", f"https://{MASK}@host/v1"),
+        (f"https://host/v1?api_key={SECRET}&x=1", f"https://host/v1?api_key={MASK}&x=1"),
+        ("rediss://host/0?ssl_keyfile=/k.pem", "rediss://host/0?ssl_keyfile=/k.pem"),
+        ("https://host:8080/v1", "https://host:8080/v1"),
+    ],
+)
+def test_passwords_in_urls_are_masked(url: str, shown: str) -> None:
+    output = io.StringIO()
+    settings = EVERYTHING.model_copy(update={"openai_base_url": url})
+    show_settings(settings, Console(file=output, width=300))
+    assert f"HONE_OPENAI_BASE_URL={shown}\n" in output.getvalue()
+
+
 def test_config_prints_lines_that_a_dotenv_file_can_hold(hone: Run) -> None:
     limits = "openai:x=requests:9,in_flight:2 anthropic:*=tokens:8000000"
     lines = hone("config", HONE_PORT="9999", HONE_LIMITS=limits).stdout.splitlines()

@@ -18,7 +18,7 @@ from app.contract.validators.text import ContainsValidator, LengthValidator, Reg
 from tests.processes import is_alive
 from tests.waiting import eventually
 from workers.validators import compile_validators
-from workers.validators.check_process import CheckProcess
+from workers.validators.check_process import CheckProcess, environment
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +148,10 @@ def test_the_process_ends_with_its_parent() -> None:
 
 def _is_gone(pid: int) -> bool:
     return not is_alive(pid)
+
+
+def test_the_process_that_runs_checks_is_given_no_keys() -> None:
+    secrets = {"OPENAI_API_KEY": "k", "HONE_SECRET_KEY": "k", "HONE_REDIS_URL": "redis://:k@h"}
+    given = environment({"PATH": "/bin", **secrets})
+    assert given["PATH"] == "/bin"
+    assert not given.keys() & secrets.keys()

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -143,12 +143,30 @@ def shared() -> CheckProcess:
     return check_process
 
 
+INHERITED = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "HOME",
+    "TMPDIR",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+)
+
+
+def environment(of: Mapping[str, str]) -> dict[str, str]:
+    """Return what the check process is given of an environment: no keys and no passwords."""
+    path = os.pathsep.join(filter(None, (str(ROOT), of.get("PYTHONPATH"))))
+    kept = {name: of[name] for name in INHERITED if name in of}
+    # A fixed hash seed: which violations come first must not depend on the order of a set.
+    return kept | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+
+
 def _started() -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(  # noqa: S603
         [sys.executable, "-m", "workers.validators.check_process_main", str(CPU_S)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # A fixed hash seed: which violations come first must not depend on the order of a set.
-        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
+        env=environment(os.environ),
     )
