@@ -3,11 +3,12 @@
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
 from app.settings import Settings
 from app.store.access import AccessState, AccessStore, KeyRecord
+from app.store.committer import Committer, ReplicatedCommitter
 from app.store.connection import (
     UnusableRedis,
     answered_within,
@@ -24,7 +25,6 @@ from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
 from app.store.refusals import refusals
-from app.store.scripts import Committer
 from app.store.sealing import sealer_of
 from app.store.spending import (
     NOTHING_SPENT,
@@ -116,25 +116,30 @@ async def open_store(
         with refusals():
             async with answered_within(settings.redis_timeout_s):
                 await check_server(client)
-        committer = Committer(client, settings.redis_timeout_s)
-        # Apart, so that nothing else waits for replicas.
-        creating = Committer(client, settings.redis_timeout_s, replicas=settings.redis_replicas)
-        lease_ms = _milliseconds(settings.lease_s)
-        creation = Creation(
-            queue,
-            creating,
-            clock,
-            queue_max=settings.queue_max,
-            lease_ms=lease_ms,
-            retention_ms=_milliseconds(settings.retention_s),
-            sealer=sealer_of(settings),
-        )
-        enqueuer = Enqueuer(queue, committer, lease_ms)
-        yield Store(
-            committer, creation, enqueuer, lease_ms, sealer_of(settings), _secrets_of(settings)
-        )
-        await creating.aclose()
-        await committer.aclose()
+        timeout_s, replicas = settings.redis_timeout_s, settings.redis_replicas
+        async with (
+            aclosing(Committer(client, timeout_s)) as committer,
+            # Apart, so that nothing else waits for replicas.
+            aclosing(
+                ReplicatedCommitter(client, timeout_s, replicas)
+                if replicas
+                else Committer(client, timeout_s)
+            ) as creating,
+        ):
+            lease_ms = _milliseconds(settings.lease_s)
+            creation = Creation(
+                queue,
+                creating,
+                clock,
+                queue_max=settings.queue_max,
+                lease_ms=lease_ms,
+                retention_ms=_milliseconds(settings.retention_s),
+                sealer=sealer_of(settings),
+            )
+            enqueuer = Enqueuer(queue, committer, lease_ms)
+            yield Store(
+                committer, creation, enqueuer, lease_ms, sealer_of(settings), _secrets_of(settings)
+            )
 
 
 @asynccontextmanager
@@ -151,18 +156,16 @@ async def open_worker_store(
         listening_client(settings.redis_url) as listener,
     ):
         await check_server(client)
-        committer = Committer(client)
-        enqueuer = Enqueuer(queue, committer, lease_ms)
-        yield WorkerStore(
-            client,
-            committer,
-            listener,
-            enqueuer,
-            name=name,
-            lease_ms=lease_ms,
-            sealer=sealer_of(settings),
-        )
-        await committer.aclose()
+        async with aclosing(Committer(client)) as committer:
+            yield WorkerStore(
+                client,
+                committer,
+                listener,
+                Enqueuer(queue, committer, lease_ms),
+                name=name,
+                lease_ms=lease_ms,
+                sealer=sealer_of(settings),
+            )
 
 
 @asynccontextmanager

@@ -13,7 +13,8 @@ from app.contract.errors import Conflict
 from app.contract.status import Status
 from app.store import keys
 from app.store.codec import number_of
-from app.store.scripts import DAY_MS, OPEN_WATCH, PUT_KEYS, Committer
+from app.store.committer import Committer
+from app.store.scripts import DAY_MS, OPEN_WATCH, PUT_KEYS
 
 MOST_KEYS = 10_000
 SCANNED = 1_000  # keys in one round trip

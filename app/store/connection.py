@@ -46,6 +46,7 @@ REFUSED_WRITE = re.compile(r"\b(OOM|READONLY|NOREPLICAS|MISCONF|MASTERDOWN)\b")
 """Codes with which Redis refuses writes for a time; a script that meets one wrote nothing."""
 
 REPLACED = re.compile(r"\b(READONLY|NOREPLICAS)\b")
+BACKOFF = ExponentialWithJitterBackoff(base=0.01, cap=0.1)
 # redis-py cuts the code off the message of an error that has a class of its own.
 AWAY = (RedisConnectionError, RedisTimeoutError, OutOfMemoryError, ReadOnlyError, MasterDownError)
 
@@ -55,6 +56,11 @@ def is_away(error: BaseException) -> bool:
     if isinstance(error, AWAY):
         return True
     return isinstance(error, RedisError) and REFUSED_WRITE.search(str(error)) is not None
+
+
+def is_refused_by_replica(error: BaseException) -> bool:
+    """Return whether a primary refuses a write because it was replaced, or lacks its replicas."""
+    return isinstance(error, ReadOnlyError) or REPLACED.search(str(error)) is not None
 
 
 async def until_answered(send: Callable[[], Awaitable[T]], what: str) -> T:
@@ -75,7 +81,7 @@ async def until_answered(send: Callable[[], Awaitable[T]], what: str) -> T:
 
 
 @contextmanager
-def _closed_transport() -> Iterator[None]:
+def closed_transport() -> Iterator[None]:
     """Raise a connection error where uvloop has closed the transport after a TCP reset.
 
     uvloop raises RuntimeError("unable to perform operation on <TCPTransport closed=True ...>"),
@@ -101,20 +107,20 @@ class _SurvivesReset(AbstractConnection):
         return [hiredis.pack_command(args)]
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        with _closed_transport():
+        with closed_transport():
             await super().send_packed_command(command, check_health)
 
     async def read_response(self, *args: Any, **options: Any) -> Any:
-        with _closed_transport():
+        with closed_transport():
             return await super().read_response(*args, **options)
 
     async def can_read(self) -> bool:
-        with _closed_transport():
+        with closed_transport():
             return await super().can_read()
 
     async def disconnect(self, *args: Any, **options: Any) -> None:
         try:
-            with _closed_transport():
+            with closed_transport():
                 await super().disconnect(*args, **options)
         except RedisConnectionError:
             self._reader = self._writer = None
@@ -131,7 +137,7 @@ class _LeavesReplica(_SurvivesReset):
         try:
             return await super().read_response(*args, **options)
         except RedisError as error:
-            if not (isinstance(error, ReadOnlyError) or REPLACED.search(str(error))):
+            if not is_refused_by_replica(error):
                 raise
             await self.disconnect()
             raise RedisConnectionError(f"Redis refuses writes: {error}") from error
@@ -225,9 +231,18 @@ class _AsksSentinel(Connection):
         await super()._connect()  # type: ignore[no-untyped-call]
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        if self.is_connected and self._sentinels.has_replaced(self.host, int(self.port)):
+        if self.is_connected and self.is_replaced():
             await self.disconnect()
         await super().send_packed_command(command, check_health)
+
+    def is_replaced(self) -> bool:
+        """Return whether the Sentinels name another primary than that of the last connection."""
+        return self._sentinels.has_replaced(self.host, int(self.port))
+
+
+def is_replaced(connection: AbstractConnection) -> bool:
+    """Return whether Sentinels name another primary than that of the last connection."""
+    return isinstance(connection, _AsksSentinel) and connection.is_replaced()
 
 
 class _PrimaryConnection(_LeavesReplica, _AsksSentinel):
@@ -383,7 +398,7 @@ def _options(timeout_s: float | None, retries: int) -> dict[str, Any]:
     return {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,
-        "retry": AsyncRetry(ExponentialWithJitterBackoff(base=0.01, cap=0.1), retries),
+        "retry": AsyncRetry(BACKOFF, retries),
         "protocol": 2,
     }
 

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from app.store.scripts import ENQUEUE, Committer
+from app.store.committer import Committer
+from app.store.scripts import ENQUEUE
 from app.store.state import Job
 
 Word = str | bytes | int | float

@@ -12,7 +12,8 @@ from redis.asyncio import Redis
 from app.contract.offers import ModelLimit, OpenBreaker
 from app.contract.waiting import WaitReason
 from app.store import keys
-from app.store.scripts import PERMITS, Committer, run
+from app.store.committer import Committer
+from app.store.scripts import PERMITS, run
 
 MOST_SHOWN = 500
 

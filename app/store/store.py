@@ -68,6 +68,7 @@ from app.store.codec import (
     snapshot_json,
     stored_event,
 )
+from app.store.committer import PROBE_MS, Committer
 from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.insights import decode_insights, insight_keys
@@ -92,14 +93,12 @@ from app.store.scripts import (
     EVENTS,
     FINISH,
     MOST_RATINGS,
-    PROBE_MS,
     RATE,
     RETRY,
     REVIEW,
     SNAPSHOT,
     UNPLAYABLE,
     WORKERS,
-    Committer,
     LuaScript,
 )
 from app.store.sealing import NO_SEALER, Sealer

@@ -18,6 +18,7 @@ from app.contract.webhooks import (
 )
 from app.store import keys
 from app.store.codec import UNKNOWN_FIELDS, moment, paired
+from app.store.committer import Committer
 from app.store.endpoints import EndpointSecrets, endpoint_id
 from app.store.refusals import refusals
 from app.store.scripts import (
@@ -29,7 +30,6 @@ from app.store.scripts import (
     REDELIVER,
     SETTLE_WEBHOOK,
     TAKE_WEBHOOKS,
-    Committer,
     LuaScript,
 )
 

@@ -29,6 +29,7 @@ from app.store.codec import (
     number_of,
     paired,
 )
+from app.store.committer import Committer
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
 from app.store.learning import Kind, decode_learnt
@@ -48,7 +49,6 @@ from app.store.scripts import (
     RENEW,
     TAKE_DUE,
     TAKE_PARKED,
-    Committer,
     run,
 )
 from app.store.sealing import NO_SEALER, Sealer

@@ -9,7 +9,8 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 from app.contract.events import Event
 from app.store import Claimed, Journal, WorkerStore
-from app.store.scripts import APPEND, Committer, LuaScript
+from app.store.committer import Committer
+from app.store.scripts import APPEND, LuaScript
 from tests.workers.refinement_harness import ScriptedAnswers, open_harness, scores
 from workers.play.journal_writer import JournalUnwritable
 

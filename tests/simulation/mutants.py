@@ -9,8 +9,9 @@ from redis.backoff import ExponentialWithJitterBackoff
 
 from app.contract.events import StepCompleted
 from app.store import Claimed, Fenced, Journal, State, WorkerStore
+from app.store.committer import Committer
 from app.store.connection import until_answered
-from app.store.scripts import CLAIM, Committer, LuaScript
+from app.store.scripts import CLAIM, LuaScript
 from app.store.state import Loaded
 from tests.simulation.runs import COMMANDS, DEFAULT_FAULTS
 from tests.simulation.world import Parts

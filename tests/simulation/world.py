@@ -21,9 +21,9 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import TERMINAL
 from app.store import NewRefinement, Store, WorkerStore, keys
+from app.store.committer import Committer
 from app.store.connection import api_client, listening_client, renewal_client, worker_client
 from app.store.enqueue import Enqueuer, Word
-from app.store.scripts import Committer
 from app.store.store import Clock, Creation
 from app.store.worker import renew
 from tests.simulation.event_loop import SimulatedLoop, SimulatedProcess

@@ -1,6 +1,7 @@
 """The store's two sides on a real Redis, and ways to make time pass without waiting."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 from redis.asyncio import Redis
@@ -8,8 +9,9 @@ from redis.asyncio import Redis
 from app.local.embedded import find_redis
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
+from app.store.committer import Committer
 from tests.servers import find_oldest
-from tests.store.store_harness import ListQueue
+from tests.store.store_harness import FlakyCommitter, ListQueue
 
 SERVERS = {"chosen": find_redis} | ({"oldest": find_oldest} if find_oldest() else {})
 
@@ -48,3 +50,15 @@ async def store(settings: Settings, queue: ListQueue) -> AsyncIterator[Store]:
 async def worker(settings: Settings, queue: ListQueue) -> AsyncIterator[WorkerStore]:
     async with open_worker_store(settings, queue, "worker-1") as worker:
         yield worker
+
+
+@pytest.fixture
+async def committer(redis: Redis) -> AsyncIterator[Committer]:
+    async with aclosing(Committer(redis)) as committer:
+        yield committer
+
+
+@pytest.fixture
+async def flaky(redis: Redis) -> AsyncIterator[FlakyCommitter]:
+    async with aclosing(FlakyCommitter(redis)) as committer:
+        yield committer

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -14,7 +15,8 @@ from app.contract.ratings import Rated
 from app.contract.reviews import OnTimeout, ReviewDecision
 from app.contract.status import Status
 from app.store import Entry, Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
-from app.store.scripts import Committer, LuaScript
+from app.store.committer import Committer
+from app.store.scripts import LuaScript
 from tests.store.store_harness import (
     BROKEN,
     CANCELED,
@@ -43,15 +45,16 @@ from tests.store.store_harness import (
 REFUSALS = (Fenced, StaleLimits, Conflict, RefinementNotFound)
 
 
-class LossyCommitter(Committer):
+class LossyCommitter:
     """Loses every other answer after Redis has given it."""
 
-    def __init__(self, client: Redis) -> None:
-        super().__init__(client)
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
         self._answers_given = 0
 
     async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
-        answer = await super().run(script, *args)
+        """Return the answer of a script, or raise a connection error."""
+        answer = await self._committer.run(script, *args)
         self._answers_given += 1
         if self._answers_given % 2:
             raise RedisConnectionError("lost on the way back")
@@ -88,8 +91,8 @@ class StateMachine:
         if job := await self.pop():
             claimed = await self.worker.claim(job.rpartition("-")[0], job, "worker-1")
             if claimed:
-                journal = Journal(claimed, LossyCommitter(self.redis))
-                self.claims.append(HeldClaim(claimed.id, claimed, journal))
+                lossy: Any = LossyCommitter(self.worker._committer)
+                self.claims.append(HeldClaim(claimed.id, claimed, Journal(claimed, lossy)))
 
     async def lose_job(self) -> None:
         await self.pop()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.drafts import sha256_of
 from app.contract.events import (
@@ -37,7 +38,9 @@ from app.store import (
     WorkerStore,
     keys,
 )
+from app.store.committer import Committer
 from app.store.enqueue import Word
+from app.store.scripts import LuaScript
 
 TENANT = "default"
 BODY = "a" * 64
@@ -75,6 +78,23 @@ def new(tenant: str = TENANT, body: str = BODY, **metadata: str) -> NewRefinemen
         request_sha256=body,
     )
     return NewRefinement(tenant, request, body, models, limits, queued)
+
+
+class FlakyCommitter(Committer):
+    """Loses the answers to some requests, after or before Redis has seen them."""
+
+    def __init__(self, client: Redis) -> None:
+        super().__init__(client)
+        self.lose: list[str] = []
+
+    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
+        fault = self.lose.pop(0) if self.lose else ""
+        if fault == "request":
+            raise RedisConnectionError("lost on the way there")
+        answer = await super().run(script, *args)
+        if fault == "answer":
+            raise RedisConnectionError("lost on the way back")
+        return answer
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from tests.store.store_harness import (
     JUDGED,
     SUCCEEDED,
     TENANT,
+    FlakyCommitter,
     HeldClaim,
     claim,
     expire_lease,
     iteration,
     new,
 )
-from tests.store.test_appending import FlakyCommitter
 
 MODEL = "openai:a b"
 NOTHING = Achieved()
@@ -104,12 +104,12 @@ async def test_a_tenant_sees_its_own_alone(store: Store, worker: WorkerStore) ->
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
 async def test_an_ending_that_is_sent_again_counts_once(
-    store: Store, worker: WorkerStore, redis: Redis, lost: str
+    store: Store, worker: WorkerStore, flaky: FlakyCommitter, lost: str
 ) -> None:
-    held, committer = await drawn(store, worker), FlakyCommitter(redis)
-    journal = Journal(held.claimed, committer)
+    held = await drawn(store, worker)
+    journal = Journal(held.claimed, flaky)
     await journal.append([iteration(held)], JUDGED)
-    committer.lose = [lost, lost]
+    flaky.lose = [lost, lost]
     for _ in range(2):
         with pytest.raises(RedisConnectionError):
             await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)

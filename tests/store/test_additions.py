@@ -17,6 +17,7 @@ from tests.store.store_harness import (
     JUDGED,
     SUCCEEDED,
     TENANT,
+    FlakyCommitter,
     HeldClaim,
     claim,
     copied,
@@ -25,7 +26,6 @@ from tests.store.store_harness import (
     restore,
     started,
 )
-from tests.store.test_appending import FlakyCommitter
 
 SUMS, LIST = "test:sums", "test:list"
 ONE_TWO = Addition(SUMS, {"a": (1, 2.5)})
@@ -121,11 +121,11 @@ async def test_only_an_ending_adds(store: Store, worker: WorkerStore) -> None:
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
 async def test_an_ending_that_is_sent_again_adds_once(
-    store: Store, worker: WorkerStore, redis: Redis, lost: str
+    store: Store, worker: WorkerStore, redis: Redis, flaky: FlakyCommitter, lost: str
 ) -> None:
-    held, committer = await started(store, worker), FlakyCommitter(redis)
-    journal = Journal(held.claimed, committer)
-    committer.lose = [lost, lost]
+    held = await started(store, worker)
+    journal = Journal(held.claimed, flaky)
+    flaky.lose = [lost, lost]
     for _ in range(2):
         with pytest.raises(RedisConnectionError):
             await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=[ONE_TWO])

@@ -11,7 +11,7 @@ from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
 from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
-from app.store.scripts import ERASED_MS, Committer, LuaScript
+from app.store.scripts import ERASED_MS
 from tests.store.store_harness import (
     BEST,
     BROKEN,
@@ -22,6 +22,7 @@ from tests.store.store_harness import (
     RESULT,
     SUCCEEDED,
     TENANT,
+    FlakyCommitter,
     claim,
     copied,
     expire_lease,
@@ -207,30 +208,13 @@ async def test_whatever_ends_while_canceling_is_canceled(
     assert (await kinds(store, held.id))[-1] is EventType.CANCELED
 
 
-class FlakyCommitter(Committer):
-    """Loses the answers to some requests, after or before Redis has seen them."""
-
-    def __init__(self, client: Redis) -> None:
-        super().__init__(client)
-        self.lose: list[str] = []
-
-    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
-        fault = self.lose.pop(0) if self.lose else ""
-        if fault == "request":
-            raise RedisConnectionError("lost on the way there")
-        answer = await super().run(script, *args)
-        if fault == "answer":
-            raise RedisConnectionError("lost on the way back")
-        return answer
-
-
 @pytest.mark.parametrize("lost", ["request", "answer"])
 async def test_an_append_whose_answer_was_lost_can_be_made_again_and_happens_once(
-    store: Store, worker: WorkerStore, redis: Redis, lost: str
+    store: Store, worker: WorkerStore, flaky: FlakyCommitter, lost: str
 ) -> None:
-    held, committer = await started(store, worker), FlakyCommitter(redis)
-    journal = Journal(held.claimed, committer)
-    committer.lose = [lost, lost]
+    held = await started(store, worker)
+    journal = Journal(held.claimed, flaky)
+    flaky.lose = [lost, lost]
     for _ in range(2):
         with pytest.raises(RedisConnectionError):
             await journal.append([step("a")])
@@ -240,11 +224,11 @@ async def test_an_append_whose_answer_was_lost_can_be_made_again_and_happens_onc
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
 async def test_an_append_whose_answer_was_lost_happens_before_any_other(
-    store: Store, worker: WorkerStore, redis: Redis, lost: str
+    store: Store, worker: WorkerStore, flaky: FlakyCommitter, lost: str
 ) -> None:
-    held, committer = await started(store, worker), FlakyCommitter(redis)
-    journal = Journal(held.claimed, committer)
-    committer.lose = [lost]
+    held = await started(store, worker)
+    journal = Journal(held.claimed, flaky)
+    flaky.lose = [lost]
     with pytest.raises(RedisConnectionError):
         await journal.append([step("a")])
     await journal.append([step("b")])
@@ -253,11 +237,11 @@ async def test_an_append_whose_answer_was_lost_happens_before_any_other(
 
 
 async def test_a_terminal_append_whose_answer_was_lost_is_answered_as_the_first_time(
-    store: Store, worker: WorkerStore, redis: Redis
+    store: Store, worker: WorkerStore, flaky: FlakyCommitter
 ) -> None:
-    held, committer = await started(store, worker), FlakyCommitter(redis)
-    journal = Journal(held.claimed, committer)
-    committer.lose = ["answer"]
+    held = await started(store, worker)
+    journal = Journal(held.claimed, flaky)
+    flaky.lose = ["answer"]
     with pytest.raises(RedisConnectionError):
         await journal.append([FAILED], BROKEN, to=Status.FAILED)
     state = await journal.append([FAILED], BROKEN, to=Status.FAILED)

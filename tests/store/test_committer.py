@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Self
 
@@ -15,8 +15,9 @@ from redis.exceptions import ResponseError
 from app.contract.status import Status
 from app.local.embedded import EmbeddedRedis
 from app.store import Journal, Store, WorkerStore
+from app.store.committer import Committer
 from app.store.connection import api_client, worker_client
-from app.store.scripts import APPEND, BATCH, LOOK, Committer
+from app.store.scripts import APPEND, LOOK
 from tests.store.store_harness import CANCELED, kinds, recorded, started, step
 
 
@@ -58,12 +59,10 @@ async def test_an_error_reaches_its_own_caller_alone(store: Store, worker: Worke
     assert [getattr(it, "last_event", None) for it in results] == [3, None, 4]
 
 
-async def test_more_than_a_batch_is_answered_in_order(redis: Redis) -> None:
-    committer = Committer(redis)
-    answers = await asyncio.gather(
-        *(committer.run(LOOK, f"ref_{n}", 1, 0, 0) for n in range(3 * BATCH))
-    )
-    assert answers == [b"FENCED"] * (3 * BATCH)
+async def test_every_request_gets_its_own_answer(committer: Committer) -> None:
+    texts = [f"{n:x}" * 300 for n in range(1_000)]  # far more than a socket's buffer holds
+    answers = await asyncio.gather(*(committer.execute("ECHO", it) for it in texts))
+    assert [it.decode() for it in answers] == texts
 
 
 async def test_a_connection_that_cannot_be_had_is_everybodys_error() -> None:
@@ -72,6 +71,7 @@ async def test_a_connection_that_cannot_be_had_is_everybodys_error() -> None:
         results = await asyncio.gather(
             *(committer.run(APPEND, "ref_1") for _ in range(3)), return_exceptions=True
         )
+        await committer.aclose()
     assert [type(result) for result in results] == [RedisConnectionError] * 3
 
 
@@ -143,11 +143,12 @@ async def test_when_redis_does_not_answer_all_who_wait_fail_at_once(tmp_path: Pa
     ):
         committer = Committer(it, 0.5)
         results = await asyncio.gather(
-            *(committer.run(LOOK, f"ref_{n}", 1, 0, 0) for n in range(10 * BATCH)),
+            *(committer.run(LOOK, f"ref_{n}", 1, 0, 0) for n in range(640)),
             return_exceptions=True,
         )
+        await committer.aclose()
     assert {type(result) for result in results} == {TimeoutError}
-    assert server.connections == 1  # one batch was sent, and nobody else had to find out
+    assert server.connections == 1
 
 
 async def test_time_in_which_the_loop_stands_still_is_not_time_that_redis_takes(
@@ -158,18 +159,18 @@ async def test_time_in_which_the_loop_stands_still_is_not_time_that_redis_takes(
             await asyncio.sleep(0)
             time.sleep(0.4)  # noqa: ASYNC251 - what a busy process does to its loop
 
-    async with api_client(redis_server.url) as client:
-        committer = Committer(client, 0.3)
+    async with (
+        api_client(redis_server.url) as client,
+        aclosing(Committer(client, 0.3)) as committer,
+    ):
         standing_still = asyncio.create_task(stand_still())
-        answers = await asyncio.gather(*(committer.execute("PING") for _ in range(5 * BATCH)))
+        answers = await asyncio.gather(*(committer.execute("PING") for _ in range(320)))
         await standing_still
-    assert answers == [True] * (5 * BATCH)
+    assert answers == [True] * (320)
 
 
 async def test_those_who_wait_are_answered_however_long_the_queue_is(redis: Redis) -> None:
-    committer = Committer(redis, 0.5)
-    for _ in range(20):  # each takes a fifth of the time that Redis has for one batch
-        committer.execute("BLPOP", "nothing:here", 0.1)
-        for _ in range(BATCH - 1):
-            committer.execute("PING")
-    assert await committer.execute("PING")
+    async with aclosing(Committer(redis, 0.5)) as committer:
+        for _ in range(20):  # each takes a fifth of the time for which Redis may be silent
+            committer.execute("BLPOP", "nothing:here", 0.1)
+        assert await committer.execute("PING")

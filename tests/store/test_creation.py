@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any, cast
 
 import pytest
@@ -18,8 +19,9 @@ from app.contract.status import Status
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys, open_store
+from app.store.committer import Committer
 from app.store.enqueue import Word
-from app.store.scripts import CREATE, Committer, LuaScript
+from app.store.scripts import CREATE, LuaScript
 from app.store.store import Clock, Creation
 from tests.store.store_harness import DRAFT, TENANT, ListQueue, kinds, new, submit
 
@@ -171,8 +173,8 @@ class RepeatingCommitter(Committer):
 async def test_a_submission_that_is_sent_twice_happens_once_and_is_no_replay(
     redis: Redis, queue: ListQueue, key: str | None
 ) -> None:
-    committer = RepeatingCommitter(redis)
-    created = await creation(committer, queue).create(new(), key)
+    async with aclosing(RepeatingCommitter(redis)) as committer:
+        created = await creation(committer, queue).create(new(), key)
     assert (created.replayed, created.snapshot.status) == (False, Status.QUEUED)
     assert await jobs(redis) == [f"{created.id}-1"]
 
@@ -245,19 +247,19 @@ async def left_by_rq(redis: Redis) -> dict[bytes, Any]:
 
 @pytest.mark.parametrize("wrong_by_s", [-600, 0, 600])
 async def test_ids_follow_the_clock_of_redis(
-    redis: Redis, queue: ListQueue, wrong_by_s: float
+    committer: Committer, queue: ListQueue, wrong_by_s: float
 ) -> None:
-    api = creation(Committer(redis), queue, lambda: time.time() + wrong_by_s)
+    api = creation(committer, queue, lambda: time.time() + wrong_by_s)
     created = (await api.create(new(), None)).snapshot
     made_at = ULID.from_str(created.id.removeprefix("ref_")).datetime
     assert abs((made_at - created.created_at).total_seconds()) < 60
 
 
 async def test_what_is_created_later_by_an_api_whose_clock_is_behind_is_listed_as_newer(
-    store: Store, redis: Redis, queue: ListQueue
+    store: Store, committer: Committer, queue: ListQueue
 ) -> None:
-    early = creation(Committer(redis), queue, lambda: time.time() + 600)
-    late = creation(Committer(redis), queue, lambda: time.time() - 600)
+    early = creation(committer, queue, lambda: time.time() + 600)
+    late = creation(committer, queue, lambda: time.time() - 600)
     first = [(await early.create(new(), None)).id for _ in range(3)]
     await asyncio.sleep(1)  # far longer than Redis takes to tell its time
     second = [(await late.create(new(), None)).id for _ in range(3)]
