@@ -322,6 +322,9 @@ class SimulatedTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closed
 
+    def set_protocol(self, protocol: Any) -> None:
+        self._protocol = protocol
+
     def pause_reading(self) -> None:
         pass
 

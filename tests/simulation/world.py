@@ -107,7 +107,7 @@ class NumberedCreation(Creation):
 class Parts:
     """The parts of the product that run; a mutant replaces some."""
 
-    client: Callable[[str], AsyncRedis] = worker_client
+    committer: Callable[[AsyncRedis], Committer] = Committer
     store: Callable[..., WorkerStore] = WorkerStore
     refinements: Callable[..., Refinements] = Refinements
     edit: ScriptEdit = str
@@ -239,6 +239,7 @@ class SimulatedWorld:
         self._redis = redis
         self._parts = parts
         self._clients: list[AsyncRedis] = []
+        self._committers: list[Committer] = []
         self._started = 0
         self._is_healing = False
         self.loop.connect = self.network.connect
@@ -260,9 +261,10 @@ class SimulatedWorld:
             self._break(f"a process ended with {error!r}")
 
     async def _work(self, worker: SimulatedWorker) -> None:
-        client = self._open(self._parts.client(URL))
+        client = self._open(worker_client(URL))
         listener = self._open(listening_client(URL))
-        committer = Committer(client)
+        committer = self._parts.committer(client)
+        self._committers.append(committer)
         store = self._parts.store(
             client,
             committer,
@@ -359,6 +361,7 @@ class SimulatedWorld:
 
     async def _serve(self) -> None:
         committer = Committer(self._open(api_client(URL)), TIMEOUT_S)
+        self._committers.append(committer)
         await asyncio.gather(*(self._use(committer, it) for it in self.submissions.values()))
 
     async def _use(self, committer: Committer, submission: SimulatedSubmission) -> None:
@@ -516,6 +519,11 @@ class SimulatedWorld:
             pool: Any = client.connection_pool
             for connection in (*pool._available_connections, *pool._in_use_connections):
                 connection._close()
+        for committer in self._committers:
+            opened: Any = committer._connection
+            opened._close()  # it may be about to connect
+            if committer._link is not None:
+                committer._link.abort()
 
 
 def _id(number: int) -> str:
