@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -11,6 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from app.local.embedded import EmbeddedRedis
+from app.store.committer import Committer
 from app.store.connection import api_client, is_away, listening_client, worker_client
 from app.store.wakeups import Wakeups
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
@@ -91,6 +93,34 @@ async def test_the_connection_of_watchers_that_falls_silent_is_replaced(
             proxy.is_silent = False
             assert await buffer.wait()
             assert buffer.take(0) is None
+
+
+async def requests_during_resets(proxy: TcpProxy) -> list[object]:
+    """What the requests of a committer were answered, each of which asks for another text."""
+    loop, chance = asyncio.get_running_loop(), random.Random(8)
+    wrong: list[object] = []
+    async with worker_client(proxy.url) as client, aclosing(Committer(client)) as committer:
+        async with asyncio.timeout(TIMEOUT_S):
+            while proxy.resets < RESETS // 3:
+                texts = [f"{n}:" * 5_000 for n in range(50)]
+                requests = [committer.execute("ECHO", it) for it in texts]
+                await asyncio.sleep(chance.random() * 0.02)
+                await loop.run_in_executor(None, proxy.reset)
+                answers = await asyncio.gather(*requests, return_exceptions=True)
+                pairs = zip(answers, texts, strict=True)
+                wrong += [it for it, text in pairs if it != text.encode() and not is_lost(it)]
+    return wrong
+
+
+def is_lost(answer: object) -> bool:
+    return isinstance(answer, RedisError) and is_away(answer)
+
+
+def test_every_request_of_a_committer_during_resets_gets_its_own_answer_or_a_redis_error(
+    redis_server: EmbeddedRedis,
+) -> None:
+    with tcp_proxy(unquote(urlsplit(redis_server.url).path)) as proxy:
+        assert uvloop.run(requests_during_resets(proxy)) == []
 
 
 def test_without_that_care_the_same_calls_raise_what_redis_py_does_not_know(

@@ -10,6 +10,7 @@ from app.local.embedded import find_redis
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from app.store.committer import Committer
+from app.store.connection import worker_client
 from tests.servers import find_oldest
 from tests.store.store_harness import FlakyCommitter, ListQueue
 
@@ -53,8 +54,8 @@ async def worker(settings: Settings, queue: ListQueue) -> AsyncIterator[WorkerSt
 
 
 @pytest.fixture
-async def committer(redis: Redis) -> AsyncIterator[Committer]:
-    async with aclosing(Committer(redis)) as committer:
+async def committer(redis_url: str) -> AsyncIterator[Committer]:
+    async with worker_client(redis_url) as client, aclosing(Committer(client)) as committer:
         yield committer
 
 

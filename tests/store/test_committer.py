@@ -9,14 +9,16 @@ from typing import Self
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.status import Status
 from app.local.embedded import EmbeddedRedis
 from app.store import Journal, Store, WorkerStore
 from app.store.committer import Committer
-from app.store.connection import api_client, worker_client
+from app.store.connection import BACKOFF, api_client, is_away, worker_client
 from app.store.scripts import APPEND, LOOK
 from tests.store.store_harness import CANCELED, kinds, recorded, started, step
 
@@ -114,6 +116,68 @@ async def test_a_caller_that_is_cancelled_disturbs_no_other(
     await asyncio.sleep(0)
     leaving.cancel()
     assert [(await it).last_event for it in staying] == [3] * callers
+
+
+async def echoed(committer: Committer, texts: list[str]) -> list[bytes]:
+    return list(await asyncio.gather(*(committer.execute("ECHO", it) for it in texts)))
+
+
+async def test_after_a_lost_connection_every_request_still_gets_its_own_answer(
+    committer: Committer, redis: Redis
+) -> None:
+    texts = [f"{n}:" * 500 for n in range(500)]
+    for _ in range(5):
+        echoing = asyncio.create_task(echoed(committer, texts))
+        await asyncio.sleep(0.001)
+        await redis.client_kill_filter(_type="normal", skipme=True)
+        assert [it.decode() for it in await echoing] == texts
+
+
+async def test_the_answers_to_cancelled_requests_go_to_nobody_else(committer: Committer) -> None:
+    asked = {n: committer.execute("ECHO", n) for n in range(300)}
+    await asyncio.sleep(0)
+    for n in range(0, 300, 2):
+        asked[n].cancel()
+    assert [await asked[n] for n in range(1, 300, 2)] == [b"%d" % n for n in range(1, 300, 2)]
+
+
+@pytest.mark.parametrize("retries", [0, 5])
+async def test_a_redis_that_is_silent_for_the_socket_timeout_is_asked_again(
+    redis: Redis, redis_url: str, retries: int
+) -> None:
+    client = Redis.from_url(
+        redis_url, protocol=2, socket_timeout=0.2, retry=Retry(BACKOFF, retries)
+    )
+    async with client, aclosing(Committer(client)) as committer:
+        await committer.execute("PING")
+        await redis.client_pause(500)
+        try:
+            assert await committer.execute("ECHO", "again") == b"again"
+        except RedisTimeoutError:
+            assert retries == 0
+        else:
+            assert retries
+        finally:
+            await redis.client_unpause()
+
+
+async def test_a_replica_refuses_writes_and_answers_reads_of_the_same_turn(
+    committer: Committer, redis: Redis
+) -> None:
+    first = await committer.execute("CLIENT", "ID")
+    await redis.replicaof("127.0.0.1", "1")
+    try:
+        answers = await asyncio.gather(
+            committer.execute("SET", "key", 1),
+            committer.execute("ECHO", "read"),
+            return_exceptions=True,
+        )
+    finally:
+        await redis.replicaof("NO", "ONE")
+    assert isinstance(answers[0], RedisConnectionError)
+    assert is_away(answers[0])
+    assert answers[1] == b"read"
+    assert await committer.execute("CLIENT", "ID") != first
 
 
 class SilentServer:
