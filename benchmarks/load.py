@@ -50,7 +50,7 @@ class Watcher(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.write(
-            b"GET /v1/refinements/%b/events HTTP/1.1\r\nHost: bench\r\n"
+            b"GET /v1/refinements/%b/events HTTP/1.1\r\nHost: 127.0.0.1\r\n"
             b"Accept: text/event-stream\r\n\r\n" % self._id.encode()
         )
 
@@ -97,7 +97,7 @@ class Watcher(asyncio.Protocol):
 async def submit(port: int, remaining: "asyncio.Queue[int]", seen: WatchedEvents) -> None:
     """Submit over one connection until nothing remains; watch each refinement to its end."""
     body = request_body()
-    head = b"POST /v1/refinements HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+    head = b"POST /v1/refinements HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     request = head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     watched: list[asyncio.Future[None]] = []

@@ -5,6 +5,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Self
 
@@ -47,6 +48,7 @@ class Caller:
     quotas: Quotas = UNLIMITED
 
 
+@lru_cache
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach a server that listens on `host`."""
     try:

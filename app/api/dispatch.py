@@ -110,7 +110,7 @@ class _Paths:
             at.endpoints.setdefault(method, endpoint)
 
     def find(self, scope: Scope) -> "_Endpoint | None":
-        """Return the endpoint, if there is one, and put the path parameters into the scope."""
+        """Return the endpoint, if there is one, and put its route and parameters into the scope."""
         path, root = scope["path"], scope.get("root_path", "")
         if root and path.startswith(f"{root}/"):
             path = path[len(root) :]
@@ -123,14 +123,17 @@ class _Paths:
                 found[name] = segment
             else:
                 return None
-        scope["path_params"] = found
-        return at.endpoints.get(scope["method"])
+        endpoint = at.endpoints.get(scope["method"])
+        if endpoint is not None:
+            scope["path_params"], scope["route"] = found, endpoint.route
+        return endpoint
 
 
 class _Endpoint:
     """The function of a route, and how its result becomes a response."""
 
     def __init__(self, route: APIRoute) -> None:
+        self.route = route
         self._call = _Call(route.dependant)
         self._status = route.status_code
         self._content = route.response_field

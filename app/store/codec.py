@@ -260,6 +260,9 @@ def links(refinement_id: str) -> Links:
     )
 
 
+_LINKS = links("{id}").model_dump_json().encode()
+
+
 def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
     """Return the snapshot; `passed` and `result` are shown once the refinement has ended."""
     limits = decode_limits(summary[b"limits"])
@@ -297,7 +300,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"expires_at": json_moment(summary.get(b"expires_at")),
         b"last_event": summary[b"last_event"],
         b"metadata": summary[b"metadata"],
-        b"links": links(refinement_id).model_dump_json().encode(),
+        b"links": _LINKS.replace(b"{id}", refinement_id.encode()),
     }
     return b"{" + b",".join(b'"%b":%b' % member for member in members.items()) + b"}"
 

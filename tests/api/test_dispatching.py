@@ -109,8 +109,9 @@ async def test_an_answer_is_that_of_the_framework(either: httpx.AsyncClient) -> 
 
 
 async def test_a_route_that_needs_the_framework_is_left_to_it() -> None:
-    async def background(_request: Request, session: str = "") -> dict[str, str]:
-        return {"session": session}
+    async def background(request: Request, _session: str = "") -> str:
+        path: str = request.scope["route"].path
+        return path
 
     def blocking() -> dict[str, str]:
         return {}
