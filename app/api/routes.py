@@ -603,7 +603,8 @@ async def readiness(store: TheStore, model_roles: TheModelRoles) -> Readiness:
     """Return 200 if Redis responds and accepts writes.
 
     No running worker is a warning, and so are work that no running worker can play, which waits,
-    and a model or provider that takes no calls.
+    a model or provider that takes no calls, and webhooks that nothing sends.
     """
     workers, unplayable = await store.workers(), await store.unplayable()
-    return offers.readiness(workers, unplayable, model_roles, await store.limits())
+    limits, overdue = await store.limits(), await store.webhooks.overdue()
+    return offers.readiness(workers, unplayable, model_roles, limits, overdue)

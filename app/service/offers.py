@@ -56,16 +56,19 @@ def readiness(
     unplayable: Sequence[str],
     model_roles: ModelRoles,
     limits: Sequence[StoredLimit],
+    overdue: int = 0,
 ) -> Readiness:
     """Return the readiness of this server with that many running workers.
 
     `unplayable` are the versions that refinements wait for and no worker plays; an open breaker of
-    `limits` is a warning.
+    `limits` is a warning; `overdue` are webhooks that nothing sends.
     """
     warnings = [] if workers else [NO_WORKER]
     warnings += [UNREADABLE if it == LATER else _unplayed(it) for it in unplayable]
     for provider in model_roles.providers():
         warnings += _broken(model_roles.limits_of(provider, limits))
+    if overdue:
+        warnings.append(f"webhooks overdue: {overdue}; is `hone webhooks` running?")
     return Readiness(workers=workers, warnings=tuple(warnings))
 
 

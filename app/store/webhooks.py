@@ -39,6 +39,7 @@ PROBE_S = 600.0
 """An endpoint is paused after so many failures in a row and so many seconds without a success;
 while it is, one webhook is tried every `PROBE_S`."""
 
+OVERDUE_S = 60
 MOST_ATTEMPTS = 50
 """Attempts that are kept of a webhook: the last ones."""
 
@@ -131,6 +132,13 @@ class WebhookStore:
             _STATE.dump_json(state),
             "" if wait_s is None else round(wait_s * 1000),
         )
+
+    async def overdue(self) -> int:
+        """Return how many webhooks have been due for a minute, so that nothing seems to send."""
+        with refusals():
+            seconds, _ = await self._committer.execute("TIME")
+            until = (seconds - OVERDUE_S) * 1000
+            return int(await self._committer.execute("ZCOUNT", keys.OUTBOX, "-inf", until))
 
     async def gate(self, tenant: str, url: str) -> float:
         """Return in how many seconds an endpoint may be called; 0 of a paused one is for once."""

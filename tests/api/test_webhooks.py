@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from aiohttp import web
 from redis.asyncio import Redis
 from standardwebhooks import Webhook as Verifier
+from standardwebhooks import WebhookVerificationError
 
 from app.cli.processes import environment_of
 from app.contract.endpoints import Endpoint
@@ -30,6 +31,7 @@ from tests.store.store_harness import be_up, everything, expire_retention
 from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import Answered, open_endpoints
 from workers.outbound.webhooks import Pace, WebhookSender
+from workers.validators import open_server_resources
 
 ROOT = Path(__file__).parent.parent.parent
 URL = "https://hooks.example.com/hone?id=1"
@@ -435,6 +437,37 @@ async def test_a_webhook_at_an_internal_address_is_not_sent_and_says_so(
     (attempt,) = delivery["attempts"]
     assert (delivery["status"], attempt["status"]) == ("pending", None)
     assert "no public address" in attempt["detail"]
+
+
+async def test_the_secret_of_an_endpoint_signs_calls_of_validators_too_each_tenant_its_own(
+    keyed_api: httpx.AsyncClient, keyed: Settings
+) -> None:
+    allowed = keyed.model_copy(update={"outbound_allow": THIS_MACHINE})
+    async with (
+        endpoint(answering_with({"passed": True})) as (url, asked, _),
+        open_server_resources(allowed) as resources,
+    ):
+        secret = (await keyed_api.post("/v1/endpoints", json={"url": url})).json()["secret"]
+        assert resources.endpoints is not None
+        for tenant in ("default", "another"):
+            await resources.endpoints.post(Endpoint(url=url), b"{}", "key", tenant)
+        own, foreign = [dict(request.headers) for request in asked]
+    assert Verifier(secret).verify("{}", own) == {}
+    with pytest.raises(WebhookVerificationError):
+        Verifier(secret).verify("{}", foreign)
+
+
+async def test_readiness_warns_of_webhooks_that_nothing_sends(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, redis: Redis
+) -> None:
+    async def warnings() -> str:
+        return str((await keyed_api.get("/readyz")).json()["warnings"])
+
+    await ended(keyed_api, keyed_worker, webhook=HOOK)
+    assert "overdue" not in await warnings()
+    (member,) = cast("list[bytes]", await redis.zrange(redis_keys.OUTBOX, 0, -1))
+    await redis.zincrby(redis_keys.OUTBOX, -62_000, member)
+    assert "webhooks overdue: 1" in await warnings()
 
 
 async def test_a_continuation_keeps_the_webhook_unless_it_is_disabled(

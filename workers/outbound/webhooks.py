@@ -83,12 +83,16 @@ class WebhookSender:
 
     async def run(self, stopping: asyncio.Event, grace_s: float = 0.0) -> None:
         """Send until told to stop; what is under way then has `grace_s` seconds."""
+        is_away = False
         while not stopping.is_set():
             try:
-                if await self.take() and len(self._sending) < self._pace.in_flight:
+                taken, is_away = await self.take(), False
+                if taken and len(self._sending) < self._pace.in_flight:
                     continue
             except Unavailable as error:
-                log.warning("webhooks wait: %s", error)
+                if not is_away:
+                    log.warning("webhooks wait: %s", error)
+                is_away = True
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), self._pace.poll_s)
         if self._sending:
