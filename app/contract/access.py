@@ -124,6 +124,12 @@ class Quotas(Contract):
     in_flight: int | None = Field(
         None, ge=1, description="Refinements in the status `queued`, `running` or `canceling`."
     )
+    bytes_stored: int | None = Field(
+        None,
+        ge=1,
+        description="Bytes of memory that its refinements take, as they were when each was created"
+        " and when it ended.",
+    )
     tokens_per_day: int | None = Field(
         None, ge=1, description="Input and output tokens of all model calls in a day of UTC."
     )
@@ -150,6 +156,7 @@ class TenantUse(Contract):
     watchers: int = Field(ge=0, description="Open event streams; 0 if they are not limited.")
     queued: int = Field(ge=0)
     in_flight: int = Field(ge=0)
+    bytes_stored: int = Field(ge=0)
     tokens_today: int = Field(ge=0, description="Tokens since the day of UTC began.")
     cost_usd_today: float = Field(ge=0, description="Dollars of calls whose cost is known.")
 

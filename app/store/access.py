@@ -148,8 +148,9 @@ class AccessStore:
         now_ms = (await self.state()).now_ms
         counted = (Status.QUEUED, Status.RUNNING, Status.CANCELING)
         spent = keys.spent_on(tenant, now_ms // DAY_MS)
-        (tokens, cost_usd), requests, watchers, queued, *held = await asyncio.gather(
+        (tokens, cost_usd), stored, requests, watchers, queued, *held = await asyncio.gather(
             self._committer.execute("HMGET", spent, "tokens", "cost_usd"),
+            self._committer.execute("HGET", keys.STORED, tenant),
             self._committer.execute("GET", keys.requests_in(tenant, now_ms // MINUTE_MS)),
             self._committer.execute("ZCOUNT", keys.WATCHERS + tenant, now_ms, "+inf"),
             *(
@@ -162,6 +163,7 @@ class AccessStore:
             watchers=watchers,
             queued=queued,
             in_flight=queued + sum(held),
+            bytes_stored=int(stored or 0),
             tokens_today=int(tokens or 0),
             cost_usd_today=float(cost_usd or 0),
         )
@@ -202,6 +204,7 @@ class AccessStore:
     async def forget_tenant(self, tenant: str) -> None:
         """Delete the quotas of a tenant, and what was derived from its refinements."""
         await self._committer.execute("HDEL", keys.TENANTS, tenant)
+        await self._committer.execute("HDEL", keys.STORED, tenant)
         await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
         for pattern in keys.of_tenant(tenant):
             async for name in self._named(pattern):

@@ -54,6 +54,7 @@ hone:1:tenants                  hash: tenant -> JSON of its `Quotas`
 hone:1:requests:TENANT:MINUTE   requests of a tenant in a minute since 1970; for two minutes
 hone:1:spent:TENANT:DAY         hash: `tokens` and `cost_usd` of a tenant in a day since 1970, and
                                 `=WORKER` -> number of its last report; for three days
+hone:1:stored                   hash: tenant -> bytes of memory that its refinements take
 hone:1:watchers:TENANT          sorted set: open event stream -> when it expires unless renewed
 hone:1:audit:TENANT             stream: who did what, the last 10,000 actions or a few more
 hone:1:key_uses                 hash: id of an API key -> when it was last used, to within a minute
@@ -113,6 +114,7 @@ KEY_USES = f"{PREFIX}key_uses"
 TENANTS = f"{PREFIX}tenants"
 AUDIT = f"{PREFIX}audit:"
 REQUESTS = f"{PREFIX}requests:"
+STORED = f"{PREFIX}stored"
 SPENT = f"{PREFIX}spent:"
 WATCHERS = f"{PREFIX}watchers:"
 PROBE = f"{PREFIX}probe"
@@ -162,6 +164,7 @@ LUA = {
     "TENANTS": TENANTS,
     "WATCHERS": WATCHERS,
     "SPENT": SPENT,
+    "STORED": STORED,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,

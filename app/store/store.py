@@ -195,6 +195,7 @@ ACHIEVED_FIELDS = ("ended", "passed", "priced", "cost_usd")
 LAST = 2**64 - 1  # the highest number a stream id can hold
 REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
+RETRY_AFTER_BYTES_S = 60  # retention ends some day, and an erasure is not foreseen
 MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
 DAY_S = 86_400
 QUOTAS_OF_A_DAY = {"tokens_per_day": "tokens", "cost_usd_per_day": "dollars"}
@@ -733,6 +734,9 @@ class Creation:
                 until_s = DAY_S - self._server.time_ms() // 1000 % DAY_S
                 detail = f"this tenant may spend {most} {QUOTAS_OF_A_DAY[quota]} a day"
                 return QuotaExceeded(detail, retry_after_s=until_s)
+            if quota == "bytes_stored":
+                detail = f"the refinements of this tenant may take {most} bytes; erase some"
+                return QuotaExceeded(detail, retry_after_s=RETRY_AFTER_BYTES_S)
             detail = f"this tenant may have {most} refinements {QUOTAS[quota]} at a time"
             return QuotaExceeded(detail, retry_after_s=RETRY_AFTER_S)
         if code == b"FULL":

@@ -98,6 +98,28 @@ async def test_refinements_that_are_queued_or_in_flight_are_bounded(
     assert (shown.use.queued, shown.use.in_flight) == (1, 2)
 
 
+async def test_the_memory_of_refinements_is_bounded_and_freed_by_erasing(
+    api: httpx.AsyncClient, store: Store, worker: WorkerStore
+) -> None:
+    tenants, name = Tenants(store.access), api.headers["X-Tenant"]
+    await limit(api, store, bytes_stored=20_000)
+    first = await submitted(api)
+    created = (await tenants.get(OPERATOR, name)).use.bytes_stored
+    manual = await ManualWorker.claim(worker, first)
+    await manual.judge(0, "word " * 10_000, 0.5)
+    await manual.complete()
+    ended = (await tenants.get(OPERATOR, name)).use.bytes_stored
+    assert 500 < created < 20_000
+    assert ended > 50_000
+    refused = await api.post("/v1/refinements", json=REQUEST)
+    assert "20000 bytes" in problem(refused, 429, "quota_exceeded")["detail"]
+    await api.delete(f"/v1/refinements/{first}")
+    assert (await tenants.get(OPERATOR, name)).use.bytes_stored == 0
+    second = await submitted(api)
+    await api.post(f"/v1/refinements/{second}/cancel")
+    assert 0 < (await tenants.get(OPERATOR, name)).use.bytes_stored < 20_000
+
+
 async def test_open_event_streams_are_bounded(api: httpx.AsyncClient, store: Store) -> None:
     await limit(api, store, watchers=1)
     refinement_id = await submitted(api)

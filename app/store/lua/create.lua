@@ -54,4 +54,5 @@ if record ~= '' then
   redis.call('HSET', key, 'idempotency', record)
   redis.call('SET', record, body .. ' ' .. id, 'EX', record_s)
 end
+count_bytes(id, tenant)
 return answer(id, 0)

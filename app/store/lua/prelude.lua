@@ -113,6 +113,17 @@ local function unpark(id, tenant)
   end
 end
 
+-- Counts the memory that a refinement takes for its tenant, in place of what was counted before.
+local function count_bytes(id, tenant)
+  local bytes = 0
+  for _, kind in ipairs({ SUMMARY, JOURNAL, REQUEST, PROMPTS }) do
+    bytes = bytes + (redis.call('MEMORY', 'USAGE', kind .. id, 'SAMPLES', 0) or 0)
+  end
+  local before = redis.call('HGET', SUMMARY .. id, 'bytes') or 0
+  redis.call('HSET', SUMMARY .. id, 'bytes', bytes)
+  redis.call('HINCRBY', STORED, tenant, bytes - before)
+end
+
 -- Returns a quota for refinements that a tenant has reached, and its value; nothing if there is none.
 local function reached(tenant)
   local stored = redis.call('HGET', TENANTS, tenant)
@@ -123,7 +134,8 @@ local function reached(tenant)
   local spent = SPENT .. tenant .. ':' .. math.floor(clock() / DAY_MS)
   local tokens, cost_usd = unpack(redis.call('HMGET', spent, 'tokens', 'cost_usd'))
   local uses = { queued = queued, in_flight = queued + held, tokens_per_day = tonumber(tokens or 0),
-    cost_usd_per_day = tonumber(cost_usd or 0) }
+    cost_usd_per_day = tonumber(cost_usd or 0),
+    bytes_stored = tonumber(redis.call('HGET', STORED, tenant) or 0) }
   for quota, used in pairs(uses) do
     local most = quotas[quota]
     if most and most ~= cjson.null and used >= most then return quota, most end
@@ -257,6 +269,7 @@ end
 -- Returns the summary fields of an ended refinement, and updates everything outside the summary.
 local function ended(id, tenant, from, to, at, retention_ms)
   local expires = at + retention_ms
+  count_bytes(id, tenant)
   relist(id, tenant, from, to)
   release(id)
   unpark(id, tenant)
@@ -338,6 +351,8 @@ local function forget(id)
   if tenant then
     unpark(id, tenant)
     redis.call('ZREM', LIST .. tenant, id)
+    redis.call('HINCRBY', STORED, tenant, -(redis.call('HGET', SUMMARY .. id, 'bytes') or 0))
+    if redis.call('EXISTS', LIST .. tenant) == 0 then redis.call('HDEL', STORED, tenant) end
     redis.call('ZREM', LIST .. tenant .. BY_STATUS .. status, id)
     for key, value in pairs(cjson.decode(metadata)) do
       redis.call('ZREM', LIST .. tenant .. BY_METADATA .. key .. '=' .. value, id)
