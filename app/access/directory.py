@@ -14,7 +14,7 @@ from app.access.read_tokens import PREFIX, ReadToken, Signing
 from app.contract.access import OPERATOR, WITHOUT_ADMIN, Quotas, Scope
 from app.contract.errors import HoneError, Unauthenticated
 from app.settings import Settings
-from app.store import AccessStore, KeyRecord, refusals
+from app.store import AccessState, AccessStore, KeyRecord, refusals
 
 REFRESH_S = 0.4
 TRUSTED_S = 0.9
@@ -71,7 +71,9 @@ class Directory:
         self._hashing: Hashing | None = None
         self._signing: Signing | None = None
         self._known: dict[str, tuple[KeyRecord, Caller]] = {}
-        self._quotas: dict[str, Quotas] = {OPERATOR: Quotas()}
+        self._quotas: dict[str, Quotas] = {}
+        self._anybody = Caller(OPERATOR, frozenset(WITHOUT_ADMIN))
+        self._is_local = is_loopback(settings.host)
         self._used: dict[str, int] = {}
         self._noted_at = self._read_at = float("-inf")
         self._ahead_ms = 0.0  # of Redis TIME over the clock of the event loop
@@ -103,7 +105,7 @@ class Directory:
         this machine needs none: the client may be anywhere.
         """
         if self._settings.auth == "off":
-            return self._anybody()
+            return self._anybody
         await self._be_fresh()
         if key is not None:
             return await (self._reader(key) if key.startswith(PREFIX) else self._owner(key))
@@ -117,7 +119,7 @@ class Directory:
                 f"a request through a proxy requires an API key: {HOW_TO_CREATE}, or set"
                 " HONE_AUTH=off if the proxy authenticates clients"
             )
-        return self._anybody()
+        return self._anybody
 
     async def still_allows(self, caller: Caller) -> bool:
         """Return whether the caller would still be let in; while Redis is away, as before."""
@@ -139,9 +141,12 @@ class Directory:
 
     async def quotas_of(self, tenant: str) -> Quotas:
         """Return what a tenant may use."""
-        if tenant not in self._quotas:
+        while tenant not in self._quotas:
+            version = self._version
             with refusals():
-                self._quotas |= await self._store.quotas([tenant])
+                found = await self._store.quotas([tenant])
+            if version == self._version:  # else they may have changed after they were read
+                self._quotas |= found
         return self._quotas[tenant]
 
     def now_ms(self) -> int:
@@ -159,8 +164,7 @@ class Directory:
 
     @property
     def _is_open(self) -> bool:
-        settings = self._settings
-        return settings.auth == "auto" and not self._is_closed and is_loopback(settings.host)
+        return self._settings.auth == "auto" and self._is_local and not self._is_closed
 
     async def _owner(self, key: bytes) -> Caller:
         key_id = id_in(key)
@@ -201,12 +205,9 @@ class Directory:
     def _remember(self, record: KeyRecord) -> None:
         if len(self._known) >= MOST_KNOWN:
             del self._known[next(iter(self._known))]
-        quotas = self._quotas.get(record.tenant, Quotas())
+        quotas = self._quotas[record.tenant]
         caller = Caller(record.tenant, frozenset(record.scopes), record.id, quotas=quotas)
         self._known[record.id] = (record, caller)
-
-    def _anybody(self) -> Caller:
-        return Caller(OPERATOR, frozenset(WITHOUT_ADMIN), quotas=self._quotas[OPERATOR])
 
     def _works(self, record: KeyRecord) -> bool:
         return self.now_ms() < record.ends_at
@@ -229,18 +230,18 @@ class Directory:
                 state = await self._store.state()
                 self._ahead_ms = state.now_ms - clock() * 1000
                 if state.version != self._version or self._hashing is None:
-                    self._version, self._is_closed = state.version, state.is_closed
-                    secrets = secrets_of(self._settings, state)
-                    self._hashing, self._signing = Hashing(secrets), Signing(secrets)
-                    self._quotas = await self._store.quotas([*self._quotas])
-                    ids = [*self._known]
-                    for key_id, record in zip(ids, await self._store.get(ids), strict=True):
-                        del self._known[key_id]
-                        if record is not None:
-                            self._remember(record)
+                    self._forget_all(state, await self._store.quotas([OPERATOR]))
                 self._read_at = sent_at
         finally:
             self._reading = None
+
+    def _forget_all(self, state: AccessState, quotas: dict[str, Quotas]) -> None:
+        """Go by a new version: what was known of keys and tenants is looked up again."""
+        self._version, self._is_closed = state.version, state.is_closed
+        secrets = secrets_of(self._settings, state)
+        self._hashing, self._signing = Hashing(secrets), Signing(secrets)
+        self._known, self._quotas = {}, quotas
+        self._anybody = Caller(OPERATOR, frozenset(WITHOUT_ADMIN), quotas=quotas[OPERATOR])
 
     async def _keep_fresh(self) -> None:
         while True:
