@@ -58,6 +58,7 @@ class Dispatcher:
         if endpoint is None:
             await self._app(scope, receive, send)
             return
+        scope["route"] = endpoint.route
         request = Request(scope, receive, send)
         try:
             response = await endpoint.answer(request)

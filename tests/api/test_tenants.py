@@ -20,12 +20,6 @@ from tests.waiting import TIMEOUT_S
 
 OWNER, STRANGER = "owner-of-it-all", "stranger"
 ADMINISTERED = ("/v1/keys", "/v1/tenants", "/v1/audit")
-UNKNOWN = {
-    "refinement_id": "ref_" + "0" * 26,
-    "key_id": "key_" + "0" * 12,
-    "number": 1,
-    "tenant_id": "nobody",
-}
 
 
 @dataclass(frozen=True)
@@ -35,11 +29,17 @@ class Operation:
     method: str
     path: str
     scopes: tuple[str, ...]
+    unknown: dict[str, str]
     query: dict[str, Any]
     body: Any
 
-    def url(self, **of: object) -> str:
-        return self.path.format(**{**UNKNOWN, **of})
+    def url(self, **of: str) -> str:
+        """Return the path for these ids; the examples of the document stand for the others."""
+        return self.path.format(**{**self.unknown, **of})
+
+
+def example_of(schema: dict[str, Any]) -> str:
+    return str(schema.get("examples", [1])[0])
 
 
 def operations() -> Iterator[Operation]:
@@ -54,6 +54,7 @@ def operations() -> Iterator[Operation]:
                 method.upper(),
                 path,
                 tuple(security[0]["key"]) if security else (),
+                {it["name"]: example_of(it["schema"]) for it in given if it["in"] == "path"},
                 {it["name"]: 1 for it in given if it["in"] == "query"},
                 examples[0] if examples else None,
             )
@@ -95,7 +96,7 @@ async def key_of(keyring: Keyring, tenant: str, *scopes: Scope) -> tuple[str, di
 
 
 async def call(
-    api: httpx.AsyncClient, operation: Operation, headers: dict[str, str], **of: object
+    api: httpx.AsyncClient, operation: Operation, headers: dict[str, str], **of: str
 ) -> httpx.Response:
     """Perform an operation; what is not named is unknown."""
     url, query = operation.url(**of), operation.query
@@ -138,14 +139,16 @@ async def test_what_is_anothers_is_answered_like_what_does_not_exist(
     api.headers.update(headers)
     refinement_id = await ended(api, worker)
     here = {"refinement_id": refinement_id, "key_id": key_id, "tenant_id": OWNER}
+    registered = await api.post("/v1/endpoints", json={"url": "https://example.com/hook"})
+    here["endpoint_id"] = registered.json()["id"]
     before = await api.get(f"/v1/refinements/{refinement_id}")
     for operation in (it for it in GUARDED if "_id}" in it.path):
         foreign = await call(api, operation, stranger, **here)
         unknown = await call(api, operation, stranger)
         problem(foreign, 404, "not_found")
         seen = foreign.text
-        for name, value in here.items():
-            seen = seen.replace(value, str(UNKNOWN[name]))
+        for name in operation.unknown.keys() & here.keys():
+            seen = seen.replace(here[name], operation.unknown[name])
         assert seen == unknown.text
         if operation.method == "GET":
             assert (await call(api, operation, headers, **here)).status_code == 200
