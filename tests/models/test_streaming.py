@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.contract.output_tokens import tokens_in
-from benchmarks.model_replies import RESET, ModelServerReply, chat, events, refusal
+from benchmarks.model_replies import NOT_JSON, RESET, ModelServerReply, chat, events, refusal
 from tests.models.calls import REPLY_BYTES, RETRY_POLICY, RecordingBehaviour, call, in_turn, serving
 from workers.models.anthropic import Anthropic
 from workers.models.openai import OpenAI
@@ -206,8 +206,9 @@ async def test_a_stream_that_fails_in_the_middle_is_a_failed_try(
         (replace(chat(TEXT), body=b'{"choices": [', is_cut=True), True, 0),
         (sent([{"error": {"message": "CUDA", "code": 500}}]), False, 0),
         (RESET, False, 0),
+        (NOT_JSON, False, 0),
     ],
-    ids=["a stream", "a whole reply", "an error", "no reply"],
+    ids=["a stream", "a whole reply", "an error", "no reply", "a page"],
 )
 async def test_a_reply_that_breaks_off_is_counted_as_far_as_it_came(
     reply: ModelServerReply, has_begun: bool, written: int

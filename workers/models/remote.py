@@ -323,7 +323,8 @@ class Remote:
             error = _meaning(failure, call, is_read=said is not None)
             error.usage = self._usage(call, step, said, perf_counter() - started)
             if said is None and _is_break(failure):
-                error.usage += _lost(call, received, has_begun=bool(step.fields))
+                has_begun = isinstance(failure, RequestUnanswered) and bool(step.fields)
+                error.usage += _lost(call, received, has_begun=has_begun)
             if step.has_timed_out:
                 self._slow.add(call.model)
             raise error from None
@@ -475,10 +476,11 @@ def _estimated(call: ModelCall, said: ChatReply) -> TokenCount:
 
 def _lost(call: ModelCall, received: Sequence[ResponseInParts], *, has_begun: bool) -> Usage:
     """Return what a reply consumed that had begun and broke off, as far as it is known."""
-    begun = [it for it in received if it.is_stream]
+    streams = [it for it in received if it.is_stream]
+    has_come = any(it.has_events for it in streams) if streams else has_begun
     asked = tokens_in(call.prompt.system + call.prompt.user)
-    written = sum(tokens_in(it.text()) for it in begun)
-    return Usage(input_tokens=asked if begun or has_begun else 0, output_tokens=written)
+    written = sum(tokens_in(it.text()) for it in streams)
+    return Usage(input_tokens=asked if has_come else 0, output_tokens=written)
 
 
 def _document_key(call: ModelCall) -> str:

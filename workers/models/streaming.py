@@ -55,6 +55,8 @@ class ResponseInParts:
     def __init__(self, parts: StreamParts) -> None:
         self.held_bytes = 0
         self.is_done = False
+        self.has_events = False
+        """Whether a part of the reply came, if only of the thinking before it."""
         self._parts = parts
         self._whole: list[bytes] | None = None
         self._unread: list[bytes] = []
@@ -127,7 +129,7 @@ class ResponseInParts:
             self._data.append(data)  # the rest stands in further lines
             self.held_bytes += len(data)
         elif isinstance(event, dict):
-            self.held_bytes += self._parts.merge(event)
+            self._merge(event)
 
     def _take_lines_of_data(self) -> None:
         if not self._data:
@@ -136,7 +138,11 @@ class ResponseInParts:
         self._data.clear()
         if not isinstance(event, dict):
             raise UnusableResponse("an event of the stream is not JSON")
+        self._merge(event)
+
+    def _merge(self, event: Mapping[str, Any]) -> None:
         self.held_bytes += self._parts.merge(event)
+        self.has_events = True
 
 
 def _parsed(data: bytes) -> Any:
