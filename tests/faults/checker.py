@@ -32,8 +32,13 @@ Expected = Mapping[str, Record]
 
 
 def final_record(it: StoredRefinement) -> Record:
-    """Return what a client is told at the end, without times, ids and seconds."""
+    """Return what a client is told at the end, without times, ids and seconds.
+
+    And without the estimate, which depends on the refinements that have ended before.
+    """
     result = json.loads(it.summary.get("result", "null"))
+    if result is not None:
+        result.pop("estimate", None)
     usage = json.loads(it.summary.get("usage", "{}"))
     return {
         "status": it.status,
