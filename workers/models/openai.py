@@ -191,7 +191,9 @@ class _Chunks:
         """Take one chunk. An error in the stream raises `StreamFailed`."""
         if error := event.get("error"):
             raise failed(error)
-        self._known |= {name: event[name] for name in ("model", "usage") if event.get(name)}
+        for name in ("model", "usage"):
+            if value := event.get(name):
+                self._known[name] = value
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict) or choice.get("index"):
@@ -201,9 +203,10 @@ class _Chunks:
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
             return 0
-        text, refusal = text_in(delta.get("content")), text_in(delta.get("refusal"))
-        self._texts += [text] if text else []
-        self._refusals += [refusal] if refusal else []
+        if text := text_in(delta.get("content")):
+            self._texts.append(text)
+        if refusal := text_in(delta.get("refusal")):
+            self._refusals.append(refusal)
         return len(text) + len(refusal)
 
     def text(self) -> str:

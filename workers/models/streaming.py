@@ -108,16 +108,22 @@ class ResponseInParts:
         if b"\n" not in piece and b"\r" not in piece:
             self._unread.append(piece)
             return []
-        lines = b"".join([*self._unread, piece]).splitlines(keepends=True)
-        self._unread = [] if lines[-1].endswith(b"\n") else [lines.pop()]
+        if self._unread:
+            piece = b"".join([*self._unread, piece])
+            self._unread.clear()
+        if piece.endswith(b"\n"):
+            return piece.splitlines()
+        *lines, rest = piece.splitlines(keepends=True)  # a CR at its end may be half of a CRLF
+        self._unread.append(rest)
         return [line.rstrip(b"\r\n") for line in lines]
 
     def _take_line(self, line: bytes) -> None:
-        self.held_bytes -= len(line)
-        name, _, value = line.partition(b":")
         if not line:
             self._take_lines_of_data()
-        elif name == b"data":
+            return
+        self.held_bytes -= len(line)
+        name, _, value = line.partition(b":")
+        if name == b"data":
             self._take_data(value.strip())
         elif name == b"error":  # llama.cpp, before 2025
             self._parts.merge({"error": _parsed(value.strip()) or value.decode(errors="replace")})
