@@ -4,11 +4,13 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
 import uvloop
 
+from tests.store.test_redis_urls import certificate
 from workers.outbound.aiohttp_client import AiohttpClient
 from workers.outbound.http1 import Http1Client, HttpClient
 
@@ -41,3 +43,12 @@ async def on_aiohttp(
 def open_client(request: pytest.FixtureRequest) -> OpenClient:
     opened: OpenClient = request.param
     return opened
+
+
+@pytest.fixture(scope="session")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Contexts of a server, and of a client that trusts it."""
+    path = certificate(Path(tmp_path_factory.mktemp("tls")), "server", "IP:127.0.0.1")
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(path)
+    return server, ssl.create_default_context(cafile=path)

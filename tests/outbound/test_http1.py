@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from contextlib import aclosing
 
 import pytest
@@ -175,6 +176,24 @@ async def test_requests_at_once_share_one_lookup_and_an_address_that_refuses_is_
             await asyncio.gather(*[posted(client, "http://models.test/") for _ in range(20)])
         assert names.asked == 1
         assert b"\r\nHost: models.test\r\n" in server.requests[0]
+
+
+async def test_an_address_that_does_not_speak_tls_is_passed_over(
+    tls: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        refused.append(True)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    refused: list[bool] = []
+    listening = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with listening as plain, raw_server(DONE, tls=tls[0]) as server:
+        names = ScriptedNames(port_of(server.url), plain.sockets[0].getsockname()[1])
+        async with aclosing(Http1Client(60.0, tls=tls[1], look_up=names)) as client:
+            for _ in range(2):
+                assert await posted(client, "https://127.0.0.1/") == (200, b"done")
+    assert refused
 
 
 async def test_connections_are_spread_over_the_addresses_of_a_name() -> None:

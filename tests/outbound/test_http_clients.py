@@ -4,14 +4,12 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from tests.outbound.conftest import OpenClient
 from tests.outbound.raw_server import RawAnswer, raw_server
-from tests.store.test_redis_urls import certificate
 from tests.waiting import TIMEOUT_S
 from workers.outbound.http1 import (
     ConnectionBroken,
@@ -349,15 +347,6 @@ async def test_a_server_without_tls_is_not_connected(open_client: OpenClient) ->
     ):
         with pytest.raises(NotConnected, match="SSL"):
             await posted(client, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-
-
-@pytest.fixture(scope="session")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Contexts of a server, and of a client that trusts it."""
-    path = certificate(Path(tmp_path_factory.mktemp("tls")), "server", "IP:127.0.0.1")
-    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    server.load_cert_chain(path)
-    return server, ssl.create_default_context(cafile=path)
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's
