@@ -18,7 +18,7 @@ class Shutdown:
     """The shutdown of this process: `close` ends every wait for new events."""
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Timeout] = set()
+        self._waiting: set[ChangeSignal] = set()
         self._open = True
 
     @property
@@ -29,22 +29,18 @@ class Shutdown:
     def close(self) -> None:
         """End every wait. Call it on the event loop; calling it again has no effect."""
         self._open = False
-        for scope in self._waiting:
-            scope.reschedule(0)  # in the past: times out at once
+        for changed in self._waiting:
+            changed.end_wait()
 
     async def news(self, changed: ChangeSignal, timeout_s: float) -> bool:
         """Return True when something changed, False after `timeout_s` or at `close`."""
         if not self._open or timeout_s <= 0:
             return False
-        scope = asyncio.timeout(timeout_s)
+        self._waiting.add(changed)
         try:
-            async with scope:
-                self._waiting.add(scope)
-                return await changed.wait()
-        except TimeoutError:
-            return False
+            return await changed.wait(timeout_s)
         finally:
-            self._waiting.discard(scope)
+            self._waiting.discard(changed)
 
 
 LOOK_S = 15.0

@@ -50,29 +50,41 @@ async def messages(client: Redis, *channels: str) -> AsyncIterator[tuple[str, by
 
 
 class ChangeSignal:
-    """A signal that something has changed since the last `wait`."""
+    """A signal that something has changed since the last `wait`, for one waiter.
+
+    A timer and a future: an asyncio.timeout around an Event took more than all else in a wake-up.
+    """
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._is_set = False
+        self._waiting: asyncio.Future[None] | None = None
 
     def set(self) -> None:
         """Wake the waiter, or make its next `wait` return at once."""
-        self._event.set()
+        self._is_set = True
+        self.end_wait()
+
+    def end_wait(self) -> None:
+        """Let the waiter go on now, without a change."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     def receive(self, events: Events) -> None:
         """Take what was published: without events, the journal must be read."""
         self.set()
 
-    async def wait(self, timeout_s: float | None = None) -> bool:
-        """Return True as soon as something has changed, False after `timeout_s`; None: no limit."""
-        if not self._event.is_set():
+    async def wait(self, timeout_s: float) -> bool:
+        """Return True as soon as something has changed, False after `timeout_s`."""
+        if not self._is_set:
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.create_future()
+            timer = loop.call_later(timeout_s, self.end_wait)
             try:
-                async with asyncio.timeout(timeout_s):
-                    await self._event.wait()
-            except TimeoutError:
-                return False
-        self._event.clear()
-        return True
+                await self._waiting
+            finally:
+                timer.cancel()
+        was_set, self._is_set = self._is_set, False
+        return was_set
 
 
 class EventBuffer(ChangeSignal):

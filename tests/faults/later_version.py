@@ -47,7 +47,7 @@ CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "workers/play/journal_writer.py": (
-        ("import EventType, ", "import StepNoted, EventType, "),
+        ("    StepCompleted,\n", "    StepCompleted,\n    StepNoted,\n"),
         (
             "    entries = [_entry(done, under_way) for done in pending]\n",
             ENTRIES_ADDED,

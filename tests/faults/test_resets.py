@@ -91,7 +91,7 @@ async def test_the_connection_of_watchers_that_falls_silent_is_replaced(
             while await connections(redis) == before:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.05)
             proxy.is_silent = False
-            assert await buffer.wait()
+            assert await buffer.wait(TIMEOUT_S)
             assert buffer.take(0) is None
 
 
