@@ -1,12 +1,13 @@
 """The OpenAPI document, with the bodies, headers and errors that FastAPI cannot derive."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from inspect import cleandoc
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
+from pydantic_core import to_json
 
 from app.api import examples
 from app.api import problems as refusals
@@ -15,7 +16,7 @@ from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
 from app.contract.access import KeyRequest, KeyRotation, Quotas, Scope, TokenRequest
 from app.contract.errors import HoneError, Problem
-from app.contract.events import EventPage
+from app.contract.events import DATA_OF, EventPage
 from app.contract.limits import LimitsChange
 from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
@@ -108,18 +109,27 @@ def _header(name: str, description: str, kind: str = "string") -> dict[str, Any]
     return {name: {"description": description, "schema": {"type": kind}}}
 
 
-def _json(example: examples.Example) -> dict[str, Any]:
-    return {"application/json": {"example": example}}
+EXAMPLES: Mapping[str, examples.Example] = {
+    "snapshot": examples.SNAPSHOT,
+    "events": examples.EVENT_PAGE,
+    "insights": examples.INSIGHTS,
+}
+"""Bodies of responses. They are referred to, because FastAPI drops nulls from what it is given."""
+
+
+def _json(name: str) -> dict[str, Any]:
+    example = {name: {"$ref": f"#/components/examples/{name}"}}
+    return {"application/json": {"examples": example}}
 
 
 _ETAG = _header("ETag", "The number of the last event, quoted.")
 _LINK = _header("Link", 'Link to the next page, with `rel="next"`.')
 LOOKED_AT: Responses = {
-    200: {"headers": _ETAG, "content": _json(examples.SNAPSHOT)},
+    200: {"headers": _ETAG, "content": _json("snapshot")},
     304: {"description": "The client has the current snapshot already.", "headers": _ETAG},
 }
 LISTED: Responses = {200: {"headers": _LINK}}
-ACCEPTED: Responses = {202: {"content": _json(examples.SNAPSHOT)}}
+ACCEPTED: Responses = {202: {"content": _json("snapshot")}}
 _REPLAYED = _header(
     "Idempotency-Replayed", "`true` if an earlier request with this key created it."
 )
@@ -139,7 +149,7 @@ SUBMITTED: Responses = {
     202: {
         "description": "The refinement was accepted, now or by an earlier request with this key.",
         "headers": {**_SUBMITTED, **_header("Retry-After", "Seconds to wait.", "integer")},
-        "content": _json(examples.SNAPSHOT),
+        "content": _json("snapshot"),
     },
 }
 WATCHED: Responses = {
@@ -149,7 +159,7 @@ WATCHED: Responses = {
         "headers": _LINK,
         "content": {
             "text/event-stream": {"example": examples.EVENT_STREAM},
-            **_json(examples.EVENT_PAGE),
+            **_json("events"),
         },
     },
     204: {"description": "The client has received all events; the last one is terminal."},
@@ -163,7 +173,7 @@ REPORTED: Responses = {
         },
     },
 }
-INSIGHTS: Responses = {200: {"content": _json(examples.INSIGHTS)}}
+INSIGHTS: Responses = {200: {"content": _json("insights")}}
 
 
 UNSEEN = (
@@ -183,8 +193,21 @@ UNSEEN = (
 )
 """Schemas that FastAPI does not see, because bodies and errors are handled without it."""
 
-FOREIGN = {"HTTPValidationError", "ValidationError"}
-"""Schemas of FastAPI's own validation errors, which this API does not return."""
+FOREIGN = {"HTTPValidationError", "ValidationError", "EventType"}
+"""Schemas that no response has: FastAPI's own validation errors, and the types that events name."""
+
+TAGS = {
+    "refinements": "Submit texts, watch them get better, and decide.",
+    "journal": "What has happened to a refinement.",
+    "webhooks": "Results that come to you.",
+    "offers": "What this server offers.",
+    "insights": "What was worth it.",
+    "learning": "What is known about scores.",
+    "keys": "Who may use the server.",
+    "tenants": "What a tenant may use, and all that it has.",
+    "audit": "Who did what.",
+    "health": "Whether the server works.",
+}
 
 VERSION = "1"
 """Version of the HTTP contract; a breaking change is `/v2`."""
@@ -212,15 +235,26 @@ def document(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
         separate_input_output_schemas=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/"}],
+        tags=[{"name": name, "description": meaning} for name, meaning in TAGS.items()],
     )
     _, unseen = models_json_schema(
         [(contract, "validation") for contract in UNSEEN],
         ref_template="#/components/schemas/{model}",
     )
     schemas = document["components"]["schemas"] | unseen["$defs"]
+    schemas |= _typed_events(schemas["Event"])
+    for schema in schemas.values():
+        for property_ in schema.get("properties", {}).values():
+            _describe_default(property_)
+    for name, told_apart_by in _discriminated(schemas):
+        required = schemas[name].setdefault("required", [])
+        if told_apart_by not in required:
+            required.append(told_apart_by)
     document["components"]["schemas"] = {
         name: schemas[name] for name in sorted(schemas.keys() - FOREIGN)
     }
+    document["components"]["examples"] = {name: {"value": it} for name, it in EXAMPLES.items()}
     document["components"]["securitySchemes"] = {"key": KEY_SCHEME, "token": TOKEN_SCHEME}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -230,6 +264,51 @@ def document(app: FastAPI) -> dict[str, Any]:
                 operation["security"].append({"token": []})
     document["webhooks"] = {kind: {"post": _webhook(kind)} for kind in WEBHOOK_EVENTS}
     return document
+
+
+def _describe_default(property_: dict[str, Any]) -> None:
+    """Say in words what an object is by default: generators of clients drop such a field."""
+    if isinstance(property_.get("default"), dict | list) and "type" not in property_:
+        default = to_json(property_.pop("default")).decode()
+        said = property_.get("description", "")
+        property_["description"] = f"{said} Default: `{default}`.".strip()
+
+
+def _discriminated(schema: Any) -> Iterator[tuple[str, str]]:
+    """Yield the name of each schema of a union, and the property that tells them apart."""
+    if isinstance(schema, dict):
+        if isinstance(found := schema.get("discriminator"), dict) and "mapping" in found:
+            for reference in found["mapping"].values():
+                yield reference.rpartition("/")[2], found["propertyName"]
+        for each in schema.values():
+            yield from _discriminated(each)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from _discriminated(each)
+
+
+def _typed_events(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an event: one for each type, with the data of that type."""
+    named = {kind: f"{kind.replace('.', ' ').title().replace(' ', '')}Event" for kind in DATA_OF}
+    typed = {
+        named[kind]: {
+            **event,
+            "properties": {
+                **event["properties"],
+                "type": {"type": "string", "const": kind.value},
+                "data": {"$ref": f"#/components/schemas/{data.__name__}"},
+            },
+            "title": named[kind],
+        }
+        for kind, data in DATA_OF.items()
+    }
+    references = {kind.value: f"#/components/schemas/{name}" for kind, name in named.items()}
+    one = {
+        "oneOf": [{"$ref": it} for it in references.values()],
+        "discriminator": {"propertyName": "type", "mapping": references},
+        "description": event["description"],
+    }
+    return {**typed, "Event": one}
 
 
 def _webhook(kind: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ from app.api.openapi import (
     body,
     problems,
 )
-from app.api.problems import NotAcceptable
+from app.api.problems import Misdirected, NotAcceptable
 from app.api.responses import (
     EventStream,
     accepted,
@@ -592,7 +592,7 @@ async def calibration(
     return CalibrationList(data=await store.calibrations(tenant, limit))
 
 
-@server.get("/healthz", tags=["health"], operation_id="getHealth")
+@server.get("/healthz", tags=["health"], operation_id="getHealth", responses=problems(Misdirected))
 async def health() -> Health:
     """Return 200 if the process is up."""
     return Health()

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from redis.asyncio import Redis
 
 from app.api import examples
 from app.contract.access import KeyRequest, KeyRotation, Quotas, TokenRequest
-from app.contract.events import Event, EventPage
+from app.contract.events import Event, EventPage, EventType
 from app.contract.insights import InsightList
 from app.contract.limits import LimitsChange
 from app.contract.offers import ModelLimit
@@ -100,6 +102,7 @@ async def test_the_page_needs_nothing_from_elsewhere(api: httpx.AsyncClient) -> 
     assert not re.findall(r"https?://", page)
 
 
+@cache
 def document() -> dict[str, Any]:
     return create_app(Settings()).openapi()
 
@@ -156,6 +159,55 @@ def test_every_example_is_what_its_contract_reads() -> None:
     Event.model_validate(examples.EVENT)
     EventPage.model_validate(examples.EVENT_PAGE)
     InsightList.model_validate(examples.INSIGHTS)
+
+
+def media_types() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every JSON body of the document, and where it stands."""
+    for path, method, operation in operations():
+        bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+        for each in bodies:
+            for name, content in each.get("content", {}).items():
+                if name.endswith("json"):
+                    yield f"{method} {path}", content
+
+
+def test_every_example_of_the_document_conforms_to_its_schema() -> None:
+    components = document()["components"]
+    seen = 0
+    for place, content in media_types():
+        schema = {**content["schema"], "components": components}
+        for example in content.get("examples", {}).values():
+            name = example.get("$ref", "").rpartition("/")[2]
+            value = components["examples"][name]["value"] if name else example["value"]
+            errors = [it.message for it in Draft202012Validator(schema).iter_errors(value)]
+            assert not errors, place
+            seen += 1
+    assert seen > 100
+
+
+def test_an_event_of_each_type_has_a_schema_of_its_own() -> None:
+    schemas = document()["components"]["schemas"]
+    mapping = schemas["Event"]["discriminator"]["mapping"]
+    assert set(mapping) == {kind.value for kind in EventType}
+    for kind, reference in mapping.items():
+        properties = schemas[reference.rpartition("/")[2]]["properties"]
+        assert properties["type"]["const"] == kind
+        assert properties["data"].keys() == {"$ref"}
+
+
+def test_generators_of_clients_understand_the_document() -> None:
+    """They drop fields with objects as defaults, and list parameters of headers."""
+    made = document()
+    assert made["servers"] == [{"url": "/"}]
+    tags = {tag["name"] for tag in made["tags"] if tag["description"]}
+    for _, _, operation in operations():
+        assert set(operation["tags"]) <= tags
+        for parameter in operation.get("parameters", ()):
+            if parameter["in"] == "header":
+                assert parameter["schema"]["type"] == "string"
+    for schema in made["components"]["schemas"].values():
+        for property_ in schema.get("properties", {}).values():
+            assert "type" in property_ or not isinstance(property_.get("default"), dict)
 
 
 async def report(
