@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from pydantic import SecretStr
 from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
 from tests.e2e.running_service import running_service
+from tests.local_endpoint import SECRET, THIS_MACHINE, answering_with, endpoint
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "operations.md"
 
@@ -21,7 +24,7 @@ def access_rules() -> list[str]:
     return str(line).replace("PASSWORD", "secret").split()
 
 
-async def test_api_and_workers_do_everything_with_the_access_rules_of_the_page(
+async def test_api_workers_and_sender_do_everything_with_the_access_rules_of_the_page(
     tmp_path: Path,
 ) -> None:
     @contextmanager
@@ -35,11 +38,17 @@ async def test_api_and_workers_do_everything_with_the_access_rules_of_the_page(
         assert denied == set()
         assert {"cmdstat_blmove", "cmdstat_evalsha", "cmdstat_client|unblock"} <= used
 
-    async with running_service(tmp_path, route=as_user, lease_s=2) as service:
+    settings: dict[str, Any] = {"secret_key": SecretStr(SECRET), "outbound_allow": THIS_MACHINE}
+    async with (
+        endpoint(answering_with("", 204)) as (url, told, _),
+        running_service(tmp_path, route=as_user, lease_s=2, **settings) as service,
+    ):
         service.models.latency_s = 0.2
+        service.start("workers.outbound.webhooks")
         client = service.client
         fields = {"metadata": {"ticket": "1"}, "threshold": 1.0}
         ids = [await service.submit(**fields) for _ in range(3)]
+        await service.submit(webhook={"url": url}, max_iterations=1)
         key = {"Idempotency-Key": "key"}
         keyed = partial(client.post, "/v1/refinements", json={"task": "x"}, headers=key)
         ids += [(await keyed()).json()["id"], (await keyed()).json()["id"]]
@@ -59,4 +68,5 @@ async def test_api_and_workers_do_everything_with_the_access_rules_of_the_page(
         assert len((await client.get("/v1/refinements", params=query)).json()["data"]) == 2
         assert (await service.events(ids[0]))[-1]
         assert (await client.delete(f"/v1/refinements/{ids[0]}")).status_code == 204
+        await service.until(lambda: len(told) == 1)
         assert (await client.get("/readyz")).status_code == 200

@@ -87,7 +87,8 @@ class WebhookSender:
         while not stopping.is_set():
             try:
                 taken, is_away = await self.take(), False
-                if taken and len(self._sending) < self._pace.in_flight:
+                if taken:
+                    await self._have_a_place()
                     continue
             except Unavailable as error:
                 if not is_away:
@@ -98,6 +99,13 @@ class WebhookSender:
         if self._sending:
             await asyncio.wait(self._sending, timeout=grace_s)
         await self.stop()
+
+    async def _have_a_place(self) -> None:
+        """Return when fewer than `in_flight` are under way, or after a while."""
+        if len(self._sending) >= self._pace.in_flight:
+            await asyncio.wait(
+                self._sending, timeout=self._pace.poll_s, return_when=asyncio.FIRST_COMPLETED
+            )
 
     async def stop(self) -> None:
         """Drop what is under way: it is sent again when its lease has ended."""
