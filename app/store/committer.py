@@ -189,6 +189,7 @@ class Committer:
             await asyncio.wait([self._opening])
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         if self._link is not None:
             self._link.abort()
             self._link = None
@@ -226,7 +227,8 @@ class Committer:
         elif is_replaced(self._connection):
             self._lost(link, RedisConnectionError("this primary was replaced"))
         elif not link.is_full and link.refusal is None:
-            requests = [it for it in self._waiting if not it.answer.done()]
+            # The text of a script goes even if its caller was cancelled: others rely on it.
+            requests = [it for it in self._waiting if it.text_of or not it.answer.done()]
             self._waiting.clear()
             try:
                 link.send(requests)

@@ -21,6 +21,7 @@ from app.store.committer import Committer
 from app.store.connection import BACKOFF, api_client, is_away, worker_client
 from app.store.scripts import APPEND, LOOK
 from tests.store.store_harness import CANCELED, kinds, recorded, started, step
+from tests.waiting import TIMEOUT_S
 
 
 async def commands_processed(redis: Redis, name: str) -> int:
@@ -139,6 +140,19 @@ async def test_the_answers_to_cancelled_requests_go_to_nobody_else(committer: Co
     for n in range(0, 300, 2):
         asked[n].cancel()
     assert [await asked[n] for n in range(1, 300, 2)] == [b"%d" % n for n in range(1, 300, 2)]
+
+
+async def test_a_script_is_given_again_though_the_caller_it_goes_with_was_cancelled(
+    committer: Committer, redis: Redis
+) -> None:
+    await committer.execute("PING")
+    await redis.script_flush()
+    first, *others = [committer.submit(LOOK, f"ref_{n}", 1, 0, 0) for n in range(5)]
+    async with asyncio.timeout(TIMEOUT_S):
+        while not committer._texts_sent:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        first.cancel()
+        assert await asyncio.gather(*others) == [b"FENCED"] * 4
 
 
 @pytest.mark.parametrize("retries", [0, 5])
