@@ -9,7 +9,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import Overloaded, Unavailable
 from app.store.connection import is_away
-from app.store.state import UnreadableRecord
+from app.store.state import UnreadableRecord, UnreadableSecrets
 
 RETRY_AFTER_S = 5
 
@@ -27,6 +27,8 @@ def refusals() -> Iterator[None]:
         raise Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S) from error
     except RedisConnectionError as error:
         raise Unavailable("Redis is unreachable", retry_after_s=RETRY_AFTER_S) from error
+    except UnreadableSecrets as error:
+        raise Unavailable(f"cannot read {error}", retry_after_s=RETRY_AFTER_S) from error
     except UnreadableRecord as error:
         raise Unavailable(
             f"a later release of Hone wrote it, and this server cannot read {error}",

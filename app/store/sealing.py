@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic_core import from_json, to_json
 
 from app.settings import Settings
-from app.store.state import UnreadableRecord
+from app.store.state import UnreadableSecrets
 
 NONCE_BYTES = 12
 PURPOSE = "secrets of requests"
@@ -30,17 +30,17 @@ class Sealer:
         return nonce + self._cipher.encrypt(nonce, to_json(dict(found)), about.encode())
 
     def open(self, sealed: bytes | None, about: str) -> dict[str, str]:
-        """Decrypt what was sealed for the same id; raise UnreadableRecord with another key."""
+        """Decrypt what was sealed for the same id; raise UnreadableSecrets with another key."""
         if not sealed:
             return {}
         unreadable = "the secrets of the request, which another HONE_SECRET_KEY has encrypted"
         if self._cipher is None:
-            raise UnreadableRecord(unreadable)
+            raise UnreadableSecrets(unreadable)
         nonce, text = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
         try:
             found: dict[str, str] = from_json(self._cipher.decrypt(nonce, text, about.encode()))
         except InvalidTag:
-            raise UnreadableRecord(unreadable) from None
+            raise UnreadableSecrets(unreadable) from None
         return found
 
 

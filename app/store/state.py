@@ -2,7 +2,8 @@
 
 Fenced            the claim is no longer in force: stop immediately, write nothing more
 Suspected         it may have killed the worker that held it: nothing was claimed
-UnreadableRecord  a later release wrote it: another worker must play it
+UnreadableRecord  a later release wrote it, or, as UnreadableSecrets, another HONE_SECRET_KEY has
+                  encrypted it: another worker must play it
 StaleLimits       an append relied on limits that a PATCH has replaced; nothing was written
 """
 
@@ -106,6 +107,10 @@ class Fenced(Exception):
 
 class UnreadableRecord(Exception):
     """A later release wrote something that this one cannot read; the message says what."""
+
+
+class UnreadableSecrets(UnreadableRecord):
+    """Another HONE_SECRET_KEY has encrypted the secrets of a request."""
 
 
 class Suspected(Exception):

@@ -114,3 +114,16 @@ async def test_a_call_has_the_headers_of_its_endpoint_and_is_signed_with_its_own
     (request,) = asked
     assert (request.headers["authorization"], request.headers["user-agent"]) == ("Bearer 1", "mine")
     assert Webhook(OWN).verify(b"{}", dict(request.headers)) == {}
+
+
+@pytest.mark.parametrize("said", ["no Bearer canary-4711", "canary-4711 has expired", "x" * 490])
+async def test_an_error_does_not_repeat_the_secrets_of_the_call(said: str) -> None:
+    said = f"{said} {said} canary-4711"
+    async with endpoint(answering_with({"message": said}, 401)) as (url, _, client):
+        there = Endpoint(url=url, headers={"Authorization": SecretStr("Bearer canary-4711")})
+        with pytest.raises(EndpointUnavailable) as refused:
+            await client.post(there, b"{}", "key")
+        answer = await client.deliver(there, b"{}", "msg_1", "default")
+    for detail in (refused.value.detail, answer.detail):
+        assert "answered 401" in detail
+        assert "canary" not in detail

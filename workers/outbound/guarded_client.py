@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -217,7 +217,8 @@ class GuardedClient:
             (given.get_secret_value(),) if given else await self._secrets_of(tenant, endpoint.url)
         )
         fields = signed([*map(signing_key, secrets)], body, message_id, int(time.time()))
-        return Request(endpoint.url, own_fields(endpoint) | fields, body)
+        own = own_fields(endpoint)
+        return Request(endpoint.url, own | fields, body, more_secrets=_masked(own.values()))
 
     def _attempts(self, endpoint: Endpoint, key: str, tries: int = 3) -> RequestAttempts:
         timeout_s = endpoint.timeout_s
@@ -250,6 +251,19 @@ def _away(error: RequestUnanswered) -> EndpointAway:
     reasons: dict[int, WaitReason] = {429: "rate_limited", 503: "overloaded", 529: "overloaded"}
     reason = reasons.get(error.response.status, "error")
     return EndpointAway(error.detail, reason, retry_after_s(error.response.fields))
+
+
+def _masked(values: Iterable[str]) -> tuple[str, ...]:
+    """Return what an error must not repeat: values, and tokens in them such as after `Bearer`.
+
+    Shorter ones are no secrets, and to mask them would make an error unreadable.
+    """
+    whole = (it for it in values if len(it) >= SHORTEST_SECRET)
+    parts = (part for it in whole for part in (it, *it.split()) if len(part) >= SHORTEST_SECRET)
+    return tuple(sorted(parts, key=len, reverse=True))
+
+
+SHORTEST_SECRET = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,16 +130,19 @@ GZIP_OR_ZLIB = 47
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One POST. `secret` never appears in an error, whatever the server says."""
+    """One POST. `secret` and `more_secrets` never appear in an error, whatever the server says."""
 
     url: str
     headers: dict[str, str]
     body: bytes
     secret: str = field(default="", repr=False)
+    more_secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def shown(self, message: str) -> str:
-        """Return at most 500 characters of what a server said, without the secret."""
-        return (message.replace(self.secret, "***") if self.secret else message)[:MOST_SHOWN]
+        """Return at most 500 characters of what a server said, without the secrets."""
+        for secret in (self.secret, *self.more_secrets):
+            message = message.replace(secret, "***") if secret else message
+        return message[:MOST_SHOWN]
 
     @property
     def host(self) -> str:
