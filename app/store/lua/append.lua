@@ -45,7 +45,7 @@ if to ~= '' and not MOVES[status][to] then
 end
 
 local at = clock()
-local n, recorded, progress, asked, additions = tonumber(last), 0, false, nil, {}
+local n, recorded, progress, asked, prompts, additions = tonumber(last), 0, false, nil, {}, {}
 for i = first, #ARGV, 2 do
   local kind, data = ARGV[i], ARGV[i + 1]
   local left_out = kind == 'refinement.stopping' and stopping
@@ -57,7 +57,7 @@ for i = first, #ARGV, 2 do
   if ENDS[kind] then kind = END[to] or kind end
   local mark = string.sub(kind, 1, 1)
   if mark == '+' then
-    redis.call('HSET', PROMPTS .. id, string.sub(kind, 2), data)
+    prompts[#prompts + 1] = string.sub(kind, 2); prompts[#prompts + 1] = data
   elseif mark == '=' then
     additions[#additions + 1] = { string.sub(kind, 2), data }
   elseif not left_out then
@@ -66,6 +66,7 @@ for i = first, #ARGV, 2 do
   end
 end
 
+if #prompts > 0 then redis.call('HSET', PROMPTS .. id, unpack(prompts)) end
 local parks = models ~= '' and status == 'running' and not stopping
 local set = { 'op', op, 'last_event', n }
 if n > tonumber(last) then  -- a summary changes only with an entry

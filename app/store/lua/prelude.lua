@@ -319,14 +319,17 @@ local function add(hash, addition, at)
       redis.call('HSET', hash, 'version', it.version, 'about', it.about)
     end
   end
-  for name, numbers in pairs(it.sums) do
-    local before = redis.call('HGET', hash, name)
-    if before or redis.call('HLEN', hash) < MOST_SUMS then
+  local names, set, room = {}, {}, MOST_SUMS - redis.call('HLEN', hash)
+  for name in pairs(it.sums) do names[#names + 1] = name end
+  for i, before in ipairs(#names > 0 and redis.call('HMGET', hash, unpack(names)) or {}) do
+    if not before then room = room - 1 end
+    if before or room >= 0 then
       local sums = cjson.decode(before or '[]')
-      for i, number in ipairs(numbers) do sums[i] = (sums[i] or 0) * it.decay + number end
-      redis.call('HSET', hash, name, cjson.encode(sums))
+      for j, number in ipairs(it.sums[names[i]]) do sums[j] = (sums[j] or 0) * it.decay + number end
+      set[#set + 1] = names[i]; set[#set + 1] = cjson.encode(sums)
     end
   end
+  if #set > 0 then redis.call('HSET', hash, unpack(set)) end
   redis.call('PEXPIRE', hash, KEPT_MS)
   if it.list then
     redis.call('ZADD', it.list, at, hash)
