@@ -174,8 +174,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "change: a repeated command changes again": Mutant(
         without(
-            "if given(id, 'change', command) then return 'OK' end\nif status == 'canceling'",
-            "if status == 'canceling'",
+            "if given(id, 'change', command) then return 'OK' end\nif differs",
+            "if differs",
         ),
         faults=("network", "silence"),
         commands=("change",),

@@ -12,6 +12,6 @@ end
 if is_written then return 'OK' end  -- sent twice
 if added > 0 and redis.call('HLEN', API_KEYS) + added > tonumber(ARGV[1]) then return 'FULL' end
 for i = 2, #ARGV, 3 do redis.call('HSET', API_KEYS, ARGV[i], ARGV[i + 2]) end
-local t = redis.call('TIME')
-redis.call('HSET', ACCESS, 'closed', 1, 'version', t[1] .. '.' .. t[2])
+local changes = redis.call('HINCRBY', ACCESS, 'closed', 1)
+redis.call('HSET', ACCESS, 'version', clock() .. '.' .. changes)
 return 'OK'
