@@ -373,13 +373,14 @@ async def undisturbed(*, is_later: bool = False) -> Expected:
 
 
 async def _play(row: FaultRow, seed: int, count: int, cluster: Cluster, clients: Clients) -> None:
+    submitted_by = time.monotonic() + row.seconds
     async with asyncio.TaskGroup() as group:
         disturbing = group.create_task(row.nemesis(cluster))
         tasks = [
             group.create_task(_client(row, seed, number, count, clients)) for number in range(count)
         ]
         await asyncio.wait([disturbing])
-        await _until_ended(cluster, clients, count)
+        await _until_ended(cluster, clients, count, submitted_by)
         await asyncio.wait(tasks, timeout=SETTLE_S / 2)
         for task in tasks:
             task.cancel()  # what it lacks is found by the checker
@@ -399,8 +400,8 @@ async def _client(row: FaultRow, seed: int, number: int, count: int, clients: Cl
             await clients.cancel(refinement_id)
 
 
-async def _until_ended(cluster: Cluster, clients: Clients, count: int) -> None:
-    give_up = time.monotonic() + SETTLE_S
+async def _until_ended(cluster: Cluster, clients: Clients, count: int, submitted_by: float) -> None:
+    give_up = max(time.monotonic(), submitted_by) + SETTLE_S
     while time.monotonic() < give_up:
         ids = clients.ids
         accepted = sum(bool(it.ids) for it in clients.submissions)
