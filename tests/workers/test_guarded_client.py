@@ -116,7 +116,7 @@ async def test_a_call_has_the_headers_of_its_endpoint_and_is_signed_with_its_own
     assert Webhook(OWN).verify(b"{}", dict(request.headers)) == {}
 
 
-@pytest.mark.parametrize("said", ["no Bearer canary-4711", "canary-4711 has expired", "x" * 490])
+@pytest.mark.parametrize("said", ["no Bearer canary-4711", "canary-4711 has expired"])
 async def test_an_error_does_not_repeat_the_secrets_of_the_call(said: str) -> None:
     said = f"{said} {said} canary-4711"
     async with endpoint(answering_with({"message": said}, 401)) as (url, _, client):
