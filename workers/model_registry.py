@@ -12,7 +12,10 @@ from app.contract.judgement import Usage
 from app.contract.providers import BY_NAME, PROVIDERS, Provider, added, provider_of
 from app.settings import Settings
 from app.store import open_permit_exchange
-from workers.editor import EditorCannot, answer
+from workers.children.turns import Turns
+from workers.editor import EditorCannot, answer, length_of
+from workers.editor.long_texts import LONG
+from workers.editor.long_texts import shared as long_texts
 from workers.models.port import (
     Model,
     ModelCall,
@@ -28,18 +31,24 @@ from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
 NAMED = "HONE_PROVIDER_{0}_BASE_URL and HONE_PROVIDER_{0}_API_KEY"
 
-EDITOR_THREADS = 1
-"""One, because Python runs one thread at a time: more would only slow down the event loop."""
-
 
 class Editor:
-    """The offline editor as a model: it answers the request of a call and ignores its prompt."""
+    """The offline editor as a model: it answers the request of a call and ignores its prompt.
+
+    Short texts are edited in a thread, long ones in a process of their own. Refinements take turns.
+    """
+
+    def __init__(self) -> None:
+        self._short, self._long = Turns(), Turns()
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer in a separate thread. Raises `ModelRefused` for what the editor cannot do."""
-        loop, usage = asyncio.get_running_loop(), Usage(calls=1)
+        loop, usage, asked = asyncio.get_running_loop(), Usage(calls=1), call.prompt_request
+        is_long = length_of(asked) > LONG
+        turns, does = (self._long, long_texts().answer) if is_long else (self._short, answer)
         try:
-            text = await loop.run_in_executor(_editor_threads(), answer, call.prompt_request)
+            async with turns.turn(owner=call.key.partition("/")[0]):
+                text = await loop.run_in_executor(_editor_thread(is_long=is_long), does, asked)
         except EditorCannot as error:
             raise ModelRefused(str(error), usage) from None
         return ModelReply(text=text, model=EDITOR, usage=usage)
@@ -178,5 +187,9 @@ def _model(provider: Provider, wire: str, settings: Settings, transport: Transpo
 
 
 @cache
-def _editor_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(EDITOR_THREADS, thread_name_prefix="editor")
+def _editor_thread(*, is_long: bool) -> ThreadPoolExecutor:
+    """Return a thread that edits short texts, or one that waits for the process of the long ones.
+
+    Python runs one thread at a time: more for short texts would only slow down the event loop.
+    """
+    return ThreadPoolExecutor(1, thread_name_prefix="long-editor" if is_long else "editor")

@@ -17,8 +17,9 @@ from app.contract.validators.json import JsonSchemaValidator
 from app.contract.validators.text import ContainsValidator, LengthValidator, RegexValidator
 from tests.processes import is_alive
 from tests.waiting import eventually
+from workers.children.child_process import environment
 from workers.validators import compile_validators
-from workers.validators.check_process import CheckProcess, environment
+from workers.validators.check_process import CheckProcess
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +125,9 @@ async def test_an_invalid_pattern_is_a_finding(check_process: CheckProcess) -> N
 def test_a_process_that_was_killed_is_replaced(check_process: CheckProcess) -> None:
     validator = schema({"type": "array"})
     check_process.check(validator, "[]")
-    assert check_process._process
-    os.kill(check_process._process.pid, signal.SIGKILL)
-    check_process._process.wait()
+    pid = check_process.pid
+    assert pid
+    os.kill(pid, signal.SIGKILL)
     assert check_process.check(validator, "[]") == ()
 
 
@@ -135,7 +136,7 @@ def test_the_process_ends_with_its_parent() -> None:
         "from workers.validators.check_process import shared\n"
         "from app.contract.validators.json import JsonSchemaValidator as V\n"
         "shared().check(V(kind='json_schema', schema=True), '1')\n"
-        "print(shared()._process.pid, flush=True)\n"
+        "print(shared().pid, flush=True)\n"
         "import os, sys; os._exit(0) if 'abruptly' in sys.argv else None\n"
     )
     for how in ("abruptly", "by itself"):

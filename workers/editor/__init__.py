@@ -58,6 +58,17 @@ def answer(prompt_request: PromptRequest) -> str:
     return _revised(prompt_request)
 
 
+def length_of(prompt_request: PromptRequest) -> int:
+    """Return the characters of the texts that the editor would read to answer."""
+    if isinstance(prompt_request, Compare):
+        return len(prompt_request.a) + len(prompt_request.b)
+    if isinstance(prompt_request, Amend):
+        return len(prompt_request.revision.draft)
+    if isinstance(prompt_request, Judge | Revise):
+        return len(prompt_request.draft)
+    return len(prompt_request.task.draft or "")
+
+
 def _revised(prompt_request: Revise) -> str:
     from workers.editor.reviser import revised  # noqa: PLC0415
 

@@ -4,12 +4,18 @@ Numbers, negations, names and protected spans are the same before and after ever
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from workers.text.document import MASK, Document, Word
 from workers.text.tables import listed
+
+LONGEST_WORD = 1_000
+"""Characters without a space beside an edit; what has more is no prose, and is left alone."""
+
+MOST_ATTEMPTS = 100
+"""Texts that are compared with the draft to find the edits that change its facts."""
 
 NEGATIONS = listed("negations")
 _TOKEN = re.compile(
@@ -121,7 +127,10 @@ def checked(document: Document, edit: Edit | None) -> Edit | None:
     """Return the edit if it touches nothing protected and keeps every number, negation and name."""
     if edit is None or not document.is_free(edit.start, edit.end):
         return None
-    start, end = _whole_words(document.masked, edit.start, edit.end)
+    whole = _whole_words(document.masked, edit.start, edit.end)
+    if whole is None:
+        return None
+    start, end = whole
     old = document.masked[start:end]
     new = document.masked[start : edit.start] + edit.new + document.masked[edit.end : end]
     if old == new or facts(old, document.names) != facts(new, document.names):
@@ -143,25 +152,27 @@ def _verified(
     document: Document, edits: list[Edit], names: frozenset[str], wanted: tuple[object, ...]
 ) -> str:
     """Return the text with those edits that do not change the fingerprint."""
-    good = _good(document, edits, names, wanted)
-    return _join(document.text, good)
+    attempts = iter(range(MOST_ATTEMPTS))
+
+    def is_kept(chosen: list[Edit]) -> bool:
+        if next(attempts, None) is None:
+            return False
+        return fingerprint(Document(_join(document.text, chosen)), names) == wanted
+
+    return _join(document.text, _good(edits, is_kept))
 
 
-def _good(
-    document: Document, edits: list[Edit], names: frozenset[str], wanted: tuple[object, ...]
-) -> list[Edit]:
-    if not edits or fingerprint(Document(_join(document.text, edits)), names) == wanted:
+def _good(edits: list[Edit], is_kept: Callable[[list[Edit]], bool]) -> list[Edit]:
+    """Return edits with which the facts are kept: all, or what halving them finds."""
+    if not edits or is_kept(edits):
         return edits
     if len(edits) == 1:
         return []
     middle = len(edits) // 2
-    first = _good(document, edits[:middle], names, wanted)
-    second = _good(document, edits[middle:], names, wanted)
+    first = _good(edits[:middle], is_kept)
+    second = _good(edits[middle:], is_kept)
     both = first + second
-    if (
-        len(both) < len(edits)
-        and fingerprint(Document(_join(document.text, both)), names) == wanted
-    ):
+    if len(both) < len(edits) and is_kept(both):
         return both
     return first or second
 
@@ -212,12 +223,15 @@ def _capital_like(word: Word, new: str) -> str:
     return new[0].upper() + new[1:] if word.text[0].isupper() else new
 
 
-def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    while start > 0 and not text[start - 1].isspace():
+def _whole_words(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Return the range with the rest of its first and its last word; None if one is endless."""
+    first, last = max(0, start - LONGEST_WORD), min(len(text), end + LONGEST_WORD)
+    while start > first and not text[start - 1].isspace():
         start -= 1
-    while end < len(text) and not text[end].isspace():
+    while end < last and not text[end].isspace():
         end += 1
-    return start, end
+    is_whole = (start == 0 or start > first) and (end == len(text) or end < last)
+    return (start, end) if is_whole else None
 
 
 class IssueKind(StrEnum):

@@ -10,13 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import Enum, auto
 from typing import Any, NoReturn, SupportsIndex
 
 from json_repair import repair_json
 
 _SKIPPED = re.compile(r"\s+|//[^\n]*|/\*.*?\*/|#[^\n]*", re.DOTALL)
+_SKIPPED_IN_LINE = re.compile(r"\s+|//[^\n]*|#[^\n]*")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "\u2018": "\u2019"}
 _COLON = re.compile(r":=|=>|=|:")
 _BARE_NAME = re.compile(
@@ -50,13 +51,15 @@ class _Scan:
         self._text = text
         self._at = 0
         self._open: list[_Expected] = [_Expected.ITEM]
+        self._last_comment = text.rfind("*/")
 
     def pieces(self) -> Iterator[str]:
         while self._at < len(self._text):
             yield from self._piece()
 
     def _piece(self) -> Iterator[str]:
-        if skipped := _SKIPPED.match(self._text, self._at):
+        pattern = _SKIPPED if self._at < self._last_comment else _SKIPPED_IN_LINE
+        if skipped := pattern.match(self._text, self._at):
             yield self._taken(skipped.end())
         elif self._text[self._at] in "}]":
             if len(self._open) > 1:
@@ -148,7 +151,9 @@ _ARRAY = re.compile(
     r"""\s*(?:,|\n|\]\s*\Z|\Z|["'\[{]))""",
     re.IGNORECASE,
 )
-_COMMENT = re.compile(r"(?<![:\w\"'])//[^\n]*|/\*.*?\*/|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
+_LINE_COMMENT = r"(?<![:\w\"'])//[^\n]*|^[^\S\n]*#[^\n]*"
+_COMMENT_IN_LINE = re.compile(_LINE_COMMENT, re.MULTILINE)
+_COMMENT = re.compile(rf"{_LINE_COMMENT}|/\*.*?\*/", re.DOTALL | re.MULTILINE)
 _LEADING_COMMENTS = re.compile(r"\A(?:\s*(?://[^\n]*\n|/\*.*?\*/))+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _VALUE = re.compile(
@@ -221,7 +226,10 @@ def repaired(text: str) -> str | None:
 
 def enclosed(text: str) -> str | None:
     """Return the JSON document inside prose, repaired if necessary, or None."""
-    fences = re.findall(r"^```[^\n]*\n(.*?)\n```[ \t]*$", text, re.DOTALL | re.MULTILINE)
+    # Nothing after the last closing fence is searched for one: that would take quadratic time.
+    closed = max((it.end() for it in re.finditer(r"^```[ \t]*$", text, re.MULTILINE)), default=0)
+    fenced = re.compile(r"^```[^\n]*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
+    fences = fenced.findall(text[:closed])
     opening = re.search(r"[\[{]", text)
     closing = max(text.rfind("]"), text.rfind("}"))
     candidates = [*fences, *([text[opening.start() : closing + 1]] if opening else [])]
@@ -264,8 +272,14 @@ def _keeps_values(source: str, value: Any) -> bool:
     """Return whether a repair keeps the names and values of its source; comments may go."""
     kept = Counter(token for text in _texts(value) for token in _tokens(text))
     full = Counter(_tokens(_unescaped(source)))
-    needed = Counter(_tokens(_unescaped(_COMMENT.sub(" ", source))))
+    needed = Counter(_tokens(_unescaped(_without_comments(source))))
     return needed <= kept <= full
+
+
+def _without_comments(source: str) -> str:
+    """Return the text without comments; one that is never closed is none."""
+    end = source.rfind("*/") + 2 if "*/" in source else 0
+    return _COMMENT.sub(" ", source[:end]) + _COMMENT_IN_LINE.sub(" ", source[end:])
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -284,7 +298,7 @@ def _tokens(text: str) -> Iterator[str]:
     for match in _VALUE.finditer(text):
         try:
             yield str(Decimal(match[0]).normalize() + 0)
-        except InvalidOperation:
+        except ArithmeticError:
             lower = match[0].lower()
             yield _SPELLED.get(lower, lower)
 

@@ -71,6 +71,7 @@ def _ends_a_sentence(text: str, end: re.Match[str]) -> bool:
     if len(word) == 1 and word.isupper() and word != "I":
         return False
     if word.isdecimal():
-        return bool(text[: end.start() - len(word)].rpartition("\n")[2].strip())
+        at = end.start() - len(word)
+        return bool(text[text.rfind("\n", 0, at) + 1 : at].strip())
     known = word.lower()
     return known not in NEVER_LAST and not (known in BEFORE_NUMBERS and following.isdecimal())

@@ -8,25 +8,20 @@ for a process that gets no CPU time.
 
 import atexit
 import json
-import os
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 from typing import Any, Self
 
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
+from workers.children.child_process import ChildProcess
 from workers.text.edits import Edit
 from workers.validators.violation import HIDES_OTHERS, ValidatorUnavailable, Violation
 
 CPU_S = 0.5
 WALL_S = 20.0
-ROOT = Path(__file__).parent.parent.parent
 
 Documents = Sequence[ContextDocument]
 
@@ -35,7 +30,9 @@ class CheckProcess:
     """Runs one check at a time; its process starts with the first check, and again if it dies."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child = ChildProcess(
+            "workers.validators.check_process_main", str(CPU_S), wall_s=WALL_S
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="validators")
 
     def __enter__(self) -> Self:
@@ -43,6 +40,11 @@ class CheckProcess:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process, or None if none runs."""
+        return self._child.pid
 
     @property
     def executor(self) -> ThreadPoolExecutor:
@@ -80,7 +82,7 @@ class CheckProcess:
         )
         for _ in range(2):
             started = time.monotonic()
-            if reply := self._ask(asked.encode()):
+            if reply := self._child.ask(asked.encode()):
                 return json.loads(reply)
             if time.monotonic() - started >= CPU_S:
                 break
@@ -89,39 +91,7 @@ class CheckProcess:
     def close(self) -> None:
         """End the process, and with it a check that is running."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._end()
-
-    def _ask(self, line: bytes) -> bytes:
-        process = self._process = self._process or _started()
-        assert process.stdin
-        assert process.stdout
-        out_of_time = threading.Timer(WALL_S, process.kill)
-        out_of_time.start()
-        try:
-            process.stdin.write(line + b"\n")
-            process.stdin.flush()
-            reply = process.stdout.readline()
-        except OSError:
-            reply = b""
-        finally:
-            out_of_time.cancel()
-        if not reply.endswith(b"\n"):
-            self._end()
-            return b""
-        return reply
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            try:
-                if pipe:
-                    pipe.close()
-            except OSError:
-                pass
+        self._child.close()
 
 
 def too_expensive(kind: str) -> Violation:
@@ -141,32 +111,3 @@ def shared() -> CheckProcess:
     check_process = CheckProcess()
     atexit.register(check_process.close)
     return check_process
-
-
-INHERITED = (
-    "PATH",
-    "LD_LIBRARY_PATH",
-    "VIRTUAL_ENV",
-    "HOME",
-    "TMPDIR",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-)
-
-
-def environment(of: Mapping[str, str]) -> dict[str, str]:
-    """Return what the check process is given of an environment: no keys and no passwords."""
-    path = os.pathsep.join(filter(None, (str(ROOT), of.get("PYTHONPATH"))))
-    kept = {name: of[name] for name in INHERITED if name in of}
-    # A fixed hash seed: which violations come first must not depend on the order of a set.
-    return kept | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}
-
-
-def _started() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "workers.validators.check_process_main", str(CPU_S)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment(os.environ),
-    )

@@ -1,0 +1,1 @@
+"""Processes for work that may take too long, and turns for those who wait for them."""

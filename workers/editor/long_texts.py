@@ -1,0 +1,89 @@
+"""Long texts are edited in a process of their own: they hold neither the event loop nor short ones.
+
+`python -m workers.editor.long_texts` is that process. It answers each line with a line of JSON.
+"""
+
+import atexit
+import json
+import pickle
+import signal
+import sys
+import time
+from base64 import b64decode, b64encode
+from functools import cache
+
+from workers.children.child_process import ChildProcess
+from workers.children.cpu_limit import OutOfTime, cpu_limit, limit_memory
+from workers.editor import EditorCannot, answer
+from workers.engine.prompt_requests import PromptRequest
+
+LONG = 20_000
+"""Characters from which a text is long; a shorter one takes a fifth of a second at most."""
+
+CPU_S = 10.0
+"""The longest draft that a request may have takes 2 s, a hostile one 3 s."""
+
+WALL_S = 120.0
+MEMORY_BYTES = 1 << 30
+
+
+class LongTexts:
+    """The editor in a process that starts with the first long text, and again if it dies."""
+
+    def __init__(self, cpu_s: float = CPU_S) -> None:
+        self._cpu_s = cpu_s
+        self._child = ChildProcess("workers.editor.long_texts", str(cpu_s), wall_s=WALL_S)
+
+    def answer(self, prompt_request: PromptRequest) -> str:
+        """Answer as the editor does, in at most `cpu_s` of CPU time.
+
+        Raises `EditorCannot`, also for a text that takes longer.
+        """
+        asked = b64encode(pickle.dumps(prompt_request))
+        for _ in range(2):
+            started = time.monotonic()
+            if reply := self._child.ask(asked):
+                said = json.loads(reply)
+                if "cannot" in said:
+                    raise EditorCannot(said["cannot"])
+                return str(said["text"])
+            if time.monotonic() - started >= self._cpu_s:
+                break
+        raise EditorCannot(_too_expensive(self._cpu_s))
+
+    def close(self) -> None:
+        """End the process, and with it what it does."""
+        self._child.close()
+
+
+def _too_expensive(cpu_s: float) -> str:
+    return f"the editor needs more than {cpu_s:g} s or too much memory for this text: shorten it"
+
+
+@cache
+def shared() -> LongTexts:
+    """Return the one of this process; both end together."""
+    long_texts = LongTexts()
+    atexit.register(long_texts.close)
+    return long_texts
+
+
+def main() -> None:
+    """Answer requests until standard input ends; its worker decides when, and not Ctrl-C."""
+    cpu_s = float(sys.argv[1])
+    limit_memory(MEMORY_BYTES)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for line in sys.stdin.buffer:
+        try:
+            with cpu_limit(cpu_s):
+                said = {"text": answer(pickle.loads(b64decode(line)))}  # noqa: S301 - of the worker
+        except EditorCannot as error:
+            said = {"cannot": str(error)}
+        except (OutOfTime, MemoryError):
+            said = {"cannot": _too_expensive(cpu_s)}
+        sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
