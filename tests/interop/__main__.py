@@ -1,7 +1,7 @@
-"""`python -m tests.interop [NAME ...]`: play refinements through other people's servers.
+"""`python -m tests.interop [NAME ...]`: play refinements through the servers and clients of others.
 
-Each server is installed into an environment of its own. One that cannot be installed here is
-skipped with the reason; a refinement that does not end as it should is an error.
+Each is installed into an environment of its own. One that cannot be installed here is skipped with
+the reason; a refinement that does not end as it should is an error.
 """
 
 import asyncio
@@ -10,14 +10,16 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from tests.interop import litellm, llama_cpp
+from tests.interop import contract, litellm, llama_cpp
 from tests.interop.environment import CannotInstall
 
 SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "llama.cpp": llama_cpp.play,
     "LiteLLM": litellm.play,
+    "openapi-python-client": contract.play,
+    "linters": contract.lint,
 }
-"""What plays through each server, in a folder of its own; it returns whether all went well."""
+"""What tries each, in a folder of its own; it returns whether all went well."""
 
 
 async def _played(names: list[str]) -> bool:
