@@ -25,7 +25,7 @@ def test_a_field_takes_no_longer_and_has_no_more_errors_for_many_items() -> None
         took_s, said = timed(each)
         assert took_s < 0.5, each.place
         more = re.search(r" and (\d+) more", said)
-        assert more is None or int(more[1]) <= MAX_MEMBERS + 20, f"{each.place}: {said}"
+        assert more is None or int(more[1]) <= MAX_MEMBERS + 100, f"{each.place}: {said}"
         assert "more than" not in said, each.place
         seen += 1
     assert seen > 500
