@@ -16,6 +16,8 @@ from app.settings import Settings
 CONTRACTS = [each for each in UNSEEN if each is not Problem]
 LARGEST: int = Settings.model_fields["max_body_bytes"].default
 
+LONG_S = 0.3
+
 Wrap = Callable[[bytes], bytes]
 Schema = Mapping[str, Any]
 
@@ -91,7 +93,18 @@ def _inside(wrap: Wrap, before: bytes, after: bytes) -> Wrap:
 
 
 def timed(each: Hostile) -> tuple[float, str]:
-    """Parse a body; return the CPU time in seconds that it took, and why it was refused."""
+    """Parse a body; return the CPU time in seconds that it took, and why it was refused.
+
+    A time that seems long is the shortest of three: the garbage of other tests may be collected
+    meanwhile, and a busy machine counts its own delays.
+    """
+    took_s, said = _timed(each)
+    if took_s > LONG_S:
+        took_s = min(took_s, _timed(each)[0], _timed(each)[0])
+    return took_s, said
+
+
+def _timed(each: Hostile) -> tuple[float, str]:
     began, said = time.thread_time(), ""
     try:
         parsed(each.contract, each.body)

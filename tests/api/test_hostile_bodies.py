@@ -23,7 +23,7 @@ def test_a_field_takes_no_longer_and_has_no_more_errors_for_many_items() -> None
     seen = 0
     for each in of_every_field(values=2_500):
         took_s, said = timed(each)
-        assert took_s < 0.5, each.place
+        assert took_s < 1, each.place
         more = re.search(r" and (\d+) more", said)
         assert more is None or int(more[1]) <= MAX_MEMBERS + 100, f"{each.place}: {said}"
         assert "more than" not in said, each.place
