@@ -4,6 +4,7 @@ As root they drop to an unprivileged user, since the sandbox is not for root.
 """
 
 import os
+import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -121,6 +122,49 @@ async def test_a_draft_that_cannot_be_tested_does_not_pass(draft: str, said: str
 async def test_nothing_gets_out_of_the_sandbox(code: str) -> None:
     (message,) = await found(main(code))
     assert "AssertionError" not in message
+
+
+SYSCALL = "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+KEYCTL = 250 if platform.machine() == "x86_64" else 219
+REFUSED = "assert got == -1 and ctypes.get_errno() == 1, 'it got through'\nraise PermissionError"
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os\nos.memfd_create('x')",
+        "import socket\nsocket.socket(40)",
+        f"{SYSCALL}got = libc.shmget(0, 4096, 0o1600)\n{REFUSED}",
+        f"{SYSCALL}got = libc.msgget(0, 0o1600)\n{REFUSED}",
+        f"{SYSCALL}got = libc.syscall(425, 1, None)\n{REFUSED}",
+        f"{SYSCALL}got = libc.ptrace(0, 0, 0, 0)\n{REFUSED}",
+        f"{SYSCALL}got = libc.syscall({KEYCTL}, 0, -3, 1)\n{REFUSED}",
+    ],
+)
+async def test_the_kernel_refuses_calls_that_no_test_needs(code: str) -> None:
+    (message,) = await found(main(code))
+    assert "PermissionError" in message
+
+
+FORKS = """import os, time
+for _ in range(6):
+    if not os.fork():
+        held = bytearray(40 << 20)
+        time.sleep(20)
+time.sleep(20)
+"""
+
+
+@needs_sandbox
+async def test_the_processes_of_a_draft_share_one_limit_on_memory() -> None:
+    assert PYTHON
+    tests = "import draft\ndef test(): draft.main()"
+    validator = PythonTestsValidator(kind="python_tests", tests=tests)
+    sandbox = Sandbox(PYTHON, VIA, memory_bytes=160 << 20)
+    (hit,) = await check_python_tests(validator, main(FORKS), sandbox)
+    assert isinstance(hit, Violation)
+    assert "more than 160 MiB of memory together" in hit.message
 
 
 @needs_sandbox

@@ -20,6 +20,8 @@ from typing import Any
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
 from app.contract.validators.python import PythonTestsValidator, PythonValidator
+from workers.children.process_tree import memory_exceeded
+from workers.validators.syscall_filter import syscall_filter
 from workers.validators.violation import (
     HIDES_OTHERS,
     Measurement,
@@ -74,12 +76,16 @@ class Interpreter:
 class Sandbox:
     """Runs tests against drafts, at most as many at once as there are processors.
 
-    `via` is a command in front of bubblewrap, for example one that drops privileges.
+    `via` is a command in front of bubblewrap, for example one that drops privileges. The processes
+    of a draft have `memory_bytes` together.
     """
 
-    def __init__(self, python: Interpreter, via: Sequence[str] = ()) -> None:
+    def __init__(
+        self, python: Interpreter, via: Sequence[str] = (), memory_bytes: int = MEMORY_BYTES
+    ) -> None:
         self._python = python
         self._via = tuple(via)
+        self._memory_bytes = memory_bytes
         self._places = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def run(self, draft: str, tests: str, timeout_s: int) -> dict[str, Any]:
@@ -95,7 +101,7 @@ class Sandbox:
                 "draft": draft,
                 "tests": tests,
                 "cpu_s": timeout_s,
-                "memory_bytes": MEMORY_BYTES,
+                "memory_bytes": self._memory_bytes,
             }
             said, errors = await self._played(json.dumps(asked).encode(), 2 * timeout_s + START_S)
         if not said.startswith(READY):
@@ -104,16 +110,11 @@ class Sandbox:
         return _report(said, nonce)
 
     async def _played(self, asked: bytes, wall_s: float) -> tuple[bytes, bytes]:
-        process = await asyncio.create_subprocess_exec(
-            *self._command(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"PATH": os.defpath},
-        )
+        process = await self._started()
         assert process.stdin
         assert process.stdout
         assert process.stderr
+        memory = asyncio.create_task(_limited(process, self._memory_bytes))
         try:
             async with asyncio.timeout(wall_s):
                 said, errors, _ = await asyncio.gather(
@@ -121,15 +122,38 @@ class Sandbox:
                     _read(process.stderr, process),
                     _write(process.stdin, asked),
                 )
-                return said, errors
         except TimeoutError:
             raise NoReport("timeout") from None
         finally:
+            memory.cancel()
             if process.returncode is None:
                 process.kill()
             await process.communicate()  # to the end, so that its pipes are closed
+        if memory.done() and not memory.cancelled():
+            most = self._memory_bytes >> 20
+            raise NoReport(f"its processes used more than {most} MiB of memory together")
+        return said, errors
 
-    def _command(self) -> list[str]:
+    async def _started(self) -> asyncio.subprocess.Process:
+        program = syscall_filter()
+        if program is None:
+            raise ValidatorUnavailable("the sandbox knows only Linux on x86-64 and 64-bit ARM")
+        readable, writable = os.pipe()
+        os.write(writable, program)
+        os.close(writable)
+        try:
+            return await asyncio.create_subprocess_exec(
+                *self._command(readable),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={"PATH": os.defpath},
+                pass_fds=(readable,),
+            )
+        finally:
+            os.close(readable)
+
+    def _command(self, filter_fd: int) -> list[str]:
         bubblewrap = shutil.which("bwrap")
         if bubblewrap is None:
             raise ValidatorUnavailable(
@@ -139,6 +163,7 @@ class Sandbox:
             *self._via,
             bubblewrap,
             *shlex.split(SEALED),
+            *("--seccomp", str(filter_fd)),
             *_system(self._python.prefix),
             *shlex.split(WRITABLE),
             str(self._python.path),
@@ -189,6 +214,13 @@ async def _read(stream: asyncio.StreamReader, process: asyncio.subprocess.Proces
         elif process.returncode is None:
             process.kill()
     return said
+
+
+async def _limited(process: asyncio.subprocess.Process, memory_bytes: int) -> None:
+    """Kill a process whose tree has more memory than that; all of its namespace ends with it."""
+    await memory_exceeded(process.pid, memory_bytes)
+    if process.returncode is None:
+        process.kill()
 
 
 async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
