@@ -20,7 +20,7 @@ from app.service.report.markdown import fenced, plain, table
 from app.service.report.sections import RULES
 
 ROOT = Path(__file__).parent.parent.parent
-FAMILIES = "unreadable|reply_cut|empty|unusable|model|validator|nothing|internal"
+FAMILIES = "unreadable|reply_cut|reply|empty|unusable|model|validator|nothing|internal"
 CODE = re.compile(rf"\"((?:{FAMILIES})_[a-z]+|incompatible)\"")
 
 
