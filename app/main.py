@@ -79,7 +79,13 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
             }
             shutdown.close()
 
-    app = Api(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = Api(
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        servers=[{"url": settings.root_path or "/"}],
+    )
     routers = (
         routes.refinements,
         routes.journal,

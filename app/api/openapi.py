@@ -235,7 +235,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
         separate_input_output_schemas=False,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        servers=[{"url": "/"}],
+        servers=app.servers,
         tags=[{"name": name, "description": meaning} for name, meaning in TAGS.items()],
     )
     _, unseen = models_json_schema(
