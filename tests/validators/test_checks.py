@@ -109,6 +109,22 @@ async def test_a_hostile_validator_leaves_the_event_loop_free(check_process: Che
     assert turns > 20
 
 
+async def test_a_check_does_not_wait_until_all_hostile_ones_before_it_have_ended() -> None:
+    ended: list[str] = []
+
+    async def check(name: str, validator: AnyValidator, draft: str) -> None:
+        (found,) = await compile_validators([validator]).run(draft, f"{name}/check")
+        ended.append(f"{name}: {found.message[:20]}")
+
+    hostile = HOSTILE["allOf of references"][0]
+    await asyncio.gather(
+        *(check(f"hostile {n}", hostile, "1") for n in range(4)),
+        check("harmless", schema({"type": "array"}), "{}"),
+    )
+    assert ended[-1] == "hostile 3: could not be checked"
+    assert any(it.startswith("harmless: at the document") for it in ended)
+
+
 async def test_the_next_check_is_right_after_a_hostile_one(check_process: CheckProcess) -> None:
     validator, draft = HOSTILE["slow states"]
     await compile_validators([validator], check_process).run(draft)

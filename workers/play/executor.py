@@ -168,7 +168,7 @@ class Tools:
 
     async def _flaws(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
-        check_process = shared()
+        check_process = shared(is_slow=True)
         written = json.dumps(arguments, ensure_ascii=False)
         found = await get_running_loop().run_in_executor(
             check_process.executor, check_process.check, schema, written

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from app.contract.drafts import lacking
 from app.contract.judgement import (
@@ -32,7 +32,7 @@ from app.settings import Settings
 from app.store import open_signing
 from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_endpoints
 from workers.text.edits import Edit
-from workers.validators.check_process import CheckProcess, Documents, shared
+from workers.validators.check_process import CheckProcess, Documents, shared, too_expensive
 from workers.validators.python import RunsAsRoot, Sandbox, open_sandbox
 from workers.validators.violation import Measurement, ValidatorUnavailable, Violation, shortened
 
@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 CheckFunction = Callable[..., Any]
+T = TypeVar("T")
 
 
 @cache
@@ -132,6 +133,7 @@ class RequestValidators:
         self._sources = sources
         self._documents = tuple(documents)
         self._check_process = check_process
+        self._is_slow = False
         self._resources = resources
 
     async def run(self, draft: str, key: str = "") -> tuple[Finding, ...]:
@@ -152,7 +154,7 @@ class RequestValidators:
         findings: list[Finding] = []
         scores: list[CriterionScore] = []
         validators = list(chain.from_iterable(self._sources[it].items() for it in scopes))
-        text, fixes = await self._fixed(validators, draft)
+        text, fixes = await self._fixed(validators, draft, key)
         for source, validator in validators:
             for it in await self._check(source, validator, text, key):
                 if isinstance(it, Violation):
@@ -167,20 +169,19 @@ class RequestValidators:
         )
 
     async def _fixed(
-        self, validators: Sequence[tuple[str, AnyValidator]], draft: str
+        self, validators: Sequence[tuple[str, AnyValidator]], draft: str, key: str
     ) -> tuple[str, tuple[FixMade, ...]]:
         """Return the draft as those validators correct it that are asked to, and what they did.
 
         A correction of a locked text is left out, with all others of its validator.
         """
         text, fixes = draft, list[FixMade]()
-        check_process = self._check_process or shared()
         for source, validator in validators:
             if validator.on_fail is not OnFail.FIX:
                 continue
-            edits = await asyncio.get_running_loop().run_in_executor(
-                check_process.executor, check_process.fix, validator, text
-            )
+            # Not the quick one, in which a correction would be left out for want of time.
+            process = self._check_process or shared(is_slow=True)
+            edits = await _asked(process, key, process.fix, validator, text)
             changed, made = corrected(text, edits)
             if made and not set(lacking(changed, self._locked)) - set(lacking(text, self._locked)):
                 shown = tuple(made[:MOST_CHANGES])
@@ -197,14 +198,7 @@ class RequestValidators:
                 return await self._with(validator.needs, validator, draft, step)
             if validator.is_quick(draft):
                 return tuple(violations(validator, draft, self._documents))
-            check_process = self._check_process or shared()
-            return await asyncio.get_running_loop().run_in_executor(
-                check_process.executor,
-                check_process.check,
-                validator,
-                draft,
-                self._documents if validator.reads_documents else (),
-            )
+            return await self._in_process(validator, draft, key)
         except PatternError as error:
             return (Violation(str(error), "correct the pattern of the validator"),)
         except (ValidatorUnavailable, EndpointWaits) as error:
@@ -212,6 +206,23 @@ class RequestValidators:
                 raise
             message = f"the draft was not checked: {error.detail}"
             return (Violation(message, NOT_CHECKED, skipped=True),)
+
+    async def _in_process(
+        self, validator: AnyValidator, draft: str, key: str
+    ) -> tuple[Violation | Measurement, ...]:
+        """Check in the quick process; what takes long there, and all that follows, in the slow one.
+
+        So a hostile validator holds the checks of other refinements once, for a tenth of a second.
+        """
+        documents = self._documents if validator.reads_documents else ()
+        if not (self._check_process or self._is_slow):
+            process = shared()
+            found = await _asked(process, key, process.check, validator, draft, documents)
+            if found != (too_expensive(validator.kind),):
+                return found
+            self._is_slow = True
+        process = self._check_process or shared(is_slow=True)
+        return await _asked(process, key, process.check, validator, draft, documents)
 
     async def _with(
         self, needed: Resource, validator: AnyValidator, draft: str, step: str
@@ -223,6 +234,14 @@ class RequestValidators:
             validator, draft, self._documents, resource, step
         )
         return found
+
+
+async def _asked(
+    process: CheckProcess, key: str, does: Callable[..., tuple[T, ...]], *given: Any
+) -> tuple[T, ...]:
+    """Ask in the turn of the refinement that the key belongs to."""
+    async with process.turns.turn(owner=key.partition("/")[0]):
+        return await asyncio.get_running_loop().run_in_executor(process.executor, does, *given)
 
 
 def compile_validators(

@@ -17,21 +17,30 @@ from typing import Any, Self
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
 from workers.children.child_process import ChildProcess
+from workers.children.turns import Turns
 from workers.text.edits import Edit
 from workers.validators.violation import HIDES_OTHERS, ValidatorUnavailable, Violation
 
 CPU_S = 0.5
+QUICK_S = 0.1
+"""CPU time of a check in the process that all share; what needs more is checked apart."""
+
 WALL_S = 20.0
 
 Documents = Sequence[ContextDocument]
 
 
 class CheckProcess:
-    """Runs one check at a time; its process starts with the first check, and again if it dies."""
+    """Runs one check at a time; its process starts with the first check, and again if it dies.
 
-    def __init__(self) -> None:
+    In front of it `turns` are to be taken.
+    """
+
+    def __init__(self, cpu_s: float = CPU_S) -> None:
+        self.turns = Turns()
+        self._cpu_s = cpu_s
         self._child = ChildProcess(
-            "workers.validators.check_process_main", str(CPU_S), wall_s=WALL_S
+            "workers.validators.check_process_main", str(cpu_s), wall_s=WALL_S
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="validators")
 
@@ -84,7 +93,7 @@ class CheckProcess:
             started = time.monotonic()
             if reply := self._child.ask(asked.encode()):
                 return json.loads(reply)
-            if time.monotonic() - started >= CPU_S:
+            if time.monotonic() - started >= self._cpu_s:
                 break
         return None
 
@@ -106,8 +115,11 @@ def too_expensive(kind: str) -> Violation:
 
 
 @cache
-def shared() -> CheckProcess:
-    """Return the check process of this process; both end together."""
-    check_process = CheckProcess()
+def shared(*, is_slow: bool = False) -> CheckProcess:
+    """Return a check process of this process: the quick one, or that of checks which take long.
+
+    They end together with this process.
+    """
+    check_process = CheckProcess(CPU_S if is_slow else QUICK_S)
     atexit.register(check_process.close)
     return check_process
