@@ -37,13 +37,13 @@ async def test_the_snapshot_the_list_and_the_journal_say_what_is_waited_for(
 ) -> None:
     url = await parked(api, worker)
     snapshot = (await api.get(url)).json()
-    assert (snapshot["status"], snapshot["waiting"]) == ("running", WAITING)
+    assert (snapshot["status"], snapshot["waiting"]) == ("running", WAITING | {"lost": None})
     assert snapshot["phase"] == [WAITING["key"]]
     (listed,) = (await api.get("/v1/refinements", params={"status": "running"})).json()["data"]
     assert listed == snapshot
     events = (await api.get(f"{url}/events", headers={"Accept": "application/json"})).json()
     assert events["data"][-1]["type"] == "step.waiting"
-    assert events["data"][-1]["data"] == WAITING
+    assert events["data"][-1]["data"] == WAITING | {"lost": None}
 
 
 async def test_the_report_says_what_is_waited_for(

@@ -218,4 +218,4 @@ async def _some(stream: AsyncIterator[Sent]) -> AsyncIterator[Sent]:
 async def test_a_deltas_parameter_that_is_no_boolean_is_refused(service: RunningService) -> None:
     refinement_id = await service.submit(max_iterations=1)
     response = await service.client.get(f"/v1/refinements/{refinement_id}/events?deltas=maybe")
-    assert response.status_code == 400
+    assert response.status_code == 422
