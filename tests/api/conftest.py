@@ -15,7 +15,7 @@ from app.main import create_app
 from app.queue import RefinementQueue
 from app.service import Shutdown
 from app.settings import Settings
-from app.store import WorkerStore, open_worker_store
+from app.store import Store, WorkerStore, open_store, open_worker_store
 from tests.waiting import TIMEOUT_S, eventually
 
 
@@ -79,6 +79,25 @@ async def keyed_api(keyed_server: str, redis_url: str) -> AsyncIterator[httpx.As
 @pytest.fixture
 async def keyed_worker(keyed: Settings, redis_url: str) -> AsyncIterator[WorkerStore]:
     async with open_worker_store(keyed, RefinementQueue(keyed.queue), "manual") as store:
+        yield store
+
+
+def requiring_keys(settings: Settings) -> Settings:
+    """Return settings with a secret key, because tests empty the Redis that has the random one."""
+    secret = SecretStr("a secret of the tests")
+    return settings.model_copy(update={"secret_key": secret, "auth": "required"})
+
+
+@pytest.fixture(scope="module")
+def guarded(settings: Settings) -> Iterator[str]:
+    """The address of an API for the settings of a module that `requiring_keys` has returned."""
+    with running(settings) as url:
+        yield url
+
+
+@pytest.fixture
+async def store(settings: Settings, redis_url: str) -> AsyncIterator[Store]:
+    async with open_store(settings, RefinementQueue(settings.queue)) as store:
         yield store
 
 

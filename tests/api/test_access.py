@@ -16,9 +16,8 @@ from redis import Redis
 from app.access import Directory, Keyring
 from app.contract.access import OPERATOR, KeyRequest, KeyRotation, Scope
 from app.contract.errors import InvalidRequest, Unauthenticated
-from app.queue import RefinementQueue
 from app.settings import Settings
-from app.store import Store, open_store
+from app.store import Store
 from app.store.keys import API_KEYS
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
@@ -40,12 +39,6 @@ def guarded(settings: Settings) -> Iterator[str]:
     """An API that requires keys."""
     with running(settings.model_copy(update={"auth": "required"})) as url:
         yield url
-
-
-@pytest.fixture
-async def store(settings: Settings, redis_url: str) -> AsyncIterator[Store]:
-    async with open_store(settings, RefinementQueue(settings.queue)) as store:
-        yield store
 
 
 @pytest.fixture

@@ -2,23 +2,21 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from fnmatch import fnmatchcase
 from typing import Any
 
 import httpx
 import pytest
-from pydantic import SecretStr
 from redis import Redis
 
 from app.access import Keyring, Tenants
 from app.access.erasure import erase, exported
 from app.contract.access import OPERATOR, KeyRequest, Quotas
-from app.queue import RefinementQueue
 from app.settings import Settings
-from app.store import Store, WorkerStore, keys, open_store
+from app.store import Store, WorkerStore, keys
 from tests.api.api_client import DRAFT, ended, problem, submitted
-from tests.api.conftest import running
+from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S
 
 ACME = "acme-of-the-tests"
@@ -27,21 +25,7 @@ METADATA = {"of": "nobody-else"}
 
 @pytest.fixture(scope="module")
 def settings(settings: Settings) -> Settings:
-    """Settings with a secret key, because the tests empty the Redis that has the random one."""
-    secret = SecretStr("a secret of the tests")
-    return settings.model_copy(update={"secret_key": secret, "auth": "required"})
-
-
-@pytest.fixture(scope="module")
-def guarded(settings: Settings) -> Iterator[str]:
-    with running(settings) as url:
-        yield url
-
-
-@pytest.fixture
-async def store(settings: Settings, redis_url: str) -> AsyncIterator[Store]:
-    async with open_store(settings, RefinementQueue(settings.queue)) as store:
-        yield store
+    return requiring_keys(settings)
 
 
 @pytest.fixture

@@ -2,19 +2,17 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from pydantic import SecretStr
 
 from app.access import Keyring, Tenants
 from app.contract.access import OPERATOR, KeyRequest, Quotas, Scope
-from app.queue import RefinementQueue
 from app.settings import Settings
-from app.store import Store, WorkerStore, open_store
+from app.store import Store, WorkerStore
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted, watching
-from tests.api.conftest import running
+from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S
 
 LEFT = re.compile(r'"requests";r=(\d+);t=(\d+)')
@@ -22,21 +20,7 @@ LEFT = re.compile(r'"requests";r=(\d+);t=(\d+)')
 
 @pytest.fixture(scope="module")
 def settings(settings: Settings) -> Settings:
-    """Settings with a secret key, because the tests empty the Redis that has the random one."""
-    secret = SecretStr("a secret of the tests")
-    return settings.model_copy(update={"secret_key": secret, "auth": "required"})
-
-
-@pytest.fixture(scope="module")
-def guarded(settings: Settings) -> Iterator[str]:
-    with running(settings) as url:
-        yield url
-
-
-@pytest.fixture
-async def store(settings: Settings, redis_url: str) -> AsyncIterator[Store]:
-    async with open_store(settings, RefinementQueue(settings.queue)) as store:
-        yield store
+    return requiring_keys(settings)
 
 
 @pytest.fixture

@@ -6,16 +6,14 @@ from typing import Any
 
 import httpx
 import pytest
-from pydantic import SecretStr
 
 from app.access import Keyring
 from app.contract.access import KeyRequest, Scope
 from app.main import create_app
-from app.queue import RefinementQueue
 from app.settings import Settings
-from app.store import WorkerStore, open_store
+from app.store import Store, WorkerStore
 from tests.api.api_client import REQUEST, ended, problem, submitted
-from tests.api.conftest import running
+from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S
 
 OWNER, STRANGER = "owner-of-it-all", "stranger"
@@ -66,21 +64,12 @@ GUARDED = [it for it in OPERATIONS if it.scopes]
 
 @pytest.fixture(scope="module")
 def settings(settings: Settings) -> Settings:
-    """Settings with a secret key, because the tests empty the Redis that has the random one."""
-    secret = SecretStr("a secret of the tests")
-    return settings.model_copy(update={"secret_key": secret, "auth": "required"})
-
-
-@pytest.fixture(scope="module")
-def guarded(settings: Settings) -> Iterator[str]:
-    with running(settings) as url:
-        yield url
+    return requiring_keys(settings)
 
 
 @pytest.fixture
-async def keyring(settings: Settings, redis_url: str) -> AsyncIterator[Keyring]:
-    async with open_store(settings, RefinementQueue(settings.queue)) as store:
-        yield Keyring(store.access, settings)
+def keyring(settings: Settings, store: Store) -> Keyring:
+    return Keyring(store.access, settings)
 
 
 @pytest.fixture
