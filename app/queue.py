@@ -6,6 +6,7 @@ from redis import ConnectionPool
 from redis.client import Pipeline
 from rq import Queue
 from rq.serializers import JSONSerializer
+from rq.worker.base import BaseWorker
 
 JOB = "workers.jobs.refine"  # a key in the workers' table; never imported by this name
 
@@ -55,3 +56,8 @@ class _Queue(Queue):
     def get_redis_server_version(self) -> tuple[int, int, int]:
         """Return the oldest version that Hone supports; RQ would query it through the pipeline."""
         return (6, 2, 0)
+
+
+def worker_key(name: str) -> str:
+    """Return the key of the hash in which a worker of that name registers itself."""
+    return f"{BaseWorker.redis_worker_namespace_prefix}{name}"

@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from functools import partial
@@ -27,8 +28,10 @@ from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
 from app.store.connection import place_of
 from app.store.state import new_prompt_nonce
-from workers.engine.pipeline import load_strategies, sample_prompts
+from workers.engine.pipeline import load_strategies, sample_prompts, task_of
+from workers.engine.prompts.judging import Judge
 from workers.model_registry import open_models
+from workers.models.port import ModelCall, ModelError, ModelWaits, ReplyCutOff
 from workers.play.day_quotas import open_day_quotas
 from workers.play.endpoints import EndpointLimiter, open_endpoint_limiter
 from workers.play.executor import ModelCaller
@@ -244,7 +247,7 @@ async def _start(
         await asyncio.sleep(RETRY_EVERY_S)
 
 
-USAGE = "usage: python -m workers [prompts FILE]"
+USAGE = "usage: python -m workers [prompts FILE | call MODEL ...]"
 
 
 def run(args: Sequence[str]) -> int:
@@ -254,6 +257,9 @@ def run(args: Sequence[str]) -> int:
             return main()
         case ["prompts", path]:
             return show_prompts(Path(path), sys.stdout)
+        case ["call", *names]:
+            uvloop.run(call_models(names, sys.stdout))
+            return 0
         case _:
             sys.stderr.write(f"{USAGE}\n")
             return 2
@@ -282,6 +288,32 @@ def show_prompts(path: Path, out: IO[str]) -> int:
             out.write(f"--- JSON Schema of the reply\n{json.dumps(it.schema, indent=1)}\n")
         out.write("\n")
     return 0
+
+
+SAMPLE = RefinementRequest(draft="Snow fell all night.", task="Say in a sentence how it snowed.")
+SAMPLE_TOKENS = 1_000
+
+
+async def call_models(names: Sequence[str], out: IO[str]) -> None:
+    """Let each model judge one sentence, and write a line of JSON per model.
+
+    `refusal` says why it gave no reply; it is null if it gave one. Nothing is queued or stored.
+    """
+    task = task_of(SAMPLE, new_prompt_nonce())
+    asked = Judge(task, SAMPLE.draft or "")
+    async with open_models(Settings()) as models:
+        for name in names:
+            call = ModelCall(name, asked.prompt(), asked, "call", max_output_tokens=SAMPLE_TOKENS)
+            began, refusal = time.monotonic(), None
+            try:
+                await models.complete(name, call)
+            except ReplyCutOff:
+                pass
+            except (ModelError, ModelWaits) as error:
+                refusal = error.detail
+            seconds = time.monotonic() - began
+            line = {"model": name, "seconds": round(seconds, 3), "refusal": refusal}
+            out.write(f"{json.dumps(line)}\n")
 
 
 if __name__ == "__main__":

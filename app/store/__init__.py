@@ -21,6 +21,7 @@ from app.store.connection import (
 from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
 from app.store.insights import insight_additions
+from app.store.inspection import ServerFacts, WorkerFacts
 from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
@@ -79,6 +80,7 @@ __all__ = [
     "NewRefinement",
     "Parking",
     "ReportSpending",
+    "ServerFacts",
     "Spent",
     "StaleLimits",
     "State",
@@ -91,6 +93,7 @@ __all__ = [
     "UnreadableRecord",
     "UnusableRedis",
     "Wakeups",
+    "WorkerFacts",
     "WorkerStore",
     "insight_additions",
     "open_permit_exchange",

@@ -72,6 +72,7 @@ from app.store.committer import PROBE_MS, Committer
 from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.insights import decode_insights, insight_keys
+from app.store.inspection import ServerFacts, inspect
 from app.store.learning import calibrations
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
@@ -568,6 +569,11 @@ class Store:
         """
         await self._committer.execute("SET", keys.PROBE, 1, "PX", PROBE_MS)
         return int(await self._committer.submit(WORKERS))
+
+    @refusing
+    async def inspect(self, worker_key: Callable[[str], str]) -> ServerFacts:
+        """Return how this Redis is set up, and the workers, which RQ has under `worker_key`."""
+        return await inspect(self._committer, worker_key)
 
     @refusing
     async def limits(self) -> tuple[StoredLimit, ...]:

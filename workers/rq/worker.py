@@ -8,6 +8,7 @@ import socket
 import traceback
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from typing import Any
 
 from redis import Redis
@@ -162,6 +163,10 @@ class CoroutineWorker(BaseWorker):
     def free_slots(self) -> int:
         """How many more jobs it can take now; none while it shuts down."""
         return 0 if self._stopping.is_set() else self._concurrency - len(self._running)
+
+    def serialize(self) -> dict[str, Any]:
+        """Return what RQ registers of a worker, and Hone's release."""
+        return super().serialize() | {"hone_release": version("hone")}
 
     def is_idle(self) -> bool:
         """Return whether it has free slots and found the queue empty."""

@@ -1,0 +1,383 @@
+"""`hone doctor`: examines a service and its configuration, and says what to change."""
+
+import asyncio
+import difflib
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from dotenv import dotenv_values
+
+from app.cli.access_commands import on_store
+from app.cli.client import Client, CliError
+from app.cli.display import say
+from app.cli.processes import python, url_of, variables_of
+from app.cli.root import app, console, read_settings
+from app.contract.access import OPERATOR
+from app.contract.providers import PROVIDERS, added, provider_of
+from app.local.embedded import EmbeddedRedisError, RedisNotFound
+from app.settings import PROVIDER_VARIABLE, Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from app.store import ServerFacts, Store
+
+MINIMUM_FREE = 0.1  # of a disk
+LARGEST_SKEW_S = 1.0
+FULL, NEARLY_FULL = 0.8, 0.6  # of maxmemory; new refinements are refused from FULL on
+STYLES = {"ok": "green", "warning": "yellow", "failure": "bold red"}
+OF_THE_COMMAND_LINE = frozenset({"HONE_SERVER"})
+RECENTLY_USED = 5  # at most so many models beside the default one are called
+TIMEOUT_S = 120
+
+
+class Level(StrEnum):
+    """How grave a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"  # it works, but not as somebody who relies on it would want it
+    FAILURE = "failure"  # refinements are not accepted, not played, or may be lost
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found about one subject, and what to change, if anything."""
+
+    subject: str
+    level: Level
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the store of a service says."""
+
+    server: "ServerFacts"
+    keys: int
+    limited: tuple[str, ...]
+    used: tuple[str, ...]
+
+
+@app.command()
+def doctor(
+    models: Annotated[
+        bool,
+        typer.Option("--models", help="Also make one tiny call to each model in use; it costs."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the diagnoses as JSON.")] = False,
+) -> None:
+    """Examine Redis, workers, models, configuration, disk and access; say what to change.
+
+    Exit code: 0 if refinements are accepted and played, 1 if something prevents that.
+    """
+    settings = read_settings()
+    diagnoses = list(examine(settings, os.environ, calls_models=models))
+    if as_json:
+        print(json.dumps([asdict(it) for it in diagnoses], indent=2))
+    else:
+        show(diagnoses, console())
+    raise typer.Exit(int(any(it.level is Level.FAILURE for it in diagnoses)))
+
+
+def show(diagnoses: Sequence[Diagnosis], console: "Console") -> None:
+    """Print diagnoses, one per line, and below each what to change."""
+    for it in diagnoses:
+        say(console, f"{it.level:<8} {it.subject:<14} {it.text}", STYLES[it.level])
+        if it.advice:
+            say(console, f"{'':<24}-> {it.advice}")
+
+
+def examine(
+    settings: Settings, environ: Mapping[str, str], *, calls_models: bool
+) -> Iterator[Diagnosis]:
+    """Yield what there is to say; only `calls_models` may cost anything.
+
+    Without HONE_REDIS_URL the Redis of the data directory is started for this, unless it runs.
+    """
+    yield from _configuration(environ)
+    yield from _access_settings(settings)
+    seen: Seen | None = None
+    try:
+        seen = on_store(_see)
+    except (CliError, RedisNotFound, EmbeddedRedisError) as error:
+        where = "HONE_REDIS_URL" if settings.redis_url else "HONE_DATA_DIR"
+        yield Diagnosis("redis", Level.FAILURE, str(error), f"check {where} and that it runs")
+    if seen is not None:
+        yield from _redis(seen.server, settings)
+        yield from _workers(seen.server)
+        yield from _keys(seen, settings)
+    yield _api(settings)
+    yield from _models(settings, seen)
+    if calls_models:
+        yield from _calls(settings, seen.used if seen else ())
+    yield from _disk(settings)
+
+
+async def _see(store: "Store") -> Seen:
+    from app.queue import worker_key  # noqa: PLC0415 - importing RQ takes time
+
+    server, keys, limits = await asyncio.gather(
+        store.inspect(worker_key), store.access.all(), store.limits()
+    )
+    by_use = [it.limit.name for it in limits if ":" in it.limit.name]
+    broken = tuple(it.limit.name for it in limits if it.limit.breaker)
+    working = [it for it in keys if time.time() * 1000 < it.ends_at]
+    return Seen(server, len(working), broken, tuple(dict.fromkeys(by_use)))
+
+
+def known_variables() -> frozenset[str]:
+    """Return the name of every variable that Hone reads."""
+    of_settings = {name for name, _ in variables_of(Settings.model_construct(providers={}))}
+    keys = {f"HONE_{it.key_variable}" for it in PROVIDERS if it.base_url is not None}
+    return frozenset(of_settings | keys | OF_THE_COMMAND_LINE)
+
+
+def _configuration(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
+    known, given = known_variables(), {**dotenv_values(".env"), **environ}
+    ours = sorted(name for name in given if name.upper().startswith("HONE_"))
+    unknown = [it for it in ours if it.upper() not in known and not PROVIDER_VARIABLE.match(it)]
+    for name in unknown:
+        near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.75)
+        advice = f"did you mean {near[0]}?" if near else "`hone config` lists all variables"
+        yield Diagnosis("configuration", Level.WARNING, f"{name} is not read by Hone", advice)
+    if not unknown:
+        yield Diagnosis("configuration", Level.OK, f"{len(ours)} variables are set, all are known")
+
+
+def _access_settings(settings: Settings) -> Iterator[Diagnosis]:
+    from app.access.directory import is_loopback  # noqa: PLC0415 - importing the store takes time
+
+    if settings.secret_key is None or not settings.secret_key.get_secret_value():
+        yield Diagnosis(
+            "access",
+            Level.WARNING,
+            "HONE_SECRET_KEY is not set: no webhooks, no `http` validators and tools",
+            'set it to 32 random characters, such as `python -c "import secrets;'
+            ' print(secrets.token_urlsafe(24))"`, the same for API and workers',
+        )
+    if is_loopback(settings.host):
+        return
+    if settings.auth == "off":
+        yield Diagnosis(
+            "access",
+            Level.WARNING,
+            f"HONE_AUTH is off and the API listens on {settings.host}: whoever reaches it can use"
+            " it",
+            "remove HONE_AUTH, unless a proxy authenticates every client",
+        )
+    if not settings.allowed_hosts:
+        yield Diagnosis(
+            "access",
+            Level.WARNING,
+            "HONE_ALLOWED_HOSTS is empty: clients reach the API by IP address only",
+            "set it to the names by which clients know this server",
+        )
+
+
+def _redis(server: "ServerFacts", settings: Settings) -> Iterator[Diagnosis]:
+    info = server.info
+    product = str(info.get("server_name", "redis"))
+    number = info.get(f"{product}_version", info["redis_version"])
+    yield Diagnosis("redis", Level.OK, f"{product} {number}, policy {info['maxmemory_policy']}")
+    yield _persistence(server)
+    yield _memory(info)
+    skew = f"its clock is {abs(server.ahead_s) * 1000:.0f} ms from this machine's"
+    if abs(server.ahead_s) > LARGEST_SKEW_S:
+        advice = "synchronise the clocks (NTP): deadlines and expiry follow that of Redis"
+        yield Diagnosis("redis clock", Level.WARNING, skew, advice)
+    else:
+        yield Diagnosis("redis clock", Level.OK, skew)
+    if int(info.get("connected_slaves", 0)) < settings.redis_replicas:
+        yield Diagnosis(
+            "redis replicas",
+            Level.FAILURE,
+            f"{info.get('connected_slaves', 0)} replicas are connected, HONE_REDIS_REPLICAS"
+            f" requires {settings.redis_replicas}: submissions are not acknowledged",
+            "connect the replicas, or lower HONE_REDIS_REPLICAS",
+        )
+
+
+def _persistence(server: "ServerFacts") -> Diagnosis:
+    info, subject = server.info, "redis disk"
+    if not int(info.get("aof_enabled", 0)):
+        saves = "RDB snapshots at most" if info.get("rdb_last_save_time") else "nothing"
+        return Diagnosis(
+            subject,
+            Level.WARNING,
+            f"no append-only file: after a crash of Redis {saves} remain",
+            "set `appendonly yes`; see docs/operations.md",
+        )
+    if info.get("aof_last_write_status", "ok") != "ok":
+        advice = "free space on its disk; until then Redis refuses writes"
+        return Diagnosis(subject, Level.FAILURE, "the last write to the disk failed", advice)
+    every = {"everysec": "every second", "always": "for every write", "no": "by the system's will"}
+    text = f"append-only file, synchronised {every.get(server.fsync, 'as configured there')}"
+    if server.fsync == "no":
+        return Diagnosis(subject, Level.WARNING, text, "set `appendfsync everysec`")
+    return Diagnosis(subject, Level.OK, text)
+
+
+def _memory(info: Mapping[str, Any]) -> Diagnosis:
+    used, bound = int(info["used_memory"]), int(info.get("maxmemory", 0))
+    if not bound:
+        return Diagnosis(
+            "redis memory",
+            Level.WARNING,
+            f"{_mib(used)} are used, without a limit",
+            "set `maxmemory`, so that Hone refuses new work before the system ends Redis",
+        )
+    share = used / bound
+    text = f"{_mib(used)} of {_mib(bound)} are used ({share:.0%})"
+    advice = "raise maxmemory, shorten HONE_RETENTION_S, or delete refinements"
+    if share >= FULL:
+        return Diagnosis(
+            "redis memory", Level.FAILURE, f"{text}: new refinements are refused", advice
+        )
+    return Diagnosis(
+        "redis memory",
+        Level.WARNING if share >= NEARLY_FULL else Level.OK,
+        text,
+        advice if share >= NEARLY_FULL else "",
+    )
+
+
+def _workers(server: "ServerFacts") -> Iterator[Diagnosis]:
+    if not server.workers:
+        yield Diagnosis(
+            "workers",
+            Level.FAILURE,
+            "none is running: submitted refinements wait",
+            "start `hone worker`, with the same HONE_REDIS_URL and HONE_QUEUE as the API",
+        )
+    own = version("hone")
+    for it in server.workers:
+        python_version = it.python.partition(" ")[0]
+        release = it.release or "an earlier one"
+        text = (
+            f"{it.name} on {it.host or 'an unknown host'}, release {release},"
+            f" Python {python_version or 'unknown'}, holds {it.holds} refinements"
+        )
+        if it.release == own:
+            yield Diagnosis("workers", Level.OK, text)
+        else:
+            advice = f"this is release {own}: update it, unless an update is under way"
+            yield Diagnosis("workers", Level.WARNING, text, advice)
+    for needed in server.unplayable:
+        yield Diagnosis(
+            "workers",
+            Level.FAILURE,
+            f"refinements wait that no worker can play (engine version: {needed})",
+            "start a worker of the release that accepted them",
+        )
+
+
+def _keys(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
+    from app.access.directory import is_loopback  # noqa: PLC0415 - importing the store takes time
+
+    if settings.auth == "off":
+        return
+    if seen.keys:
+        yield Diagnosis("access", Level.OK, f"{seen.keys} API keys work")
+    elif is_loopback(settings.host) and settings.auth == "auto":
+        yield Diagnosis("access", Level.OK, "no API keys: only this machine can use the API")
+    else:
+        yield Diagnosis(
+            "access",
+            Level.FAILURE,
+            "there are no API keys: the API answers 401 to everybody",
+            f"`hone keys create --admin` creates the first one, of tenant `{OPERATOR}`",
+        )
+
+
+def _api(settings: Settings) -> Diagnosis:
+    url = url_of(settings)
+    with Client(url) as client:
+        began = time.monotonic()
+        if client.is_ready():
+            took_ms = (time.monotonic() - began) * 1000
+            return Diagnosis("api", Level.OK, f"{url} is ready, it says within {took_ms:.0f} ms")
+    return Diagnosis(
+        "api",
+        Level.WARNING,
+        f"{url} does not answer",
+        "start `hone api`, unless the API runs on another machine",
+    )
+
+
+def _models(settings: Settings, seen: Seen | None) -> Iterator[Diagnosis]:
+    provider = provider_of(settings.model, settings.providers)
+    if provider is None:
+        yield Diagnosis(
+            "models",
+            Level.FAILURE,
+            f"HONE_MODEL is {settings.model}, and there is no such provider",
+            "`hone config` lists the providers",
+        )
+    elif settings.lacks_key(provider):
+        yield Diagnosis(
+            "models",
+            Level.FAILURE,
+            f"HONE_MODEL is {settings.model}, and {provider.name} has no key",
+            f"set {provider.key_variable} for API and workers",
+        )
+    else:
+        yield Diagnosis("models", Level.OK, f"by default {settings.model}")
+    offered = (*(it for it in PROVIDERS if it.base_url), *map(added, settings.providers))
+    named = [it.name for it in offered if not settings.lacks_key(it)]
+    yield Diagnosis("models", Level.OK, f"configured: {', '.join(named) or 'the editor alone'}")
+    for name in seen.limited if seen else ():
+        yield Diagnosis(
+            "models",
+            Level.WARNING,
+            f"{name} takes no calls now: its refinements wait",
+            "`hone top` and GET /readyz say why and since when",
+        )
+
+
+def _calls(settings: Settings, used: Sequence[str]) -> Iterator[Diagnosis]:
+    """Yield what a tiny call to each model in use brought, as a worker would make it."""
+    names = tuple(dict.fromkeys((settings.model, *used[:RECENTLY_USED])))
+    command = [*python(), "-m", "workers", "call", *names]
+    try:
+        done = subprocess.run(  # noqa: S603 - this interpreter, and names of models
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+        )
+    except subprocess.SubprocessError as error:
+        yield Diagnosis("model calls", Level.FAILURE, f"could not be made: {error}")
+        return
+    for line in done.stdout.splitlines():
+        call = json.loads(line)
+        took = f"{call['model']} answered within {call['seconds']:.1f} s"
+        if call["refusal"] is None:
+            yield Diagnosis("model calls", Level.OK, took)
+        else:
+            text = f"{call['model']}: {call['refusal']}"
+            yield Diagnosis("model calls", Level.FAILURE, text, "docs/models.md has the settings")
+
+
+def _disk(settings: Settings) -> Iterator[Diagnosis]:
+    if settings.redis_url:
+        return  # its data is elsewhere
+    directory = settings.data_dir.expanduser()
+    while not directory.exists():
+        directory = directory.parent
+    disk = shutil.disk_usage(directory)
+    text = f"{_mib(disk.free)} are free where {settings.data_dir} is ({disk.free / disk.total:.0%})"
+    if disk.free / disk.total < MINIMUM_FREE:
+        yield Diagnosis("disk", Level.WARNING, text, "free some, or move HONE_DATA_DIR")
+    else:
+        yield Diagnosis("disk", Level.OK, text)
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB"

@@ -1,0 +1,79 @@
+"""What an operator asks of the Redis of a service: how it is set up, and who works for it."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from app.store import keys
+from app.store.committer import Committer
+from app.store.scripts import UNPLAYABLE
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """A worker whose lease has not expired; empty texts for what it has not registered."""
+
+    name: str
+    release: str
+    python: str
+    host: str
+    pid: str
+    holds: int
+    """The refinements that it holds, queued ones not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """The Redis of a service.
+
+    `info` is what INFO answers; `ahead_s` is how far its clock is ahead of this machine's;
+    `fsync` is its `appendfsync`, empty if this client may not ask for it.
+    """
+
+    info: Mapping[str, Any]
+    ahead_s: float
+    fsync: str
+    workers: tuple[WorkerFacts, ...]
+    unplayable: tuple[str, ...]
+
+
+async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> ServerFacts:
+    """Return how the Redis of a service is set up, and its workers by `worker_key`, RQ's key."""
+    sent_at = time.time()
+    seconds, microseconds = await committer.execute("TIME")
+    halfway = (sent_at + time.time()) / 2
+    now = seconds + microseconds / 1e6
+    names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, now * 1000, "+inf")
+    return ServerFacts(
+        info=await committer.execute("INFO"),
+        ahead_s=now - halfway,
+        fsync=await _fsync(committer),
+        workers=tuple(
+            await asyncio.gather(*(_worker(committer, it.decode(), worker_key) for it in names))
+        ),
+        unplayable=tuple(sorted(it.decode() for it in await committer.submit(UNPLAYABLE))),
+    )
+
+
+async def _worker(committer: Committer, name: str, worker_key: Callable[[str], str]) -> WorkerFacts:
+    fields = ("hone_release", "python_version", "hostname", "pid")
+    told, holds = await asyncio.gather(
+        committer.execute("HMGET", worker_key(name), *fields),
+        committer.execute("SCARD", keys.HELD + name),
+    )
+    release, python, host, pid = (text.decode() if text else "" for text in told)
+    return WorkerFacts(name, release, python, host, pid, holds)
+
+
+async def _fsync(committer: Committer) -> str:
+    try:
+        found = await committer.execute("CONFIG", "GET", "appendfsync")
+    except ResponseError:  # a managed Redis, or an ACL, may refuse it
+        return ""
+    words = list(found.values() if isinstance(found, dict) else found)
+    last = words[-1] if words else b""
+    return last.decode() if isinstance(last, bytes) else str(last)

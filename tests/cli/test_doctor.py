@@ -1,0 +1,126 @@
+"""`hone doctor`: what is wrong with a service, and what to change."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
+from pathlib import Path
+
+from redis import Redis
+
+from app.cli.doctor import known_variables
+from app.cli.processes import free_port
+from app.local.embedded import url_of_running
+from app.settings import PROVIDER_VARIABLE
+from app.store import keys
+from tests.cli.conftest import Run
+from tests.cli.running_command import running
+from tests.cli.scripted_server import CannedResponse, ScriptedApi
+
+NOBODY = {"HONE_PORT": "1"}
+
+
+def found(output: str, subject: str) -> list[tuple[str, str, str]]:
+    """Return level, text and advice of the findings about a subject."""
+    read = json.loads(output)
+    return [(it["level"], it["text"], it["advice"]) for it in read if it["subject"] == subject]
+
+
+@contextmanager
+def configured(redis_url: str, name: str, value: str) -> Iterator[None]:
+    """Change one setting of the server of the tests for a while."""
+    with Redis.from_url(redis_url, decode_responses=True) as redis:
+        before = redis.config_get(name)[name]
+        redis.config_set(name, value)
+        yield
+        redis.config_set(name, before)
+
+
+def test_a_running_service_is_found_to_work(hone: Run, tmp_path: Path) -> None:
+    where = {
+        "HONE_DATA_DIR": str(tmp_path),
+        "HONE_PORT": str(free_port("127.0.0.1")),
+        "HONE_SECRET_KEY": "a secret of some length",
+    }
+    with running("serve", **where) as serve:
+        assert serve.says("Hone is ready")
+        seen = hone("doctor", "--models", "--json", **where)
+        assert seen.exit_code == 0
+        assert {it["level"] for it in json.loads(seen.stdout)} <= {"ok", "warning"}
+        ((level, text, _),) = found(seen.stdout, "workers")
+        assert level == "ok"
+        assert "release 0.1.0, Python 3." in text
+        ((level, text, _),) = found(seen.stdout, "model calls")
+        assert (level, "offline:editor answered" in text) == ("ok", True)
+        ((level, text, _),) = found(seen.stdout, "api")
+        assert (level, "is ready" in text) == ("ok", True)
+        with Redis.from_url(url_of_running(tmp_path)) as redis:
+            redis.config_set("appendfsync", "no")
+            redis.zadd(keys.WORKERS, {"another": (time.time() + 60) * 1000})
+            redis.hset("rq:worker:another", "hone_release", "0.0.9")
+        changed = hone("doctor", "--json", **where).stdout
+        assert [it[2] for it in found(changed, "redis disk")] == ["set `appendfsync everysec`"]
+        assert ("warning", True) in [(it[0], "0.0.9" in it[1]) for it in found(changed, "workers")]
+
+
+def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
+    where = {"HONE_REDIS_URL": redis_url, "HONE_HOST": "0.0.0.0", **NOBODY}
+    with configured(redis_url, "maxmemory", "1mb"):
+        seen = hone("doctor", "--json", HONE_MODEL="openai:gpt-5-mini", **where)
+    assert seen.exit_code == 1
+    for subject, words in {
+        "workers": "none is running",
+        "access": "401 to everybody",
+        "redis memory": "new refinements are refused",
+        "models": "openai has no key",
+    }.items():
+        assert ("failure", True) in [(it[0], words in it[1]) for it in found(seen.stdout, subject)]
+    assert [it[0] for it in found(seen.stdout, "api")] == ["warning"]
+
+
+def test_an_unreachable_or_unsuitable_redis_is_one_failure_among_others(
+    hone: Run, redis_url: str
+) -> None:
+    absent = hone("doctor", HONE_REDIS_URL="redis://127.0.0.1:1", **NOBODY)
+    assert absent.exit_code == 1
+    assert "failure  redis" in absent.stdout
+    assert "models" in absent.stdout
+    with configured(redis_url, "maxmemory-policy", "allkeys-lru"):
+        evicting = hone("doctor", "--json", HONE_REDIS_URL=redis_url, **NOBODY)
+    ((level, text, _),) = found(evicting.stdout, "redis")
+    assert (level, "maxmemory-policy is allkeys-lru" in text) == ("failure", True)
+
+
+def test_misspelt_variables_are_named_with_what_was_meant(
+    hone: Run, redis_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("HONE_SECRETKEY=0123456789abcdef\n", encoding="utf-8")
+    where = {"HONE_REDIS_URL": redis_url, "HONE_CONCURENCY": "5", **NOBODY}
+    right = {"HONE_PROVIDER_NEAR_BASE_URL": "http://127.0.0.1:9", "HONE_OPENAI_API_KEY": "k"}
+    with chdir(tmp_path):
+        seen = hone("doctor", "--json", **where, **right).stdout
+    assert found(seen, "configuration") == [
+        ("warning", "HONE_CONCURENCY is not read by Hone", "did you mean HONE_CONCURRENCY?"),
+        ("warning", "HONE_SECRETKEY is not read by Hone", "did you mean HONE_SECRET_KEY?"),
+    ]
+
+
+def test_a_model_that_refuses_is_named_with_its_refusal(
+    hone: Run, server: ScriptedApi, redis_url: str
+) -> None:
+    refusal = CannedResponse('{"error": {"message": "no such key"}}', 401)
+    server.answers["POST /chat/completions"] = [refusal]
+    where = {"HONE_PROVIDER_NEAR_BASE_URL": server.url, "HONE_MODEL": "near:small"}
+    seen = hone("doctor", "--models", "--json", HONE_REDIS_URL=redis_url, **where, **NOBODY)
+    ((level, text, _),) = found(seen.stdout, "model calls")
+    assert level == "failure"
+    assert text.startswith("near:small: ")
+    assert "no such key" in text
+
+
+def test_every_variable_of_the_example_file_is_known() -> None:
+    example = (Path(__file__).parents[2] / ".env.example").read_text(encoding="utf-8")
+    named = set(re.findall(r"^#? ?(HONE_[A-Z_]+)=", example, re.MULTILINE))
+    assert len(named) > 20
+    assert {it for it in named if not PROVIDER_VARIABLE.match(it)} <= known_variables()
