@@ -99,7 +99,7 @@ class Directory:
                 await self._note_uses()
 
     async def caller(self, key: bytes | None, *, is_forwarded: bool = False) -> Caller:
-        """Return whose key or read token this is; raise Unauthenticated unless it works.
+        """Return whose key or token `Authorization` has; raise Unauthenticated unless it works.
 
         `is_forwarded`: the request came through a proxy. Without a key that is refused even where
         this machine needs none: the client may be anywhere.
@@ -108,7 +108,7 @@ class Directory:
             return self._anybody
         await self._be_fresh()
         if key is not None:
-            return await (self._reader(key) if key.startswith(PREFIX) else self._owner(key))
+            return await (self.reader(key) if key.startswith(PREFIX) else self._owner(key))
         if not self._is_open:
             raise Unauthenticated(
                 "send an API key as `Authorization: Bearer hone_...`"
@@ -120,6 +120,25 @@ class Directory:
                 " HONE_AUTH=off if the proxy authenticates clients"
             )
         return self._anybody
+
+    async def reader(self, text: bytes) -> Caller:
+        """Return whose read token this is; raise Unauthenticated unless it works.
+
+        An API key is none: it must not be in a URL.
+        """
+        if self._settings.auth == "off":
+            return self._anybody
+        await self._be_fresh()
+        assert self._signing is not None
+        token = self._signing.read(text)
+        if token is not None:
+            ends_at, of = token.ends_at, token.refinement_id
+            reading = frozenset({Scope.READ})
+            quotas = await self.quotas_of(token.tenant)
+            caller = Caller(token.tenant, reading, token.key_id, of, ends_at, quotas)
+            if await self.still_allows(caller):
+                return caller
+        raise Unauthenticated("this token is unknown or has expired")
 
     async def still_allows(self, caller: Caller) -> bool:
         """Return whether the caller would still be let in; while Redis is away, as before."""
@@ -176,18 +195,6 @@ class Directory:
             raise Unauthenticated("this API key is unknown, revoked or expired")
         self._used[record.id] = self.now_ms()
         return caller or self._known[record.id][1]
-
-    async def _reader(self, text: bytes) -> Caller:
-        assert self._signing is not None
-        token = self._signing.read(text)
-        if token is not None:
-            ends_at, of = token.ends_at, token.refinement_id
-            reading = frozenset({Scope.READ})
-            quotas = await self.quotas_of(token.tenant)
-            caller = Caller(token.tenant, reading, token.key_id, of, ends_at, quotas)
-            if await self.still_allows(caller):
-                return caller
-        raise Unauthenticated("this token is unknown or has expired")
 
     async def _look_up(self, key_id: str) -> KeyRecord | None:
         while True:

@@ -60,8 +60,10 @@ class AccessControl:
         try:
             key, is_forwarded = _credentials(scope["headers"])
             token = _token_in_query(scope) if TOKEN in scope["query_string"] else None
-            given = token if key is None else key
-            caller = await directory.caller(given, is_forwarded=is_forwarded)
+            if key is None and token is not None:
+                caller = await directory.reader(token)
+            else:
+                caller = await directory.caller(key, is_forwarded=is_forwarded)
             _require(needed, caller, scope["method"], path)
             left = await _counted(scope["state"], caller)
         except HoneError as error:
@@ -176,9 +178,12 @@ def _credentials(headers: list[tuple[bytes, bytes]]) -> tuple[bytes | None, bool
 
 def _token_in_query(scope: Scope) -> bytes | None:
     """Return the token in `?token=`, and take it out of the URL, which may be shown or logged."""
-    pairs = parse_qsl(scope["query_string"], keep_blank_values=True)
-    scope["query_string"] = urlencode([it for it in pairs if it[0] != b"token"]).encode()
-    return next((value for name, value in pairs if name == b"token"), None)
+    # Latin-1 has a character for each byte, so that the rest of the query keeps its bytes.
+    query = scope["query_string"].decode("latin-1")
+    pairs = parse_qsl(query, keep_blank_values=True, encoding="latin-1")
+    kept = [it for it in pairs if it[0] != "token"]
+    scope["query_string"] = urlencode(kept, encoding="latin-1").encode()
+    return next((value.encode("latin-1") for name, value in pairs if name == "token"), None)
 
 
 def _require(needed: access.Scope, caller: Caller, method: str, path: str) -> None:

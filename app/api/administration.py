@@ -23,7 +23,7 @@ from app.contract.access import (
     TenantOverview,
     TokenRequest,
 )
-from app.contract.errors import InvalidRequest, NotFound, RefinementNotFound
+from app.contract.errors import InvalidRequest, MalformedHeader, NotFound, RefinementNotFound
 
 keys = APIRouter(prefix="/v1/keys", tags=["keys"])
 tenants = APIRouter(prefix="/v1/tenants", tags=["tenants"])
@@ -180,7 +180,9 @@ async def set_quotas(
     return await known.set_quotas(admin, tenant_id, quotas.content)
 
 
-@audit.get("", operation_id="listActions", responses=problems(NotFound, InvalidRequest))
+@audit.get(
+    "", operation_id="listActions", responses=problems(MalformedHeader, NotFound, InvalidRequest)
+)
 async def list_actions(
     admin: Tenant,
     known: TheTenants,

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Annotated, get_args
 
 from fastapi import Depends, Header, Path, Query, Request
+from pydantic import BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
 
 from app.access import Caller
@@ -29,6 +30,7 @@ MAX_LIST = 2_000
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _PREFERENCE = re.compile(r"""\s*(?P<name>[^\s=;,"]+)\s*(?:=\s*(?P<value>"[^"]*"|[^\s;,"]*))?""")
 _PARTS = re.compile(r"""(?:"(?:\\.|[^"\\])*"|[^,"])+""")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TAG = re.compile(r'(?:W/)?"(?P<event>[0-9]{1,18})"')
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
@@ -337,8 +339,17 @@ Limit = Annotated[int, Query(ge=1, le=100, description="Refinements per page.")]
 GroupedBy = Annotated[
     Dimension | Absent, Query(description="Only insights by this. Default: all groupings.")
 ]
+
+
+def _day(text: str) -> str:
+    """Return a date (RFC 3339, full-date); pydantic also reads seconds since 1970, and times."""
+    if not _DAY.fullmatch(text):
+        raise ValueError("Input should be a date, such as 2026-01-31")
+    return text
+
+
 Since = Annotated[
-    date | Absent,
+    Annotated[date, BeforeValidator(_day)] | Absent,
     Query(
         description="First day that counts, in UTC, such as 2026-01-31. Default, and the earliest:"
         f" {KEPT_DAYS - 1} days ago."

@@ -235,6 +235,36 @@ async def test_a_token_in_the_url_reads_for_its_time_and_is_not_logged(
     assert token not in caplog.text
 
 
+@pytest.mark.parametrize("token", ["", "%", "%C3%A4", "%FF%00", "honet_.", "honet_e30."])
+async def test_what_is_no_token_is_refused_in_a_url_whatever_its_bytes(
+    guarded: str, keyring: Keyring, token: str
+) -> None:
+    await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded) as api:
+        problem(await api.get(f"/v1/insights?token={token}&by=%C3%A4"), 401, "unauthenticated")
+
+
+async def test_a_key_in_a_url_lets_nobody_in(guarded: str, keyring: Keyring) -> None:
+    issued = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded) as api:
+        for method in ("GET", "POST"):
+            refused = await api.request(method, "/v1/refinements", params={"token": issued.key})
+            problem(refused, 401, "unauthenticated")
+
+
+async def test_a_token_leaves_the_rest_of_the_query_as_it_is(
+    guarded: str, keyring: Keyring
+) -> None:
+    issued = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded, issued.key) as api:
+        path = (await api.post("/v1/refinements", json=REQUEST)).headers["location"]
+        token = (await api.post(f"{path}/tokens")).json()["token"]
+    async with client(guarded) as api:
+        query = {"token": token, "path": "\N{SNOWMAN} a+b%41", "from": "0", "to": "1"}
+        refused = problem(await api.get(f"{path}/diff", params=query), 404, "not_found")
+    assert query["path"] in refused["detail"]
+
+
 async def test_a_secret_that_is_set_later_leaves_older_keys_valid(
     settings: Settings, store: Store
 ) -> None:

@@ -169,7 +169,7 @@ async def test_insights_are_selected_by_grouping_and_first_day(
     ]
 
 
-@pytest.mark.parametrize("query", ["by=mood", "since=yesterday", "limit=0"])
+@pytest.mark.parametrize("query", ["by=mood", "since=yesterday", "since=0", "limit=0"])
 async def test_a_selection_that_cannot_be_read_is_rejected(
     api: httpx.AsyncClient, query: str
 ) -> None:
