@@ -18,6 +18,7 @@ ADMINISTRATION = ("/v1/keys", "/v1/tenants", "/v1/audit")
 SAFE = ("GET", "HEAD")
 REVIEWING = ("/reviews", "/ratings")
 READING = ("/tokens",)
+WITHOUT_EFFECT = ("/v1/estimates",)
 TOKEN = b"token="
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 BEARER = b"bearer "
@@ -113,7 +114,7 @@ class _Response:
                 message["headers"] = [*message["headers"], *self._left.headers()]
             if self._caller.quotas.watchers is not None and _is_stream(message):
                 await self._count_stream(self._caller.quotas.watchers)
-            if self._caller.key_id and self._scope["method"] not in SAFE:
+            if self._caller.key_id and _has_effect(self._scope):
                 await self._record(message, self._caller.key_id)
         # The first parts of a response were produced at once after the caller was let in.
         elif self._sent > 1 and not await self._directory.still_allows(self._caller):
@@ -149,6 +150,10 @@ def _subject(scope: Scope, start: Message) -> str:
         if name == b"location":
             return str(value.decode("latin-1").rpartition("/")[2])
     return next(iter(scope.get("path_params", {}).values()), "")
+
+
+def _has_effect(scope: Scope) -> bool:
+    return scope["method"] not in SAFE and _path(scope) not in WITHOUT_EFFECT
 
 
 def _is_stream(start: Message) -> bool:

@@ -79,6 +79,7 @@ from app.contract.errors import (
     RefinementNotFound,
     TooManyRequests,
 )
+from app.contract.estimates import RefinementEstimate
 from app.contract.insights import InsightList
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
@@ -552,6 +553,23 @@ async def insights(
     one rubric and one critic: read intervals that overlap as no difference.
     """
     return await service.insights(tenant, since, by, limit)
+
+
+@server.post(
+    "/v1/estimates",
+    tags=["refinements"],
+    operation_id="estimateRefinement",
+    responses=problems(*UNREADABLE),
+    openapi_extra=body(RefinementRequest, examples.REQUESTS),
+)
+async def estimate(
+    submission: Submission, tenant: Tenant, service: TheService
+) -> RefinementEstimate:
+    """Return what a request would consume in calls, tokens and dollars, without running it.
+
+    The request is checked as if it was submitted, and refused for the same reasons.
+    """
+    return await service.estimate(tenant, submission.content)
 
 
 @server.get("/v1/strategies", tags=["offers"], operation_id="listStrategies")

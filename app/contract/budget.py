@@ -30,6 +30,9 @@ PROMPT_BYTES = 3_000
 
 PROMPT_TOKENS = PROMPT_BYTES // BYTES_PER_TOKEN
 
+USUAL_PROMPT_TOKENS = 500
+"""Tokens of the instructions and tags of most prompts."""
+
 FENCE_TOKENS = 67
 """Tokens of the tags around a text."""
 
@@ -202,6 +205,12 @@ def prompt_tokens(request: RefinementRequest) -> int:
     fences = 8 + len(request.context) + len(request.tools) + examples
     listed = CHECKLIST_TOKENS if request.criteria == AUTO else 0
     return PROMPT_TOKENS + FENCE_TOKENS * fences + listed + sum(map(tokens_in, _texts(request)))
+
+
+def usual_prompt_tokens(request: RefinementRequest) -> int:
+    """Return about the tokens of a prompt that holds everything but a draft, in English prose."""
+    given = sum(len(it.encode()) for it in _texts(request))
+    return USUAL_PROMPT_TOKENS + given // REWRITTEN_BYTES_PER_TOKEN
 
 
 def _texts(request: RefinementRequest) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The maximum number of model calls of a refinement, known before it begins.
+"""How many questions a refinement asks models: at most, and usually; known before it begins.
 
 A call is one question to a model; fallbacks and retries within its step do not count. Every
 question may be asked again `AGAIN` times if the reply cannot be parsed. Tools and validators make
@@ -29,26 +29,74 @@ ASKED = 1 + AGAIN
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Maximum calls for one revision, and for judging one draft."""
+    """What one question, one revision, and judging one draft count.
 
+    With `is_usual` a search ends before its last draft, as most do, and every other loop likewise.
+    """
+
+    ask: int
     revise: int
     judge: int
+    is_usual: bool = False
+
+    def turns(self, most: int) -> int:
+        """Return how many turns of at most `most` a loop takes: all, or usually half of them."""
+        return -(-most // 2) if self.is_usual else most
 
     def search(self, most: int, *, has_draft: bool) -> int:
-        """Return the maximum calls of a search that writes `most` drafts."""
-        first = self.judge if has_draft else ASKED + self.judge
-        return first + (most if has_draft else most - 1) * (self.revise + self.judge)
+        """Return the count of a search that writes `most` drafts."""
+        drafts = self.turns(most)
+        first = self.judge if has_draft else self.ask + self.judge
+        return first + (drafts if has_draft else drafts - 1) * (self.revise + self.judge)
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """How many questions of each kind a request asks, each counted once however often it is asked.
+
+    `asked` are those of the strategy itself, first drafts included; `judged` counts drafts.
+    """
+
+    listed: int
+    asked: int
+    revised: int
+    judged: int
+    compared: int
+    derived: int
+
+
+def questions(request: "RefinementRequest", *, is_usual: bool = False) -> Questions:
+    """Return the questions of a request: at most, or as many as there usually are."""
+    strategy, most, draft = request.strategy, request.max_iterations, request.draft
+
+    def counted(ask: int = 0, revise: int = 0, judge: int = 0) -> int:
+        return strategy.calls(Rates(ask, revise, judge, is_usual), most, draft)
+
+    can_differ = strategy.can_differ(most, has_draft=draft is not None)
+    return Questions(
+        listed=int(request.criteria == AUTO),
+        asked=counted(ask=1),
+        revised=counted(revise=1),
+        judged=counted(judge=1),
+        compared=2 * int(request.compare and can_differ),
+        derived=len(request.outputs),
+    )
+
+
+def revising(request: "RefinementRequest") -> int:
+    """Return the maximum calls of one revision."""
+    return ASKED if request.edits == "full" else 1 + AMENDED_AGAIN + ASKED
+
+
+def judgements(request: "RefinementRequest") -> int:
+    """Return how often each critic judges one draft at most."""
+    confirmed = 0 if request.stop.confidence is None else CONFIRMED
+    return request.critics.samples * (1 + confirmed)
 
 
 def at_most(request: "RefinementRequest") -> int:
     """Return the maximum number of calls of the request, replies that cannot be parsed included."""
-    strategy, most = request.strategy, request.max_iterations
-    edited = 0 if request.edits == "full" else 1 + AMENDED_AGAIN
-    judged = ASKED * len(request.critics.seats()) * request.critics.samples
-    if request.stop.confidence is not None:
-        judged *= 1 + CONFIRMED
-    played = strategy.calls(Rates(edited + ASKED, judged), most, request.draft)
-    can_differ = strategy.can_differ(most, has_draft=request.draft is not None)
-    compared = 2 * ASKED * (request.compare and can_differ)
-    listed = ASKED * (request.criteria == AUTO)
-    return listed + played + compared + ASKED * len(request.outputs)
+    all_ = questions(request)
+    judged = judgements(request) * len(request.critics.seats()) * all_.judged
+    once = all_.listed + all_.asked + all_.compared + all_.derived
+    return ASKED * (once + judged) + revising(request) * all_.revised

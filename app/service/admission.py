@@ -160,6 +160,11 @@ class Admission:
         self._model_roles = model_roles
         self._off = off
 
+    @property
+    def max_output_tokens(self) -> int:
+        """The most output tokens of a model whose own maximum is unknown."""
+        return self._model_roles.max_output_tokens
+
     async def admit(self, request: RefinementRequest) -> Choices:
         """Return the model of every role, or raise InvalidRequest with all errors."""
         choices = self._model_roles.choices(request)

@@ -15,6 +15,7 @@ from app.contract.drafts import in_order, lacking
 from app.contract.editor import EDITOR
 from app.contract.endpoints import REVEALED
 from app.contract.errors import Conflict, FieldError, InvalidRequest
+from app.contract.estimates import RefinementEstimate
 from app.contract.events import Event, Queued
 from app.contract.insights import Dimension, InsightList, ranked
 from app.contract.limits import Limits, LimitsChange
@@ -26,6 +27,7 @@ from app.contract.status import TERMINAL, Status
 from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
 from app.service.admission import Admission, require_allowed
+from app.service.estimates import estimated
 from app.service.iterations import diff_of, iterations_of, numbered, rating_of, within
 from app.service.model_roles import Selection, playing
 from app.service.ratings import additions_of, rated_of
@@ -172,6 +174,13 @@ class Service:
             tenant, created.id, lambda snapshot: snapshot.status in STANDING, wait_s
         )
         return Accepted(snapshot, created.replayed)
+
+    async def estimate(self, tenant: str, request: RefinementRequest) -> RefinementEstimate:
+        """Return what a request would consume. Raises InvalidRequest as `submit` does."""
+        admitted = await self._admission.admit(request)
+        require_allowed(request, admitted, await self._quotas_of(tenant))
+        request = self._admission.settled(request, admitted)
+        return estimated(request, admitted, self._admission.max_output_tokens)
 
     async def continue_(
         self,

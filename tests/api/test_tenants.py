@@ -187,6 +187,7 @@ async def test_who_did_what_is_recorded_and_outlives_what_it_is_about(
     refinement_id = await submitted(api)
     await api.get(f"/v1/refinements/{refinement_id}")
     problem(await api.post(f"/v1/refinements/{refinement_id}/retry"), 409, "conflict")
+    assert (await api.post("/v1/estimates", json={"draft": "A text."})).status_code == 200
     await api.delete(f"/v1/refinements/{refinement_id}")
     made = (await api.post("/v1/keys")).json()
     await api.delete(f"/v1/keys/{made['id']}")

@@ -77,9 +77,10 @@ class Strategy(Contract):
 
     @abstractmethod
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        """Return the maximum number of model calls.
+        """Return the sum of what `rates` count for its questions, revisions and judged drafts.
 
-        `draft` is the client's. Reviews, comparison, outputs and checklist are counted elsewhere.
+        It is linear in them, and the maximum unless they ask for what is usual. `draft` is the
+        client's. Reviews, comparison, outputs and checklist are counted elsewhere.
         """
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
@@ -89,6 +90,13 @@ class Strategy(Contract):
         not use need no check here: `refused` yields them after these conflicts.
         """
         yield from ()
+
+    def replies_in_prompt(self, draft: str | None) -> int:
+        """Return the maximum number of replies that one later prompt contains, a draft included.
+
+        `draft` is the client's.
+        """
+        return 1
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         """Return the sets of criteria that critics judge on besides the request's."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from app.contract.calls import ASKED, Rates
+from app.contract.calls import Rates
 from app.contract.errors import FieldConflict
 from app.contract.judgement import OnFail
 from app.contract.models import ROLES, Role
@@ -106,8 +106,9 @@ class BestOfNStrategy(Strategy):
         return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        write = ASKED if draft is None else rates.revise
-        refined = self.refine * (max_iterations - self.n) * (rates.revise + rates.judge)
+        write = rates.ask if draft is None else rates.revise
+        refining = self.refine * rates.turns(max_iterations - self.n)
+        refined = refining * (rates.revise + rates.judge)
         return rates.judge * (draft is not None) + self.n * (write + rates.judge) + refined
 
     def drawn_at_least(self) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from app.contract import Contract
-from app.contract.calls import ASKED, Rates
+from app.contract.calls import Rates
 from app.contract.criteria import Criterion
 from app.contract.drafts import MOST_SECTIONS, Instructions, PartName, sections_of
 from app.contract.errors import FieldConflict
@@ -18,6 +18,9 @@ from app.contract.validators import AnyValidator, ItemValidators
 
 if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
+
+USUAL_SECTIONS = 6
+"""Of an outline whose sections are written side by side."""
 
 Focus = Literal["structure", "content", "style", "facts", "format"]
 OwnIterations = Annotated[
@@ -137,9 +140,10 @@ class Stage(Contract):
 
     def calls(self, rates: Rates) -> int:
         """Return the maximum number of model calls of the stage."""
-        sections = ASKED * MOST_SECTIONS if self.sections else 0
+        sections = USUAL_SECTIONS if rates.is_usual else MOST_SECTIONS
         has_draft = self.sections or self.mode == "revise"
-        return sections + rates.search(self.max_iterations, has_draft=has_draft)
+        written = self.sections * sections * rates.ask
+        return written + rates.search(self.max_iterations, has_draft=has_draft)
 
 
 STAGES = (
@@ -207,6 +211,9 @@ class StepwiseStrategy(Strategy):
         later = names[names.index(name) + 1 :] if kind == "stages" and name in names else ()
         return tuple(f"stages/{it}" for it in later)
 
+    def replies_in_prompt(self, draft: str | None) -> int:
+        return MOST_SECTIONS if any(it.sections for it in self.stages) else 1
+
     def writes_anew(self) -> bool:
         return any(it.mode == "write" for it in self.stages)
 
@@ -265,9 +272,8 @@ class NestedStrategy(Strategy):
         return self
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        parts = len(self.parts) if draft is None else len(sections_of(draft))
         part = self.body.calls(rates, self.max_iterations, draft)
-        return _as_a_whole(rates, draft) + parts * part
+        return _as_a_whole(rates, draft) + self._number_of_parts(draft) * part
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         yield from self.body.conflicts(request)
@@ -284,6 +290,12 @@ class NestedStrategy(Strategy):
         own = _own("parts", [(it.name, it.validators) for it in self.parts])
         body = self.body.item_validators()
         return (*own, *(it._replace(pointer=f"/body{it.pointer}") for it in body))
+
+    def replies_in_prompt(self, draft: str | None) -> int:
+        return self._number_of_parts(draft) * self.body.replies_in_prompt(draft)
+
+    def _number_of_parts(self, draft: str | None) -> int:
+        return len(self.parts) if draft is None else len(sections_of(draft))
 
     def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
         kind, name = (*path.split("/"), "")[:2]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from app.contract.calls import ASKED, Rates
+from app.contract.calls import Rates
 from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
 from app.contract.strategies import LanguageNeed, Strategy
@@ -39,8 +39,11 @@ class PlanExecuteStrategy(Strategy):
         return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        planned = ASKED * (2 * self.max_steps + 1)
+        planned = rates.ask * (2 * rates.turns(self.max_steps) + 1)
         return planned + rates.search(max_iterations, has_draft=draft is not None)
+
+    def replies_in_prompt(self, draft: str | None) -> int:
+        return self.max_steps + 1  # the observations, and the plan
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         if request.task is None:

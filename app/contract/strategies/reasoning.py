@@ -10,7 +10,7 @@ from unicodedata import normalize
 import re2
 from pydantic import Field, field_validator
 
-from app.contract.calls import ASKED, Rates
+from app.contract.calls import Rates
 from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
 from app.contract.regexes import PatternError, compiled
@@ -168,8 +168,11 @@ class ChainOfVerificationStrategy(Strategy):
         return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        verified = rates.judge + ASKED * (2 + self.max_questions)
+        verified = rates.judge + rates.ask * (2 + rates.turns(self.max_questions))
         return replace(rates, judge=verified).search(max_iterations, has_draft=draft is not None)
+
+    def replies_in_prompt(self, draft: str | None) -> int:
+        return self.max_questions + 1  # the answers, and the draft
 
 
 class SelfConsistencyStrategy(Strategy):
@@ -211,7 +214,10 @@ class SelfConsistencyStrategy(Strategy):
         return ROLES if self.vote == "judge" else ("generator",)
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        return ASKED * (self.n + (self.vote == "judge"))
+        return rates.ask * (self.n + (self.vote == "judge"))
+
+    def replies_in_prompt(self, draft: str | None) -> int:
+        return self.n
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         yield from self.refused_tools(request)  # they are named before the draft
@@ -244,7 +250,7 @@ class ReasoningRevisionStrategy(Strategy):
         return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        redone = replace(rates, revise=ASKED, judge=rates.judge + ASKED)
+        redone = replace(rates, revise=rates.ask, judge=rates.judge + rates.ask)
         return redone.search(max_iterations, has_draft=draft is not None)
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from app.contract.calls import ASKED, Rates
+from app.contract.calls import Rates
 from app.contract.models import ROLES, Role
 from app.contract.strategies import LanguageNeed, Strategy
 
@@ -25,4 +25,4 @@ class BrainstormStrategy(Strategy):
         return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        return ASKED + rates.search(max_iterations, has_draft=draft is not None)
+        return rates.ask + rates.search(max_iterations, has_draft=draft is not None)
