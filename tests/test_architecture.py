@@ -54,7 +54,14 @@ CROSSINGS = [
 ]
 
 THIRD_PARTY = {
-    "app.contract": {"pydantic", "pydantic_core", "re2", "jsonschema", "referencing"},
+    "app.contract": {
+        "pydantic",
+        "pydantic_core",
+        "re2",
+        "jsonschema",
+        "referencing",
+        "markdown_it",
+    },
     "workers.engine": {"pydantic"},
 }
 

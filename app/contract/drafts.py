@@ -99,22 +99,3 @@ def locked_spans(text: str, locked: Sequence[str]) -> tuple[Span, ...]:
         else:
             spans.append(Span(start=start, end=end))
     return tuple(spans)
-
-
-HEADING = re.compile(r"(?m)^(?=#{1,6} )")
-ITEM = re.compile(r"(?m)^(?=(?:[-*+]|\d{1,3}[.)]) )")
-PARAGRAPH = re.compile(r"\n\s*\n")
-MOST_SECTIONS = 30
-
-
-def sections_of(text: str) -> tuple[str, ...]:
-    """Return the sections of a text in their order: by headings, top-level items or paragraphs.
-
-    The first way that yields 2 to `MOST_SECTIONS` sections counts: more are too small to be written
-    separately. If none does, the text is one section.
-    """
-    for boundary in (HEADING, ITEM, PARAGRAPH):
-        found = tuple(part.strip() for part in boundary.split(text) if part.strip())
-        if 2 <= len(found) <= MOST_SECTIONS:
-            return found
-    return (text,)

@@ -10,6 +10,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, Refusal, judged_by, request
 from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
+from workers.engine.pipeline import strategy_for
 
 ONE: dict[str, object] = {"name": "one", "instructions": "The first chapter."}
 TWO: dict[str, object] = {"name": "two", "instructions": "The second chapter."}
@@ -91,6 +92,55 @@ def test_without_parts_the_sections_of_the_draft_are_refined_in_their_places() -
     outcome = model.play(request(draft=draft, strategy={"kind": "nested"}))
     assert outcome.best.scored.draft.text == "# A\n\nfine\n\n# B\n\nrough too"
     assert outcome.missing == ()
+
+
+CONTRACT = """\
+---
+title: Contract
+---
+
+Contract
+========
+
+## 1. Scope
+
+- loose
+
+- list
+
+```sh
+
+# no heading
+```
+
+### 1.1 Exceptions
+
+    none
+
+
+## 2. Price
+
+rough"""
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_sections_that_pass_stay_byte_for_byte_around_one_that_is_revised(line_end: str) -> None:
+    draft = CONTRACT.replace("\n", line_end)
+    rough = "parts/section-2/iterations/0"
+    model = judged_by(
+        lambda path, _: 0.4 if path.startswith((rough, "iterations/0")) else 0.9,
+        ["## 2. Price\n\nfine"],
+    )
+    outcome = model.play(request(draft=draft, strategy={"kind": "nested"}))
+    assert outcome.best.scored.draft.text == draft.replace("rough", "fine")
+    assert len(model.asked("generator")) == 1
+
+
+def test_a_refinement_of_an_earlier_version_is_joined_as_it_was() -> None:
+    model = judged_by(lambda path, _: 0.4 if path.startswith("iterations/0") else 0.9, [])
+    asked = request(draft="# A\n\n\n## A1\nx\n", strategy={"kind": "nested"})
+    outcome = model.run(strategy_for(asked, engine_version=2), asked.limits())
+    assert outcome.best.scored.draft.text == "# A\n\n## A1\nx"
 
 
 def test_a_part_that_could_not_be_made_is_named_and_nothing_passes_without_it() -> None:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from pydantic import ValidationError
 
-from app.contract.drafts import sections_of
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, judged_by, request
 from workers.engine.moves import Judged, StepError, Stopped
+from workers.engine.pipeline import strategy_for
 
 OUTLINE: dict[str, object] = {"name": "outline", "criteria": [{"name": "complete"}]}
 DRAFT: dict[str, object] = {"name": "draft", "max_iterations": 1}
@@ -127,20 +127,19 @@ def test_sections_are_written_by_themselves_and_put_back_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sections"),
+    ("version", "sections"),
     [
-        ("# A\n\none\n\n## B\ntwo", ("# A\n\none", "## B\ntwo")),
-        ("- one\n  - inner\n- two", ("- one\n  - inner", "- two")),
-        ("1. one\n2. two", ("1. one", "2. two")),
-        ("one\n\ntwo\nmore", ("one", "two\nmore")),
-        ("one", ("one",)),
-        ("- a\n" * 31, ("- a\n" * 31,)),
+        (2, ["- one\n  - a", "- two\n\n```", "- no item\n```"]),
+        (3, ["- one\n  - a", "- two\n\n```\n- no item\n```"]),
     ],
 )
-def test_sections_are_headings_else_items_else_paragraphs(
-    text: str, sections: tuple[str, ...]
-) -> None:
-    assert sections_of(text) == sections
+def test_code_is_not_read_as_an_item_since_version_3(version: int, sections: list[str]) -> None:
+    outline = "- one\n  - a\n- two\n\n```\n- no item\n```"
+    model = judged_by(good, [outline, *"abc"])
+    asked = stages(OUTLINE, {**DRAFT, "sections": True})
+    model.run(strategy_for(asked, engine_version=version), asked.limits())
+    told = [it.prompt_request.task.part[-1] for it in model.asked("generator")[1:]]
+    assert [it.partition(": ")[2] for it in told] == sections
 
 
 @pytest.mark.parametrize(

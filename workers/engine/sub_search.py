@@ -1,5 +1,6 @@
 """Searches inside a strategy, each with its own rubric, limits and path."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
+from app.contract.sections import Sections, split
 from app.contract.status import StopReason
 from workers.engine.drafting import propose
 from workers.engine.judging import VALIDATORS, judge
@@ -176,6 +178,27 @@ def starting_from(task: Task, text: str) -> Task:
 def informed(task: Task, observed: tuple[ContextDocument, ...]) -> Task:
     """Return the task with what was observed added to its context."""
     return replace(task, context=(*task.context, *observed))
+
+
+PARSED = 3
+"""The version of the engine from which a Markdown parser says where sections begin."""
+
+PATTERNS = (r"(?m)^(?=#{1,6} )", r"(?m)^(?=(?:[-*+]|\d{1,3}[.)]) )", r"\n\s*\n")
+"""Headings, list items and blank lines, as earlier versions look for them."""
+
+MOST_MATCHED = 30
+"""Sections at most that a pattern may yield."""
+
+
+def sections_of(task: Task, text: str, most: int) -> Sections:
+    """Return at most `most` sections of a text."""
+    if task.engine_version >= PARSED:
+        return split(text, most)
+    for pattern in PATTERNS:
+        found = tuple(part.strip() for part in re.split(pattern, text) if part.strip())
+        if 2 <= len(found) <= MOST_MATCHED:
+            return Sections(found, ("", *["\n\n"] * (len(found) - 1), ""))
+    return Sections((text,), ("", ""))
 
 
 TITLE = 60

@@ -8,10 +8,11 @@ from pydantic import Field, model_validator
 from app.contract import Contract
 from app.contract.calls import Rates
 from app.contract.criteria import Criterion
-from app.contract.drafts import MOST_SECTIONS, Instructions, PartName, sections_of
+from app.contract.drafts import Instructions, PartName
 from app.contract.errors import FieldConflict
 from app.contract.limits import Threshold
 from app.contract.models import ROLES, Role
+from app.contract.sections import split
 from app.contract.strategies import LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT, BestOfNStrategy, IterativeStrategy
 from app.contract.validators import AnyValidator, ItemValidators
@@ -114,6 +115,10 @@ class MultiPassStrategy(Strategy):
         return has_draft
 
 
+MOST_WRITTEN = 30
+"""Sections that a stage writes at most: neighbours share one where there would be more."""
+
+
 class Stage(Contract):
     """One stage: it writes a new text from the result of the previous stage, or revises that."""
 
@@ -129,7 +134,7 @@ class Stage(Contract):
     sections: bool = Field(
         False,
         description="Write one text per section of the result of the previous stage, in parallel,"
-        " and join them. Sections are headings, else top-level list items, else paragraphs.",
+        " and join them. Sections begin at headings, else at list items, else at paragraphs.",
     )
 
     @model_validator(mode="after")
@@ -140,7 +145,7 @@ class Stage(Contract):
 
     def calls(self, rates: Rates) -> int:
         """Return the maximum number of model calls of the stage."""
-        sections = USUAL_SECTIONS if rates.is_usual else MOST_SECTIONS
+        sections = USUAL_SECTIONS if rates.is_usual else MOST_WRITTEN
         has_draft = self.sections or self.mode == "revise"
         written = self.sections * sections * rates.ask
         return written + rates.search(self.max_iterations, has_draft=has_draft)
@@ -212,7 +217,7 @@ class StepwiseStrategy(Strategy):
         return tuple(f"stages/{it}" for it in later)
 
     def replies_in_prompt(self, draft: str | None) -> int:
-        return MOST_SECTIONS if any(it.sections for it in self.stages) else 1
+        return MOST_WRITTEN if any(it.sections for it in self.stages) else 1
 
     def writes_anew(self) -> bool:
         return any(it.mode == "write" for it in self.stages)
@@ -295,15 +300,15 @@ class NestedStrategy(Strategy):
         return self._number_of_parts(draft) * self.body.replies_in_prompt(draft)
 
     def _number_of_parts(self, draft: str | None) -> int:
-        return len(self.parts) if draft is None else len(sections_of(draft))
+        return len(self.parts) if draft is None else len(split(draft).texts)
 
     def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
         kind, name = (*path.split("/"), "")[:2]
         if kind != "parts":
             return ()
-        sections = range(1, 1 + len(sections_of(draft or "")))
-        names = [it.name for it in self.parts] or [f"section-{number}" for number in sections]
-        return tuple(f"parts/{it}" for it in names if it != name)
+        if draft is not None:  # the whole is judged first, and no section is taken for it
+            return ("parts",)
+        return tuple(f"parts/{it.name}" for it in self.parts if it.name != name)
 
     def writes_anew(self) -> bool:
         return self.body.writes_anew()

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from app.contract.caveats import Caveat
-from app.contract.drafts import sections_of, sha256_of
+from app.contract.drafts import sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
+from app.contract.sections import MOST_SECTIONS, Sections
 from app.contract.status import StopReason
 from app.contract.strategies.parts import NestedStrategy
 from workers.engine.judging import check, corrected, skipped_in, with_own_checks
@@ -15,6 +16,7 @@ from workers.engine.pipeline import function_of
 from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
+    PARSED,
     below,
     closing,
     given_up,
@@ -22,6 +24,7 @@ from workers.engine.sub_search import (
     own_checks_of,
     passes_as_it_is,
     ruled,
+    sections_of,
     short_of,
     starting_from,
     titles_of,
@@ -64,17 +67,24 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
-        pieces = _pieces(going_on(task, whole), limits, plan)
+        begun = going_on(task, whole)
+        sections = None
+        if begun.draft is not None:
+            sections = sections_of(begun, begun.draft, MOST_SECTIONS)
+        pieces = _pieces(begun, limits, plan, sections)
         parts = [_refined(piece, limits, plan) for piece in pieces]
-        return await _joined(task, limits, plan, whole, pieces, await play_parts("parts", parts))
+        made = await play_parts("parts", parts)
+        return await _joined(task, limits, plan, whole, pieces, sections, made)
     return whole.outcome()
 
 
-def _pieces(task: Task, limits: Limits, plan: NestedStrategy) -> tuple[Piece, ...]:
-    """Return the parts that the plan names, or the sections of the client's draft."""
+def _pieces(
+    task: Task, limits: Limits, plan: NestedStrategy, sections: Sections | None
+) -> tuple[Piece, ...]:
+    """Return the sections of a draft, or the parts that the plan names."""
     task = replace(task, has_validators=False, own=(), is_reviewed=False)
-    if task.draft is not None:
-        texts = sections_of(task.draft)
+    if sections is not None:
+        texts = sections.texts
         titles, before = titles_of(texts), ("", *(it[-BEFORE:] for it in texts))
         return tuple(
             Piece(
@@ -127,6 +137,7 @@ async def _joined(
     plan: NestedStrategy,
     whole: Search,
     pieces: tuple[Piece, ...],
+    sections: Sections | None,
     made: PartResults[Outcome],
 ) -> Outcome:
     """Join the parts in their order and judge the whole."""
@@ -135,14 +146,16 @@ async def _joined(
         for piece, outcome in zip(pieces, made.replies, strict=True)
     ]
     missing = tuple(piece.path for piece, text in zip(pieces, texts, strict=True) if text is None)
-    text = plan.separator.join(it for it in texts if it is not None)
+    known = [it for it in texts if it is not None]
+    is_exact = task.engine_version >= PARSED
+    text = sections.joined(known) if sections and is_exact else plan.separator.join(known)
     draft = Draft(text, sha256_of(text), is_reply=False)
     reason = _reason(made)
     try:
         outcome = await closing(task, whole, draft, reason)
     except Stopped:
-        known = [it for it in made.replies if it is not None]
-        outcome = await _from_parts(task, limits, whole.number, draft, known)
+        done = [it for it in made.replies if it is not None]
+        outcome = await _from_parts(task, limits, whole.number, draft, done)
     if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by an incomplete text
         outcome = replace(outcome, reason=reason)
     caveats = tuple(_lacking(pieces, made))

@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 from app.contract.caveats import Caveat
-from app.contract.drafts import sections_of
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
-from app.contract.strategies.parts import Stage, StepwiseStrategy
+from app.contract.strategies.parts import MOST_WRITTEN, Stage, StepwiseStrategy
 from workers.engine.asking import WrittenText
 from workers.engine.drafting import write
 from workers.engine.judging import with_own_checks
@@ -22,6 +21,7 @@ from workers.engine.sub_search import (
     passes_as_it_is,
     refined,
     score_in_words,
+    sections_of,
     starting_from,
     titles_of,
     with_instruction,
@@ -99,7 +99,7 @@ async def _played(
 
 async def _together(path: str, task: Task, text: str) -> str:
     """Write every section of a text separately, all at once, and join them in order."""
-    sections = sections_of(text)
+    sections = sections_of(task, text, MOST_WRITTEN).texts
     titles = titles_of(sections)
     parts = tuple(
         within(

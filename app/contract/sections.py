@@ -1,0 +1,145 @@
+"""The sections of a text, by the blocks that a Markdown parser finds, and how they are joined."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+
+MOST_SECTIONS = 100
+"""Sections of a text at most: neighbours share one where there would be more."""
+
+MOST_LINES = 10_000
+"""Lines of a text that is split. One that has more, of a few characters each, is one section: the
+parser takes time in proportion to them, a third of a second for so many at worst."""
+
+NEWLINE = re.compile(r"\r\n?|\n")
+MARKS = ("---", "+++")
+"""What YAML and TOML stand between at the very beginning of a text."""
+
+STANDING_ALONE = frozenset({"paragraph", "heading", "bullet_list", "ordered_list", "blockquote"})
+"""Blocks that begin a section; code, tables, HTML and rules go with the block before them."""
+
+PARSER = MarkdownIt("commonmark").enable("table").disable("reference")
+"""Link definitions are paragraphs to it: they stay where they stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """A text taken apart: `gaps[0] + texts[0] + gaps[1] + ... + gaps[-1]` is the text.
+
+    The white space around sections is in the gaps, since a model's reply has none around it; so is
+    front matter.
+    """
+
+    texts: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+    def joined(self, texts: Sequence[str]) -> str:
+        """Return the text with these sections; what did not change stays byte for byte.
+
+        In a text whose lines end with CR LF those of a changed section do as well.
+        """
+        ends = {found[0] for it in (*self.gaps, *self.texts) for found in NEWLINE.finditer(it)}
+        is_crlf = ends == {"\r\n"}
+        placed = [
+            NEWLINE.sub("\r\n", new) if is_crlf and new != old else new
+            for old, new in zip(self.texts, texts, strict=True)
+        ]
+        return "".join(gap + section for gap, section in zip(self.gaps, (*placed, ""), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block at the top level of a text, or an item of a list there."""
+
+    line: int
+    kind: str
+    level: int
+    """The level of a heading; 0 for anything else."""
+
+
+@lru_cache(maxsize=1)  # an estimate counts the sections of one draft several times
+def split(text: str, most: int = MOST_SECTIONS) -> Sections:
+    """Split a text into at most `most` sections; joined they are the text, byte for byte.
+
+    They begin at the headings of the highest level that occurs twice, counting those above it, at
+    list items, or at paragraphs: the first of these that yields two sections counts. A heading goes
+    with what is under it. If none does, the text is one section.
+    """
+    lines = [0, *(it.end() for it in NEWLINE.finditer(text))]
+    first = _after_front_matter(text, lines)
+    starts = [0] if len(lines) > MOST_LINES else _starts(text[lines[first] :])
+    size = -(-len(starts) // most)
+    return _cut(text, [lines[first + it] for it in starts[::size]])
+
+
+def _after_front_matter(text: str, lines: Sequence[int]) -> int:
+    """Return the line after the front matter; 0 without any, or with nothing after it."""
+    mark = text[: lines[1]].rstrip() if len(lines) > 2 else ""
+    if mark not in MARKS or not text[lines[1] : lines[2]].strip():
+        return 0
+    for number, (start, end) in enumerate(pairwise(lines[1:]), 2):
+        if text[start:end].rstrip() == mark:
+            return number if text[end:].strip() else 0
+    return 0
+
+
+def _cut(text: str, starts: Sequence[int]) -> Sections:
+    """Cut a text at these positions, and take the white space off each section."""
+    texts, gaps = [], []
+    gap = text[: starts[0]]
+    for start, end in zip(starts, (*starts[1:], len(text)), strict=True):
+        piece = text[start:end]
+        bare = piece.strip() or piece
+        before = piece.index(bare)
+        texts.append(bare)
+        gaps.append(gap + piece[:before])
+        gap = piece[before + len(bare) :]
+    return Sections(tuple(texts), (*gaps, gap))
+
+
+def _starts(text: str) -> list[int]:
+    """Return the lines at which sections begin; the first section has all that is before it too."""
+    blocks = _blocks(text)
+    for begins in _ways(blocks):
+        starts = _with_their_headings(blocks, begins)
+        if len(starts) > 1:
+            return [0, *starts[1:]]
+    return [0]
+
+
+def _blocks(text: str) -> tuple[_Block, ...]:
+    """Return the blocks in their order, one for a line: of a list and its first item, the list."""
+    found: dict[int, _Block] = {}
+    for it in PARSER.block.parse(NEWLINE.sub("\n", text), PARSER, {}, []) or []:
+        kind = it.type.removesuffix("_open")
+        if it.map is not None and (it.level == 0 or (it.level == 1 and kind == "list_item")):
+            level = int(it.tag[1]) if kind == "heading" else 0
+            found.setdefault(it.map[0], _Block(it.map[0], kind, level))
+    return tuple(found.values())
+
+
+def _ways(blocks: Sequence[_Block]) -> Iterator[frozenset[int]]:
+    """Yield the lines at which sections may begin, one way after the other."""
+    for level in sorted({it.level for it in blocks if it.level}):
+        headings = frozenset(it.line for it in blocks if 0 < it.level <= level)
+        if len(headings) > 1:
+            yield headings
+    yield frozenset(it.line for it in blocks if it.level)
+    yield frozenset(it.line for it in blocks if it.kind in {*STANDING_ALONE, "list_item"})
+
+
+def _with_their_headings(blocks: Sequence[_Block], begins: frozenset[int]) -> list[int]:
+    """Return the lines at which sections begin: none between a heading and what is under it."""
+    starts: list[int] = []
+    above = 0  # the level of the last heading, while the section has nothing but headings
+    for it in blocks:
+        is_under = above > 0 and (not it.level or it.level > above)
+        is_start = not starts or (it.line in begins and not is_under)
+        if is_start:
+            starts.append(it.line)
+        above = it.level if is_start or above else 0
+    return starts

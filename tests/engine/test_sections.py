@@ -1,0 +1,140 @@
+"""Texts taken apart into sections and joined again, byte for byte."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.contract.sections import MOST_SECTIONS, split
+
+UNDER_A_HEADING = st.sampled_from(
+    [
+        "A paragraph\nof two lines.",
+        "    indented code\n\n    # with a blank line\n",
+        "```sh\n# no heading\n\n## nor this\n```",
+        "~~~\n# a fence of another kind\n~~~",
+        "- tight\n- list\n  - inner",
+        "1. loose\n\n   # a heading of the item\n\n2. list",
+        "* item\n\n      code of the item",
+        "| a | b |\n|---|---|\n| # | 2 |",
+        "<div>\n# raw\n</div>",
+        "<!--\n\n# a comment\n\n-->",
+        "> # quoted\n> text",
+        "#no heading",
+        "### A heading below",
+        "Another below\n---",  # of level 2 by its underline, where it is the first of its kind
+        "***",
+        "[a]: /url 'title'",
+        "\tcode after a tab",
+        "Trailing blanks  \n\n\n",
+        "\u00a0no-break space\u2028 and a separator\x0c",
+    ]
+)
+BLOCKS = st.one_of(
+    UNDER_A_HEADING,
+    st.sampled_from(["# One", "## Two ##", "Three\n===", "---\nfront: matter\n---", "", " "]),
+    st.text(alphabet="ab#-`~>|*1.[]<! \t\n\r", max_size=40),
+)
+LINE_ENDS = st.sampled_from(["\n", "\r\n", "\r"])
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    """Any blocks, with any number of blank lines between them."""
+    blocks = draw(st.lists(BLOCKS, max_size=12))
+    gaps = draw(st.lists(st.sampled_from(["\n", "\n\n", "\n\n\n", "\n \n"]), min_size=12))
+    front = draw(st.sampled_from(["", "---\ntitle: A\n---\n", "+++\ntitle = 1\n+++\n\n", "\n\n"]))
+    text = front + "".join(it for pair in zip(blocks, gaps, strict=False) for it in pair)
+    text = text.replace("\n", draw(LINE_ENDS))
+    return text.rstrip("\r\n") if draw(st.booleans()) else text
+
+
+@given(documents(), st.integers(1, 40))
+def test_what_was_split_is_joined_byte_for_byte(text: str, most: int) -> None:
+    sections = split(text, most)
+    assert sections.joined(sections.texts) == text
+    assert 1 <= len(sections.texts) <= most
+    assert len(sections.texts) == 1 or all(it and it == it.strip() for it in sections.texts)
+
+
+@given(documents(), st.data())
+def test_what_is_around_a_changed_section_stays_byte_for_byte(
+    text: str, data: st.DataObject
+) -> None:
+    sections = split(text)
+    changed = data.draw(st.integers(0, len(sections.texts) - 1))
+    texts = [*sections.texts]
+    texts[changed] = "Changed."
+    pairs = [*zip(sections.gaps, sections.texts, strict=False)]
+    before = "".join(gap + section for gap, section in pairs[:changed]) + sections.gaps[changed]
+    after = text[len(before) + len(sections.texts[changed]) :]
+    assert sections.joined(texts) == f"{before}Changed.{after}"
+
+
+@given(st.lists(st.lists(UNDER_A_HEADING, min_size=1), min_size=2, max_size=6), LINE_ENDS)
+def test_a_heading_goes_with_what_is_under_it(chapters: list[list[str]], line_end: str) -> None:
+    written = [
+        "\n\n".join([f"# Chapter {number}", *blocks]) for number, blocks in enumerate(chapters, 1)
+    ]
+    text = "\n\n".join(written).replace("\n", line_end)
+    assert list(split(text).texts) == [it.replace("\n", line_end).strip() for it in written]
+
+
+@pytest.mark.parametrize(
+    ("text", "sections"),
+    [
+        ("# T\n\n## A\n\n### A1\n\nx\n\n## B\n\ny", ["# T\n\n## A\n\n### A1\n\nx", "## B\n\ny"]),
+        ("# T\n\nintro\n\n## A\n\nx\n\n## B", ["# T\n\nintro", "## A\n\nx", "## B"]),
+        ("before\n\n# A\n\nx\n\ny", ["before", "# A\n\nx\n\ny"]),
+        ("# T\n\n- a\n\n  more\n- b", ["# T\n\n- a\n\n  more", "- b"]),
+        ("A\n===\n\nx\n\nB\n===\n\ny", ["A\n===\n\nx", "B\n===\n\ny"]),
+        ("one\n\n```\na\n\nb\n```\n\ntwo", ["one\n\n```\na\n\nb\n```", "two"]),
+        ("```\n# a\n```\n\n~~~\n# b\n~~~", ["```\n# a\n```\n\n~~~\n# b\n~~~"]),
+        ("---\na: 1\n---\n\n# A\n\nx\n\n# B\n\ny\n", ["# A\n\nx", "# B\n\ny"]),
+        ("    code\n\nprose\n\nmore", ["code", "prose", "more"]),
+        ("one line", ["one line"]),
+        (" \n", [" \n"]),
+    ],
+)
+def test_sections_begin_at_headings_else_at_items_else_at_paragraphs(
+    text: str, sections: list[str]
+) -> None:
+    assert list(split(text).texts) == sections
+
+
+def test_neighbours_share_a_section_where_there_would_be_too_many() -> None:
+    text = "\n\n".join(f"# {number}\n\nx" for number in range(1, 2 * MOST_SECTIONS + 2))
+    found = split(text)
+    assert MOST_SECTIONS / 2 < len(found.texts) <= MOST_SECTIONS
+    assert found.texts[0].startswith("# 1\n\nx\n\n# 2")
+
+
+def test_a_changed_section_has_the_line_ends_of_the_text() -> None:
+    text = "# A\r\n\r\nx\r\n\r\n# B\r\n\r\ny\r\n"
+    assert split(text).joined(["# A\n\nnew", "# B\r\n\r\ny"]) == text.replace("x", "new")
+
+
+HOSTILE = {
+    "items": "- a\n",
+    "quoted lists": "- > a\n",
+    "nested quotes": ">" * 20 + "a\n",
+    "nested items": "- " * 19 + "a\n",
+    "stairs": "".join("  " * n + "- a\n" for n in range(20)),
+    "rules": "---\n",
+    "definitions": "[a]: <\n",
+    "one long line": "[",
+    "quotes in one line": "> ",
+    "lists in one line": "- ",
+    "cells": "|",
+    "no blank line": "a line of ordinary words that has no blank line after it\n",
+}
+
+
+@pytest.mark.parametrize("shape", HOSTILE)
+def test_a_hostile_text_takes_time_in_proportion_to_its_length(shape: str) -> None:
+    text = (HOSTILE[shape] * 200_000)[:200_000]
+    started = time.process_time()
+    found = split(text)
+    assert time.process_time() - started < 6
+    assert found.joined(found.texts) == text
