@@ -1,9 +1,11 @@
 """The Lua scripts.
 
-Each script is one file, preceded by the prelude and tables generated from Python.
+Each script is one file, preceded by what it uses of the prelude and of the constants generated from
+Python: Redis creates all of them anew at every call, which costs more than most scripts do.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +76,33 @@ def _tables() -> Iterable[str]:
     yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
 
 
-_HEAD = "\n".join([*_tables(), (DIRECTORY / "prelude.lua").read_text()])
+COMMENT = re.compile(r"(?<![^\s])--.*")
+NEXT_DEFINITION = re.compile(r"^(?=local )", re.MULTILINE)
+DEFINED = re.compile(r"local (?:function )?(\w+(?:, \w+)*)")
+WORD = re.compile(r"\w+")
+
+
+def _definitions() -> Iterable[str]:
+    """Yield what scripts may use, each after what it uses itself."""
+    yield from (f"{line}\n" for line in _tables())
+    prelude = COMMENT.sub("", (DIRECTORY / "prelude.lua").read_text())
+    yield from NEXT_DEFINITION.split(prelude)[1:]
+
+
+_DEFINITIONS = tuple(
+    (frozenset(found[1].split(", ")), frozenset(WORD.findall(it)), it)
+    for it in _definitions()
+    if (found := DEFINED.match(it))
+)
 
 
 def _load(name: str) -> LuaScript:
-    text = _HEAD + (DIRECTORY / f"{name}.lua").read_text()
+    text = (DIRECTORY / f"{name}.lua").read_text()
+    used = {*WORD.findall(COMMENT.sub("", text))}
+    for names, words, definition in reversed(_DEFINITIONS):
+        if names & used:
+            used |= words
+            text = definition + text
     return LuaScript(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

@@ -524,3 +524,14 @@ async def test_a_claim_that_is_sent_twice_gives_the_same_token(
     second = await run(redis, SCRIPTS["claim"], *args)
     assert first[:3] == [2, 2, 1]
     assert [int(it) for it in second[:3]] == [2, 2, 1]
+
+
+def test_a_script_has_of_the_prelude_what_it_uses_directly_or_not_and_nothing_else() -> None:
+    look, finish = SCRIPTS["look"].text, SCRIPTS["finish"].text
+    assert "local function state(" in look
+    assert "local function publish(" not in look
+    # finish.lua calls `finished_early`, that calls `stop`, and that calls `write` and `publish`.
+    assert "local function write(" in finish
+    assert "local function publish(" in finish
+    assert "local MOST_PUBLISHED" in finish
+    assert "local MOST_PUBLISHED" not in look
