@@ -12,12 +12,20 @@ from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
 from app.contract.strategies.reasoning import chain_of
 from tests.engine.engine_driver import EngineDriver, Refusal, verdict
-from tests.engine.scripted_replies import checklist, in_marks, questions, revised, said, steps
+from tests.engine.scripted_replies import (
+    checklist,
+    in_marks,
+    questions,
+    revised,
+    said,
+    steps,
+    weights,
+)
 from workers.engine.moves import Ask
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts.drafting import Reason, Redo, Solve
 from workers.engine.prompts.judging import Judge, ListCriteria
-from workers.engine.prompts.verification import CheckSteps, Question, Vote
+from workers.engine.prompts.verification import CheckSteps, Question, Vote, Weigh
 from workers.engine.strategies.plan_execute import Replan
 
 ITERATION = re.compile(r"(?:(?P<search>.*)/)?iterations/(?P<number>\d+)")
@@ -38,7 +46,7 @@ GIVING: dict[str, dict[str, Any]] = {
         ]
     },
     "chain_of_verification": {"max_questions": 3},
-    "self_consistency": {"n": 4, "vote": "judge"},
+    "self_consistency": {"n": 4, "vote": "judge", "weigh": True},
     "plan_execute": {"max_steps": 3},
 }
 OWN = {**{kind: {} for kind in STRATEGIES if kind != "nested"}, **GIVING}
@@ -107,6 +115,8 @@ class CostlyDriver(EngineDriver):
                 reply = steps(*[True] * len(chain_of(draft).starts))
             case Vote(answers=answers):
                 reply = json.dumps({"groups": [[1], list(range(2, len(answers) + 1))]})
+            case Weigh(answers=answers):
+                reply = weights(len(answers))
             case Solve():
                 reply = in_marks(reply, prompt_request)
             case Reason():

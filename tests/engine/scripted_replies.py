@@ -5,7 +5,14 @@ import json
 from workers.engine.prompt_requests import PromptRequest, Task
 from workers.engine.prompts.drafting import CLOSES, OPENS, Solve, Write
 from workers.engine.prompts.judging import Compare
-from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
+from workers.engine.prompts.verification import (
+    Answer,
+    CheckSteps,
+    Contradict,
+    Question,
+    Vote,
+    Weigh,
+)
 from workers.engine.replies import ReplyReader
 from workers.engine.strategies.plan_execute import Plan, Replan
 
@@ -100,4 +107,11 @@ def said(prompt_request: PromptRequest, *, finds_fault: bool = False) -> str | N
             reply = json.dumps(
                 {"groups": [[number] for number in range(1, len(prompt_request.answers) + 1)]}
             )
+        case Weigh():
+            reply = weights(len(prompt_request.answers))
     return reply
+
+
+def weights(count: int) -> str:
+    """Return the reply by which every answer is as likely right."""
+    return json.dumps({f"a{number}": {"score": 0.5} for number in range(1, count + 1)})

@@ -35,7 +35,14 @@ from workers.engine.prompts.judging import (
     Judge,
     ListCriteria,
 )
-from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
+from workers.engine.prompts.verification import (
+    Answer,
+    CheckSteps,
+    Contradict,
+    Question,
+    Vote,
+    Weigh,
+)
 from workers.engine.step_hash import about
 from workers.engine.strategies.plan_execute import Do, Plan, Replan
 
@@ -100,12 +107,13 @@ def every(task: Task) -> Iterator[PromptRequest]:
     yield from (Question(task, "TEXT-draft", 3), Answer(task, "TEXT-question"))
     yield from (Contradict(task, "TEXT-draft", (("TEXT-asked", "TEXT-answer"),)),)
     yield from (CheckSteps(task, "TEXT-steps"), Vote(task, ("TEXT-one", "TEXT-two")))
+    yield Weigh(task, ("TEXT-one", "TEXT-two"), ("TEXT-why", "TEXT-because"))
     yield from (Replan(task, (), SEEN, 2), Do(task, SEEN[0].step, SEEN))
 
 
 KINDS = [type(it) for it in every(TASK)]
 WRITING = (Write, Solve, Revise, Amend, Reason, Redo, Derive, Do)
-JUDGING = (Judge, Compare, ListCriteria, Question, Answer, Contradict, CheckSteps, Vote)
+JUDGING = (Judge, Compare, ListCriteria, Question, Answer, Contradict, CheckSteps, Vote, Weigh)
 
 
 def prompt_of(kind: type[PromptRequest], task: Task = TASK) -> Prompt:

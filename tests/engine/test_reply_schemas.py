@@ -15,7 +15,7 @@ from workers.engine.judging import reader
 from workers.engine.prompt_requests import Observation, PlannedStep, PromptRequest, Task
 from workers.engine.prompts.drafting import Amend, Revise
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
-from workers.engine.prompts.verification import CheckSteps, Contradict, Question, Vote
+from workers.engine.prompts.verification import CheckSteps, Contradict, Question, Vote, Weigh
 from workers.engine.replies import ReplyReader
 from workers.engine.strategies.plan_execute import Plan, Replan
 
@@ -27,6 +27,7 @@ ASKED: Mapping[str, PromptRequest] = {
     "critique": Judge(ABOUT, DRAFT),
     "critique of one criterion": Judge(Task(TASK, None, CRITERIA[:1]), DRAFT),
     "vote": Vote(ABOUT, ("a", "b", "c")),
+    "weigh": Weigh(ABOUT, ("a", "b", "c"), ("x", "", "z")),
     "steps": CheckSteps(ABOUT, "1. a\n2. b", 2),
     "plan": Plan(ABOUT, 3),
     "replan": Replan(ABOUT, (), SEEN, 3),
@@ -69,7 +70,7 @@ def least(schema: Mapping[str, Any], texts: Iterator[str]) -> Any:
         return {name: least(it, texts) for name, it in schema["properties"].items()}
     if isinstance(kind, list):
         return None
-    return {"array": [], "string": next(texts), "boolean": False}[kind]
+    return {"array": [], "string": next(texts), "boolean": False, "number": 0}[kind]
 
 
 @pytest.mark.parametrize("name", ASKED)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from itertools import product
 
 import pytest
 from pydantic import ValidationError
@@ -24,7 +25,11 @@ ANSWER = r"(?i)answer: (.+)"
 
 def consistent(n: int, **fields: object) -> RefinementRequest:
     strategy: dict[str, object] = {"kind": "self_consistency", "n": n}
-    strategy |= {name: fields.pop(name) for name in ("vote", "answer") if name in fields}
+    strategy |= {
+        name: fields.pop(name)
+        for name in ("vote", "answer", "weigh", "stop_early")
+        if name in fields
+    }
     return request(**{"strategy": strategy, "max_iterations": 20, **fields})
 
 
@@ -69,6 +74,77 @@ def test_of_equal_groups_the_one_seen_first_wins() -> None:
 def test_enough_agreement_passes() -> None:
     outcome = drawing("a", "b", "a").play(consistent(3, threshold=0.6))
     assert (outcome.reason, outcome.passed) == (StopReason.THRESHOLD_MET, True)
+
+
+def test_no_sample_is_drawn_that_could_change_neither_the_answer_nor_whether_it_passes() -> None:
+    model = drawing("a", "a", "a", "b", "a")
+    outcome = model.play(consistent(5, threshold=0.6))
+    assert (outcome.best.scored.score, outcome.reason) == (1, StopReason.THRESHOLD_MET)
+    assert outcome.best.scored.scores[0].reason == "3 of 3 samples (2 more could not change it): a"
+    assert len(model.asked("generator")) == 3
+    split = drawing("a", "b", "a", "c", "a")
+    assert split.play(consistent(5, threshold=0.6)).best.scored.score == 0.6
+    assert len(split.asked("generator")) == 5
+    model = drawing("a", "a", "a", "b", "a")
+    assert model.play(consistent(5, threshold=0.6, stop_early=False)).best.scored.score == 0.8
+
+
+@pytest.mark.parametrize("threshold", [0, 0.3, 0.5, 0.6, 0.75, 0.8, 1])
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_stopping_early_changes_neither_answer_nor_verdict(n: int, threshold: float) -> None:
+    for answers in product("abc", repeat=n):
+        early = drawing(*answers).play(consistent(n, threshold=threshold))
+        whole = drawing(*answers).play(consistent(n, threshold=threshold, stop_early=False))
+        assert early.best.scored.draft == whole.best.scored.draft, answers
+        assert early.passed == whole.passed, answers
+
+
+def test_samples_that_fail_after_others_leave_those() -> None:
+    model = drawing("a", "b", GONE, GONE)
+    outcome = model.play(consistent(3, threshold=0.6))
+    assert outcome.best.scored.scores[0].reason == "1 of 2 samples (1 more could not be made): a"
+    assert [it.path for it in outcome.caveats] == ["iterations/3"]
+
+
+def thinking(*samples: tuple[str, str]) -> tuple[str, ...]:
+    return tuple(f"{why} <answer>{answer}</answer>" for why, answer in samples)
+
+
+def test_a_critic_that_reads_the_reasoning_can_outweigh_the_majority() -> None:
+    samples = thinking(("2 + 2 is 5.", "5"), ("Guessed.", "5"), ("2 + 2 is 4.", "4"))
+    weights = json.dumps({"a1": {"why": "No.", "score": "10%"}, "a2": {"why": "Yes.", "score": 1}})
+    model = drawing(*samples, votes=[weights])
+    outcome = model.play(consistent(3, weigh=True, threshold=0.8))
+    assert outcome.best.scored.draft.text == "4"
+    assert outcome.best.scored.score == 0.833333
+    assert outcome.passed
+    assert outcome.best.scored.scores[0].reason == "1 of 3 samples, thought right with 1.00: 4"
+    (asked,) = model.asked("critic")
+    assert "2 + 2 is 5." in asked.prompt.user
+    assert "2 + 2 is 4." in asked.prompt.user
+    assert "Guessed." not in asked.prompt.user
+
+
+def test_answers_that_all_agree_are_not_weighed() -> None:
+    model = drawing(*thinking(("", "4"), ("", "4.0")))
+    assert model.play(consistent(2, weigh=True)).best.scored.score == 1
+    assert not model.asked("critic")
+
+
+@pytest.mark.parametrize(
+    "bad", ['{"a1": {"score": 1}}', '{"a1": {"score": 7}, "a2": {"score": 1}}']
+)
+def test_weights_that_leave_out_an_answer_are_asked_for_again(bad: str) -> None:
+    good = '{"a1": {"score": 0}, "a2": {"score": 0}}'
+    model = drawing("a", "b", "b", votes=[bad, good])
+    outcome = model.play(consistent(3, weigh=True))
+    assert outcome.best.scored.draft.text == "b"  # nothing is thought right: the votes count
+    assert len(model.asked("critic")) == 2
+
+
+def test_stopped_before_the_weights_the_votes_count() -> None:
+    model = drawing("a", "b", "b", votes=[Stopped()])
+    assert model.play(consistent(3, weigh=True)).best.scored.draft.text == "b"
 
 
 def test_the_answer_is_taken_out_of_the_sample_and_the_whole_sample_is_returned() -> None:
@@ -233,3 +309,9 @@ def test_a_refinement_begun_before_is_asked_for_the_text_alone() -> None:
     outcome = model.run(strategy_for(body, None, 1), body.limits())
     assert {it.prompt.name for it in model.asked("generator")} == {"write"}
     assert outcome.best.scored.draft.is_reply
+
+
+def test_a_refinement_of_the_version_before_draws_all_samples_at_once() -> None:
+    body, model = consistent(5, threshold=0.6), drawing(*"aaaaa")
+    model.run(strategy_for(body, None, 2), body.limits())
+    assert len(model.asked("generator")) == 5

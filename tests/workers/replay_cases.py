@@ -82,7 +82,7 @@ OWN: dict[str, ReplayCase] = {
     ),
     "reasoning_revision": ReplayCase({}, reasoning),
     "self_consistency": ReplayCase(
-        {"strategy": {"n": 4, "vote": "judge"}, "max_iterations": 4}, sampling
+        {"strategy": {"n": 4, "vote": "judge", "weigh": True}, "max_iterations": 4}, sampling
     ),
     "chain_of_verification": ReplayCase({"strategy": {"max_questions": 2}}, verifying),
     "self_correction": ReplayCase(

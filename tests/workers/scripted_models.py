@@ -15,7 +15,14 @@ from tests.engine.scripted_replies import (
 from tests.workers.refinement_harness import ScriptedAnswers, verdict
 from workers.engine.prompts.drafting import Derive, Redo
 from workers.engine.prompts.judging import Compare, Judge
-from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
+from workers.engine.prompts.verification import (
+    Answer,
+    CheckSteps,
+    Contradict,
+    Question,
+    Vote,
+    Weigh,
+)
 from workers.models.port import ModelCall, ModelRefused
 from workers.outbound.guarded_client import EndpointUnavailable
 from workers.validators import ServerResources
@@ -107,11 +114,13 @@ def planning() -> ScriptedAnswers:
 
 
 def sampling() -> ScriptedAnswers:
-    """Four samples, one of which cannot be had, and a critic that groups the others."""
+    """Four samples, one of which cannot be had; a critic groups and weighs the others."""
 
     async def answer(key: str, call: ModelCall) -> str:
         if isinstance(call.prompt_request, Vote):
             return '{"groups": [[1], [2, 3]]}'
+        if isinstance(call.prompt_request, Weigh):
+            return '{"a1": {"score": 0.9}, "a2": {"score": 0.2}}'
         if key == "iterations/2/draft":
             raise ModelRefused("no")
         return f"Text of {key}."

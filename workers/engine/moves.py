@@ -391,6 +391,10 @@ class PartResults(Generic[Reply]):
     replies: tuple[Reply | None, ...]
     refusals: tuple[Refusal | None, ...]
 
+    def __add__(self, other: "PartResults[Reply]") -> "PartResults[Reply]":
+        """Return the results of these parts and of those that were played after them."""
+        return PartResults(self.replies + other.replies, self.refusals + other.refusals)
+
     @property
     def were_stopped(self) -> bool:
         """Whether any part was stopped."""

@@ -176,18 +176,29 @@ class ChainOfVerificationStrategy(Strategy):
 
 
 class SelfConsistencyStrategy(Strategy):
-    """Answer the task n times in parallel, and return the most frequent answer.
+    """Answer the task up to n times in parallel, and return the most frequent answer.
 
     No criteria are judged: the score is the share of samples that agree. (Self-consistency, arXiv
     2203.11171; `vote: "judge"` for prose, Universal Self-Consistency, arXiv 2311.17311.)
     """
 
     kind: Literal["self_consistency"]
-    n: int = Field(5, ge=2, le=20, description="Number of samples drawn in parallel.")
+    n: int = Field(5, ge=2, le=20, description="Maximum number of samples.")
     vote: Literal["exact", "judge"] = Field(
         "exact",
         description="`exact`: answers agree if they are equal after normalization; `judge`: if a"
         " critic decides that they mean the same.",
+    )
+    weigh: bool = Field(
+        False,
+        description="Whether a critic reads the reasoning behind each different answer and says how"
+        " likely it is right: the answer with the highest number of samples times this wins.",
+    )
+    stop_early: bool = Field(
+        True,
+        description="Whether no more samples are drawn once they could change neither the answer"
+        " nor whether it passes; with `vote: exact` and without `weigh`. False: all are drawn at"
+        " once, which is faster.",
     )
     answer: str | None = Field(
         None,
@@ -211,10 +222,10 @@ class SelfConsistencyStrategy(Strategy):
     counts_scores: ClassVar[bool] = False
 
     def roles(self) -> tuple[Role, ...]:
-        return ROLES if self.vote == "judge" else ("generator",)
+        return ROLES if self.vote == "judge" or self.weigh else ("generator",)
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        return rates.ask * (self.n + (self.vote == "judge"))
+        return rates.ask * (self.n + (self.vote == "judge") + self.weigh)
 
     def replies_in_prompt(self, draft: str | None) -> int:
         return self.n

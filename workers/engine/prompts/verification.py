@@ -183,3 +183,47 @@ class Vote(PromptRequest):
             temperature=VERDICT,
             with_aim=False,
         )
+
+
+WEIGH_VERSION = 1
+WEIGH = """\
+You are given different answers to one task, each with the reasoning that led to it. At
+most one of them is right. Check each reasoning from its beginning: what the task says, each
+calculation, each conclusion. Do not trust how sure it sounds, how long it is, or its place in the
+order. Then say of each answer how likely it is right, as a score from 0 (certainly wrong) to 1
+(certainly right): `why` first, in one sentence that names the fault or what you have verified.
+Answer with one JSON object and nothing else:
+{"a1": {"why": "<one sentence>", "score": 0.9}, "a2": {"why": "<one sentence>", "score": 0.1}}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Weigh(PromptRequest):
+    """Say how likely each of several different answers is right, from the reasoning behind it."""
+
+    answers: tuple[str, ...]
+    reasoning: tuple[str, ...]
+    """What was thought before each answer; empty where that is not known."""
+
+    def prompt(self) -> Prompt:
+        verdict = closed({"why": TEXT, "score": {"type": "number"}})
+        shown = (
+            block
+            for number, (answer, why) in enumerate(
+                zip(self.answers, self.reasoning, strict=True), 1
+            )
+            for block in (
+                fenced(self.task, f"answer {number}", answer),
+                *([fenced(self.task, f"reasoning {number}", why)] if why else ()),
+            )
+        )
+        return assembled(
+            self.task,
+            "weigh",
+            WEIGH_VERSION,
+            WEIGH,
+            *shown,
+            role="critic",
+            schema=each("a", len(self.answers), verdict),
+            temperature=VERDICT,
+            with_aim=False,
+        )

@@ -1,11 +1,11 @@
-"""Answer several times at once and return the answer that most samples give."""
+"""Answer several times and return the answer that most samples give."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ConfigDict
 
 from app.contract.drafts import sha256_of
 from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
@@ -15,17 +15,31 @@ from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in
 from workers.engine.asking import ask, question
 from workers.engine.drafting import propose
 from workers.engine.judging import check, corrected, skipped_in
-from workers.engine.moves import Draft, Scored, Stopped, play_parts, within
+from workers.engine.moves import (
+    Draft,
+    PartResults,
+    Refusal,
+    Scored,
+    Stopped,
+    play_parts,
+    within,
+)
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import CLOSES, OPENS, Solve
-from workers.engine.prompts.verification import Vote
-from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
+from workers.engine.prompts.verification import Vote, Weigh
+from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, score_of
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
 
 SOURCE = "agreement"
 SHOWN = 200
 """Characters of an answer shown with its share."""
+
+MOST_REASONING = 6_000
+"""Characters at the end of a sample's reasoning that a critic reads to weigh its answer."""
+
+EARLY_SINCE = 3
+"""The engine version since which no samples are drawn that cannot change the result."""
 
 Group = tuple[int, ...]
 """Indices of samples, from 0, with the same answer."""
@@ -46,6 +60,8 @@ class Sample:
     draft: Draft
     findings: tuple[Finding, ...]
     answer: str | None
+    reasoning: str = ""
+    """What the model thought before it answered, if it is known."""
 
 
 class _Groups(ReplyModel):
@@ -56,6 +72,10 @@ def _no_boolean(said: Any) -> Any:
     if isinstance(said, bool):
         raise ValueError("a group has a number")  # noqa: TRY004 - pydantic
     return said
+
+
+class _AnyObject(ReplyModel):
+    model_config = ConfigDict(extra="allow")
 
 
 class _GroupOfEach(ReplyModel):
@@ -74,6 +94,29 @@ async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     if answer is None or not normalized(answer):
         findings, answer = (*findings, NO_ANSWER), None
     return Sample(draft, findings, None if _is_vetoed(findings) else answer)
+
+
+def still_to_draw(samples: Sequence[Sample], left: int, threshold: float) -> int:
+    """Return the fewest samples after which the vote may be decided; 0 if it is.
+
+    `left` more can be drawn. It is decided when they can change neither the answer nor whether its
+    share reaches the threshold: so no answer and no verdict differ from those of all samples.
+    """
+    answers = [it.answer for it in samples if it.answer is not None]
+    sizes = [len(group) for group in same(answers)]
+    leading = max(sizes, default=0)
+    leader = sizes.index(leading) if sizes else 0
+    planned = len(samples) + left
+    for more in range(left):
+        most, rest = leading + more, left - more
+        # In a tie the answer that was given first wins, so only an earlier one wins with as many.
+        others = [size + (at < leader) for at, size in enumerate(sizes) if at != leader]
+        is_ahead = max(others, default=0) + rest <= most
+        passes = round(most / planned, 6) >= threshold
+        fails = round((most + rest) / planned, 6) < threshold
+        if is_ahead and (passes or fails) and len(samples) + more > 1:
+            return more
+    return left
 
 
 async def voted(task: Task, samples: Sequence[Sample], *, asks_critic: bool) -> tuple[Group, ...]:
@@ -103,15 +146,79 @@ def same(answers: Sequence[str]) -> tuple[Group, ...]:
     return tuple(map(tuple, groups.values()))
 
 
-def scored(sample: Sample, agreeing: int, made: int, missing: int) -> Scored:
-    """Return a sample scored by the share of samples made that agree with it, itself included.
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The result of a vote over the samples made; `missing` more failed, `spared` were not needed.
 
-    A vetoed sample agrees with none. A single sample has no other to agree with: its score is null.
+    `weights` are how likely a critic thinks the answer of each group, in the order of the groups.
     """
-    shown = "" if sample.answer is None else f": {' '.join(sample.answer.split())[:SHOWN]}"
-    lacking = f" ({missing} more could not be made)" if missing else ""
-    share = None if made < 2 else round(agreeing / made, 6)
-    return _scored(sample, share, f"{agreeing} of {made} samples{lacking}{shown}")
+
+    groups: Sequence[Group]
+    made: int
+    missing: int = 0
+    spared: int = 0
+    weights: Sequence[float] | None = None
+
+    def share_of(self, group: int) -> float:
+        """Return the share of samples in a group, weighed if there are weights."""
+        if self.weights is None or not any(self.weights):
+            return len(self.groups[group]) / self.made
+        votes = [len(it) * weight for it, weight in zip(self.groups, self.weights, strict=True)]
+        voted = sum(map(len, self.groups)) / self.made  # vetoed samples count as votes for nothing
+        return votes[group] / sum(votes) * voted
+
+    def scored(self, number: int, sample: Sample) -> Scored:
+        """Return a sample scored by the share of samples that agree with it, itself included.
+
+        A vetoed sample agrees with none. A single one has no other to agree with: its score is
+        null.
+        """
+        group = next((at for at, it in enumerate(self.groups) if number in it), None)
+        agreeing = 0 if group is None else len(self.groups[group])
+        share = 0.0 if group is None else round(self.share_of(group), 6)
+        shown = "" if sample.answer is None else f": {' '.join(sample.answer.split())[:SHOWN]}"
+        lacking = f" ({self.missing} more could not be made)" if self.missing else ""
+        lacking += f" ({self.spared} more could not change it)" if self.spared else ""
+        weighed = ""
+        if group is not None and self.weights is not None:
+            weighed = f", thought right with {self.weights[group]:.2f}"
+        return _scored(
+            sample,
+            None if self.made < 2 else share,
+            f"{agreeing} of {self.made} samples{lacking}{weighed}{shown}",
+        )
+
+
+async def weighed(
+    task: Task, samples: Sequence[Sample], groups: Sequence[Group]
+) -> tuple[float, ...] | None:
+    """Return how likely a critic thinks each group's answer, from the reasoning of its first one.
+
+    None if there is nothing to choose between, or if the refinement is stopped before. Raises
+    `StepError` when the weights stay unreadable.
+    """
+    if len(groups) < 2:
+        return None
+    first = [samples[group[0]] for group in groups]
+    answers, reasoning = [it.answer or "" for it in first], [it.reasoning for it in first]
+    asked = question("weigh", "critic", Weigh(task, tuple(answers), tuple(reasoning)))
+    try:
+        return await ask(asked, weights_in(len(groups)), "unreadable_vote")
+    except Stopped:
+        return None
+
+
+def weights_in(count: int) -> Callable[[ReplyReader], tuple[float, ...]]:
+    """Return a function that reads a weight for each of `count` answers."""
+
+    def read(reply: ReplyReader) -> tuple[float, ...]:
+        said = reply.read_as(_AnyObject).model_extra or {}
+        weights = [score_of(said.get(f"a{number}")) for number in range(1, count + 1)]
+        if None in weights:
+            raise Unreadable(f"say of each answer from a1 to a{count} how likely it is right")
+        return tuple(it for it in weights if it is not None)
+
+    return read
 
 
 async def afterwards(task: Task, draft: Draft) -> Scored:
@@ -165,21 +272,25 @@ def _groups(reply: ReplyReader) -> list[list[int]]:
 
 
 async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStrategy) -> Outcome:
-    """Draw n samples at once; the most frequent answer wins, the first one in a tie.
+    """Draw up to n samples; the most frequent answer wins, the first one in a tie.
 
     Self-consistency (arXiv:2203.11171); where answers are prose a critic groups them (Universal
-    Self-Consistency, arXiv:2311.17311). The score of a sample is the share of the samples made that
-    agree with it. It costs n calls, and one more for a critic's vote.
+    Self-Consistency, arXiv:2311.17311); weighed, a critic says of each answer how likely it is
+    right (as the voting verifier of arXiv:2206.02336). The score of a sample is the share of the
+    samples made that agree with it. Compared exactly, as many are drawn side by side as may decide
+    the vote, then others while they may change it. It costs up to n calls, one more for a critic's
+    vote and one for weights.
     """
     task = replace(task, criteria=())
     with Search.of(task, limits) as search:
         paths = search.side_by_side(plan.n)
-        drawn = await play_parts(
-            "samples", [within(at, _sample(task, search, plan)) for at in paths]
-        )
+        drawn = await _drawn(task, search, plan, paths)
         made = [sample for sample in drawn.replies if sample is not None]
         groups = await voted(task, made, asks_critic=plan.vote == "judge")
-        verdicts = iter(_verdicts(made, groups, plan.n))
+        weights = await weighed(task, made, groups) if plan.weigh else None
+        spared = len(paths) - len(drawn.replies)
+        tally = Tally(groups, len(made), plan.n - spared - len(made), spared, weights)
+        verdicts = iter([tally.scored(*each) for each in enumerate(made)])
         await search.sampled(
             [None if sample is None else next(verdicts) for sample in drawn.replies]
         )
@@ -187,7 +298,35 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
             draft = await within(search.upcoming, propose(task, search))
             await search.judged(await within(search.upcoming, afterwards(task, draft)))
         search.settle(drawn.unless_stopped(StopReason.COMPLETED))
-    return replace(search.outcome(), caveats=drawn.left_out(paths))
+    return replace(search.outcome(), caveats=drawn.left_out(paths[: len(drawn.replies)]))
+
+
+async def _drawn(
+    task: Task, search: Search, plan: SelfConsistencyStrategy, paths: Sequence[str]
+) -> PartResults[Sample]:
+    """Draw the samples of these iterations; where it is allowed, only as many as matter."""
+
+    async def draw(which: Sequence[str], at: str) -> PartResults[Sample]:
+        return await play_parts(at, [within(it, _sample(task, search, plan)) for it in which])
+
+    all_at_once = not plan.stop_early or plan.weigh or plan.vote == "judge"
+    if all_at_once or task.engine_version < EARLY_SINCE:
+        return await draw(paths, "samples")
+    drawn: PartResults[Sample] = PartResults((), ())
+    while not drawn.were_stopped:
+        made = [sample for sample in drawn.replies if sample is not None]
+        done = len(drawn.replies)
+        more = still_to_draw(made, len(paths) - done, search.limits.threshold)
+        which = paths[done : done + more]
+        if not which:
+            break
+        try:
+            drawn += await draw(which, f"samples/{done + 1}" if done else "samples")
+        except Refusal as refusal:
+            if not made:
+                raise
+            drawn += PartResults((None,) * more, (refusal,) * more)
+    return drawn
 
 
 def review_policy(_plan: SelfConsistencyStrategy) -> ReviewPolicy:
@@ -196,19 +335,26 @@ def review_policy(_plan: SelfConsistencyStrategy) -> ReviewPolicy:
 
 
 async def _sample(task: Task, search: Search, plan: SelfConsistencyStrategy) -> Sample:
-    first = None if task.engine_version == 1 else partial(solved, plan.answer)
+    thoughts: list[str] = []
+    first = None if task.engine_version == 1 else partial(solved, plan.answer, thoughts.append)
     task = replace(task, is_sampled=True)
-    return await sampled(task, await propose(task, search, first), plan.answer)
+    sample = await sampled(task, await propose(task, search, first), plan.answer)
+    return replace(sample, reasoning="".join(thoughts[-1:]))
 
 
-async def solved(pattern: str | None, task: Task) -> Draft:
-    """Let a model reason, and return the text that it marks as its answer.
+async def solved(pattern: str | None, tell: Callable[[str], None], task: Task) -> Draft:
+    """Let a model reason, and return the text that it marks as its answer; `tell` the reasoning.
 
     Reasoning before an answer is what makes samples worth a vote (arXiv:2203.11171).
     """
     asked = question("draft", "generator", Solve(task, pattern))
-    text = await ask(asked, marked_in, "empty_draft")
+    reasoning, text = await ask(asked, _reasoned_in, "empty_draft")
+    tell(reasoning[-MOST_REASONING:])
     return Draft(text, sha256_of(text), is_reply=False)
+
+
+def _reasoned_in(reply: ReplyReader) -> tuple[str, str]:
+    return reply.raw.rpartition(CLOSES)[0].rpartition(OPENS)[0].strip(), marked_in(reply)
 
 
 def marked_in(reply: ReplyReader) -> str:
@@ -219,14 +365,3 @@ def marked_in(reply: ReplyReader) -> str:
         reply.text()  # a refusal is said to be one
         raise Unreadable(f"the answer does not stand between {OPENS} and {CLOSES}")
     return ReplyReader(text, reply.asked).text()
-
-
-def _verdicts(
-    made: Sequence[Sample], groups: Sequence[tuple[int, ...]], asked: int
-) -> list[Scored]:
-    agreeing = {number: len(group) for group in groups for number in group}
-    missing = asked - len(made)
-    return [
-        scored(sample, agreeing.get(number, 0), len(made), missing)
-        for number, sample in enumerate(made)
-    ]
