@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from app.access import Directory, Keyring, Metering, Tenants
-from app.api import administration, openapi, pages, problems, routes, webhooks
+from app.api import administration, openapi, pages, presets, problems, routes, webhooks
 from app.api.access import AccessControl
 from app.api.boundary import Boundary
 from app.api.dispatch import Dispatcher
@@ -90,6 +90,7 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
         routes.refinements,
         routes.journal,
         routes.server,
+        presets.presets,
         webhooks.deliveries,
         webhooks.endpoints,
         administration.keys,

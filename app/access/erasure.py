@@ -19,7 +19,7 @@ async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
 
     Each has `kind`: `refinement` with `snapshot`, `request` and `events`, `endpoint`,
-    `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
+    `preset`, `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
     """
     cursor, has_more = None, True
     while has_more:
@@ -37,6 +37,8 @@ async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
         cursor, has_more = page.next_cursor, page.has_more
     for endpoint in await store.webhooks.endpoints(tenant):
         yield {"kind": "endpoint", **endpoint.model_dump(mode="json")}
+    for preset in await store.presets.all(tenant):
+        yield {"kind": "preset", **preset.model_dump(mode="json")}
     for kind in await store.calibrations(tenant, PAGE * 10):
         yield {"kind": "calibration", **kind.model_dump(mode="json")}
     with refusals():

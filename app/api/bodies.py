@@ -1,7 +1,7 @@
 """Bodies of requests: JSON, validated in bounded time and memory, with a pointer to each error."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -9,11 +9,12 @@ from typing import Any, Generic, TypeVar
 
 from fastapi import Request
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, SchemaValidator, from_json
+from pydantic_core import ErrorDetails, SchemaValidator, from_json, to_json
 
-from app.api.problems import UnsupportedMediaType
+from app.api.problems import PresetUsed, UnsupportedMediaType
 from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest
+from app.contract.requests import PRESET_NAME, RefinementRequest
 
 MAX_VALUES = 100_000
 """Values of a body: numbers, strings, lists, objects and literals, on all levels."""
@@ -42,6 +43,30 @@ class RequestBody(Generic[C]):
     sha256: str
 
 
+def submission_of(
+    defaults: Callable[[Request, str], Awaitable[Mapping[str, Any]]],
+) -> Callable[[Request], Awaitable[RequestBody[RefinementRequest]]]:
+    """Return a dependency that parses a request for a refinement, with the fields of its preset.
+
+    `defaults` returns those of a preset by its name; fields that the body has count as a whole. The
+    hash is that of the body as it was sent.
+    """
+
+    async def read(request: Request) -> RequestBody[RefinementRequest]:
+        raw = await _json_body(request)
+        content, digest = raw, sha256(raw).hexdigest()
+        if b"preset" in raw or b"\\u" in raw:  # else it names none
+            tree = json_in(raw)
+            name = tree.get("preset") if isinstance(tree, dict) else None
+            if isinstance(name, str) and PRESET_NAME.fullmatch(name):
+                filled = await defaults(request, name)
+                request.state.preset = PresetUsed(name, filled.keys() - tree.keys())
+                content = to_json({**filled, **tree})
+        return RequestBody(parsed(RefinementRequest, content), digest)
+
+    return read
+
+
 def body_of(
     contract: type[C], *, is_required: bool = True
 ) -> Callable[[Request], Awaitable[RequestBody[C]]]:
@@ -50,15 +75,29 @@ def body_of(
     async def read(request: Request) -> RequestBody[C]:
         if not is_required and not await request.body():
             return RequestBody(contract(), sha256().hexdigest())
-        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media_type != "application/json" and not (
-            media_type.startswith("application/") and media_type.endswith("+json")
-        ):
-            raise UnsupportedMediaType("Content-Type must be application/json")
-        raw = await request.body()
+        raw = await _json_body(request)
         return RequestBody(parsed(contract, raw), sha256(raw).hexdigest())
 
     return read
+
+
+async def _json_body(request: Request) -> bytes:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
+        raise UnsupportedMediaType("Content-Type must be application/json")
+    return await request.body()
+
+
+def json_in(raw: bytes) -> Any:
+    """Return the JSON of a body, else raise InvalidRequest; its limits are those of `parsed`."""
+    if (values := values_in(raw)) > MAX_VALUES:
+        raise _refusal(f"the body must have at most {MAX_VALUES} values")
+    tree = _json_of(raw)
+    if values > FEW_VALUES:
+        _require_few_members(tree)
+    return tree
 
 
 def parsed(contract: type[C], raw: bytes) -> C:
@@ -69,17 +108,13 @@ def parsed(contract: type[C], raw: bytes) -> C:
     last counts. Types are not converted: "3" is not a number. In a body of more than 1,000 values,
     only the first wrong item of a list or map is reported.
     """
-    if (values := values_in(raw)) > MAX_VALUES:
-        raise _refusal(f"the body must have at most {MAX_VALUES} values")
-    tree = _json_of(raw)
-    if values > FEW_VALUES:
-        _require_few_members(tree)
+    tree = json_in(raw)
     try:
         content: C = _failing_fast(contract).validate_json(raw, strict=True)
         return content
     except ValidationError as invalid:
         found = _built(invalid)
-    if values <= FEW_VALUES:
+    if values_in(raw) <= FEW_VALUES:
         found = _all_errors(contract, raw)
     wrong = _own_errors(found)
     errors = tuple(_field_error(error, tree) for error in wrong[:MAX_ERRORS])

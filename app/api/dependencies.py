@@ -3,14 +3,14 @@
 import re
 from collections.abc import Container, Iterator, Mapping
 from datetime import date
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 from fastapi import Depends, Header, Path, Query, Request
 from pydantic import BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
 
 from app.access import Caller
-from app.api.bodies import RequestBody, body_of
+from app.api.bodies import RequestBody, body_of, submission_of
 from app.api.problems import NotAcceptable, invalid_query
 from app.contract.errors import MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
@@ -255,6 +255,11 @@ async def _events_as(
     return media_type
 
 
+async def _preset(request: Request, name: str) -> Mapping[str, Any]:
+    store, tenant = await _store(request), await _tenant(request)
+    return await store.presets.fields(tenant, name)
+
+
 TheStore = Annotated[Store, Depends(_store)]
 TheWatching = Annotated[Watching, Depends(_watching)]
 TheService = Annotated[Service, Depends(_service)]
@@ -268,7 +273,7 @@ RefinementId = Annotated[
         examples=["ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"],
     ),
 ]
-Submission = Annotated[RequestBody[RefinementRequest], Depends(body_of(RefinementRequest))]
+Submission = Annotated[RequestBody[RefinementRequest], Depends(submission_of(_preset))]
 ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecision))]
 RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_of(RatingRequest))]
 ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]

@@ -16,6 +16,7 @@ REQUESTS: dict[str, Example] = {
         "validators": [{"kind": "length", "max_words": 120}],
         "metadata": {"ticket": "4711"},
     },
+    "with a preset": {"preset": "support-mail", "task": "Explain our refund policy."},
     "have the result sent": {
         "draft": "In the event that you are desirous of a refund, it is possible to obtain one.",
         "webhook": {
@@ -106,6 +107,19 @@ REVIEWS: dict[str, Example] = {
 RATINGS: dict[str, Example] = {
     "a score": {"path": "iterations/2", "score": 0.8, "by": "Ann", "note": "Still a bit stiff."},
     "a preference": {"path": "iterations/1", "better_than": "iterations/3"},
+}
+
+PRESET_NAME = "support-mail"
+PRESETS: dict[str, Example] = {
+    PRESET_NAME: {
+        "criteria": [
+            {"name": "accuracy", "description": "Only what policy.md says.", "weight": 2},
+            {"name": "tone", "description": "Warm, plain, no jargon.", "floor": 0.6},
+        ],
+        "instructions": {"generator": "Write to one person, and sign as the support team."},
+        "models": {"generator": "openai:gpt-5-mini", "critic": "anthropic:claude-sonnet-5"},
+        "stop": {"max_cost_usd": 0.05},
+    }
 }
 
 RETRIES: dict[str, Example] = {

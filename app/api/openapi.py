@@ -18,6 +18,7 @@ from app.contract.access import KeyRequest, KeyRotation, Quotas, Scope, TokenReq
 from app.contract.errors import HoneError, Problem
 from app.contract.events import DATA_OF, EventPage
 from app.contract.limits import LimitsChange
+from app.contract.presets import PresetRequest
 from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
 from app.contract.reviews import ReviewDecision
@@ -186,6 +187,7 @@ UNSEEN = (
     ReviewDecision,
     RatingRequest,
     Continuation,
+    PresetRequest,
     KeyRequest,
     KeyRotation,
     TokenRequest,
@@ -198,6 +200,7 @@ FOREIGN = {"HTTPValidationError", "ValidationError", "EventType"}
 
 TAGS = {
     "refinements": "Submit texts, watch them get better, and decide.",
+    "presets": "Named defaults for requests.",
     "journal": "What has happened to a refinement.",
     "webhooks": "Results that come to you.",
     "offers": "What this server offers.",

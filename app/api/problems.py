@@ -1,6 +1,7 @@
 """Errors as application/problem+json (RFC 9457), and the errors that only the HTTP layer raises."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -79,6 +80,26 @@ class HeadersTooLarge(HoneError):
     fix = "Send fewer or shorter headers, and filters that are shorter."
 
 
+@dataclass(frozen=True, slots=True)
+class PresetUsed:
+    """The preset that a request names, and which fields it has filled in."""
+
+    name: str
+    fields: Set[str]
+
+    def named_in(self, error: HoneError) -> HoneError:
+        """Return an error of the request: which preset it has, and what in it is wrong."""
+        if not isinstance(error, InvalidRequest) or not self.fields:
+            return error
+        errors = tuple(
+            it.model_copy(update={"detail": f"{it.detail} (a field of the preset {self.name})"})
+            if it.pointer.split("/", 2)[1:2] and it.pointer.split("/", 2)[1] in self.fields
+            else it
+            for it in error.errors
+        )
+        return InvalidRequest(f"with the preset {self.name}: {error.detail}", errors=errors)
+
+
 OF_A_DEFECT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MEDIA_TYPE = "application/problem+json"
@@ -120,7 +141,8 @@ def install(app: FastAPI) -> None:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoneError)
-    return response_of(error, request.scope)
+    preset: PresetUsed | None = getattr(request.state, "preset", None)
+    return response_of(preset.named_in(error) if preset else error, request.scope)
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:

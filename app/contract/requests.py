@@ -1,5 +1,6 @@
 """The request for a refinement, and the request that continues one."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
@@ -55,6 +56,8 @@ Deadline = Annotated[
         " it waits for; at most 30 days from now."
     ),
 ]
+PRESET_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
+PresetName = Annotated[str, Field(pattern=PRESET_NAME.pattern)]
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 MetadataValue = Annotated[str, Field(max_length=256)]
 
@@ -155,6 +158,11 @@ class RefinementRequest(Contract):
     )
     metadata: dict[MetadataKey, MetadataValue] = Field(
         {}, max_length=16, json_schema_extra={"additionalProperties": False}
+    )
+    preset: PresetName | None = Field(
+        None,
+        description="Name of a preset of the tenant: it has the fields that the request does not"
+        " have.",
     )
 
     @model_validator(mode="after")

@@ -188,12 +188,12 @@ def encode_queued(queued: Queued) -> bytes:
 def decode_request(stored: bytes, secrets: Mapping[str, str] = NO_SECRETS) -> RefinementRequest:
     """Decode a request, and put its secrets in their places; else raise UnreadableRecord."""
     if secrets:
-        stored = _with_secrets(stored, secrets)
+        stored = with_secrets(stored, secrets)
     with reading("the request"):
         return RefinementRequest.model_validate_json(stored, extra=UNKNOWN_FIELDS)
 
 
-def _with_secrets(stored: bytes, secrets: Mapping[str, str]) -> bytes:
+def with_secrets(stored: bytes, secrets: Mapping[str, str]) -> bytes:
     """Return JSON with these values at these JSON Pointers, in which no part is escaped."""
     tree = from_json(stored)
     for pointer, secret in secrets.items():

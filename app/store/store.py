@@ -76,6 +76,7 @@ from app.store.inspection import ServerFacts, inspect
 from app.store.learning import calibrations
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
+from app.store.presets import PresetStore
 from app.store.prompts import (
     KeptPrompt,
     decode_prompt,
@@ -273,6 +274,7 @@ class Store:
         secrets: EndpointSecrets | None = None,
     ) -> None:
         self.webhooks = WebhookStore(committer, secrets)
+        self.presets = PresetStore(committer, sealer)
         self._sealer = sealer
         self._committer = committer
         self._creation = creation

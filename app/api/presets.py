@@ -1,0 +1,60 @@
+"""The routes of presets."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Response
+
+from app.api import examples
+from app.api.bodies import RequestBody, body_of
+from app.api.dependencies import Tenant, TheStore
+from app.api.openapi import UNREADABLE, body, problems
+from app.contract.errors import Conflict, NotFound
+from app.contract.presets import Preset, PresetList, PresetRequest
+
+presets = APIRouter(prefix="/v1/presets", tags=["presets"])
+
+PresetPath = Annotated[
+    str, Path(pattern="^[a-z0-9][a-z0-9._-]{0,63}$", examples=[examples.PRESET_NAME])
+]
+PresetBody = Annotated[RequestBody[PresetRequest], Depends(body_of(PresetRequest))]
+
+
+@presets.put(
+    "/{preset_id}",
+    operation_id="putPreset",
+    response_model=Preset,
+    responses=problems(*UNREADABLE, Conflict)
+    | {201: {"model": Preset, "description": "There was none with this name."}},
+    openapi_extra=body(PresetRequest, examples.PRESETS),
+)
+async def put(
+    preset_id: PresetPath, given: PresetBody, tenant: Tenant, store: TheStore, response: Response
+) -> Preset:
+    """Store named defaults for the fields of requests, in place of what had this name.
+
+    A request names them with `"preset": "support-mail"`. Its own fields count, each as a whole; the
+    preset has the others. Requests that named it before stay as they are.
+    """
+    stored, is_new = await store.presets.put(tenant, preset_id, given.content)
+    response.status_code = 201 if is_new else 200
+    return stored
+
+
+@presets.get("", operation_id="listPresets", responses=problems())
+async def list_(tenant: Tenant, store: TheStore) -> PresetList:
+    """Return the presets of the tenant, by name."""
+    return PresetList(data=await store.presets.all(tenant))
+
+
+@presets.get("/{preset_id}", operation_id="getPreset", responses=problems(NotFound))
+async def get(preset_id: PresetPath, tenant: Tenant, store: TheStore) -> Preset:
+    """Return a preset; secrets are masked."""
+    return await store.presets.get(tenant, preset_id)
+
+
+@presets.delete(
+    "/{preset_id}", operation_id="removePreset", status_code=204, responses=problems(NotFound)
+)
+async def remove(preset_id: PresetPath, tenant: Tenant, store: TheStore) -> None:
+    """Remove a preset. Refinements that were made with it stay as they are."""
+    await store.presets.remove(tenant, preset_id)

@@ -1,0 +1,135 @@
+"""The presets of tenants: named defaults for requests, their secrets encrypted."""
+
+import asyncio
+import base64
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from app.contract.errors import Conflict, FieldError, InvalidRequest, NotFound
+from app.contract.presets import Preset, PresetRequest
+from app.contract.resources import ENDPOINTS
+from app.store import keys
+from app.store.codec import UNKNOWN_FIELDS, moment, reading, with_secrets
+from app.store.committer import Committer
+from app.store.refusals import refusals
+from app.store.sealing import Sealer
+
+MOST_PRESETS = 100
+"""Of one tenant."""
+
+MOST_BYTES = 64 * 1024
+"""Of one preset, as JSON."""
+
+MOST_NAMED = 5
+
+
+class PresetNotFound(NotFound):
+    """The tenant has no such preset."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"preset {name} was not found")
+
+
+class UnknownPreset(InvalidRequest):
+    """A request names a preset that its tenant does not have."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        near = get_close_matches(name, known, MOST_NAMED, 0.4) or sorted(known)[:MOST_NAMED]
+        told = f"this tenant has {', '.join(near)}" if near else "this tenant has none"
+        if len(near) < len(known):
+            told += f" and {len(known) - len(near)} more"
+        detail = f"there is no preset {name}: {told}"
+        super().__init__(detail, errors=(FieldError(pointer="/preset", detail=detail),))
+
+
+class PresetStore:
+    """The presets of all tenants, one hash for each. Every method raises Unavailable."""
+
+    def __init__(self, committer: Committer, sealer: Sealer) -> None:
+        self._committer = committer
+        self._sealer = sealer
+
+    async def put(self, tenant: str, name: str, request: PresetRequest) -> tuple[Preset, bool]:
+        """Store a preset in place of what had its name; return it, and whether it is new.
+
+        Raises InvalidRequest for one that is too large, and for secrets without a secret key;
+        Conflict if the tenant has `MOST_PRESETS`.
+        """
+        stored = request.model_dump_json(by_alias=True)
+        if len(stored.encode()) > MOST_BYTES:
+            raise InvalidRequest(f"a preset may have at most {MOST_BYTES} bytes")
+        sealed = self._sealed(tenant, name, request)
+        key = keys.PRESETS + tenant
+        with refusals():
+            (seconds, _), number, is_known = await asyncio.gather(
+                self._committer.execute("TIME"),
+                self._committer.execute("HLEN", key),
+                self._committer.execute("HEXISTS", key, name),
+            )
+            if number >= MOST_PRESETS and not is_known:
+                raise Conflict(f"there are {MOST_PRESETS} presets: remove some first")
+            record = {
+                "updated_at": seconds * 1000,
+                "request": from_json(stored),
+                "secrets": base64.b64encode(sealed).decode(),
+            }
+            is_new = await self._committer.execute("HSET", key, name, to_json(record))
+        return self._preset(tenant, name, record), bool(is_new)
+
+    def _sealed(self, tenant: str, name: str, request: PresetRequest) -> bytes:
+        secrets, detail = request.secrets(), ENDPOINTS.missing
+        try:
+            return self._sealer.seal(secrets, _about(tenant, name))
+        except ValueError:
+            errors = tuple(FieldError(pointer=it, detail=detail) for it in secrets)
+            raise InvalidRequest(detail, errors=errors) from None
+
+    async def get(self, tenant: str, name: str) -> Preset:
+        """Return a preset; raise PresetNotFound. Its secrets are masked when it is written."""
+        with refusals():
+            stored = await self._committer.execute("HGET", keys.PRESETS + tenant, name)
+            if stored is None:
+                raise PresetNotFound(name)
+            return self._preset(tenant, name, from_json(stored))
+
+    async def all(self, tenant: str) -> tuple[Preset, ...]:
+        """Return the presets of a tenant, by name."""
+        with refusals():
+            stored = await self._committer.execute("HGETALL", keys.PRESETS + tenant)
+            named = ((it.decode(), from_json(stored[it])) for it in sorted(stored))
+            return tuple(self._preset(tenant, name, record) for name, record in named)
+
+    async def remove(self, tenant: str, name: str) -> None:
+        """Delete a preset; raise PresetNotFound. Requests that named it stay as they are."""
+        with refusals():
+            if not await self._committer.execute("HDEL", keys.PRESETS + tenant, name):
+                raise PresetNotFound(name)
+
+    async def fields(self, tenant: str, name: str) -> dict[str, Any]:
+        """Return the fields of a preset as JSON, secrets included; raise UnknownPreset."""
+        key = keys.PRESETS + tenant
+        with refusals():
+            stored = await self._committer.execute("HGET", key, name)
+            if stored is None:
+                known = await self._committer.execute("HKEYS", key)
+                raise UnknownPreset(name, [it.decode() for it in known])
+            found: dict[str, Any] = from_json(self._opened(tenant, name, from_json(stored)))
+            return found
+
+    def _opened(self, tenant: str, name: str, record: dict[str, Any]) -> bytes:
+        """Return the JSON of a request with its secrets in their places."""
+        sealed = base64.b64decode(record["secrets"])
+        secrets = self._sealer.open(sealed, _about(tenant, name))
+        return with_secrets(to_json(record["request"]), secrets)
+
+    def _preset(self, tenant: str, name: str, record: dict[str, Any]) -> Preset:
+        opened = self._opened(tenant, name, record)
+        with reading("a preset"):
+            request = PresetRequest.model_validate_json(opened, extra=UNKNOWN_FIELDS)
+        return Preset(name=name, updated_at=moment(record["updated_at"]), request=request)
+
+
+def _about(tenant: str, name: str) -> str:
+    return f"preset {tenant}:{name}"
