@@ -137,32 +137,31 @@ AGREED = ScriptedExample(
     },
 )
 
+KEPT_STEPS = "1. One weighs 9 / 12 = 0.75 kg.\n2. Seven weigh 7 x 0.75 = 5.25 kg.\n"
+
+
+def _all_correct(count: int) -> str:
+    steps = {
+        f"s{number}": {"why": "It follows.", "correct": True} for number in range(1, count + 1)
+    }
+    return json.dumps({"steps": steps})
+
+
 REASONED = ScriptedExample(
     request={
-        "task": "A parcel of 12 weighs 9 kg. What do 7 of them weigh? Reason step by step.",
+        "task": "A parcel of 12 weighs 9 kg, and a kilogram costs 2.40 euros to send. What does it"
+        " cost to send 7 of them and a letter of 1.10 euros? Reason step by step.",
         "strategy": {"kind": "reasoning_revision"},
     },
     says={
-        "iterations/1/draft": "1. One weighs 9 / 12 = 0.75 kg.\n2. Seven weigh 6.75 kg.",
-        "iterations/1/critique": _verdict(0.4),
-        "iterations/1/verify": json.dumps(
-            {
-                "steps": [
-                    {"step": 1, "why": "9 / 12 is 0.75.", "correct": True},
-                    {"step": 2, "why": "7 x 0.75 is 5.25.", "correct": False},
-                ]
-            }
-        ),
-        "iterations/2/revise": "2. Seven weigh 7 x 0.75 = 5.25 kg.",
+        "iterations/1/draft": f"{KEPT_STEPS}3. They cost 5.25 x 2.40 = 13.60 euros.\n"
+        "4. With the letter it is 13.60 + 1.10 = 14.70 euros.",
+        "iterations/1/critique": _verdict(0.7),
+        "iterations/1/verify": _all_correct(4),  # the critic does not see it; the calculator does
+        "iterations/2/revise": "3. They cost 5.25 x 2.40 = 12.60 euros.\n"
+        "4. With the letter it is 12.60 + 1.10 = 13.70 euros.",
         "iterations/2/critique": _verdict(0.9),
-        "iterations/2/verify": json.dumps(
-            {
-                "steps": [
-                    {"step": 1, "why": "9 / 12 is 0.75.", "correct": True},
-                    {"step": 2, "why": "7 x 0.75 is 5.25.", "correct": True},
-                ]
-            }
-        ),
+        "iterations/2/verify": _all_correct(4),
     },
 )
 

@@ -83,3 +83,26 @@ async def test_a_faulty_step_is_done_anew_and_those_before_it_stay(service: Runn
     assert ended["result"]["draft"] == "1. Two and two are four.\n2. So it is four."
     diff = await service.get(ended["id"], "/diff?from=1&to=2")
     assert [it["op"] for it in diff["operations"]] == ["equal", "replace"]
+
+
+async def test_a_wrong_calculation_in_the_third_step_is_found_and_redone(
+    service: RunningService,
+) -> None:
+    """The critic finds no fault: the calculator does."""
+    kept = "1. One weighs 9 / 12 = 0.75 kg.\n2. Seven weigh 7 x 0.75 = 5.25 kg.\n"
+    said = {
+        "iterations/1/draft": f"{kept}3. They cost 5.25 x 2.40 = 13.60 euros.",
+        "iterations/1/critique": verdict(0.9),
+        "iterations/1/verify": steps(True, True, True),
+        "iterations/2/revise": "3. They cost 5.25 x 2.40 = 12.60 euros.",
+        "iterations/2/critique": verdict(0.9),
+        "iterations/2/verify": steps(True, True, True),
+    }
+    service.models.behaviour = replying(said)
+    ended = await service.ended(await service.submit(strategy={"kind": "reasoning_revision"}))
+    assert ended["stop_reason"] == "threshold_met"
+    assert ended["result"]["draft"] == f"{kept}{said['iterations/2/revise']}"
+    judged = (await service.get(ended["id"], "/iterations"))["data"]
+    (finding,) = judged[0]["findings"]
+    assert (finding["source"], finding["kind"]) == ("calculator", "step 3")
+    assert finding["message"] == "5.25 * 2.40 is 12.6, not 13.60"

@@ -13,6 +13,7 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, request
 from tests.engine.scripted_replies import steps
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
+from workers.engine.pipeline import strategy_for
 
 FIRST = "Let us see.\n1. Two and two are four.\n2. Four and one are six.\n3. So it is six."
 REDONE = "2. Four and one are five.\n3. So it is five."
@@ -231,3 +232,39 @@ def test_a_changed_threshold_reaches_the_next_chain() -> None:
 def test_a_stop_that_leaves_the_last_chain_unverified_is_why_it_ended() -> None:
     outcome = model(0.9, Stopped(), writer=[FIRST]).play(reasoning(max_iterations=1))
     assert (outcome.reason, outcome.passed) == (None, False)
+
+
+def test_a_wrong_equation_makes_its_step_faulty_whatever_the_critic_says() -> None:
+    draft = "1. It is 2 + 2 = 4.\n2. Twice: 4 * 2 = 9.\n3. Less one: 9 - 1 = 7."
+    redone = "2. Twice: 4 * 2 = 8.\n3. Less one: 8 - 1 = 7."
+    played = model(
+        0.9, steps(True, True, True), 0.9, steps(True, True, True), writer=[draft, redone]
+    )
+    outcome = played.play(reasoning())
+    assert outcome.best.scored.draft.text == f"1. It is 2 + 2 = 4.\n{redone}"
+    (finding,) = judged(played)[0].findings
+    assert (finding.source, finding.kind) == ("calculator", "step 2")
+    assert (finding.message, finding.fix) == (
+        "4 * 2 is 8, not 9",
+        "calculate anew from 4 * 2 = 8",
+    )
+    told = played.asked("critic")[1].prompt.user
+    assert "step 1: 2 + 2 = 4\nstep 2: 4 * 2 is 8, not 9\nstep 3: 9 - 1 is 8, not 7" in told
+
+
+def test_a_step_that_the_critic_finds_earlier_comes_first() -> None:
+    draft = "1. Two is three.\n2. Twice: 4 * 2 = 9."
+    played = model(0.9, steps(False), 0.9, steps(True, True), writer=[draft, "1. A.\n2. B."])
+    played.play(reasoning())
+    (finding,) = judged(played)[0].findings
+    assert (finding.source, finding.kind) == ("verification", "step 1")
+
+
+@pytest.mark.parametrize(("version", "calculator"), [(2, True), (3, False)])
+def test_nothing_is_calculated_when_it_is_off_or_was_begun_before(
+    version: int, calculator: bool
+) -> None:
+    body = reasoning(strategy={"kind": "reasoning_revision", "calculator": calculator})
+    played = model(0.9, steps(True), writer=["1. It is 2 + 2 = 5."])
+    outcome = played.run(strategy_for(body, None, version), body.limits())
+    assert outcome.passed

@@ -144,18 +144,22 @@ def followed_up(models: ScriptedAnswers) -> ScriptedAnswers:
 
 
 def reasoning() -> ScriptedAnswers:
-    """A chain whose second step is faulty until it is done anew twice; one reply miscounts."""
+    """A chain whose third step is faulty until it is done anew twice; one reply miscounts.
+
+    The first time a calculator finds it, the second time the critic.
+    """
+    first = "1. Two and two: 2 + 2 = 4.\n2. Twice that: 4 * 2 = 8.\n"
 
     async def answer(key: str, call: ModelCall) -> str:
         match call.prompt_request:
             case Judge():
                 return verdict(0.9, call)
             case CheckSteps():
-                return steps(True, key.startswith("iterations/3"))
+                return steps(True, True, not key.startswith("iterations/2"))
             case Redo() if key == "iterations/2/revise":
                 return "1. Not asked for."
-            case Redo(first=2):
-                return f"2. Text of {key}."
-        return f"1. It begins.\n2. Text of {key}."
+            case Redo(first=3):
+                return f"3. Text of {key}: 8 - 3 = 5."
+        return f"{first}3. Text of {key}: 8 - 3 = 6."
 
     return ScriptedAnswers(answer)

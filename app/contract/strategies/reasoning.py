@@ -250,6 +250,11 @@ class ReasoningRevisionStrategy(Strategy):
     """
 
     kind: Literal["reasoning_revision"]
+    calculator: bool = Field(
+        True,
+        description="Whether the equations in the steps, such as `9 / 12 = 0.75`, are calculated: a"
+        " step with a wrong one is faulty, whatever the critic says.",
+    )
 
     needs_language: ClassVar[LanguageNeed | None] = LanguageNeed(
         "reasons in steps and finds the faulty one"

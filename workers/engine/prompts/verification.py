@@ -111,13 +111,14 @@ class Contradict(PromptRequest):
         )
 
 
-STEPS_VERSION = 2
+STEPS_VERSION = 3
 STEPS = """\
 You check an argument in numbered steps that you did not write. Go through it step by
 step, from the first. Work each one out for yourself from the task, the documents and the
 steps before it, then compare. A step is faulty when it states something false, calculates wrongly,
 does not follow from what stands before it, or leaves the task behind. Wording, length and an
-unusual way are no faults.
+unusual way are no faults. What a calculator says of an equation is exact; whether it is the right
+equation is for you to say.
 Say of each step in a sentence why it holds or what is wrong with it, and whether it is correct.
 What follows from a faulty step is not correct either: one word why is enough then.
 Answer with one JSON object and nothing else, with a verdict on every step, s1 for step 1:
@@ -133,14 +134,18 @@ class CheckSteps(PromptRequest):
     draft: str
     count: int = field(default=0, metadata={IN_WORDS: True})
     """The number of its steps."""
+    calculated: str = field(default="", metadata={IN_WORDS: True})
+    """What a calculator says of the equations in the steps, a line each."""
 
     def prompt(self) -> Prompt:
+        known = [fenced(self.task, "calculator", self.calculated)] if self.calculated else []
         return assembled(
             self.task,
             "steps",
             STEPS_VERSION,
             STEPS,
             fenced(self.task, "steps", self.draft),
+            *known,
             role="critic",
             schema=closed({"steps": each("s", self.count, _CHECKED)}),
             temperature=VERDICT,

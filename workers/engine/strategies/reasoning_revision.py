@@ -1,11 +1,13 @@
 """Reason in numbered steps; redo the first faulty step and those after it."""
 
 from collections.abc import Callable
+from functools import partial
 
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail, Span
 from app.contract.limits import Limits
 from app.contract.strategies.reasoning import (
+    STEP,
     Chain,
     NotAChain,
     ReasoningRevisionStrategy,
@@ -13,6 +15,7 @@ from app.contract.strategies.reasoning import (
     steps_from,
 )
 from workers.engine.asking import ask, question, text_in
+from workers.engine.calculator import Calculation, calculations_in
 from workers.engine.drafting import failures, kept_locked, propose
 from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import judge
@@ -32,6 +35,12 @@ from workers.engine.verification import (
 )
 
 UNREADABLE_STEPS = "unreadable_steps"
+CALCULATOR = "calculator"
+MOST_TOLD = 100
+"""Equations of which a critic is told what the calculator says."""
+
+CALCULATES = 3
+"""The version of the engine from which equations are calculated."""
 
 
 class _Step(ReplyModel):
@@ -62,28 +71,55 @@ async def reasoned(task: Task) -> Draft:
     return Draft(text, sha256_of(text))
 
 
-async def judge_and_check(task: Task, draft: Draft) -> Scored:
+async def judge_and_check(plan: ReasoningRevisionStrategy, task: Task, draft: Draft) -> Scored:
     """Return a chain with its verdict and with its first faulty step as a finding."""
     scored = await judge(task, draft)
-    return await verified(task, scored, faults(task, draft.text), "verify")
+    calculates = plan.calculator and task.engine_version >= CALCULATES
+    return await verified(task, scored, faults(task, draft.text, calculates=calculates), "verify")
 
 
-async def faults(task: Task, text: str) -> Verification:
+async def faults(task: Task, text: str, *, calculates: bool = False) -> Verification:
     """Return the first faulty step of a chain as a finding; none when every step is correct.
 
-    A text that is not a chain is one finding. Raises `StepError` when the verdict stays unreadable.
+    That is what the critic finds or, if it `calculates`, an earlier step with a wrong equation. A
+    text that is not a chain is one finding. Raises `StepError` when the verdict stays unreadable.
     """
     try:
         chain = chain_of(text)
     except NotAChain as error:
         fix = "number the steps 1, 2, 3 ... at the start of lines"
         return Verification((_fault("steps", str(error), fix),))
-    asked = question("verify", "critic", CheckSteps(task, text, len(chain.starts)))
-    faulty = await ask(asked, first_faulty_in(len(chain.starts)), UNREADABLE)
-    if faulty is None:
+    count = len(chain.starts)
+    calculated = _calculated(chain) if calculates else ()
+    told = "\n".join(f"step {step}: {it}" for step, it in calculated[:MOST_TOLD])
+    asked = question("verify", "critic", CheckSteps(task, text, count, told))
+    faulty = await ask(asked, first_faulty_in(count), UNREADABLE)
+    last = count if faulty is None else faulty.step
+    wrong = next((it for it in calculated if not it[1].is_right and it[0] <= last), None)
+    if wrong is not None:
+        step, calculation = wrong
+        fix = f"calculate anew from {calculation.left} = {calculation.value}"
+        found = _fault(f"step {step}", str(calculation), fix, _span(chain, step), CALCULATOR)
+    elif faulty is not None:
+        found = _fault(f"step {faulty.step}", faulty.why, None, _span(chain, faulty.step))
+    else:
         return Verification()
-    span = Span(start=chain.starts[faulty.step - 1], end=chain.ends(faulty.step))
-    return Verification((_fault(f"step {faulty.step}", faulty.why, None, span),))
+    return Verification((found,))
+
+
+def _calculated(chain: Chain) -> tuple[tuple[int, Calculation], ...]:
+    """Return the equations in the steps, each with the number of its step."""
+    return tuple(
+        (step, calculation)
+        for step, start in enumerate(chain.starts, 1)
+        for calculation in calculations_in(
+            STEP.sub("", chain.text[start : chain.ends(step)], count=1)
+        )
+    )
+
+
+def _span(chain: Chain, step: int) -> Span:
+    return Span(start=chain.starts[step - 1], end=chain.ends(step))
 
 
 async def redone(
@@ -119,13 +155,20 @@ def _kept(scored: Scored) -> tuple[int, str]:
 
 
 def _first_fault(chain: Chain, findings: tuple[Finding, ...]) -> int:
-    spans = [it.span for it in findings if it.source == SOURCE and it.span is not None]
+    sources = (SOURCE, CALCULATOR)
+    spans = [it.span for it in findings if it.source in sources and it.span is not None]
     return chain.step_at(spans[0].start) if spans else 1
 
 
-def _fault(kind: str, message: str, fix: str | None, span: Span | None = None) -> Finding:
+def _fault(
+    kind: str,
+    message: str,
+    fix: str | None,
+    span: Span | None = None,
+    source: str = SOURCE,
+) -> Finding:
     return Finding(
-        source=SOURCE, kind=kind, message=message, fix=fix, span=span, on_fail=OnFail.VETO
+        source=source, kind=kind, message=message, fix=fix, span=span, on_fail=OnFail.VETO
     )
 
 
@@ -179,19 +222,20 @@ def _verdicts(reply: ReplyReader) -> list[_Step]:
 
 
 async def reasoning_revision(
-    task: Task, limits: Limits, _plan: ReasoningRevisionStrategy
+    task: Task, limits: Limits, plan: ReasoningRevisionStrategy
 ) -> Outcome:
     """Reason in numbered steps, find the first faulty one, and redo only it and what follows.
 
     Models cannot find their errors but correct them when told where (arXiv:2311.08516); step by
     step: StepCo (arXiv:2410.12934), process supervision (arXiv:2305.20050). The steps before the
-    faulty one stay byte for byte. If no step is faulty and the chain fails for another reason,
-    nothing says which steps to keep: all are redone. An iteration costs 3 calls.
+    faulty one stay byte for byte. Equations are calculated, which needs no model. If no step is
+    faulty and the chain fails for another reason, nothing says which steps to keep: all are redone.
+    An iteration costs 3 calls.
     """
     with Search.of(task, limits) as search:
         for at in search.iterations():
             draft = await within(at, propose(task, search, reasoned, redone))
-            scored = await within(at, judge_and_check(task, draft))
+            scored = await within(at, judge_and_check(plan, task, draft))
             await search.judged(scored)
             if is_unverified(scored):
                 search.settle(None)
@@ -199,6 +243,6 @@ async def reasoning_revision(
     return search.outcome()
 
 
-def review_policy(_plan: ReasoningRevisionStrategy) -> ReviewPolicy:
+def review_policy(plan: ReasoningRevisionStrategy) -> ReviewPolicy:
     """Check the steps of drafts that a reviewer asks for; redo them from the first faulty one."""
-    return ReviewPolicy(judge_and_check, revised=redone)
+    return ReviewPolicy(partial(judge_and_check, plan), revised=redone)

@@ -1,0 +1,246 @@
+"""Calculates what a text claims to have calculated, such as `9 / 12 = 0.75 kg`.
+
+Only what can be read for certain is calculated: numbers, operators and brackets, with a unit after
+the result at most. Everything else is passed over.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+LONGEST = 300
+"""Characters of an equation that is calculated."""
+
+MOST_DIGITS = 30
+"""Digits of a number that is read."""
+
+LARGEST_POWER = 64
+
+CLOSE = Fraction(1, 100)
+"""The relative difference that rounding on the way to a result, or `about`, may make."""
+
+PLAIN = str.maketrans(
+    {
+        "\u2212": "-",  # minus
+        "\u2013": "-",  # en dash
+        "\u00d7": "*",  # multiplication sign
+        "\u00b7": "*",  # middle dot
+        "\u22c5": "*",  # dot operator
+        "\u00f7": "/",  # division sign
+        "\u00a0": " ",
+        "\u202f": " ",
+    }
+)
+LATEX = ((r"\times", "*"), (r"\cdot", "*"), (r"\div", "/"), (r"\approx", "\u2248"), (r"\%", "%"))
+PERCENT_OF = re.compile(r"% {0,2}(?:of|von)(?= {0,2}[\d(])", re.IGNORECASE)
+TIMES = re.compile(r"(?<=[\d)%]) ?[xX] ?(?=[\d(])")
+RUN = re.compile(r"[-0-9.,()+*/^%=\u2248 $\u20ac\u00a3]+")
+BEFORE = "([{<>\"'_`|\\\n"
+"""What may stand right before an equation, beside white space."""
+
+SENTENCE = re.compile(r"[.,] ")
+NUMBER = re.compile(r"\d[\d.,]*\d|\d")
+ALONE = re.compile(rf"\u2248? *-? *(?:{NUMBER.pattern}) *%?")
+TOKEN = re.compile(rf" *({NUMBER.pattern}|[()*/^+%-])")
+ENGLISH, CONTINENTAL = (",", "."), (".", ",")
+"""What stands between thousands and before decimals."""
+
+Style = tuple[str, str]
+
+
+class _CannotRead(Exception):
+    """This is nothing that is calculated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calculation:
+    """Two sides of an equation; `value` is what the left one makes."""
+
+    left: str
+    right: str
+    value: str
+    is_right: bool
+
+    def __str__(self) -> str:
+        """Return what is to say of it."""
+        if self.is_right:
+            return f"{self.left} = {self.right}"
+        return f"{self.left} is {self.value}, not {self.right}"
+
+
+def calculations_in(text: str) -> Iterator[Calculation]:
+    """Yield the equations in a text that can be calculated, pair by pair of their sides.
+
+    A rounded result is right. Numbers are read as in English, or with a decimal comma if that makes
+    the equation right.
+    """
+    plain = text.translate(PLAIN)
+    for latex, sign in LATEX:
+        plain = plain.replace(latex, sign)
+    plain = TIMES.sub(" * ", PERCENT_OF.sub("% *", plain))
+    for found in RUN.finditer(plain):
+        sides = _sides(plain, found)
+        if sides:
+            readings = [_compared(sides, style) for style in (ENGLISH, CONTINENTAL)]
+            readable = [it for it in readings if it]
+            yield from max(readable, key=lambda it: sum(pair.is_right for pair in it), default=[])
+
+
+def _sides(text: str, found: re.Match[str]) -> list[str]:
+    """Return the sides of the equation in a run of its characters; none if there is none."""
+    run = found[0]
+    if not re.search("[=\u2248]", run) or len(run) > LONGEST:
+        return []
+    before = text[max(0, found.start() - 1) : found.start()]
+    after = text[found.end() : found.end() + 1]
+    if before and not run[0].isspace() and before not in BEFORE:
+        return []  # part of a name, a time, a function
+    if after.isalnum() and not run[-1].isspace():
+        return []
+    is_first = not before or before == "\n"
+    run = run.lstrip(" ")
+    if is_first and run.startswith(("- ", "* ", "+ ")):
+        run = run[2:]  # the item of a list
+    run = (
+        re.sub("[$\u20ac\u00a3]", " ", run.strip(" *"))
+        .replace("**", "^")
+        .replace("\u2248", "=\u2248")
+    )
+    sides = run.split("=")
+    sides[0] = SENTENCE.split(sides[0])[-1].strip()
+    sides[-1] = SENTENCE.split(sides[-1])[0].strip(" .,")
+    sides = [it.strip() for it in sides]
+    sides[0] = sides[0][max(0, sides[0].count("(") - sides[0].count(")")) :]
+    excess = max(0, sides[-1].count(")") - sides[-1].count("("))
+    sides[-1] = sides[-1][: len(sides[-1]) - excess].strip()
+    is_sum = not all(map(ALONE.fullmatch, sides))
+    joins_word = sides[0][:1] in ("+", "-", "*", "/", "^") and not is_first
+    return sides if is_sum and not joins_word and all(sides) else []
+
+
+def _compared(sides: list[str], style: Style) -> list[Calculation]:
+    """Return each side compared with the next; nothing if one cannot be read in this style."""
+    try:
+        values = [_Reader(it.lstrip("\u2248"), style).value() for it in sides]
+    except (_CannotRead, ZeroDivisionError, OverflowError):
+        return []
+    return [
+        Calculation(
+            left.lstrip("\u2248 "),
+            right.lstrip("\u2248 "),
+            _shown(value, style),
+            _agree(left, value, right, other, style),
+        )
+        for left, value, right, other in zip(sides, values, sides[1:], values[1:], strict=False)
+    ]
+
+
+def _agree(left: str, value: Fraction, right: str, other: Fraction, style: Style) -> bool:
+    if value == other:
+        return True
+    difference, scale = abs(value - other), max(abs(value), abs(other))
+    is_close = difference <= CLOSE * scale
+    if right.startswith("\u2248"):
+        return is_close or difference <= _half_unit(right.lstrip("\u2248 "), style)
+    for side in (left, right):
+        if ALONE.fullmatch(side):
+            unit = _half_unit(side, style)
+            if difference <= unit and (unit < Fraction(1, 2) or is_close):
+                return True
+    on_the_way = not ALONE.fullmatch(right) and any(style[1] in it for it in (left, right))
+    return on_the_way and is_close
+
+
+def _half_unit(number: str, style: Style) -> Fraction:
+    """Return half a unit in the last place of a number."""
+    digits = len(number.strip(" %").rpartition(style[1])[2]) if style[1] in number else 0
+    return Fraction(1, 2 * 10 ** (digits + 2 * ("%" in number)))
+
+
+def _shown(value: Fraction, style: Style) -> str:
+    """Return a number with at most six significant decimals."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    text = f"{float(value):.6g}" if abs(value) < 10**6 else f"{float(value):.2f}"
+    return text.replace(".", style[1])
+
+
+class _Reader:
+    """Reads one side of an equation by recursive descent."""
+
+    def __init__(self, text: str, style: Style) -> None:
+        self._style = style
+        self._tokens: list[str] = []
+        at = 0
+        while at < len(text.rstrip()):
+            found = TOKEN.match(text, at)
+            if not found:
+                raise _CannotRead
+            self._tokens.append(found[1])
+            at = found.end()
+        self._tokens.reverse()
+        if "%" in self._tokens and {"+", "-"} & set(self._tokens):
+            raise _CannotRead  # 50 + 10 % is written for 55 as for 50.1
+
+    def value(self) -> Fraction:
+        total = self._sum()
+        if self._tokens:
+            raise _CannotRead
+        return total
+
+    def _sum(self) -> Fraction:
+        total = self._product()
+        while self._next() in ("+", "-"):
+            total += self._product() if self._tokens.pop() == "+" else -self._product()
+        return total
+
+    def _product(self) -> Fraction:
+        total = self._signed()
+        while self._next() in ("*", "/"):
+            if self._tokens.pop() == "*":
+                total *= self._signed()
+            else:
+                total /= self._signed()
+        return total
+
+    def _signed(self) -> Fraction:
+        if self._next() == "-":
+            self._tokens.pop()
+            return -self._signed()
+        base = self._single()
+        if self._next() != "^":
+            return base
+        self._tokens.pop()
+        power = self._signed()
+        if power.denominator != 1 or abs(power) > LARGEST_POWER or (base == 0 and power < 0):
+            raise _CannotRead
+        return base**power.numerator
+
+    def _single(self) -> Fraction:
+        word = self._tokens.pop() if self._tokens else ""
+        if word == "(":
+            value = self._sum()
+            if not self._tokens or self._tokens.pop() != ")":
+                raise _CannotRead
+        elif word[:1].isdigit():
+            value = self._number(word)
+        else:
+            raise _CannotRead
+        while self._next() == "%":
+            self._tokens.pop()
+            value /= 100
+        return value
+
+    def _number(self, text: str) -> Fraction:
+        thousands, decimal = self._style
+        whole, _, rest = text.partition(decimal)
+        groups = whole.split(thousands)
+        if len(text) > MOST_DIGITS or decimal in rest or thousands in rest:
+            raise _CannotRead
+        if len(groups) > 1 and (len(groups[0]) > 3 or any(len(it) != 3 for it in groups[1:])):
+            raise _CannotRead
+        return Fraction(f"{''.join(groups)}.{rest or '0'}")
+
+    def _next(self) -> str:
+        return self._tokens[-1] if self._tokens else ""
