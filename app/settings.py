@@ -284,6 +284,13 @@ class Settings(_WithProviders):
     concurrency: int = Field(
         200, ge=1, le=10_000, description="Maximum number of refinements in progress per worker."
     )
+    held_max: int | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="Maximum number of refinements that a worker holds, those that only wait for"
+        " slow replies included; by default ten times HONE_CONCURRENCY, and never less than that.",
+    )
     queue: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] = Field(
         "hone", description="Name of the RQ queue."
     )
@@ -385,6 +392,11 @@ class Settings(_WithProviders):
         if not self.secret_key:
             return None
         return derived(self.secret_key.get_secret_value().encode(), purpose)
+
+    @property
+    def most_held(self) -> int:
+        """How many refinements a worker holds, those that only wait for slow replies included."""
+        return max(self.concurrency, self.held_max or 10 * self.concurrency)
 
     def caps_of(self, model: str) -> dict[str, float] | None:
         """Return the caps of a model, `provider:name`: its own, or those of the provider's `*`."""

@@ -300,7 +300,8 @@ class _Connection(asyncio.Protocol):
         asked = AskedPrompt(counts.calls, path, head, body)
         reply = streamed(self._server.reply(asked), asked)
         if self._recorded:
-            self._recorded.is_refused = reply.status >= 300 or reply.ending is ReplyEnding.RESET
+            is_answer = reply.status < 300 and reply.ending is ReplyEnding.ANSWER
+            self._recorded.is_refused = not is_answer
         delay_s = self._server.latency_s if reply.delay_s is None else reply.delay_s
         if reply.ending is ReplyEnding.NEVER:
             return

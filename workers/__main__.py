@@ -32,6 +32,7 @@ from workers.engine.pipeline import load_strategies, sample_prompts, task_of
 from workers.engine.prompts.judging import Judge
 from workers.model_registry import open_models
 from workers.models.port import ModelCall, ModelError, ModelWaits, ReplyCutOff
+from workers.play.bulkhead import Bulkhead
 from workers.play.day_quotas import open_day_quotas
 from workers.play.endpoints import EndpointLimiter, open_endpoint_limiter
 from workers.play.executor import ModelCaller
@@ -127,6 +128,7 @@ async def work(
         stall_s=settings.stall_s,
     )
     texts = TextPublisher(store.publish_text)
+    bulkhead = Bulkhead(settings.concurrency, settings.most_held, settings.model_timeout_s)
     refinements = Refinements(
         store,
         models,
@@ -137,6 +139,7 @@ async def work(
         keeps_prompts=settings.keep_prompts,
         max_output_tokens=settings.max_output_tokens,
         endpoint_limiter=limiter,
+        bulkhead=bulkhead,
     )
     lease = _lease(settings, name, refinements)
     worker = CoroutineWorker(
@@ -147,11 +150,13 @@ async def work(
         grace_s=settings.grace_s,
         leave=refinements.leave,
         is_lagging=lambda: lease.is_lagging,
+        waiting=bulkhead.waiting,
+        most_held=settings.most_held,
         name=name,
     )
     more = (
         partial(recover, store, worker.is_idle),
-        partial(resume_parked, store, limiter, lambda: worker.free_slots),
+        partial(resume_parked, store, limiter, bulkhead, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
         partial(heed_watchers, store, texts),
     )

@@ -12,6 +12,7 @@ from app.contract.judgement import Usage
 WaitReason = Literal[
     "rate_limited",
     "overloaded",
+    "slow",
     "unreachable",
     "unauthorized",
     "quota_exhausted",
@@ -26,6 +27,7 @@ QUOTA_OF = "quota:"
 REFUSALS: Mapping[WaitReason, str] = {
     "rate_limited": "took no more calls at that rate",
     "overloaded": "was overloaded",
+    "slow": "had not answered the calls under way",
     "unreachable": "could not be reached",
     "unauthorized": "refused the API key of this server",
     "quota_exhausted": "had no credit left",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from statistics import mean
 
-from tests.faults.history import CLAIMS, History, Loss
+from tests.faults.history import CLAIMS, History, Loss, StoredRefinement
 
 RECOVERY_GOAL_S = 7.0
 CANCEL_GOAL_S = 2.0
@@ -54,6 +54,8 @@ class Figures:
     canceling: Seconds = NONE
     pickup: Seconds = NONE
     leaving: Seconds = NONE
+    starting: Seconds = NONE
+    """From the submission of the other provider's refinements to their claim."""
     refused: int = 0
     pace: float | None = None
     """The time that all calls took, in multiples of what the provider's limit allows."""
@@ -105,6 +107,7 @@ class Figures:
                 ("canceled in", self.canceling),
                 ("lost entries found in", self.pickup),
                 ("left in", self.leaving),
+                ("started in", self.starting),
             )
             if seconds
         ]
@@ -196,19 +199,32 @@ def pace(history: History, limit_per_s: float) -> float:
     return took_s * limit_per_s / len(history.calls)
 
 
+def _of_the_other(history: History) -> tuple[list[StoredRefinement], list[StoredRefinement]]:
+    """Return the other provider's refinements: those that ran alone, and the later ones."""
+    shapes = {it.ids[0]: it.shape for it in history.submissions if it.ids}
+    found = history.refinements.values()
+    first_at = min((it.entries[0].at for it in found if shapes[it.id] != "other"), default=0.0)
+    others = [it for it in found if shapes[it.id] == "other"]
+    alone = [it for it in others if it.entries[-1].at < first_at]
+    return alone, [it for it in others if it not in alone]
+
+
 def slowdown(history: History) -> float | None:
     """Return how much longer the other provider's refinements took beside those of the first one.
 
     None unless some of them ran alone before.
     """
-    shapes = {it.ids[0]: it.shape for it in history.submissions if it.ids}
-    began = {it.id: it.entries[0].at for it in history.refinements.values()}
-    first_at = min((at for it, at in began.items() if shapes[it] != "other"), default=0.0)
-    alone: list[float] = []
-    beside: list[float] = []
-    for it in history.refinements.values():
-        if shapes[it.id] == "other":
-            (alone if it.entries[-1].at < first_at else beside).append(
-                it.entries[-1].at - it.entries[0].at
-            )
+    alone, beside = [
+        [it.entries[-1].at - it.entries[0].at for it in some] for some in _of_the_other(history)
+    ]
     return mean(beside) / mean(alone) if alone and beside else None
+
+
+def starting(history: History) -> Seconds:
+    """Return how long the other provider's refinements waited for a worker beside the first's."""
+    _, beside = _of_the_other(history)
+    started = [
+        (it, next((entry.at for entry in it.entries if entry.type in CLAIMS), None))
+        for it in beside
+    ]
+    return Seconds.of([at - it.entries[0].at for it, at in started if at is not None])

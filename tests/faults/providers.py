@@ -5,10 +5,15 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
+
+import aiohttp
+import psutil  # type: ignore[import-untyped]
 
 from app.store import keys
 from benchmarks.model_replies import (
+    HANG,
     RESET,
     AskedPrompt,
     Behaviour,
@@ -25,6 +30,10 @@ DISCOVERED_S = 10.0
 
 PROBES = 2
 """Refinements that may be in hand then: they find out whether the outage is over."""
+
+BACKLOG, BACKLOG_S = 3000, 15.0
+"""Refinements that are queued for a provider that is stuck, and how long clients take for it."""
+STUCK_AFTER_S, STUCK_S, SLOW_S = 20.0, 30.0, 30.0
 
 OVERLOADED = refusal(503, "The server is overloaded.")
 WRONG_KEY = refusal(401, "Incorrect API key provided.", code="invalid_api_key")
@@ -122,3 +131,79 @@ def _count_calls(cluster: Cluster, began: float, seconds: float) -> None:
     cluster.counts[f"of them after {DISCOVERED_S:g} s"] += late
     if late > max(seconds - DISCOVERED_S, 0):
         cluster.broken.append(f"{late} calls later than {DISCOVERED_S:g} s into the outage")
+
+
+def hanging(normal: Behaviour) -> Behaviour:
+    """Return a provider that never answers a call; the other provider answers as before."""
+    return lambda asked: normal(asked) if asked.path.startswith(OTHER_PATH) else HANG
+
+
+def slowed(normal: Behaviour) -> Behaviour:
+    """Return a provider that answers every call after 30 s; the other one answers as before."""
+
+    def answer(asked: AskedPrompt) -> ModelServerReply:
+        reply = normal(asked)
+        return reply if asked.path.startswith(OTHER_PATH) else replace(reply, delay_s=SLOW_S)
+
+    return answer
+
+
+def stuck(becomes: Callable[[Behaviour], Behaviour]) -> Nemesis:
+    """Return one that lets the provider become stuck once many of its refinements are queued.
+
+    These are deleted at the end, and their calls are none of the run's. It notes how much memory
+    a worker took for what it held.
+    """
+
+    async def stick(cluster: Cluster) -> None:
+        await asyncio.sleep(STUCK_AFTER_S)
+        before = _memory(cluster)
+        normal = cluster.models.behaviour
+        cluster.models.behaviour = becomes(normal)
+        connector = aiohttp.TCPConnector(limit=20)
+        async with aiohttp.ClientSession(cluster.url, connector=connector) as session:
+            ids = await _paced(BACKLOG, BACKLOG_S, lambda: _submit(session))
+            await asyncio.sleep(STUCK_S - BACKLOG_S)
+            held, most = _held(cluster), len(cluster.workers) * cluster.settings.most_held
+            if held >= most / 2:
+                cluster.broken.append(f"{held} of {most} places are held")
+            cluster.counts["MB more in a worker"] = round((_memory(cluster) - before) / 1e6)
+            cluster.counts["refinements held"] = held
+            left = iter(ids)
+            await _paced(BACKLOG, BACKLOG_S, lambda: _delete(session, next(left)))
+        cluster.models.behaviour = normal
+        cluster.counts["s of it"] = round(STUCK_S)
+        own = set(ids)
+        cluster.calls[:] = [it for it in cluster.calls if it.refinement_id not in own]
+
+    return stick
+
+
+def _memory(cluster: Cluster) -> int:
+    """Return the resident bytes of the largest worker."""
+    return max(int(psutil.Process(it.pid).memory_info().rss) for it in cluster.workers)
+
+
+async def _paced(
+    count: int, seconds: float, do: Callable[[], Coroutine[Any, Any, str]]
+) -> list[str]:
+    """Do something so many times, evenly spread; return the results."""
+    began, doing = time.monotonic(), []
+    for number in range(count):
+        await asyncio.sleep(max(0.0, began + seconds * number / count - time.monotonic()))
+        doing.append(asyncio.create_task(do()))
+    return await asyncio.gather(*doing)
+
+
+async def _submit(session: aiohttp.ClientSession) -> str:
+    body = {"task": "Explain refunds.", "threshold": 1.0, "max_iterations": 4}
+    async with session.post("/v1/refinements", json=body) as response:
+        answer = await response.json()
+        assert response.status == 202, answer
+        return str(answer["id"])
+
+
+async def _delete(session: aiohttp.ClientSession, refinement_id: str) -> str:
+    async with session.delete(f"/v1/refinements/{refinement_id}") as response:
+        assert response.status in {200, 202, 204, 404}, await response.text()
+    return refinement_id

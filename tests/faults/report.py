@@ -21,6 +21,7 @@ DURATIONS = {
     "canceling": "cancel",
     "pickup": "lost entry",
     "leaving": "leaving",
+    "starting": "start",
 }
 
 

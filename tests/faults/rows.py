@@ -22,6 +22,7 @@ from tests.faults.nemeses import Nemesis
 
 SETTLE_S = 60.0
 PACE_GOAL = 1.3
+START_GOAL_S = 5.0
 SLOWDOWN_GOAL = 1.1
 WATCHED = 0.25
 POLL_S = 0.2
@@ -320,6 +321,29 @@ ROWS = {
             setup=ClusterSetup(settings={"concurrency": 30}),
             ratios={"slowdown": SLOWDOWN_GOAL},
         ),
+        FaultRow(
+            "hang",
+            "one of two providers accepts calls and answers none, with 3,000 of its refinements"
+            " queued",
+            providers.stuck(providers.hanging),
+            200,
+            50,
+            shape_of=other_first,
+            setup=ClusterSetup(settings={"concurrency": 30, "model_timeout_s": 60}),
+            goals={"starting": START_GOAL_S},
+            ratios={"slowdown": SLOWDOWN_GOAL},
+        ),
+        FaultRow(
+            "slow",
+            "one of two providers takes 30 s to answer, with 3,000 of its refinements queued",
+            providers.stuck(providers.slowed),
+            200,
+            50,
+            shape_of=other_first,
+            setup=ClusterSetup(settings={"concurrency": 30, "model_timeout_s": 60}),
+            goals={"starting": START_GOAL_S},
+            ratios={"slowdown": SLOWDOWN_GOAL},
+        ),
     )
 }
 
@@ -439,6 +463,7 @@ def _figures(
         pickup=figures.pickup(history, cluster.lost_entries),
         leaving=figures.Seconds.of(cluster.left_in_s),
         refused=len(history.refused),
+        starting=figures.starting(history) if "starting" in row.goals else figures.NONE,
         pace=figures.pace(history, row.limit_per_s) if row.limit_per_s else None,
         slowdown=figures.slowdown(history),
         watchers=len(history.watched),

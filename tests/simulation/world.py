@@ -38,6 +38,7 @@ from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import TENANT, TEST_MODEL, ScriptedAnswers
 from tests.workers.replay_cases import ReplayCase
 from workers.models.port import ModelCall, ModelReply, ModelWaits
+from workers.play.bulkhead import Bulkhead
 from workers.play.lease import RENEWALS_PER_LEASE, TURN_EVERY_S, Lease
 from workers.play.refinements import (
     Refinements,
@@ -278,7 +279,9 @@ class SimulatedWorld:
         worker.refinements = self._parts.refinements(store, models, worker.name)
         lease = Lease(_not_opened, LEASE_S, STALL_S, worker.refinements.look, _not_ended)
         self.loop.start(worker.thread, self._watched(self._keep(worker, lease)))
-        resume = partial(resume_parked, store, models, worker.free_slots, RECOVERS_EVERY_S)
+        resume = partial(
+            resume_parked, store, models, Bulkhead(9, 9), worker.free_slots, RECOVERS_EVERY_S
+        )
         await asyncio.gather(
             *([keep_running(resume)] if "away" in self.faults else ()),
             self._turn(worker),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from app.contract.drafts import sha256_of
+from app.contract.editor import EDITOR
 from app.contract.events import (
     DroppedItem,
     PromptRef,
@@ -29,6 +30,7 @@ from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
 from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits, TextFollower
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
+from workers.play.bulkhead import RefinementCalls
 from workers.play.live_text import TextPublisher
 from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
@@ -220,6 +222,8 @@ class StepExecutor:
     """Models for which the claim has a permit; the first call of each uses it up."""
     texts: TextPublisher | None = None
     """Publishes drafts and outputs while they are written."""
+    calls: RefinementCalls | None = None
+    """Counts the calls under way, and holds back those to a model that hangs."""
 
     async def perform(
         self, move: StepMove, *, progress: int = 0, tries: int = 0
@@ -341,7 +345,10 @@ class StepExecutor:
         self.permits.discard(name)
         if has_permit:
             call = replace(call, has_permit=True)
-        return await self.models.complete(name, call)
+        if self.calls is None or name == EDITOR:  # which is busy, rather than waiting
+            return await self.models.complete(name, call)
+        with self.calls.calling(name, has_permit=has_permit):
+            return await self.models.complete(name, call)
 
     def _published(self, move: Ask) -> AbstractContextManager[TextFollower | None]:
         """Return who follows the reply: for texts only, not for edits, plans or verdicts."""

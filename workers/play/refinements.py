@@ -16,6 +16,7 @@ from app.contract.models import ModelChoice
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
 from workers.engine.pipeline import POLICIES, Policy
+from workers.play.bulkhead import Bulkhead
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
 from workers.play.endpoints import EndpointLimiter, LimitedEndpoints, PermitSource
 from workers.play.executor import ModelCaller, StepExecutor, Tools
@@ -77,6 +78,7 @@ class Refinements:
         clears: bool = False,
         max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
         endpoint_limiter: EndpointLimiter | None = None,
+        bulkhead: Bulkhead | None = None,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
         self.refining: Counter[str] = Counter()
@@ -91,6 +93,7 @@ class Refinements:
         self._texts = texts
         self._keeps_prompts = keeps_prompts
         self._endpoint_limiter = endpoint_limiter or EndpointLimiter()
+        self._bulkhead = bulkhead or Bulkhead(1, 1)
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
@@ -100,7 +103,8 @@ class Refinements:
         """
         self.refining[refinement_id] += 1
         try:
-            await self._refine(job_id, refinement_id)
+            with self._bulkhead.holding():
+                await self._refine(job_id, refinement_id)
         finally:
             self.refining[refinement_id] -= 1
             if not self.refining[refinement_id]:
@@ -238,6 +242,7 @@ class Refinements:
             claimed.tenant,
             permits,
             texts=self._texts,
+            calls=self._bulkhead.calls(),
         )
         journal = self._store.journal(claimed)
         return Driver(
@@ -306,19 +311,26 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
 async def resume_parked(
     store: WorkerStore,
     models: PermitSource,
+    bulkhead: Bulkhead,
     free_slots: Callable[[], int],
     every_s: float = RECOVER_EVERY_S,
 ) -> None:
     """Enqueue parked refinements as their models have permits for them, until cancelled.
 
-    It takes no more than this worker has free slots for.
+    It takes no more than this worker has free slots for, and of one model no more than it has room
+    for.
     """
     while True:
         try:
             free = free_slots()
-            for model, parked in (await store.parked(free) if free > 0 else {}).items():
-                permits = await models.permits(model, min(parked, free)) if free else 0
-                free -= await store.resume_parked(model, permits) if permits else 0
+            found = await store.parked(free) if free > 0 else {}
+            bulkhead.parked(found)
+            for model, parked in found.items():
+                most = min(parked, free, bulkhead.room(model))
+                permits = await models.permits(model, most) if most else 0
+                resumed = await store.resume_parked(model, permits) if permits else 0
+                bulkhead.resumed(model, resumed)
+                free -= resumed
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(every_s)

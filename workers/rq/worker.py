@@ -24,6 +24,7 @@ from workers.rq.dequeue import Dequeuer
 from workers.rq.registry import HeldJob, RqRegistry
 
 AGAIN_S = 0.1
+LOOK_EVERY_S = 0.25  # how often a full worker looks whether it has a free slot
 LAGGING_S = 0.1  # how long a lagging worker waits before it looks for work again
 
 
@@ -114,6 +115,9 @@ class RefusedFunction(Exception):
 class CoroutineWorker(BaseWorker):
     """Runs up to `concurrency` jobs at once until it is stopped, and survives Redis outages.
 
+    Jobs of which nothing is under way but what others do, as `waiting` counts them, are not among
+    these; with them it runs up to `most_held`.
+
     A job is the name of a function in `functions` and a refinement's id. The function is called
     with the job's id and the refinement's id; nothing that a job names is ever imported.
 
@@ -132,6 +136,8 @@ class CoroutineWorker(BaseWorker):
         grace_s: float,
         leave: Callable[[], None] = lambda: None,
         is_lagging: Callable[[], bool] = lambda: False,
+        waiting: Callable[[], int] = lambda: 0,
+        most_held: int | None = None,
         name: str | None = None,
     ) -> None:
         # RQ requires a client, but writes through RqRegistry's pipelines: this one never connects.
@@ -146,6 +152,8 @@ class CoroutineWorker(BaseWorker):
         self.hostname, self.pid = socket.gethostname(), os.getpid()
         self._functions = functions
         self._concurrency = concurrency
+        self._most_held = most_held or concurrency
+        self._waiting = waiting
         self._grace_s = grace_s
         self._hand_back_s = min(HAND_BACK_S, grace_s / 2)
         self._leave = leave
@@ -162,7 +170,11 @@ class CoroutineWorker(BaseWorker):
     @property
     def free_slots(self) -> int:
         """How many more jobs it can take now; none while it shuts down."""
-        return 0 if self._stopping.is_set() else self._concurrency - len(self._running)
+        if self._stopping.is_set():
+            return 0
+        running = len(self._running)
+        playing = running - self._waiting()
+        return max(0, min(self._concurrency - playing, self._most_held - running))
 
     def serialize(self) -> dict[str, Any]:
         """Return what RQ registers of a worker, and Hone's release."""
@@ -200,7 +212,9 @@ class CoroutineWorker(BaseWorker):
         """Start as many waiting jobs as there are free slots; wait for a slot or a job."""
         if not self.free_slots:
             self._room.clear()
-            await self._room.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._room.wait()
             return
         if self._is_lagging():
             await asyncio.sleep(LAGGING_S)

@@ -70,15 +70,15 @@ local function waits_until(id)
   return math.floor(parked_at + most_s * 1000 - (waited_ms or 0))
 end
 
--- Returns how often a refinement was parked again without a step in between. Refusals because of a rate
--- concern all alike; others may be due to the call itself.
+-- Returns how often a refinement was parked again without a step in between. Refusals because of a rate,
+-- and of a model that hangs, concern all alike; others may be due to the call itself.
 local function times_in_vain(id, steps)
   local before, waiting = unpack(redis.call('HMGET', SUMMARY .. id, 'in_vain', 'waiting'))
   local at, times = string.match(before or '', '^(%d+) (%d+)$')
   times = tonumber(at) == steps and times + 1 or 0
   redis.call('HSET', SUMMARY .. id, 'in_vain', string.format('%d %d', steps, times))
   for _, wait in ipairs(cjson.decode(waiting or '[]')) do
-    if wait.reason ~= 'rate_limited' then return times end
+    if wait.reason ~= 'rate_limited' and wait.reason ~= 'slow' then return times end
   end
   return 0
 end

@@ -1,0 +1,172 @@
+"""How many refinements a worker holds, so that a model that hangs leaves room for the others."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from workers.models.port import ModelWaits
+from workers.play.waiting import PARK_AFTER_S
+
+SLOW_S = 2.0
+"""A refinement that has only waited for replies for as long as this needs no slot meanwhile."""
+PROBE_EVERY_S = 10.0
+
+
+class Bulkhead:
+    """Divides what a worker can hold among models.
+
+    A worker plays up to `slots` refinements at once, and holds up to `most_held`: those of which
+    nothing but calls is under way, for `SLOW_S` or longer, need no slot. Those that wait for one
+    model may be at most `slots / (most_held - slots)` times as many as the worker can still take:
+    as many as `slots` for one such model, fewer for the next, so that however many models hang
+    there is room for those of another one ("dynamic thresholds": Choudhury and Hahne, IEEE/ACM
+    Transactions on Networking 6(2), 1998). If they are, no other refinement begins to call it,
+    until a call has ended; but every reply that comes within `SLOW_S` lets another one in, and one
+    tries it every `PROBE_EVERY_S`. Of a model that has just replied so quickly only those count
+    that have waited for longer.
+
+    With `most_held` equal to `slots` nothing is held back.
+    """
+
+    def __init__(self, slots: int, most_held: int, timeout_s: float = 120.0) -> None:
+        self._slots, self._most_held, self._timeout_s = slots, most_held, timeout_s
+        self._held = 0
+        self._calling: dict[RefinementCalls, None] = {}
+        self._slow: dict[RefinementCalls, tuple[str, ...]] = {}
+        self._slow_of: Counter[str] = Counter()
+        self._calls_to: Counter[str] = Counter()
+        self._quick_at: dict[str, float] = {}
+        self._lining_up: set[str] = set()
+        self._more: Counter[str] = Counter()
+        self._probe_at: dict[str, float] = {}
+
+    def waiting(self) -> int:
+        """Return how many of the refinements that it holds need no slot now."""
+        self._look()
+        return len(self._slow)
+
+    def calls(self) -> "RefinementCalls":
+        """Return what counts the calls of a claimed refinement."""
+        return RefinementCalls(self)
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Count a refinement as held."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+
+    def holds_back(self, model: str) -> bool:
+        """Return whether a refinement must wait before it calls a model for the first time."""
+        waiting = self.waiting_for(model)
+        if self._is_full(waiting):
+            self._lining_up.add(model)
+        return waiting > 0 and model in self._lining_up
+
+    def parked(self, models: Collection[str]) -> None:
+        """Learn for which models refinements wait without a worker: newer ones wait behind them."""
+        self._lining_up.intersection_update(models)
+
+    def room(self, model: str) -> int:
+        """Return how many refinements that wait for a model without a worker it can take now."""
+        waiting = self.waiting_for(model)
+        if not waiting or self._most_held == self._slots:
+            self._probe_at.pop(model, None)
+            del self._more[model]
+            return self._most_held
+        now = asyncio.get_running_loop().time()
+        if self._is_full(waiting) and now >= self._probe_at.setdefault(model, now + PROBE_EVERY_S):
+            self._probe_at[model] = now + PROBE_EVERY_S
+            self._more[model] = max(self._more[model], 1)
+        left, others = self._most_held - self._held, self._most_held - self._slots
+        room = (self._slots * left - waiting * others) // self._most_held
+        return max(0, room, self._more[model])
+
+    def resumed(self, model: str, refinements: int) -> None:
+        """Count refinements that were resumed to call a model."""
+        self._more[model] = max(0, self._more[model] - refinements)
+
+    def waiting_for(self, model: str) -> int:
+        """Return how many refinements count as waiting for a model."""
+        self._look()
+        since = asyncio.get_running_loop().time() - SLOW_S
+        is_quick = self._quick_at.get(model, since - 1) >= since
+        return (self._slow_of if is_quick else self._calls_to)[model]
+
+    def _is_full(self, waiting: int) -> bool:
+        left = self._most_held - self._held
+        return 0 < waiting * (self._most_held - self._slots) >= self._slots * left
+
+    def changed(self, calls: "RefinementCalls", model: str, by: int) -> None:
+        """Learn that a refinement makes a call more or less, and one more or less calls a model."""
+        self._calls_to[model] += by
+        self._calling.pop(calls, None)
+        if models := self._slow.pop(calls, None):
+            self._slow_of.subtract(models)
+        if calls.models:
+            self._calling[calls] = None  # as the last one: they are in the order of their times
+
+    def answered(self, model: str, seconds: float) -> None:
+        """Learn how long a model took to reply: a quick reply lets another refinement in."""
+        if seconds < SLOW_S:
+            self._quick_at[model] = asyncio.get_running_loop().time()
+            if model in self._probe_at:
+                self._more[model] += 1
+
+    def _look(self) -> None:
+        """Find those that have only waited for `SLOW_S` by now."""
+        if not self._calling:
+            return
+        since = asyncio.get_running_loop().time() - SLOW_S
+        while self._calling and (calls := next(iter(self._calling))).changed_at <= since:
+            del self._calling[calls]
+            self._slow[calls] = models = tuple(calls.models)
+            self._slow_of.update(models)
+
+    def waits(self, model: str) -> ModelWaits:
+        """Return the error for a call that waits, at the latest until the oldest times out."""
+        now = asyncio.get_running_loop().time()
+        oldest = next((it.changed_at for it, of in self._slow.items() if model in of), now)
+        wait_s = max(2 * PARK_AFTER_S, oldest + self._timeout_s - now)
+        words = f"{model} has not answered the calls of {self._calls_to[model]} refinements"
+        return ModelWaits(model, "slow", wait_s, words)
+
+
+class RefinementCalls:
+    """The calls under way of one claimed refinement, and the models that it may go on calling."""
+
+    def __init__(self, bulkhead: Bulkhead) -> None:
+        self._bulkhead = bulkhead
+        self._admitted: set[str] = set()
+        self.models: Counter[str] = Counter()
+        self.changed_at = 0.0
+
+    @contextmanager
+    def calling(self, model: str, *, has_permit: bool = False) -> Iterator[None]:
+        """Count a call as under way.
+
+        Raises `ModelWaits` if the model is held back, unless the refinement has a permit or has
+        called it since it was claimed.
+        """
+        if not has_permit and model not in self._admitted and self._bulkhead.holds_back(model):
+            raise self._bulkhead.waits(model)
+        self._admitted.add(model)
+        began = self._count(model, 1)
+        try:
+            yield
+        except BaseException:
+            self._count(model, -1)
+            raise
+        self._bulkhead.answered(model, self._count(model, -1) - began)
+
+    def _count(self, model: str, by: int) -> float:
+        """Count a call that begins or ends; return the time."""
+        self.changed_at = asyncio.get_running_loop().time()
+        before = self.models.pop(model, 0)
+        if before + by:
+            self.models[model] = before + by
+        self._bulkhead.changed(self, model, bool(before + by) - bool(before))
+        return self.changed_at
