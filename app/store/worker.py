@@ -78,6 +78,7 @@ LATER = "later"
 PUT_BACK_S = 5
 NAMED_S = 30
 KEPT_S = 60.0  # longer than a failover; the appends of a minute are few
+MOST_KEPT_BYTES = 32 * 1024 * 1024  # of claims that have ended
 
 NOTHING = Fields()
 NOTHING_READ: Mapping[str, int] = {}
@@ -95,10 +96,13 @@ class Journal:
     sent again, unchanged, before any other.
 
     A failover can lose the last appends, since Redis replicates asynchronously. Those of the last
-    `KEPT_S` seconds are kept and written again, so that no reply in them is paid for twice.
+    `KEPT_S` seconds are kept and written again, so that no reply in them is paid for twice. An
+    append that ends the claim puts the journal among those that have `ended`.
     """
 
-    def __init__(self, claimed: Claimed, committer: Committer) -> None:
+    def __init__(
+        self, claimed: Claimed, committer: Committer, ended: "EndedJournals | None" = None
+    ) -> None:
         self.id = claimed.id
         self.token = claimed.token
         self._nonce = claimed.nonce
@@ -108,6 +112,7 @@ class Journal:
         self._unanswered: _Payload | None = None
         self._kept: dict[int, tuple[float, _Payload]] = {}
         self._turn = asyncio.Lock()
+        self._ended = ended
 
     async def append(
         self,
@@ -143,7 +148,29 @@ class Journal:
         async with self._turn:
             if self._unanswered is not None and self._unanswered != payload:
                 await self._settle_unanswered()
-            return await self._send(payload)
+            state = await self._send(payload)
+        if self._ended is not None and (to is not None or parking is not None):
+            self._ended.add(self)
+        return state
+
+    async def restore(self) -> None:
+        """Write again what Redis has lost, although the claim has ended.
+
+        Raises Fenced if that cannot be done, and redis errors.
+        """
+        async with self._turn:
+            _, payload = self._kept[self._done]
+            known, reply = await self._run(self._done, payload)
+            if reply.startswith(b"SHORT"):
+                await self._restore(reply)
+            else:
+                self._learn(reply, known)
+
+    @property
+    def bytes_kept(self) -> int:
+        """About how much memory the appends take that are kept."""
+        words = (word for _, payload in self._kept.values() for word in payload)
+        return sum(len(word) for word in words if not isinstance(word, int))
 
     async def look(self) -> State:
         """Return the current state, else raise Fenced."""
@@ -231,6 +258,37 @@ class Journal:
         return state
 
 
+class EndedJournals:
+    """The journals of claims that have ended, in case a failover loses their end.
+
+    They are kept for `KEPT_S` seconds, and in up to `MOST_KEPT_BYTES`: the oldest go first.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[float, int, Journal]] = {}
+        self._bytes = 0
+
+    def add(self, journal: Journal) -> None:
+        """Keep a journal, in place of that of an earlier claim of the same refinement."""
+        now = asyncio.get_running_loop().time()
+        self._remove(journal.id)
+        self._kept[journal.id] = now, journal.bytes_kept, journal
+        self._bytes += self._kept[journal.id][1]
+        while self._kept:
+            oldest = next(iter(self._kept))
+            if self._bytes <= MOST_KEPT_BYTES and now - self._kept[oldest][0] <= KEPT_S:
+                break
+            self._remove(oldest)
+
+    def of(self, ids: Iterable[str]) -> list[Journal]:
+        """Return the journals that are kept of these refinements."""
+        return [self._kept[it][2] for it in ids if it in self._kept]
+
+    def _remove(self, refinement_id: str) -> None:
+        if refinement_id in self._kept:
+            self._bytes -= self._kept.pop(refinement_id)[1]
+
+
 async def renew(client: Redis, name: str, lease_ms: int, read: Mapping[str, int]) -> dict[str, int]:
     """Renew the lease of a worker, which covers everything that it holds.
 
@@ -263,6 +321,7 @@ class WorkerStore:
         self._name = name
         self._lease_ms = lease_ms
         self._committer = committer
+        self._ended = EndedJournals()
 
     async def claim(
         self,
@@ -323,7 +382,7 @@ class WorkerStore:
 
     def journal(self, claimed: Claimed) -> Journal:
         """Return the journal of a claim; call it once per claim."""
-        return Journal(claimed, self._committer)
+        return Journal(claimed, self._committer, self._ended)
 
     async def load(self, refinement_id: str) -> Loaded:
         """Return the request and the journal so far, else raise RefinementNotFound.
@@ -383,6 +442,15 @@ class WorkerStore:
         """Return the ids that this worker holds according to Redis."""
         ids = await self._client.smembers(keys.HELD + self._name)
         return {refinement_id.decode() for refinement_id in cast("set[bytes]", ids)}
+
+    async def restore(self, ids: Iterable[str]) -> None:
+        """Write again what a failover has lost of claims that have ended in this process.
+
+        Raises redis errors.
+        """
+        for journal in self._ended.of(ids):
+            with suppress(Fenced, StaleLimits):  # then it is another's, or goes on
+                await journal.restore()
 
     async def drop(self, ids: Collection[str]) -> None:
         """Give up what this worker holds and does not play; it counts as an attempt."""

@@ -270,13 +270,15 @@ async def drop_strays(
     """Give up what this worker holds and does not play, until cancelled.
 
     The lease of a living worker never ends. A claim whose end could not be written would be held
-    for ever, so it is given up once it is found twice.
+    for ever, so it is given up once it is found twice. One whose end a failover has lost ends again
+    as it did.
     """
     before: set[str] = set()
     while True:
         await asyncio.sleep(every_s)
         try:
             found = await store.held() - set(refining)
+            await store.restore(found)
             if strays := found & before - set(refining):
                 log.warning("giving up %d refinements that are held and not played", len(strays))
                 await store.drop(strays)
