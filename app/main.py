@@ -65,7 +65,7 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
         ):
             watching = Watching(store, wakeups, shutdown, texts=texts)
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
-            admission = Admission(model_roles, off)
+            admission = Admission(model_roles, off, settings.longest_retention_s)
             service = Service(store, watching, admission, selection, directory.quotas_of)
             yield {
                 "store": store,

@@ -338,6 +338,12 @@ class Settings(_WithProviders):
     retention_s: int = Field(
         86_400, ge=1, description="Retention of an ended refinement in seconds."
     )
+    retention_max_s: int = Field(
+        30 * 86_400,
+        ge=1,
+        description="Longest retention in seconds that a request may ask for; at least that of"
+        " HONE_RETENTION_S is allowed.",
+    )
     keep_prompts: bool = Field(
         True, description="Keep the text of every prompt with its refinement, for `/steps`."
     )
@@ -386,6 +392,11 @@ class Settings(_WithProviders):
             base_url = getattr(self, provider.base_url_setting)
             key = getattr(self, provider.api_key_setting)
         return base_url, key.get_secret_value() if key else ""
+
+    @property
+    def longest_retention_s(self) -> int:
+        """The longest retention that a request may ask for."""
+        return max(self.retention_s, self.retention_max_s)
 
     def derived_key(self, purpose: str) -> bytes | None:
         """Return the key for one purpose; None without a secret key."""

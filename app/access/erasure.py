@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from app.contract.errors import RefinementNotFound
+from app.contract.errors import NotStored, RefinementNotFound
 from app.store import Store, refusals
 
 REVOKED_S = 2.0
@@ -18,20 +18,22 @@ EVENTS = 1_000
 async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
 
-    Each has `kind`: `refinement` with `snapshot`, `request` and `events`, `endpoint`,
-    `preset`, `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
+    Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its
+    text was erased, `endpoint`, `preset`, `calibration`, `key` or `action`. Secrets are left out.
+    Raises Unavailable.
     """
     cursor, has_more = None, True
     while has_more:
         page = await store.page(tenant, limit=PAGE, cursor=cursor)
         for snapshot in page.data:
+            told = {"kind": "refinement", "snapshot": snapshot.model_dump(mode="json")}
             try:
-                yield {
-                    "kind": "refinement",
-                    "snapshot": snapshot.model_dump(mode="json"),
+                yield told | {
                     "request": (await store.request(tenant, snapshot.id)).model_dump(mode="json"),
                     "events": [it async for it in _events(store, tenant, snapshot.id)],
                 }
+            except NotStored:
+                yield told
             except RefinementNotFound:  # its retention ended meanwhile
                 continue
         cursor, has_more = page.next_cursor, page.has_more

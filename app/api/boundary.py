@@ -134,7 +134,7 @@ class Boundary:
             await Response(status_code=204, headers=PREFLIGHT)(scope, receive, answer)
             return
         if scope["method"] == "HEAD":
-            scope, answer = {**scope, "method": "GET"}, _without_body(answer)
+            scope, answer = {**scope, "method": "GET", "is_head": True}, _without_body(answer)
         await self._app(scope, self._counted(receive) if head.has_body else receive, answer)
 
     def _rooted(self, scope: Scope) -> Scope:

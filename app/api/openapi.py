@@ -44,6 +44,7 @@ KINDS: tuple[type[HoneError], ...] = (
     refusals.NotAcceptable,
     refusals.RequestTimeout,
     errors.Conflict,
+    errors.NotStored,
     errors.PreconditionFailed,
     errors.BodyTooLarge,
     refusals.UnsupportedMediaType,
@@ -99,8 +100,8 @@ def _example(kind: type[HoneError]) -> dict[str, Any]:
     if kind is errors.InvalidRequest:
         wrong = errors.FieldError(pointer="/threshold", detail="Input should be a valid number")
         error = kind(f"{wrong.pointer}: {wrong.detail}", errors=(wrong,))
-    elif kind is errors.RefinementNotFound:
-        error = errors.RefinementNotFound(examples.REFINEMENT_ID)
+    elif kind in (errors.RefinementNotFound, errors.NotStored):
+        error = kind(examples.REFINEMENT_ID)
     else:
         error = kind(promise_of(kind))
     return problem_of(error, examples.LINKS["self"]).model_dump(exclude_none=True)

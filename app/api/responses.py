@@ -1,21 +1,24 @@
 """Responses: their headers, pages, and the event stream (HTML Living Standard, 9.2)."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api.dependencies import REPORT_TYPES
+from app.api.dependencies import JSON, REPORT_TYPES
+from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.service import Accepted, EventFeed, News
 from app.service.report import ReportFormat
-from app.store import StoredEvent
+from app.store import Store, StoredEvent
 
 RETRY_AFTER_S = 1
 COMMENT = b": nothing new\n\n"
@@ -27,13 +30,38 @@ REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
 )
+UNSTORED = b'"store":false,"erased_at":null'
 REPORT_HEADERS = {
     "Content-Security-Policy": REPORT_POLICY,
     "Vary": "Accept",
 }
 
 
-def accepted(response: Response, result: Accepted, wait_s: int | None) -> Snapshot:
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Who is sent a result: afterwards, text that is not to be stored is erased.
+
+    A request with HEAD receives none.
+    """
+
+    store: Store
+    tenant: str
+    is_head: bool
+
+    async def has_received(self, refinement_id: str) -> None:
+        """Erase the text; if that fails, it is erased ten minutes after the end."""
+        with suppress(HoneError):
+            await self.store.delivered(self.tenant, refinement_id)
+
+    def task_after(self, refinement_id: str, *, is_over: bool) -> BackgroundTask | None:
+        """Return what is to be done once a response was sent that `is_over`."""
+        is_due = is_over and not self.is_head
+        return BackgroundTask(self.has_received, refinement_id) if is_due else None
+
+
+def accepted(
+    response: Response, result: Accepted, wait_s: int | None, receiver: Receiver
+) -> Snapshot | Response:
     """Set status and headers of a submission: 202, or 200 if it ended within the preferred wait."""
     snapshot = result.snapshot
     response.headers["Location"] = snapshot.links.self
@@ -44,8 +72,23 @@ def accepted(response: Response, result: Accepted, wait_s: int | None) -> Snapsh
     if wait_s is not None and snapshot.status.is_terminal:
         response.status_code = 200
     else:
+        response.status_code = 202
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return snapshot
+    return received(response, snapshot, receiver)
+
+
+def received(response: Response, snapshot: Snapshot, receiver: Receiver) -> Snapshot | Response:
+    """Return the snapshot, as a response that is the last one with its text if that is so."""
+    is_over = snapshot.status.is_terminal and not snapshot.store and snapshot.erased_at is None
+    if (task := receiver.task_after(snapshot.id, is_over=is_over)) is None:
+        return snapshot
+    return Response(
+        snapshot.model_dump_json(),
+        response.status_code or 200,
+        dict(response.headers),
+        JSON,
+        background=task,
+    )
 
 
 def replayed(response: Response, answer: Answer, *, is_replayed: bool) -> Answer:
@@ -55,13 +98,13 @@ def replayed(response: Response, answer: Answer, *, is_replayed: bool) -> Answer
     return answer
 
 
-def shown(response: Response, news: News) -> Snapshot | Response:
+def shown(response: Response, news: News, receiver: Receiver) -> Snapshot | Response:
     """Return 200 with the snapshot, or 304 if the client has it already."""
     tag = etag(news.snapshot)
     if not news.is_new:
         return Response(status_code=304, headers={"ETag": tag})
     response.headers["ETag"] = tag
-    return news.snapshot
+    return received(response, news.snapshot, receiver)
 
 
 def listed(request: Request, response: Response, page: SnapshotPage) -> SnapshotPage:
@@ -71,7 +114,13 @@ def listed(request: Request, response: Response, page: SnapshotPage) -> Snapshot
     return page
 
 
-def event_page(request: Request, events: Sequence[StoredEvent], after: int, limit: int) -> Response:
+def event_page(
+    request: Request,
+    events: Sequence[StoredEvent],
+    after: int,
+    limit: int,
+    task_after: Callable[[bool], BackgroundTask | None],
+) -> Response:
     """Return one JSON page of stored events, without decoding them.
 
     `has_more` and the link to the next page are set if there are more than `limit` events.
@@ -82,7 +131,13 @@ def event_page(request: Request, events: Sequence[StoredEvent], after: int, limi
     more = b"true" if has_more else b"false"
     content = b'{"data":[%b],"has_more":%b,"next_after":%d}' % (data, more, last)
     headers = {"Link": _next(request, after=last)} if has_more else None
-    return Response(content, headers=headers, media_type="application/json")
+    task = task_after(tell_all(shown_events))
+    return Response(content, headers=headers, media_type=JSON, background=task)
+
+
+def tell_all(events: Sequence[StoredEvent]) -> bool:
+    """Return whether events end with the snapshot of a refinement that is not to be stored."""
+    return any(it.is_last and UNSTORED in it.json for it in events)
 
 
 def reported(text: str, format_: ReportFormat) -> Response:
@@ -112,10 +167,15 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, feed: EventFeed) -> None:
+    def __init__(
+        self,
+        feed: EventFeed,
+        task_after: Callable[[bool], BackgroundTask | None] = lambda _: None,
+    ) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
         super().__init__((), headers=headers)
         self._feed = feed
+        self._task_after = task_after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all events; close the source as soon as the client disconnects."""
@@ -132,9 +192,14 @@ class EventStream(StreamingResponse):
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
             await send(_body(RETRY + b"".join(map(encoded, self._feed.first))))
+            last = self._feed.first
             async for batch in later:
                 await send(_body(b"".join(map(encoded, batch)) or COMMENT))
+                last = batch
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+        events = [it for it in last if isinstance(it, StoredEvent)]
+        if task := self._task_after(tell_all(events)):
+            await task()
 
 
 async def _disconnect(receive: Receive) -> None:

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.background import BackgroundTask
 
 from app.api import examples
 from app.api.dependencies import (
@@ -61,6 +62,7 @@ from app.api.openapi import (
 from app.api.problems import Misdirected, NotAcceptable
 from app.api.responses import (
     EventStream,
+    Receiver,
     accepted,
     event_page,
     listed,
@@ -74,6 +76,7 @@ from app.contract.errors import (
     IdempotencyMismatch,
     InvalidRequest,
     MalformedHeader,
+    NotStored,
     Overloaded,
     QuotaExceeded,
     RefinementNotFound,
@@ -89,6 +92,13 @@ from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
 from app.contract.steps import StepPage
 from app.service import offers
+
+
+async def _receiver(request: Request, tenant: Tenant, store: TheStore) -> Receiver:
+    return Receiver(store, tenant, bool(request.scope.get("is_head")))
+
+
+TheReceiver = Annotated[Receiver, Depends(_receiver)]
 
 refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"])
 journal = APIRouter(prefix="/v1/refinements/{refinement_id}", tags=["journal"])
@@ -117,8 +127,9 @@ async def submit(
     wait_s: PreferredWait,
     tenant: Tenant,
     service: TheService,
+    receiver: TheReceiver,
     response: Response,
-) -> Snapshot:
+) -> Snapshot | Response:
     """Submit a draft to improve, or a task to write a draft for.
 
     The response is 202, with the path of the refinement in `Location`. With `Prefer: wait=30` the
@@ -128,7 +139,7 @@ async def submit(
     result = await service.submit(
         tenant, submission.content, submission.sha256, key=key, wait_s=wait_s or 0
     )
-    return accepted(response, result, wait_s)
+    return accepted(response, result, wait_s, receiver)
 
 
 @refinements.get(
@@ -166,6 +177,7 @@ async def get(
     tenant: Tenant,
     watching: TheWatching,
     seen: SeenEvents,
+    receiver: TheReceiver,
     response: Response,
     wait: Wait = 0,
 ) -> Snapshot | Response:
@@ -175,7 +187,7 @@ async def get(
     with 304. With `wait` the server holds the request until a new event follows the one in
     `If-None-Match` (or else the current one), and answers 304 if there is none in time.
     """
-    return shown(response, await watching.news(tenant, refinement_id, seen, wait))
+    return shown(response, await watching.news(tenant, refinement_id, seen, wait), receiver)
 
 
 @refinements.patch(
@@ -244,7 +256,7 @@ async def finish(
 @refinements.get(
     "/{refinement_id}/request",
     operation_id="getRequest",
-    responses=problems(RefinementNotFound),
+    responses=problems(RefinementNotFound, NotStored),
 )
 async def request(
     refinement_id: RefinementId, tenant: Tenant, store: TheStore
@@ -284,7 +296,9 @@ async def review(
     operation_id="rateRefinement",
     status_code=201,
     responses=RATED
-    | problems(MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch),
+    | problems(
+        MalformedHeader, RefinementNotFound, NotStored, Conflict, *UNREADABLE, IdempotencyMismatch
+    ),
     openapi_extra=body(RatingRequest, examples.RATINGS),
 )
 async def rate(
@@ -311,7 +325,9 @@ async def rate(
     operation_id="retryRefinement",
     status_code=202,
     responses=ACCEPTED
-    | problems(MalformedHeader, RefinementNotFound, Conflict, *UNREADABLE, IdempotencyMismatch),
+    | problems(
+        MalformedHeader, RefinementNotFound, NotStored, Conflict, *UNREADABLE, IdempotencyMismatch
+    ),
     openapi_extra=body(LimitsChange, examples.RETRIES, is_required=False),
 )
 async def retry(
@@ -340,6 +356,7 @@ async def retry(
     | problems(
         MalformedHeader,
         RefinementNotFound,
+        NotStored,
         Conflict,
         *UNREADABLE,
         IdempotencyMismatch,
@@ -356,8 +373,9 @@ async def continue_(
     wait_s: PreferredWait,
     tenant: Tenant,
     service: TheService,
+    receiver: TheReceiver,
     response: Response,
-) -> Snapshot:
+) -> Snapshot | Response:
     """Start a new refinement from the result of one that has ended.
 
     It has this one as its `parent` and starts from its best draft. Fields that the body omits are
@@ -373,7 +391,7 @@ async def continue_(
         key=key,
         wait_s=wait_s or 0,
     )
-    return accepted(response, result, wait_s)
+    return accepted(response, result, wait_s, receiver)
 
 
 @journal.get(
@@ -384,6 +402,7 @@ async def continue_(
     | problems(
         MalformedHeader,
         RefinementNotFound,
+        NotStored,
         NotAcceptable,
         InvalidRequest,
         TooManyRequests,
@@ -396,6 +415,7 @@ async def events(
     store: TheStore,
     watching: TheWatching,
     request: Request,
+    receiver: TheReceiver,
     after: After,
     media_type: EventsAs,
     limit: EventLimit = 100,
@@ -416,17 +436,21 @@ async def events(
     anew, as when a call is repeated. Pieces are not journaled and may be missing; the text that
     counts is in `step.completed`. A call that began before anybody watched is not always streamed.
     """
+
+    def task_after(is_over: bool) -> BackgroundTask | None:
+        return receiver.task_after(refinement_id, is_over=is_over)
+
     if media_type != EVENT_STREAM:
         found = await store.events(tenant, refinement_id, after, limit + 1)
-        return event_page(request, found, after, limit)
+        return event_page(request, found, after, limit, task_after)
     feed = await watching.follow(tenant, refinement_id, after, deltas=deltas)
-    return EventStream(feed) if feed else Response(status_code=204)
+    return EventStream(feed, task_after) if feed else Response(status_code=204)
 
 
 @journal.get(
     "/iterations",
     operation_id="listIterations",
-    responses=problems(RefinementNotFound, InvalidRequest),
+    responses=problems(RefinementNotFound, NotStored, InvalidRequest),
 )
 async def iterations(
     refinement_id: RefinementId,
@@ -441,7 +465,7 @@ async def iterations(
 @journal.get(
     "/iterations/{number}",
     operation_id="getIteration",
-    responses=problems(RefinementNotFound, InvalidRequest),
+    responses=problems(RefinementNotFound, NotStored, InvalidRequest),
 )
 async def iteration(
     refinement_id: RefinementId,
@@ -457,7 +481,7 @@ async def iteration(
 @journal.get(
     "/steps",
     operation_id="listSteps",
-    responses=problems(RefinementNotFound, InvalidRequest),
+    responses=problems(RefinementNotFound, NotStored, InvalidRequest),
 )
 async def steps(
     refinement_id: RefinementId,
@@ -479,7 +503,7 @@ async def steps(
 @journal.get(
     "/diff",
     operation_id="diffIterations",
-    responses=problems(RefinementNotFound, InvalidRequest),
+    responses=problems(RefinementNotFound, NotStored, InvalidRequest),
 )
 async def diff(
     refinement_id: RefinementId,
@@ -516,7 +540,7 @@ async def diff(
     operation_id="reportRefinement",
     response_class=Response,
     responses=REPORTED
-    | problems(MalformedHeader, RefinementNotFound, NotAcceptable, InvalidRequest),
+    | problems(MalformedHeader, RefinementNotFound, NotStored, NotAcceptable, InvalidRequest),
 )
 async def report(
     refinement_id: RefinementId,

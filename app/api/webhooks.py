@@ -13,6 +13,7 @@ from app.contract.errors import (
     InvalidRequest,
     MalformedHeader,
     NotFound,
+    NotStored,
     RefinementNotFound,
 )
 from app.contract.resources import ENDPOINTS
@@ -37,7 +38,7 @@ RotationBody = Annotated[
 ]
 
 
-@deliveries.get("", operation_id="listWebhooks", responses=problems(RefinementNotFound))
+@deliveries.get("", operation_id="listWebhooks", responses=problems(RefinementNotFound, NotStored))
 async def list_(refinement_id: RefinementId, tenant: Tenant, store: TheStore) -> DeliveryList:
     """Return the webhooks of a refinement and every attempt to deliver them."""
     return DeliveryList(data=await store.deliveries(tenant, refinement_id))
@@ -47,7 +48,7 @@ async def list_(refinement_id: RefinementId, tenant: Tenant, store: TheStore) ->
     "/{webhook_id}/redeliver",
     operation_id="redeliverWebhook",
     status_code=202,
-    responses=problems(RefinementNotFound, NotFound),
+    responses=problems(RefinementNotFound, NotFound, NotStored),
 )
 async def redeliver(
     refinement_id: RefinementId, webhook_id: WebhookId, tenant: Tenant, store: TheStore

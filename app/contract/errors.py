@@ -9,6 +9,7 @@ HoneError
   RefinementNotFound      404  not_found
   NotFound                404  not_found
   Conflict                409  conflict
+  NotStored               409  not_stored
   PreconditionFailed      412  precondition_failed
   BodyTooLarge            413  too_large
   TooManyRequests         429  rate_limited     (Retry-After)
@@ -138,6 +139,19 @@ class Conflict(HoneError):
         "Get the refinement: its `status` says what is possible now. An ended one can be"
         " continued, a failed one retried."
     )
+
+
+class NotStored(HoneError):
+    """The text of the refinement was erased after it was delivered: it has `store: false`."""
+
+    code, status, title = "not_stored", 409, "The text was not stored"
+    fix = (
+        "Keep the result when it is delivered. To look at drafts, steps and reports afterwards,"
+        " to continue or to retry, submit with `store: true`, which is the default."
+    )
+
+    def __init__(self, refinement_id: str) -> None:
+        super().__init__(f"the text of {refinement_id} was erased, as it was not to be stored")
 
 
 class PreconditionFailed(HoneError):

@@ -58,6 +58,7 @@ Deadline = Annotated[
 ]
 PRESET_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 PresetName = Annotated[str, Field(pattern=PRESET_NAME.pattern)]
+Retention = Annotated[int, Field(ge=1, le=10 * 365 * 86_400)]
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 MetadataValue = Annotated[str, Field(max_length=256)]
 
@@ -158,6 +159,15 @@ class RefinementRequest(Contract):
     )
     metadata: dict[MetadataKey, MetadataValue] = Field(
         {}, max_length=16, json_schema_extra={"additionalProperties": False}
+    )
+    store: bool = Field(
+        True,
+        description="With `false` all text is erased once the result was delivered, by a webhook or"
+        " in a response, and 10 minutes after the end at the latest. Status, scores, usage and"
+        " times stay.",
+    )
+    retention_s: Retention | None = Field(
+        None, description="Seconds for which it is kept after its end; null: as the server says."
     )
     preset: PresetName | None = Field(
         None,
@@ -302,9 +312,13 @@ class Continuation(Contract):
     models: Models | None = None
     review: ReviewPlan | None = Field(None, description="An explicit `null` disables reviews.")
     webhook: Webhook | None = Field(None, description="An explicit `null` disables it.")
+    store: bool | None = None
+    retention_s: Retention | None = Field(
+        None, description="An explicit `null` stands for that of the server."
+    )
 
     def changes(self) -> dict[str, Any]:
         """Return the fields of a request that it replaces, by name."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        nullable = {"review", "webhook"}
+        nullable = {"review", "webhook", "retention_s"}
         return {name: it for name, it in given.items() if it is not None or name in nullable}

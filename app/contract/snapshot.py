@@ -92,7 +92,10 @@ class Links(Contract):
 
 
 class Snapshot(Contract):
-    """The current state of a refinement. It changes only with an event."""
+    """The current state of a refinement.
+
+    It changes only with an event, and when text is erased that is not to be stored.
+    """
 
     id: str
     status: StoredStatus
@@ -118,6 +121,10 @@ class Snapshot(Contract):
     started_at: datetime | None
     ended_at: datetime | None
     expires_at: datetime | None
+    store: bool = Field(True, description="Whether its text is kept until `expires_at`.")
+    erased_at: datetime | None = Field(
+        None, description="When its text and metadata were erased, since `store` is false."
+    )
     last_event: int
     metadata: dict[str, str]
     links: Links

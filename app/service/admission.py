@@ -156,9 +156,12 @@ def switched_off(settings: Settings) -> frozenset[Resource]:
 class Admission:
     """Admits requests that the chosen models can carry out without the resources in `off`."""
 
-    def __init__(self, model_roles: ModelRoles, off: Collection[Resource]) -> None:
+    def __init__(
+        self, model_roles: ModelRoles, off: Collection[Resource], retention_max_s: float = inf
+    ) -> None:
         self._model_roles = model_roles
         self._off = off
+        self._retention_max_s = retention_max_s
 
     @property
     def max_output_tokens(self) -> int:
@@ -191,6 +194,9 @@ class Admission:
             yield FieldError(pointer="/tools", detail=ENDPOINTS.missing)
         if request.webhook and ENDPOINTS in self._off:
             yield FieldError(pointer="/webhook", detail=ENDPOINTS.missing)
+        if (kept_s := request.retention_s) is not None and kept_s > self._retention_max_s:
+            detail = f"this server keeps refinements for {self._retention_max_s} seconds at most"
+            yield FieldError(pointer="/retention_s", detail=detail)
         used: Choices = {seat: choices[seat] for seat in playing(request)}
         uncallable = (*_unselectable(request, used), *self._uncallable(request, used))
         yield from uncallable

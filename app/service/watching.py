@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from pydantic_core import from_json
 
-from app.contract.errors import HoneError, MalformedHeader, RefinementNotFound, Unavailable
+from app.contract.errors import (
+    HoneError,
+    MalformedHeader,
+    NotStored,
+    RefinementNotFound,
+    Unavailable,
+)
 from app.contract.events import EventType, StepDelta
 from app.contract.snapshot import Snapshot
 from app.store import ChangeSignal, EventBuffer, LiveTexts, Store, StoredEvent, TextCursor, Wakeups
@@ -237,7 +243,7 @@ class Watching:
         except Unavailable:
             buffer.miss()
             return ()
-        except RefinementNotFound:
+        except (RefinementNotFound, NotStored):
             return None
 
 

@@ -298,6 +298,8 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"started_at": json_moment(summary.get(b"started_at")),
         b"ended_at": json_moment(summary.get(b"ended_at")),
         b"expires_at": json_moment(summary.get(b"expires_at")),
+        b"store": b"false" if summary.get(b"store") == b"0" else b"true",
+        b"erased_at": json_moment(summary.get(b"erased_at")),
         b"last_event": summary[b"last_event"],
         b"metadata": summary[b"metadata"],
         b"links": _LINKS.replace(b"{id}", refinement_id.encode()),

@@ -23,6 +23,8 @@ from app.store import keys
 DIRECTORY = Path(__file__).parent / "lua"
 
 NEWS_MS = 3_600_000  # how long a command waits for a worker that does not come back
+UNSTORED_MS = 600_000  # how long text is kept at most that is not to be stored, after the end
+ANY_BODY = "*"  # in place of the hash of a body that was erased
 ERASED_MS = 600_000  # longer than a submission can be under way
 DAY_MS = 86_400_000
 DEADLINE_MS = 30 * 24 * 3_600_000  # how far a deadline may be away
@@ -66,6 +68,7 @@ def _tables() -> Iterable[str]:
     yield f"local TERMINAL = {_lua(dict.fromkeys(sorted(TERMINAL), True))}"
     yield f"local END = {_lua(END)}"
     yield f"local NEWS_MS, ERASED_MS, UNLIMITED = {NEWS_MS}, {ERASED_MS}, '{UNLIMITED}'"
+    yield f"local UNSTORED_MS, ANY_BODY = {UNSTORED_MS}, '{ANY_BODY}'"
     yield f"local DAY_MS = {DAY_MS}"
     yield f"local KEPT_MS, MOST_SUMS, MOST_LISTED = {KEPT_MS}, {MOST_SUMS}, {MOST_LISTED}"
     yield f"local FEWEST_KNOWN, MOST_RATINGS = {FEWEST_KNOWN}, {MOST_RATINGS}"
@@ -126,6 +129,7 @@ ENDPOINT_GATE = SCRIPTS["endpoint_gate"]
 ENDPOINT_OUTCOME = SCRIPTS["endpoint_outcome"]
 ENQUEUE = SCRIPTS["enqueue"]
 ERASE = SCRIPTS["erase"]
+ERASE_TEXT = SCRIPTS["erase_text"]
 EVENTS = SCRIPTS["events"]
 FINISH = SCRIPTS["finish"]
 HAND_BACK = SCRIPTS["hand_back"]

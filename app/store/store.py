@@ -30,6 +30,7 @@ from app.contract.errors import (
     IdempotencyMismatch,
     InvalidRequest,
     MalformedHeader,
+    NotStored,
     Overloaded,
     PreconditionFailed,
     QuotaExceeded,
@@ -92,6 +93,7 @@ from app.store.scripts import (
     CHANGE,
     CREATE,
     ERASE,
+    ERASE_TEXT,
     EVENTS,
     FINISH,
     MOST_RATINGS,
@@ -303,12 +305,14 @@ class Store:
         return await self._request(tenant, refinement_id)
 
     async def _request(self, tenant: str, refinement_id: str) -> RefinementRequest:
-        (request, sealed), owner = await asyncio.gather(
+        (request, sealed), (owner, erased) = await asyncio.gather(
             self._committer.execute("HMGET", keys.REQUEST + refinement_id, "request", "secrets"),
-            self._committer.execute("HGET", keys.SUMMARY + refinement_id, "tenant"),
+            self._committer.execute("HMGET", keys.SUMMARY + refinement_id, "tenant", "erased_at"),
         )
-        if request is None or owner is None or tenant != owner.decode():
+        if owner is None or tenant != owner.decode():
             raise RefinementNotFound(refinement_id)
+        if request is None:
+            raise NotStored(refinement_id) if erased else RefinementNotFound(refinement_id)
         return decode_request(request, self._sealer.open(sealed, refinement_id))
 
     async def deliveries(self, tenant: str, refinement_id: str) -> tuple[Delivery, ...]:
@@ -548,6 +552,14 @@ class Store:
         await self._give(ERASE, tenant, refinement_id)
 
     @refusing
+    async def delivered(self, tenant: str, refinement_id: str) -> None:
+        """Erase the text of an ended refinement that is not to be stored; a client has the result.
+
+        Nothing happens to others, to unknown ones, and while a webhook about it is to be sent.
+        """
+        await self._committer.submit(ERASE_TEXT, refinement_id, tenant)
+
+    @refusing
     async def achieved(self, tenant: str, models: Sequence[str]) -> Mapping[str, Achieved]:
         """Return what each of these models has achieved in the refinements it was drawn for."""
         names = [f"{field} {model}" for model in models for field in ACHIEVED_FIELDS]
@@ -632,6 +644,8 @@ class Store:
         reply: Sequence[Any] | None = await self._committer.submit(script, refinement_id, *args)
         if reply is None:
             raise RefinementNotFound(refinement_id)
+        if reply == b"UNSTORED":
+            raise NotStored(refinement_id)
         return reply
 
     async def _give(
@@ -675,6 +689,8 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     }
     if code == "MISSING":
         return RefinementNotFound(refinement_id)
+    if code == "UNSTORED":
+        return NotStored(refinement_id)
     if code == "DIFFERS":
         return PreconditionFailed(
             f"{refinement_id} has changed: its last event is {detail}, which If-Match does not name"
@@ -784,9 +800,10 @@ class Creation:
             "limits",
             encode_limits(new.limits),
             "retention_ms",
-            self._retention_ms,
+            self._retention_ms if (kept_s := new.request.retention_s) is None else kept_s * 1000,
             "engine_version",
             new.engine_version,
+            *(() if new.request.store else ("store", 0)),
             *(() if new.parent is None else ("parent", new.parent)),
             *(() if (hook := new.request.webhook) is None else ("webhook", encode_webhook(hook))),
             *(() if new.queued.draw is None else ("drawn", new.queued.draw.picked)),

@@ -8,6 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.limits import LimitsChange
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import Status
 from app.contract.webhooks import Webhook
@@ -23,6 +24,7 @@ from tests.store.store_harness import (
     TENANT,
     ListQueue,
     asking,
+    claim,
     doubt,
     everything,
     expire_lease,
@@ -280,6 +282,14 @@ async def _erase(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return (await submit(store, ticket="1"), TENANT)
 
 
+async def _erase_text(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    request = RefinementRequest(draft="A text.", store=False)
+    made = await store.create(replace(new(), request=request), None)
+    held = await claim(worker, made.id)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    return (held.id, TENANT)
+
+
 async def _workers(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     await worker.renew()
     return ()
@@ -462,6 +472,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("change", _change),
     ("retry", _retry),
     ("erase", _erase),
+    ("erase_text", _erase_text),
     ("workers", _workers),
     ("permits", _permits),
     ("put_keys", _put_keys),

@@ -93,7 +93,9 @@ if overruled then redis.call('HDEL', key, 'error') end
 if to == 'succeeded' or to == 'failed' then
   tally(id, tenant, 1)
   -- Not again after a retry: its drafts would count twice.
-  if #additions > 0 and redis.call('HSETNX', key, 'added', 1) == 1 then
+  -- Sums have names of criteria: what is not to be stored adds to none.
+  local is_stored = redis.call('HGET', key, 'store') ~= '0'
+  if #additions > 0 and is_stored and redis.call('HSETNX', key, 'added', 1) == 1 then
     for _, addition in ipairs(additions) do add(addition[1], addition[2], at) end
   end
 end

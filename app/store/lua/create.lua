@@ -16,7 +16,7 @@ if redis.call('EXISTS', key, ERASED .. id) > 0 then return answer(id, 0) end  --
 local known = record ~= '' and redis.call('GET', record)
 if known then
   local first_body, first_id = string.match(known, '^(%S+) (%S+)$')
-  if first_body ~= body then return 'MISMATCH' end
+  if first_body ~= body and first_body ~= ANY_BODY then return 'MISMATCH' end
   return answer(first_id, 1)
 end
 if redis.call('LLEN', queue) >= tonumber(queue_max) then return 'FULL' end

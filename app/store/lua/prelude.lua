@@ -277,7 +277,8 @@ local function ended(id, tenant, from, to, at, retention_ms)
     'in_vain')
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
-  redis.call('ZADD', DUE, expires, id)
+  local is_stored = redis.call('HGET', SUMMARY .. id, 'store') ~= '0'
+  redis.call('ZADD', DUE, is_stored and expires or math.min(expires, at + UNSTORED_MS), id)
   return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires
 end
 
@@ -347,6 +348,63 @@ local function state(code, status, n, stopping, finish_requested, seq, limits)
     .. (finish_requested or '0') .. ' ' .. seq .. ' ' .. (limits or '')
 end
 
+-- Takes a refinement out of the lists by metadata.
+local function unlist_metadata(id, tenant, metadata)
+  for key, value in pairs(cjson.decode(metadata)) do
+    redis.call('ZREM', LIST .. tenant .. BY_METADATA .. key .. '=' .. value, id)
+  end
+end
+
+-- Returns the members of the outbox that are about a refinement.
+local function outbox_of(id)
+  local found = {}
+  for _, n in ipairs(redis.call('HKEYS', DELIVERIES .. id)) do
+    local member = id .. ' ' .. n
+    if redis.call('ZSCORE', OUTBOX, member) then found[#found + 1] = member end
+  end
+  return found
+end
+
+-- Returns whether the text of an ended refinement is to be erased and was not yet.
+local function is_to_be_erased(id)
+  local status, store, erased = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'store', 'erased_at'))
+  return status and TERMINAL[status] and store == '0' and not erased
+end
+
+-- Erases all text of an ended refinement, what was derived from it, and its metadata. Status, scores, usage and
+-- times stay until its retention is over.
+local function erase_text(id)
+  local key, at = SUMMARY .. id, clock()
+  local tenant, metadata, best, scores, failure, expires, idempotency = unpack(redis.call('HMGET', key,
+    'tenant', 'metadata', 'best', 'scores', 'error', 'expires_at', 'idempotency'))
+  local function judged(it)  -- the paths of parts have names that a client gave
+    it.path = string.match(it.path, '^iterations/%d+$') or ''
+    if it.sha256 then it.sha256 = '' end
+    return cjson.encode(it)
+  end
+  unlist_metadata(id, tenant, metadata)
+  for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
+  redis.call('UNLINK', DELIVERIES .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
+  redis.call('HDEL', key, 'result', 'phase')
+  redis.call('HSET', key, 'metadata', '{}', 'erased_at', at)
+  if best then redis.call('HSET', key, 'best', judged(cjson.decode(best))) end
+  if scores then
+    local kept = {}
+    for i, it in ipairs(cjson.decode(scores)) do kept[i] = judged(it) end
+    redis.call('HSET', key, 'scores', '[' .. table.concat(kept, ',') .. ']')
+  end
+  if failure then
+    redis.call('HSET', key, 'error', '{"code":"' .. cjson.decode(failure).code .. '","detail":""}')
+  end
+  -- Without the hash of the body: the same key is answered with this refinement, whatever the body.
+  if idempotency and redis.call('EXISTS', idempotency) == 1 then
+    redis.call('SET', idempotency, ANY_BODY .. ' ' .. id, 'KEEPTTL')
+  end
+  redis.call('ZADD', DUE, expires, id)
+  count_bytes(id, tenant)
+  publish(id)
+end
+
 -- Deletes a refinement and everything derived from it.
 local function forget(id)
   local tenant, status, metadata, idempotency = unpack(
@@ -357,17 +415,13 @@ local function forget(id)
     redis.call('HINCRBY', STORED, tenant, -(redis.call('HGET', SUMMARY .. id, 'bytes') or 0))
     if redis.call('EXISTS', LIST .. tenant) == 0 then redis.call('HDEL', STORED, tenant) end
     redis.call('ZREM', LIST .. tenant .. BY_STATUS .. status, id)
-    for key, value in pairs(cjson.decode(metadata)) do
-      redis.call('ZREM', LIST .. tenant .. BY_METADATA .. key .. '=' .. value, id)
-    end
+    unlist_metadata(id, tenant, metadata)
   end
   if idempotency then
     local record = redis.call('GET', idempotency)
     if record and string.sub(record, -#id) == id then redis.call('DEL', idempotency) end
   end
-  for _, n in ipairs(redis.call('HKEYS', DELIVERIES .. id)) do
-    redis.call('ZREM', OUTBOX, id .. ' ' .. n)
-  end
+  for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
   release(id)
   redis.call('ZREM', DUE, id)
   redis.call('ZREM', WAITING, id)

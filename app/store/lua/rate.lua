@@ -1,11 +1,13 @@
 -- Journals a person's rating, in any status: id, tenant, command id, what was asked for, number of the last
 -- event that the snapshot is of, data of refinement.rated, snapshot, what it adds to sums (`=` and key, JSON).
--- Returns OK, or for a repeated command REPLAYED, and the number of the event; or MISMATCH, MISSING, STALE or RATED.
+-- Returns OK, or for a repeated command REPLAYED, and the number of the event; or MISMATCH, MISSING, UNSTORED, STALE or RATED.
 local id, owner, command, asked, from, data, snapshot = unpack(ARGV, 1, 7)
 local key = SUMMARY .. id
 local tenant, status, last, ended_event, ratings = unpack(redis.call('HMGET', key,
   'tenant', 'status', 'last_event', 'ended_event', 'ratings'))
 if tenant ~= owner then return 'MISSING' end
+local is_stored, erased = redis.call('HGET', key, 'store') ~= '0', redis.call('HEXISTS', key, 'erased_at')
+if erased == 1 then return 'UNSTORED' end
 local digest, before = redis.sha1hex(asked), given(id, 'rate', command)
 if before then
   local first, number = string.match(before, '^(%S+) (%S+)$')
@@ -26,7 +28,7 @@ else
 end
 redis.call('HSET', key, 'last_event', n)
 redis.call('HINCRBY', key, 'ratings', 1)
-for i = 8, #ARGV, 2 do add(string.sub(ARGV[i], 2), ARGV[i + 1], at) end
+for i = 8, is_stored and #ARGV or 0, 2 do add(string.sub(ARGV[i], 2), ARGV[i + 1], at) end
 record(id, 'rate', command, digest .. ' ' .. n)
 publish(id)
 return 'OK ' .. n

@@ -1,13 +1,14 @@
 -- Lets a failed refinement go on from its journal: id, tenant, command id, what was asked for, number
 -- of the event that ended it, data of refinement.retried, the limits in it, the snapshot so far,
 -- number of voided steps, lease in ms.
--- Returns the number of the RQ job to enqueue; or OK (a repeated command), MISMATCH, MISSING, STALE,
+-- Returns the number of the RQ job to enqueue; or OK (a repeated command), MISMATCH, MISSING, UNSTORED, STALE,
 -- or UNFAILED and the status.
 local id, owner, command, asked, from, data, limits, snapshot, voided, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, last, jobs, seq, steps = unpack(redis.call('HMGET', key,
   'tenant', 'status', 'last_event', 'jobs', 'limits_seq', 'steps'))
 if tenant ~= owner then return 'MISSING' end
+if redis.call('HEXISTS', key, 'erased_at') == 1 then return 'UNSTORED' end
 local digest, before = redis.sha1hex(asked), given(id, 'retry', command)
 if before then
   if digest ~= before then return 'MISMATCH' end

@@ -50,7 +50,9 @@ end
 local function take(id)
   local status, tenant, last, retention_ms = unpack(
     redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms'))
-  if not status or TERMINAL[status] then
+  if is_to_be_erased(id) and tonumber(redis.call('HGET', SUMMARY .. id, 'expires_at')) > at then
+    erase_text(id)
+  elseif not status or TERMINAL[status] then
     forget(id)
   elseif status == 'paused' then
     found[#found + 1] = id
