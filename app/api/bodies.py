@@ -73,21 +73,31 @@ def body_of(
     """Return a dependency that parses a body as `contract`; unless required, none is `{}`."""
 
     async def read(request: Request) -> RequestBody[C]:
-        if not is_required and not await request.body():
+        raw = await _json_body(request, is_required=is_required)
+        if not raw and not is_required:
             return RequestBody(contract(), sha256().hexdigest())
-        raw = await _json_body(request)
         return RequestBody(parsed(contract, raw), sha256(raw).hexdigest())
 
     return read
 
 
-async def _json_body(request: Request) -> bytes:
+async def _json_body(request: Request, *, is_required: bool = True) -> bytes:
+    """Return the body; it must say that it is JSON, unless it is empty and not required."""
+    if is_required:
+        _require_json(request)
+    # Request.body() would keep it for as long as the response takes, a minute with `wait`.
+    raw = b"".join([part async for part in request.stream()])
+    if raw and not is_required:
+        _require_json(request)
+    return raw
+
+
+def _require_json(request: Request) -> None:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json" and not (
         media_type.startswith("application/") and media_type.endswith("+json")
     ):
         raise UnsupportedMediaType("Content-Type must be application/json")
-    return await request.body()
 
 
 def json_in(raw: bytes) -> Any:

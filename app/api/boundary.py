@@ -1,5 +1,6 @@
 """The outermost layer: which hosts, web origins and bodies are let in, and headers of responses."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import CrossSite, Misdirected, response_of
-from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader
+from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader, Overloaded
 from app.settings import Settings
 
 HOST = re.compile(
@@ -18,6 +19,10 @@ HOST = re.compile(
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_KNOWN = 1_000
+LARGEST_AT_ONCE = 8
+"""Bodies of the greatest size that may arrive at the same time, or more that are smaller."""
+SMALL = 65_536
+RETRY_AFTER_S = 1
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -98,11 +103,65 @@ def _read(headers: Headers) -> _Head:
     return head
 
 
+class _Arriving:
+    """The bodies that have not been read yet: how large one may be, and all of them together."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._total = 0
+
+    def require_room_for_one(self, size: int) -> None:
+        """Raise BodyTooLarge if no body may have that size."""
+        if size > self._max_bytes:
+            raise BodyTooLarge(f"the body must have at most {self._max_bytes} bytes")
+
+    def add(self, size: int, of: int) -> None:
+        """Add the next bytes of a body that now has `of`; raise BodyTooLarge or Overloaded.
+
+        Bodies of at most 64 KiB are not refused for what others send.
+        """
+        self._total += size
+        self.require_room_for_one(of)
+        if self._total > LARGEST_AT_ONCE * self._max_bytes and of > SMALL:
+            raise Overloaded("too many large bodies arrive at once", retry_after_s=RETRY_AFTER_S)
+
+    def remove(self, size: int) -> None:
+        """Remove a body, or a part of one."""
+        self._total -= size
+
+
+class _Body:
+    """Receives a body, and counts it among those that arrive until it has been read."""
+
+    def __init__(self, receive: Receive, arriving: _Arriving) -> None:
+        self._receive = receive
+        self._arriving = arriving
+        self._size = 0
+        self._counted = 0
+
+    async def receive(self) -> Message:
+        """Return the next message of the request."""
+        message = await self._receive()
+        if size := len(message.get("body", b"")):
+            self._size += size
+            self._counted += size
+            self._arriving.add(size, self._size)
+        if not message.get("more_body") and self._counted:
+            asyncio.get_running_loop().call_soon(self.has_been_read)  # it is parsed at once
+        return message
+
+    def has_been_read(self) -> None:
+        """Count it no longer."""
+        self._arriving.remove(self._counted)
+        self._counted = 0
+
+
 class Boundary:
     """ASGI layer in front of everything else.
 
     It answers 400 and 421 to requests for another host (DNS rebinding), 403 to state-changing
-    requests of foreign web pages, 413 to bodies that are too large, and preflight requests of the
+    requests of foreign web pages, 413 to bodies that are too large, 503 if too many large ones
+    arrive at once, and preflight requests of the
     origins in `HONE_CORS_ORIGINS`. It answers HEAD as GET without the body, adds the root path, and
     forbids browsers to store responses and to guess their types.
     """
@@ -113,7 +172,7 @@ class Boundary:
         self._known: set[bytes] = set()
         self._origins = frozenset(settings.cors_origins.lower().encode().split())
         self._root = settings.root_path
-        self._max_bytes = settings.max_body_bytes
+        self._arriving = _Arriving(settings.max_body_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -135,7 +194,14 @@ class Boundary:
             return
         if scope["method"] == "HEAD":
             scope, answer = {**scope, "method": "GET", "is_head": True}, _without_body(answer)
-        await self._app(scope, self._counted(receive) if head.has_body else receive, answer)
+        if not head.has_body:
+            await self._app(scope, receive, answer)
+            return
+        body = _Body(receive, self._arriving)
+        try:
+            await self._app(scope, body.receive, answer)
+        finally:
+            body.has_been_read()
 
     def _rooted(self, scope: Scope) -> Scope:
         """Return the scope with the root path, which a proxy may have stripped off the path."""
@@ -182,24 +248,8 @@ class Boundary:
             )
 
     def _require_room(self, head: _Head) -> None:
-        if head.length is not None and head.length > self._max_bytes:
-            raise self._too_large()
-
-    def _too_large(self) -> BodyTooLarge:
-        return BodyTooLarge(f"the body must have at most {self._max_bytes} bytes")
-
-    def _counted(self, receive: Receive) -> Receive:
-        received = 0
-
-        async def counted() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._max_bytes:
-                raise self._too_large()
-            return message
-
-        return counted
+        if head.length is not None:
+            self._arriving.require_room_for_one(head.length)
 
     def _answering(self, head: _Head, send: Send) -> Send:
         """Return a `send` that adds the headers of every response."""

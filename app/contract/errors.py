@@ -186,7 +186,7 @@ class QuotaExceeded(HoneError):
 
 
 class Overloaded(HoneError):
-    """The queue is full, or the memory of Redis is nearly full."""
+    """The queue is full, the memory of Redis nearly so, or too many large bodies arrive at once."""
 
     code, status, title = "overloaded", 503, "The service is overloaded"
     fix = (

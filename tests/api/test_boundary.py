@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from contextlib import ExitStack
+from select import select
 from typing import Any
 
 import httpx
@@ -9,11 +11,12 @@ import pytest
 from pydantic import ValidationError
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api.boundary import Boundary, HostNames
+from app.api.boundary import LARGEST_AT_ONCE, Boundary, HostNames
 from app.settings import Settings
 from app.store import WorkerStore
 from tests.api.api_client import REQUEST, ended, problem, submitted
 from tests.api.conftest import running
+from tests.api.test_connections import connected
 from tests.waiting import TIMEOUT_S
 
 PAGE = "https://app.example"
@@ -263,6 +266,33 @@ async def test_a_client_that_sends_too_much_can_read_why(
     response = await api.post("/v1/refinements", content=body, headers=headers)
     problem(response, 413, "too_large")
     assert (await api.get("/healthz")).status_code == 200
+
+
+def test_what_arrives_at_once_is_bounded_for_large_bodies_and_not_for_small_ones(
+    server: str, settings: Settings, redis_url: str
+) -> None:
+    head = b"POST /v1/refinements HTTP/1.1\r\nHost: localhost\r\n"
+    head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    body = b'{"draft":"%b"}' % (b"x" * (settings.max_body_bytes - 1_000))
+    large, small = head % len(body) + body, head % 11 + b'{"draft":1}'
+    with ExitStack() as stack:
+        uploads = [stack.enter_context(connected(server)) for _ in range(LARGEST_AT_ONCE + 1)]
+        for upload in uploads:
+            upload.sendall(large[:-1])
+        [refused], _, _ = select(uploads, (), (), TIMEOUT_S)
+        assert b"503 " in refused.recv(20)
+        assert b"422 " in answered_with(server, small)
+        for upload in set(uploads) - {refused}:
+            upload.sendall(large[-1:])
+            assert b"422 " in upload.recv(20)  # it was read: the draft is too long
+        assert b"422 " in answered_with(server, large)
+
+
+def answered_with(server: str, request: bytes) -> bytes:
+    """Return how the answer begins."""
+    with connected(server) as connection:
+        connection.sendall(request)
+        return connection.recv(20)
 
 
 async def test_the_layer_costs_little() -> None:

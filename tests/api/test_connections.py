@@ -44,12 +44,16 @@ def impatient(settings: Settings) -> Iterator[str]:
 
 def said(server: str, *request: bytes) -> bytes:
     """Send some bytes, in several packets, and return all that comes until the server closes."""
-    host, port = server.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
+    with connected(server) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for part in request:
             connection.sendall(part)
         return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+def connected(server: str) -> socket.socket:
+    host, port = server.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=TIMEOUT_S)
 
 
 @pytest.mark.parametrize("request_", [HEAD, BODY, HEAD + b"Expect: 100-continue\r\n"])
@@ -62,8 +66,7 @@ def test_a_request_that_does_not_arrive_is_closed_with_a_problem(
 
 
 def test_a_body_that_trickles_in_is_closed(impatient: str) -> None:
-    host, port = impatient.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
+    with connected(impatient) as connection:
         connection.sendall(BODY.replace(b"Length: 9", b"Length: 900"))
         connection.settimeout(0.2)
         assert eventually(lambda: trickled(connection).startswith(b"HTTP/1.1 408"))
@@ -86,8 +89,7 @@ def test_a_large_body_has_the_time_it_needs(impatient: str) -> None:
     """200 kB are four seconds more than the one that a request has."""
     head = b"POST /v1/refinements HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     body = b'{"draft":"%b"}' % (b"x" * 199_000)
-    host, port = impatient.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
+    with connected(impatient) as connection:
         connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:190_000])
         time.sleep(2)
         connection.sendall(body[190_000:])
