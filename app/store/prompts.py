@@ -11,6 +11,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
 from types import MappingProxyType
@@ -136,8 +137,9 @@ class PromptKeeper:
                 head, _, rest = text.partition(it)
                 yield from (*self._encoded(head), place, *self._encoded(rest))
                 return
-        part = self._named[text] = f"#{_id_of(text)}"
-        self._pending[part] = _compressed(text.encode())
+        part, content = _part_of(text) if len(text) <= SMALL else _new_part_of(text)
+        self._named[text] = part
+        self._pending[part] = content
         yield part
 
 
@@ -158,6 +160,15 @@ SMALL_LISTING = 512
 
 SMALL = 4_096
 """Bytes up to which a window of that size serves; it takes a tenth of the time to set up."""
+
+
+def _new_part_of(text: str) -> tuple[str, bytes]:
+    """Return the name of a part, and its content."""
+    return f"#{_id_of(text)}", _compressed(text.encode())
+
+
+_part_of = lru_cache(maxsize=512)(_new_part_of)
+"""The same for instructions and schemas, which many refinements have in common."""
 
 
 def _compressed(content: bytes) -> bytes:

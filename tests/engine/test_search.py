@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from app.contract.status import StopReason
@@ -118,6 +118,17 @@ def test_similarity_is_the_share_of_common_three_grams(
 
 
 FEW_WORDS = st.lists(st.sampled_from("abcde"), max_size=12).map(" ".join)
+
+
+@given(FEW_WORDS, FEW_WORDS, FEW_WORDS, FEW_WORDS)
+def test_similarity_counts_every_three_gram_wherever_the_texts_are_alike(
+    start: str, one: str, other: str, end: str
+) -> None:
+    first, second = f"{start} {one} {end}".split(), f"{start} {other} {end}".split()
+    grams = [{tuple(it[at : at + 3]) for at in range(len(it) - 2)} for it in (first, second)]
+    assume(all(grams))
+    expected = len(grams[0] & grams[1]) / len(grams[0] | grams[1])
+    assert similarity(" ".join(first), " ".join(second)) == expected
 
 
 @given(FEW_WORDS, FEW_WORDS, st.floats(0, 1))

@@ -544,6 +544,8 @@ def with_own_checks(task: Task, scope: str, validators: Sequence[Validator], *, 
 VALIDATORS = "validators/"
 """What the sources of validators' findings begin with."""
 
+NOTHING_FOUND = FindingsReply()
+
 LOCKED = "locked"
 """The source of findings about missing locked text; it does not count as a validator."""
 
@@ -592,11 +594,13 @@ async def validate(task: Task, draft: Draft) -> Scored:
 
 async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
     """Return the draft as validators corrected it, and what they and `locked` say of it."""
-    checked = FindingsReply()
+    checked = NOTHING_FOUND
     if task.scopes:
         checked = await check(task, draft.text)
         draft = corrected(draft, checked)
     gone = tuple(_gone(it) for it in lacking(draft.text, task.locked))
+    if not gone:
+        return draft, checked
     return draft, checked.model_copy(update={"findings": (*checked.findings, *gone)})
 
 

@@ -2,8 +2,10 @@
 
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
+from operator import eq
 from typing import Any
 
 from app.contract.judgement import Quotation, Span
@@ -14,12 +16,7 @@ def similarity(one: str, other: str) -> float:
 
     If a text has fewer than three words, it is 1 for equal words, else 0.
     """
-    if one == other:
-        return 1.0
-    first, second = _shingles(one), _shingles(other)
-    if not first or not second:
-        return float(one.split() == other.split())
-    return jaccard(first, second)
+    return 1.0 if one == other else _similarity(one.split(), other.split())
 
 
 def is_similar(one: str, other: str, least: float) -> bool:
@@ -28,11 +25,31 @@ def is_similar(one: str, other: str, least: float) -> bool:
     Every word that only one of them has is in a 3-gram that the other lacks, so that most texts
     are told apart by their words alone.
     """
+    if one == other:
+        return least <= 1.0
     first, second = one.split(), other.split()
     apart = len(set(first) ^ set(second)) / 3
     if apart > (1.0 - least) * (len(first) + len(second)):
         return False
-    return similarity(one, other) >= least
+    return _similarity(first, second) >= least
+
+
+def _similarity(one: Sequence[str], other: Sequence[str]) -> float:
+    """Return the similarity of two lists of words.
+
+    A revision mostly begins and ends as its base does: those 3-grams are looked at once.
+    """
+    shorter = min(len(one), len(other))
+    if shorter < 3:
+        return float(one == other)
+    start = sum(takewhile(bool, map(eq, one, other)))
+    alike = sum(takewhile(bool, map(eq, reversed(one), reversed(other))))
+    end = min(alike, shorter - start)
+    shared = _shingles(one[:start]) | _shingles(one[len(one) - end :])
+    before = max(0, start - 2)
+    first = _shingles(one[before : len(one) - end + 2]) - shared
+    second = _shingles(other[before : len(other) - end + 2]) - shared
+    return (len(shared) + len(first & second)) / (len(shared) + len(first | second))
 
 
 def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
@@ -68,8 +85,7 @@ def _trigrams(plain: str) -> frozenset[str]:
     return frozenset(plain[at : at + 3] for at in range(len(plain) - 2))
 
 
-def _shingles(text: str) -> frozenset[tuple[str, str, str]]:
-    words = text.split()
+def _shingles(words: Sequence[str]) -> frozenset[tuple[str, str, str]]:
     return frozenset(zip(words, words[1:], words[2:], strict=False))
 
 

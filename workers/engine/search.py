@@ -85,7 +85,7 @@ class LimitOverrides:
         """Return the limits with these overrides applied."""
         own = {"threshold": self.threshold, "max_iterations": self.max_iterations}
         given = {name: value for name, value in own.items() if value is not None}
-        return limits.model_copy(update=given)
+        return limits.model_copy(update=given) if given else limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ criteria. The instructions of the part follow, then what it works on.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
@@ -123,9 +124,12 @@ def checks(task: Task, document: JsonDocument | None = None) -> list[str]:
 
 
 def _system(task: Task) -> str:
-    if task.nonce is None:
-        return HASHED_SYSTEM
-    return SYSTEM.format(nonce=task.nonce, language=LANGUAGE)
+    return HASHED_SYSTEM if task.nonce is None else _system_with(task.nonce)
+
+
+@lru_cache(maxsize=64)
+def _system_with(nonce: str) -> str:
+    return SYSTEM.format(nonce=nonce, language=LANGUAGE)
 
 
 def _shared(task: Task, *, with_aim: bool) -> Iterator[str]:
@@ -151,9 +155,14 @@ def keys_of(criteria: Sequence[Criterion]) -> tuple[str, ...]:
 
     Where a criterion is named like a key, the keys are longer, so that no name means two.
     """
-    is_taken = any(LIKE_A_KEY.fullmatch(it.name.strip()) for it in criteria)
+    return _keys(tuple([it.name for it in criteria]))
+
+
+@lru_cache(maxsize=512)
+def _keys(names: tuple[str, ...]) -> tuple[str, ...]:
+    is_taken = any(LIKE_A_KEY.fullmatch(it.strip()) for it in names)
     prefix = "criterion_" if is_taken else "c"
-    return tuple(f"{prefix}{number}" for number in range(1, len(criteria) + 1))
+    return tuple(f"{prefix}{number}" for number in range(1, len(names) + 1))
 
 
 def _of_role(task: Task, role: Role) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from app.contract.criteria import (
     FEWEST_LISTED,
@@ -113,10 +114,16 @@ def schema_for(prompt_request: Judge) -> dict[str, object]:
     """Return the JSON Schema of the reply, in the subset that structured output accepts.
 
     Every criterion has a required member, with evidence and reason before the score. Only one
-    among several criteria may go without a score: a critique without any could not be used.
+    among several criteria may go without a score: a critique without any could not be used. It is
+    shared with other prompts: do not change it.
     """
     criteria = prompt_request.task.criteria
-    keys = keys_of(criteria)
+    said = (f"{it.name}: {it.description}" if it.description else it.name for it in criteria)
+    return _schema(keys_of(criteria), tuple(said))
+
+
+@lru_cache(maxsize=256)
+def _schema(keys: tuple[str, ...], criteria: tuple[str, ...]) -> dict[str, object]:
     may_lack = len(criteria) > 1
     score: dict[str, object] = {
         "type": ["number", "null"] if may_lack else "number",
@@ -134,7 +141,7 @@ def schema_for(prompt_request: Judge) -> dict[str, object]:
     scores = {
         key: {
             **closed({"evidence": texts, "reason": TEXT, "score": score}),
-            "description": f"{it.name}: {it.description}" if it.description else it.name,
+            "description": it,
         }
         for key, it in zip(keys, criteria, strict=True)
     }
