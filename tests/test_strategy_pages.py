@@ -20,6 +20,14 @@ def test_the_page_of_a_strategy_asks_for_it_and_says_when_not_to(kind: str) -> N
     assert "Do not use it" in page
 
 
+def test_one_rule_says_what_a_stage_a_pass_and_a_part_have() -> None:
+    composed = [kind for kind in STRATEGIES if "body" in str(STRATEGIES[kind].model_json_schema())]
+    pages = [(PAGES / f"{kind}.md").read_text() for kind in composed]
+    begin, end = "A part, stage or pass is refined by", "`plan_execute` a task."
+    assert len(pages) == 3
+    assert len({it[it.index(begin) : it.index(end)] for it in pages}) == 1
+
+
 def test_a_script_plays_only_what_the_editor_cannot() -> None:
     assert set(EXAMPLES) <= set(EDITED)
     assert set(SCRIPTED) <= set(STRATEGIES) - set(EDITED)

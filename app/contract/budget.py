@@ -122,7 +122,7 @@ def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, .
     """Return the calls up to the first judged draft, without those that list the criteria."""
     if request.draft is not None:
         return to_judge(request, models, tokens_in(request.draft))
-    if request.strategy.prepares:
+    if request.strategy.prepared():
         return _first_prepared(request, models)
     generator, written = models["generator"], _first_draft(request, models)
     return (estimate(generator, prompt_tokens(request), written), *to_judge(request, models))
@@ -155,7 +155,7 @@ def _first_prepared(request: RefinementRequest, models: Models) -> tuple[Estimat
     to the previous one, and the calls that write and judge the text."""
     generator, asked = models["generator"], prompt_tokens(request)
     replied = output_bounds(generator, ORDINARY).expected
-    sizes = [asked + number * read_again(replied) for number in range(request.strategy.prepares)]
+    sizes = [asked + number * read_again(replied) for number in range(request.strategy.prepared())]
     before = (estimate(generator, it, replied) for it in sizes)
     return (*before, *to_write(request, models, sizes[-1], replied))
 

@@ -270,18 +270,18 @@ def _unable_to_stand_in(request: RefinementRequest, choices: Choices) -> Iterato
 
 
 def _language_error(request: RefinementRequest, choices: Choices) -> FieldError | None:
-    need = request.strategy.needs_language
-    if need is None:
-        return None
-    roles = [role for role in need.roles if role in choices and choices[role].model == EDITOR]
-    if not roles:
-        return None
-    named = " and ".join(f"models.{role}" for role in roles)
-    return FieldError(
-        pointer=pointer_of(request, roles[0]),
-        detail=f"{request.strategy.kind} {need.does}, which {EDITOR} cannot do: name a language"
-        f" model in {named}, such as openai:gpt-5-mini",
-    )
+    editing = {role for role, choice in choices.items() if choice.model == EDITOR}
+    for it in request.strategy.every():
+        need = it.language_need()
+        roles = [role for role in need.roles if role in editing] if need else []
+        if need and roles:
+            named = " and ".join(f"models.{role}" for role in roles)
+            return FieldError(
+                pointer=pointer_of(request, roles[0]),
+                detail=f"{it.kind} {need.does}, which {EDITOR} cannot do: name a language"
+                f" model in {named}, such as openai:gpt-5-mini",
+            )
+    return None
 
 
 def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:

@@ -93,7 +93,7 @@ def _playing(request: RefinementRequest) -> tuple[str, ...]:
     roles = request.strategy.roles()
     if "critic" not in roles or not request.critics.panel:
         return roles
-    asks = request.strategy.asks_critic
+    asks = any(it.asks_critic for it in request.strategy.every())
     rest = tuple(role for role in roles if role != "critic" or asks)
     return (*rest, *request.critics.seats())
 

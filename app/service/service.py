@@ -72,7 +72,7 @@ def continued(
     changes = {"draft": parent.result.draft, "deadline": None, **continuation.changes()}
     if continuation.strategy is None and not _can_start_from(parent.result.draft, request):
         changes["strategy"] = DEFAULT
-    if not changes.get("strategy", request.strategy).uses_tools:
+    if not any(it.uses_tools for it in changes.get("strategy", request.strategy).every()):
         changes["tools"] = ()
     try:
         return _changed(request, changes)

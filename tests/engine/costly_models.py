@@ -50,9 +50,25 @@ GIVING: dict[str, dict[str, Any]] = {
     "plan_execute": {"max_steps": 3},
 }
 OWN = {**{kind: {} for kind in STRATEGIES if kind != "nested"}, **GIVING}
-BODIES = ("iterative", "best_of_n", "multi_pass", "stepwise")
-NESTED = {f"nested {kind}": {"body": {"kind": kind, **OWN[kind]}} for kind in BODIES}
-KINDS = {**OWN, **NESTED}
+NESTED = {
+    f"nested {kind}": {"body": {"kind": kind.split()[0], **given}, "max_iterations": 4}
+    for kind, given in OWN.items()
+    if kind != "critique"  # changes no part, so that the whole is not judged again
+}
+VERIFIED = {"body": {"kind": "chain_of_verification", "max_questions": 3}, "max_iterations": 2}
+SAMPLED = {"body": {"kind": "best_of_n", "n": 2, "refine": True}, "max_iterations": 3}
+PASSES = [{"focus": "facts", **VERIFIED}, {"focus": "style", **SAMPLED}]
+STAGES = [
+    {"name": "facts", "body": {"kind": "plan_execute", "max_steps": 3}, "max_iterations": 2},
+    {"name": "text", "sections": True, **SAMPLED},
+    {"name": "polish", "mode": "revise", "body": {"kind": "multi_pass", "passes": PASSES}},
+]
+INSIDE: dict[str, dict[str, Any]] = {
+    "multi_pass of bodies": {"passes": PASSES},
+    "stepwise of bodies": {"stages": STAGES},
+    "nested four deep": {"body": {"kind": "stepwise", "stages": STAGES}, "max_iterations": 2},
+}
+KINDS = {**OWN, **NESTED, **INSIDE}
 """Parameters by strategy; more words tell apart those of one kind."""
 
 PARTS = [{"name": name, "instructions": "Of three."} for name in ("one", "two", "three")]
@@ -64,6 +80,8 @@ def spent_on(kind: str, *, has_draft: bool, **around: Any) -> RefinementRequest:
     strategy: dict[str, Any] = {"kind": name, **KINDS[kind]}
     if name == "nested" and not has_draft:
         strategy["parts"] = PARTS
+        if "self_correction" in kind:
+            strategy["parts"] = [{**it, "validators": [{"kind": "json"}] * 4} for it in PARTS]
     if name == "self_correction":
         around["validators"] = [{"kind": "json"}] * 4
     if not STRATEGIES[name].judges_criteria:
@@ -71,6 +89,7 @@ def spent_on(kind: str, *, has_draft: bool, **around: Any) -> RefinementRequest:
     if has_draft:
         around["draft"] = GIVEN.get(name, TEXT)
     fields = {"task": "Explain refunds.", "threshold": 1, "max_iterations": 4, "stop": NEVER}
+    fields["accept"] = ["goal_not_met"]  # else a stage that plans is the last
     return RefinementRequest.model_validate({**fields, "strategy": strategy, **around})
 
 

@@ -8,7 +8,7 @@ import pytest
 from app.contract.calls import AGAIN, at_most
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
-from app.contract.strategies.parts import NestedStrategy, StepwiseStrategy
+from app.contract.strategies.parts import StepwiseStrategy
 from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, CostlyDriver, spent_on
 from workers.engine.moves import Ask
 
@@ -35,9 +35,10 @@ FAULTS = tuple(
 def worst(asked: RefinementRequest) -> CostlyDriver:
     """Scores rise and never suffice, but in the last iteration of a stage; only the last re-ask
     can be read."""
-    plan = asked.strategy.body if isinstance(asked.strategy, NestedStrategy) else asked.strategy
-    stages = plan.stages if isinstance(plan, StepwiseStrategy) else ()
-    last = {it.name: it.max_iterations for it in stages}
+    plans = [it for it in asked.strategy.every() if isinstance(it, StepwiseStrategy)]
+    last = {
+        it.name: 1 if it.body.inner() else it.max_iterations for plan in plans for it in plan.stages
+    }
 
     found = chain([FAULTS], repeat(FAULTS[:1]))
 
@@ -45,7 +46,7 @@ def worst(asked: RefinementRequest) -> CostlyDriver:
         at = ITERATION.match(path)
         assert at
         search, number = at["search"] or "", int(at["number"])
-        suffices = "stages/" in search and last[search.rpartition("/")[2]] == number
+        suffices = "stages/" in search and last.get(search.rpartition("/")[2]) == number
         return 1.0 if suffices else 0.5 + number / 100
 
     def spoiled(move: Ask, reply: str) -> str:

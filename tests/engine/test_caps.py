@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.calls import AGAIN, at_most
-from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, CostlyDriver, spent_on
+from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, OWN, CostlyDriver, spent_on
 from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal
 from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
 from workers.engine.prompts.judging import Judge
 from workers.engine.prompts.verification import Answer
 
+BODIES = ("iterative", "best_of_n", "multi_pass", "stepwise")
 CRITICS = [{}, {"samples": 2}, {"samples": 2, "panel": [{"name": "one"}, {"name": "two"}]}]
 REVIEWS = [None, {"when": "each_iteration"}, {"when": "before_completion"}]
 AROUND = st.fixed_dictionaries(
@@ -81,7 +82,7 @@ def asked_of(model: CostlyDriver, prompt_request: type) -> Mapping[str, set[str]
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*OWN, *(f"nested {it}" for it in BODIES)])
 @given(
     around=AROUND,
     has_draft=st.booleans(),

@@ -529,14 +529,17 @@ def with_own_checks(task: Task, scope: str, validators: Sequence[Validator], *, 
 
     Those of what it is an item of check it too if its result is the whole's: if it `ends` that.
     """
+    scope = f"{task.scope}{scope}"
     demanding = [it for it in validators if it.on_fail is not OnFail.WARN]
     checks = tuple(words for it in demanding if (words := it.in_words()))
-    own = ItemChecks(scope, checks, measures_of(validators, scope))
+    counted = sum(it.counts_as() is None for it in demanding)
+    own = ItemChecks(scope, checks, measures_of(validators, scope), counted)
     schemas = (schema for it in validators for schema in it.json_schemas().values())
     return replace(
         task,
         has_validators=task.has_validators and ends,
         own=(*(task.own if ends else ()), *([own] if validators else [])),
+        scope=f"{scope}/",
         schemas=(*task.schemas, *schemas),
     )
 
@@ -640,15 +643,15 @@ def _decided(task: Task, scores: Sequence[CriterionScore]) -> float | None:
 
 def _share(task: Task, checked: FindingsReply) -> float:
     """Return the share of validators that pass; those that give a score count with their weight."""
-    measured = {it.source for it in task.measures}
+    measured = {it.source for it in task.counted}
     found = (it for it in checked.findings if not it.skipped)
     demanded = (it.source for it in found if it.on_fail is not OnFail.WARN)
     failed = {it for it in demanded if it != LOCKED and it not in measured}
     known = {it.criterion for it in checked.scores}
-    criteria = [it.criterion for it in task.measures if it.criterion.name in known]
+    criteria = [it.criterion for it in task.counted if it.criterion.name in known]
     weight = sum(it.weight for it in criteria)
-    passed = task.demanding - len(failed) + weight * (total(checked.scores, criteria) or 0.0)
-    return round(passed / (task.demanding + weight), 6) if task.demanding + weight else 0.0
+    passed = task.demanded - len(failed) + weight * (total(checked.scores, criteria) or 0.0)
+    return round(passed / (task.demanded + weight), 6) if task.demanded + weight else 0.0
 
 
 def _gone(locked: str) -> Finding:

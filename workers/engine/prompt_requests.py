@@ -100,6 +100,8 @@ class ItemChecks:
     checks: tuple[str, ...]
     """What they check, in words."""
     measures: tuple[ValidatorScore, ...]
+    demanding: int = 0
+    """How many of them count as passed or failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class Task:
     """Whether the request's validators check its drafts."""
     own: tuple[ItemChecks, ...] = ()
     """The validators of the stage, pass or part that it is, beside those of the request."""
+    scope: str = ""
+    """What the scopes of items within it begin with."""
     is_clients_draft: bool = True
     """False for a draft that an earlier part of the strategy made."""
     demanding: int = 0
@@ -170,6 +174,11 @@ class Task:
         """The scores of validators that check its drafts."""
         own = (measure for it in self.own for measure in it.measures)
         return (*(self.measures if self.has_validators else ()), *own)
+
+    @property
+    def demanded(self) -> int:
+        """How many validators that check its drafts count as passed or failed."""
+        return self.demanding * self.has_validators + sum(it.demanding for it in self.own)
 
     @property
     def document(self) -> JsonDocument | None:

@@ -8,7 +8,6 @@ from typing import Any
 from app.contract.caveats import Caveat
 from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
-from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.sections import Sections, split
 from app.contract.status import StopReason
@@ -30,30 +29,20 @@ from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 
 
-async def loop(task: Task, search: Search) -> Outcome:
-    """Write a draft or take the given one, and revise the best until the search stops."""
-    with search:
-        for at in search.iterations():
-            draft = await within(at, propose(task, search))
-            await search.judged(await within(at, judge(task, draft)))
-    return search.outcome()
-
-
 async def below(path: str, part: MoveCoroutine[Outcome]) -> Outcome:
     """Play a search below `path`; return its outcome with paths of the enclosing search."""
     outcome = await within(path, part)
     best = outcome.best
     seen = replace(best, path=f"{path}/{best.path}", issues=best.issues.under(path))
-    return replace(outcome, best=seen, caveats=tuple(it.under(path) for it in outcome.caveats))
-
-
-async def refined(path: str, task: Task, limits: Limits, own: LimitOverrides) -> Outcome:
-    """Write or improve a text below `path` until its own search stops.
-
-    Raises `Stopped` or `StepError` when nothing was judged there.
-    """
-    search = Search.of(replace(task, is_reviewed=False), limits, own)
-    return await below(path, loop(task, search))
+    return replace(
+        outcome,
+        best=seen,
+        caveats=tuple(it.under(path) for it in outcome.caveats),
+        missing=tuple(f"{path}/{it}" for it in outcome.missing),
+        observed=tuple(
+            it.model_copy(update={"name": f"{path}: {it.name}"}) for it in outcome.observed
+        ),
+    )
 
 
 def given_up(path: str, why: Refusal | None) -> Caveat:
@@ -78,12 +67,12 @@ def short_of(path: str, done: Outcome, threshold: float | None) -> tuple[Caveat,
     return (Caveat(code="goal_not_met", path=path, detail=detail),)
 
 
-def own_checks_of(path: str, done: Outcome) -> tuple[Caveat, ...]:
+def own_checks_of(scope: str, path: str, done: Outcome) -> tuple[Caveat, ...]:
     """Return what the validators of a stage, pass or part veto in its best draft, or did not check.
 
     The text as a whole is not checked by them again.
     """
-    own = [it for it in done.best.scored.findings if it.source.startswith(f"{VALIDATORS}{path}/")]
+    own = [it for it in done.best.scored.findings if it.source.startswith(f"{VALIDATORS}{scope}/")]
     return tuple(
         Caveat(
             code="validator_skipped" if it.skipped else "goal_not_met",
@@ -128,6 +117,7 @@ async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | 
     The outcome has `reason` if the threshold is not met and no reviewer decided; it is None if a
     part was stopped from outside. Raises `Stopped` when the critic cannot be asked any more.
     """
+    whole.task = task
     if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
         scored = await within(whole.upcoming, judge(task, draft))
         with whole:  # from here on a stop keeps what was judged
@@ -145,8 +135,14 @@ async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
     text = last.best.scored.draft.text
     try:
         draft = Draft(text, sha256_of(text), is_reply=False)
-        outcome = await closing(task, whole, draft, last.reason)
-        return replace(outcome, missing=last.missing, caveats=last.caveats, lesson=last.lesson)
+        outcome = await closing(informed(task, last.observed), whole, draft, last.reason)
+        return replace(
+            outcome,
+            missing=last.missing,
+            caveats=last.caveats,
+            lesson=last.lesson,
+            observed=last.observed,
+        )
     except Stopped:
         return replace(last, reason=None, passed=False)
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
 
 
+DEEPEST = 4
+"""How many strategies may be within each other at most, the outermost counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class LanguageNeed:
     """What only a language model can do for a strategy, and in which roles."""
@@ -82,6 +86,28 @@ class Strategy(Contract):
         It is linear in them, and the maximum unless they ask for what is usual. `draft` is the
         client's. Reviews, comparison, outputs and checklist are counted elsewhere.
         """
+
+    def inner(self) -> tuple["Strategy", ...]:
+        """Return the strategies that refine its stages, passes or parts."""
+        return ()
+
+    def every(self) -> Iterator["Strategy"]:
+        """Yield it and every strategy within it, at any depth."""
+        yield self
+        for it in self.inner():
+            yield from it.every()
+
+    def language_need(self) -> LanguageNeed | None:
+        """Return what only a language model can do for it with these parameters."""
+        return self.needs_language
+
+    def prepared(self) -> int:
+        """Return the minimum calls before the first draft, with these parameters."""
+        return max(it.prepares for it in self.every())
+
+    def depth(self) -> int:
+        """Return how many strategies are within each other, itself counted."""
+        return 1 + max((it.depth() for it in self.inner()), default=0)
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         """Yield the conflicts between a request and the strategy; the client receives the first.
@@ -151,7 +177,7 @@ class Strategy(Contract):
 
     def refused_tools(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         """Yield a conflict if the request has tools and the strategy does not use them."""
-        if request.tools and not self.uses_tools:
+        if request.tools and not any(it.uses_tools for it in self.every()):
             using = " or ".join(kind for kind, it in STRATEGIES.items() if it.uses_tools)
             yield FieldConflict("/tools", f"`tools` is supported only by the strategy {using}")
 
@@ -197,3 +223,15 @@ if TYPE_CHECKING:
     AnyStrategy = Strategy
 else:
     AnyStrategy = Annotated[Union[*STRATEGIES.values()], Field(discriminator="kind")]
+
+
+def _complete() -> None:
+    """Complete the models that name `AnyStrategy`, of which they are parts themselves."""
+    modules = {import_module(it.__module__) for it in STRATEGIES.values()}
+    declared = (it for module in modules for it in vars(module).values() if isinstance(it, type))
+    for it in declared:
+        if issubclass(it, Contract) and not it.__pydantic_complete__:
+            it.model_rebuild(_types_namespace={"AnyStrategy": AnyStrategy})
+
+
+_complete()

@@ -1,24 +1,32 @@
 """Strategies that consist of inner searches: passes, stages and parts."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from app.contract import Contract
 from app.contract.calls import Rates
-from app.contract.criteria import Criterion
+from app.contract.criteria import Criterion, Critics
 from app.contract.drafts import Instructions, PartName
 from app.contract.errors import FieldConflict
 from app.contract.limits import Threshold
 from app.contract.models import ROLES, Role
-from app.contract.sections import split
-from app.contract.strategies import LanguageNeed, Strategy
-from app.contract.strategies.loops import DEFAULT, BestOfNStrategy, IterativeStrategy
+from app.contract.sections import MOST_SECTIONS, split
+from app.contract.strategies import DEEPEST, LanguageNeed, Strategy
+from app.contract.strategies.loops import DEFAULT
 from app.contract.validators import AnyValidator, ItemValidators
 
 if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
+    from app.contract.strategies import AnyStrategy
+
+UNWRITTEN = ""
+"""Stands for a draft of which nothing is known yet but that there will be one."""
+
+BODY = "body/"
+"""What the scopes within a body begin with where they could be those of its parts."""
 
 USUAL_SECTIONS = 6
 """Of an outline whose sections are written side by side."""
@@ -35,6 +43,8 @@ OwnValidators = Annotated[
     tuple[AnyValidator, ...],
     Field(max_length=10, description="Checks of its drafts; those of the request check the whole."),
 ]
+
+Body = Annotated["AnyStrategy", Field(description="The strategy that refines it.")]
 
 FOCUSES: dict[Focus, Criterion] = {
     "structure": Criterion(
@@ -67,10 +77,16 @@ class Pass(Contract):
     validators: OwnValidators = ()
     threshold: OwnThreshold = None
     max_iterations: OwnIterations = 1
+    body: Body = DEFAULT
 
     def judged_on(self) -> tuple[Criterion, ...]:
         """Return its criteria, or the default criterion of its focus."""
         return self.criteria or (FOCUSES[self.focus],)
+
+    @model_validator(mode="after")
+    def _has_iterations_enough(self) -> Self:
+        _check_body(self.body, self.max_iterations)
+        return self
 
 
 class MultiPassStrategy(Strategy):
@@ -83,7 +99,10 @@ class MultiPassStrategy(Strategy):
 
     kind: Literal["multi_pass"]
     passes: tuple[Pass, ...] = Field(
-        tuple(Pass(focus=focus) for focus in FOCUSES), min_length=1, max_length=10
+        default_factory=lambda: tuple(Pass(focus=focus) for focus in FOCUSES),
+        min_length=1,
+        max_length=10,
+        description="Without any there is one for each focus.",
     )
 
     needs_language: ClassVar[LanguageNeed | None] = None
@@ -99,17 +118,32 @@ class MultiPassStrategy(Strategy):
         return self
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        has_draft = draft is not None
-        first, *later = (it.max_iterations for it in self.passes)
-        searches = rates.search(first, has_draft=has_draft)
-        searches += sum(rates.search(most, has_draft=True) for most in later)
-        return _as_a_whole(rates, draft) + searches
+        given = [draft, *[UNWRITTEN] * (len(self.passes) - 1)]
+        passes = zip(self.passes, given, strict=True)
+        return _as_a_whole(rates, draft) + sum(
+            it.body.calls(rates, it.max_iterations, text) for it, text in passes
+        )
+
+    def inner(self) -> tuple[Strategy, ...]:
+        return tuple(it.body for it in self.passes)
+
+    def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        for index, it in enumerate(self.passes):
+            draft = request.draft if index == 0 else UNWRITTEN
+            ends = request.validators if it is self.passes[-1] else ()
+            checks = (*it.validators, *ends)
+            own = _Item(f"/passes/{index}", draft, it.criteria, checks, it.max_iterations)
+            yield from own.conflicts(request, it.body)
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
-        return tuple(it.judged_on() for it in self.passes)
+        inner = (rubric for it in self.passes for rubric in it.body.rubrics())
+        return (*(it.judged_on() for it in self.passes), *inner)
 
     def item_validators(self) -> tuple[ItemValidators, ...]:
-        return _own("passes", [(it.focus, it.validators) for it in self.passes])
+        return _own("passes", [(it.focus, it.validators, it.body) for it in self.passes])
+
+    def replies_in_prompt(self, draft: str | None) -> int:
+        return max(it.body.replies_in_prompt(UNWRITTEN) for it in self.passes)
 
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
         return has_draft
@@ -136,39 +170,48 @@ class Stage(Contract):
         description="Write one text per section of the result of the previous stage, in parallel,"
         " and join them. Sections begin at headings, else at list items, else at paragraphs.",
     )
+    body: Body = DEFAULT
 
     @model_validator(mode="after")
     def _sections_are_written(self) -> Self:
         if self.sections and self.mode == "revise":
             raise ValueError("`sections` requires the mode `write`")
+        _check_body(self.body, self.max_iterations)
         return self
 
-    def calls(self, rates: Rates) -> int:
-        """Return the maximum number of model calls of the stage."""
+    def calls(self, rates: Rates, before: str | None) -> int:
+        """Return the maximum number of model calls of the stage; `before` is the text before it."""
         sections = USUAL_SECTIONS if rates.is_usual else MOST_WRITTEN
-        has_draft = self.sections or self.mode == "revise"
         written = self.sections * sections * rates.ask
-        return written + rates.search(self.max_iterations, has_draft=has_draft)
+        return written + self.body.calls(rates, self.max_iterations, self.draft(before))
+
+    def draft(self, before: str | None) -> str | None:
+        """Return the draft that its body is given; `before` is the text before the stage."""
+        if self.mode == "revise":
+            return before
+        return UNWRITTEN if self.sections else None
 
 
-STAGES = (
-    Stage(
-        name="outline",
-        instructions="write only an outline: a list with one line for each point of the text",
-        criteria=(
-            Criterion(
-                name="outline",
-                description="Every point the task needs, in an order that a reader can follow.",
+def _stages() -> tuple[Stage, ...]:
+    """Return the stages of a plan that names none."""
+    return (
+        Stage(
+            name="outline",
+            instructions="write only an outline: a list with one line for each point of the text",
+            criteria=(
+                Criterion(
+                    name="outline",
+                    description="Every point the task needs, in an order that a reader can follow.",
+                ),
             ),
         ),
-    ),
-    Stage(name="draft", instructions="write the whole text along the outline"),
-    Stage(
-        name="polish",
-        mode="revise",
-        instructions="polish the language and change nothing that is said",
-    ),
-)
+        Stage(name="draft", instructions="write the whole text along the outline"),
+        Stage(
+            name="polish",
+            mode="revise",
+            instructions="polish the language and change nothing that is said",
+        ),
+    )
 
 
 class StepwiseStrategy(Strategy):
@@ -180,7 +223,12 @@ class StepwiseStrategy(Strategy):
     """
 
     kind: Literal["stepwise"]
-    stages: tuple[Stage, ...] = Field(STAGES, min_length=1, max_length=10)
+    stages: tuple[Stage, ...] = Field(
+        default_factory=_stages,
+        min_length=1,
+        max_length=10,
+        description="Without any they are outline, draft and polish.",
+    )
 
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = True
@@ -198,17 +246,29 @@ class StepwiseStrategy(Strategy):
         return self
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        return _as_a_whole(rates, draft) + sum(it.calls(rates) for it in self.stages)
+        before = [draft, *[UNWRITTEN] * (len(self.stages) - 1)]
+        stages = zip(self.stages, before, strict=True)
+        return _as_a_whole(rates, draft) + sum(it.calls(rates, text) for it, text in stages)
+
+    def inner(self) -> tuple[Strategy, ...]:
+        return tuple(it.body for it in self.stages)
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         if request.draft is None and self.stages[0].mode == "revise":
             yield FieldConflict("/draft", "`draft` is required: the first stage revises it")
+        for index, it in enumerate(self.stages):
+            draft = it.draft(request.draft if index == 0 else UNWRITTEN)
+            ends = request.validators if it is self.stages[-1] else ()
+            checks = (*it.validators, *ends)
+            own = _Item(f"/stages/{index}", draft, it.criteria, checks, it.max_iterations)
+            yield from own.conflicts(request, it.body)
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
-        return tuple(it.criteria for it in self.stages if it.criteria)
+        inner = (rubric for it in self.stages for rubric in it.body.rubrics())
+        return (*(it.criteria for it in self.stages if it.criteria), *inner)
 
     def item_validators(self) -> tuple[ItemValidators, ...]:
-        return _own("stages", [(it.name, it.validators) for it in self.stages])
+        return _own("stages", [(it.name, it.validators, it.body) for it in self.stages])
 
     def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
         names = [it.name for it in self.stages]
@@ -217,20 +277,14 @@ class StepwiseStrategy(Strategy):
         return tuple(f"stages/{it}" for it in later)
 
     def replies_in_prompt(self, draft: str | None) -> int:
-        return MOST_WRITTEN if any(it.sections for it in self.stages) else 1
+        written = MOST_WRITTEN if any(it.sections for it in self.stages) else 1
+        return max(written, *(it.body.replies_in_prompt(UNWRITTEN) for it in self.stages))
 
     def writes_anew(self) -> bool:
         return any(it.mode == "write" for it in self.stages)
 
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
         return has_draft
-
-
-Body = Annotated[
-    IterativeStrategy | BestOfNStrategy | MultiPassStrategy | StepwiseStrategy,
-    Field(discriminator="kind"),
-]
-"""The strategies that can refine a part: their critics score drafts, and they need no tools."""
 
 
 class Part(Contract):
@@ -269,38 +323,50 @@ class NestedStrategy(Strategy):
     @model_validator(mode="after")
     def _parts_can_be_played(self) -> Self:
         _unique("parts", [part.name for part in self.parts])
-        if self.body.drawn_at_least() > self.max_iterations:
-            raise ValueError(
-                f"max_iterations must be at least {self.body.drawn_at_least()}: {self.body.kind}"
-                " writes as many drafts of a part"
-            )
+        _check_body(self.body, self.max_iterations)
         return self
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        part = self.body.calls(rates, self.max_iterations, draft)
-        return _as_a_whole(rates, draft) + self._number_of_parts(draft) * part
+        given = None if draft is None else UNWRITTEN
+        part = self.body.calls(rates, self.max_iterations, given)
+        return _as_a_whole(rates, draft) + self._number_of_parts(rates, draft) * part
+
+    def inner(self) -> tuple[Strategy, ...]:
+        return (self.body,)
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
-        yield from self.body.conflicts(request)
-        if bool(self.parts) == bool(request.draft):
+        if bool(self.parts) == (request.draft is not None):
             yield FieldConflict(
                 "/strategy/parts",
                 "nested requires either a `draft`, whose sections it refines, or `parts`",
             )
+        for index, it in enumerate(self.parts):
+            at = f"/parts/{index}"
+            own = _Item(at, None, it.criteria, it.validators, self.max_iterations, "/body")
+            yield from own.conflicts(request, self.body)
+        if request.draft is not None:
+            own = _Item("", UNWRITTEN, (), (), self.max_iterations)
+            yield from own.conflicts(request, self.body)
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         return (*self.body.rubrics(), *(it.criteria for it in self.parts if it.criteria))
 
     def item_validators(self) -> tuple[ItemValidators, ...]:
-        own = _own("parts", [(it.name, it.validators) for it in self.parts])
-        body = self.body.item_validators()
-        return (*own, *(it._replace(pointer=f"/body{it.pointer}") for it in body))
+        own = _own("parts", [(it.name, it.validators, None) for it in self.parts])
+        above = BODY if self.body.kind == self.kind else ""  # else two have the scope `parts/one`
+        return (*own, *_within(self.body, above, ""))
 
     def replies_in_prompt(self, draft: str | None) -> int:
-        return self._number_of_parts(draft) * self.body.replies_in_prompt(draft)
+        given = None if draft is None else UNWRITTEN
+        number = self._number_of_parts(Rates(0, 0, 0), draft)
+        return number * self.body.replies_in_prompt(given)
 
-    def _number_of_parts(self, draft: str | None) -> int:
-        return len(self.parts) if draft is None else len(split(draft).texts)
+    def _number_of_parts(self, rates: Rates, draft: str | None) -> int:
+        if draft is None:
+            return len(self.parts)
+        if draft == UNWRITTEN:
+            return USUAL_SECTIONS if rates.is_usual else MOST_SECTIONS
+        return len(split(draft).texts)
 
     def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
         kind, name = (*path.split("/"), "")[:2]
@@ -322,12 +388,75 @@ def _as_a_whole(rates: Rates, draft: str | None) -> int:
     return rates.judge * (1 if draft is None else 2)
 
 
-def _own(items: str, named: Iterable[tuple[str, OwnValidators]]) -> tuple[ItemValidators, ...]:
-    return tuple(
-        ItemValidators(f"{items}/{name}", f"/{items}/{index}/validators", validators)
-        for index, (name, validators) in enumerate(named)
-        if validators
-    )
+def _own(
+    items: str, named: Iterable[tuple[str, OwnValidators, Strategy | None]]
+) -> tuple[ItemValidators, ...]:
+    """Return the validators of items, and those within the body of each."""
+    found: list[ItemValidators] = []
+    for index, (name, validators, body) in enumerate(named):
+        scope, pointer = f"{items}/{name}", f"/{items}/{index}"
+        if validators:
+            found.append(ItemValidators(scope, f"{pointer}/validators", validators))
+        if body is not None:
+            found += _within(body, f"{scope}/", pointer)
+    return tuple(found)
+
+
+def _within(body: Strategy, scope: str, pointer: str) -> Iterator[ItemValidators]:
+    for it in body.item_validators():
+        yield it._replace(scope=f"{scope}{it.scope}", pointer=f"{pointer}/body{it.pointer}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A stage, pass or part, as what its body is given says; `draft` may be `UNWRITTEN`."""
+
+    pointer: str
+    draft: str | None
+    criteria: tuple[Criterion, ...]
+    """Its own; those of the request judge what its body makes as well."""
+    validators: tuple[AnyValidator, ...]
+    max_iterations: int
+    body_at: str | None = None
+    """The pointer of its body, if it is not its own."""
+
+    def conflicts(self, request: "RefinementRequest", body: Strategy) -> Iterator[FieldConflict]:
+        """Yield the conflicts between the body and what it is given."""
+        uses_tools = any(it.uses_tools for it in body.every())
+        given = {
+            "strategy": body,
+            "draft": self.draft,
+            "criteria": self.criteria,
+            "critics": Critics(),
+            "validators": self.validators,
+            "max_iterations": self.max_iterations,
+            "tools": request.tools if uses_tools else (),
+        }
+        for it in body.refused(request.model_copy(update=given)):
+            yield FieldConflict(self._pointer(it.pointer), f"{body.kind} as a body: {it}")
+
+    def _pointer(self, pointer: str) -> str:
+        """Return where a conflict of its body is in the request."""
+        at = f"{self.pointer}/body" if self.body_at is None else self.body_at
+        if pointer.startswith("/strategy"):
+            return f"/strategy{at}{pointer.removeprefix('/strategy')}"
+        own = f"/strategy{self.pointer}{pointer}"
+        return own if self.pointer and pointer.startswith(OWN) else f"/strategy{at}"
+
+
+OWN = ("/criteria", "/validators")
+"""What an item may have of its own."""
+
+
+def _check_body(body: Strategy, most: int) -> None:
+    """Raise ValueError if a body writes more drafts than an item may have, or is too deep in it."""
+    if body.drawn_at_least() > most:
+        raise ValueError(
+            f"max_iterations must be at least {body.drawn_at_least()}: {body.kind} writes as many"
+            " drafts"
+        )
+    if body.depth() >= DEEPEST:
+        raise ValueError(f"strategies may be at most {DEEPEST} deep within each other")
 
 
 def _unique(what: str, names: Sequence[str]) -> None:

@@ -283,14 +283,15 @@ def _ratings(story: Story) -> Iterator[str]:
 
 def _plans(story: Story) -> Iterator[str]:
     """Yield plans, and tool calls with their answers, in the order of the journal."""
+    plans = {name for it in story.request.strategy.every() for name in it.plan_steps}
     for step in story.steps():
         if not isinstance(step, StepCompleted):
             continue
         first, _, again = step.key.partition("/again/")
         retry = f", asked again ({again})" if again else ""
-        if first.split("/")[-1] in STRATEGIES[story.snapshot.strategy].plan_steps:
+        if first.split("/")[-1] in plans:
             if step.kind == "ask":
-                what = "The plan" if first == "plan" else "The revised plan"
+                what = "The revised plan" if first.endswith("/replan") else "The plan"
                 yield joined((f"**{what}** at {path(step.key)}{retry}:", _plan(step)))
         elif isinstance(step.reply, ToolReply):
             what = "answered" if step.reply.ok else "failed"

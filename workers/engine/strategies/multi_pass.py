@@ -5,8 +5,10 @@ from dataclasses import replace
 from app.contract.caveats import Caveat
 from app.contract.criteria import Criterion
 from app.contract.limits import Limits
+from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.strategies.parts import MultiPassStrategy, Pass
+from workers.engine.bodies import refined
 from workers.engine.judging import with_own_checks
 from workers.engine.moves import Refusal, Stopped
 from workers.engine.prompt_requests import Task
@@ -15,9 +17,9 @@ from workers.engine.sub_search import (
     closing_with,
     given_up,
     going_on,
+    informed,
     own_checks_of,
     passes_as_it_is,
-    refined,
     starting_from,
     with_instruction,
 )
@@ -48,6 +50,8 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     met: tuple[Criterion, ...] = ()
     refused: dict[str, Refusal] = {}
     caveats: tuple[Caveat, ...] = ()
+    missing: tuple[str, ...] = ()
+    observed: tuple[ContextDocument, ...] = ()
     is_cut = False
     for each in plan.passes:
         begun = task if last is None else starting_from(task, last.best.scored.draft.text)
@@ -56,12 +60,15 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
         own = LimitOverrides(threshold=threshold, max_iterations=each.max_iterations)
         path = f"passes/{each.focus}"
         try:
-            last = await refined(path, own_task, limits, own)
+            last = await refined(path, informed(own_task, observed), limits, own, each.body)
         except Refusal as refusal:
             refused[path] = refusal
+            missing += (path,)
             caveats += (given_up(path, refusal),)
             continue
-        caveats += own_checks_of(path, last)
+        caveats += (*last.caveats, *own_checks_of(f"{task.scope}{path}", path, last))
+        missing += last.missing
+        observed += last.observed
         is_cut = is_cut or last.reason is None
         met += _met(last, each.judged_on(), threshold)
     if last is None:
@@ -71,7 +78,7 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     is_cut = is_cut or any(isinstance(it, Stopped) for it in refused.values())
     reason = StopReason.INCOMPLETE if refused else StopReason.COMPLETED
     reason_known = None if is_cut else reason
-    return replace(last, reason=reason_known, missing=tuple(refused), caveats=caveats)
+    return replace(last, reason=reason_known, missing=missing, caveats=caveats, observed=observed)
 
 
 def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) -> Task:
@@ -89,5 +96,5 @@ def _met(done: Outcome, criteria: tuple[Criterion, ...], threshold: float) -> tu
     return tuple(
         it.model_copy(update={"floor": max(threshold, it.floor or 0.0)})
         for it in criteria
-        if (score := scores[it.name]) is not None and score >= threshold
+        if (score := scores.get(it.name)) is not None and score >= threshold
     )

@@ -9,21 +9,20 @@ from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.sections import MOST_SECTIONS, Sections
 from app.contract.status import StopReason
-from app.contract.strategies.parts import NestedStrategy
+from app.contract.strategies.parts import BODY, NestedStrategy
+from workers.engine.bodies import refined
 from workers.engine.judging import check, corrected, skipped_in, with_own_checks
 from workers.engine.moves import Draft, PartResults, Scored, Stopped, play_parts
-from workers.engine.pipeline import function_of
 from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
     PARSED,
-    below,
     closing,
     given_up,
     going_on,
+    informed,
     own_checks_of,
     passes_as_it_is,
-    ruled,
     sections_of,
     short_of,
     starting_from,
@@ -72,7 +71,7 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
         if begun.draft is not None:
             sections = sections_of(begun, begun.draft, MOST_SECTIONS)
         pieces = _pieces(begun, limits, plan, sections)
-        parts = [_refined(piece, limits, plan) for piece in pieces]
+        parts = [_refined(it, limits, plan) for it in pieces]
         made = await play_parts("parts", parts)
         return await _joined(task, limits, plan, whole, pieces, sections, made)
     return whole.outcome()
@@ -82,14 +81,15 @@ def _pieces(
     task: Task, limits: Limits, plan: NestedStrategy, sections: Sections | None
 ) -> tuple[Piece, ...]:
     """Return the sections of a draft, or the parts that the plan names."""
-    task = replace(task, has_validators=False, own=(), is_reviewed=False)
+    scope = f"{task.scope}{BODY}" if plan.body.kind == plan.kind else task.scope
+    within = replace(task, has_validators=False, own=(), scope=scope)
     if sections is not None:
         texts = sections.texts
         titles, before = titles_of(texts), ("", *(it[-BEFORE:] for it in texts))
         return tuple(
             Piece(
                 f"section-{number}",
-                _part(starting_from(task, text), "", Place(number, titles, before[number - 1])),
+                _part(starting_from(within, text), "", Place(number, titles, before[number - 1])),
                 limits.threshold,
                 text,
             )
@@ -100,11 +100,10 @@ def _pieces(
         Piece(
             part.name,
             _part(
-                with_own_checks(
-                    replace(task, criteria=part.criteria or task.criteria),
-                    f"parts/{part.name}",
-                    part.validators,
-                    ends=False,
+                replace(
+                    with_own_checks(task, f"parts/{part.name}", part.validators, ends=False),
+                    criteria=part.criteria or task.criteria,
+                    scope=scope,
                 ),
                 part.instructions,
                 Place(number, titles),
@@ -126,9 +125,7 @@ def _part(task: Task, instructions: str, place: Place) -> Task:
 
 async def _refined(piece: Piece, limits: Limits, plan: NestedStrategy) -> Outcome:
     own = LimitOverrides(piece.threshold, plan.max_iterations)
-    body = function_of(plan.body.kind)
-    part = body(piece.task, own.instead_of(limits), plan.body)
-    return await below(piece.path, ruled(own, part))
+    return await refined(piece.path, piece.task, limits, own, plan.body)
 
 
 async def _joined(
@@ -145,42 +142,45 @@ async def _joined(
         piece.text if outcome is None else outcome.best.scored.draft.text
         for piece, outcome in zip(pieces, made.replies, strict=True)
     ]
+    done = [it for it in made.replies if it is not None]
     missing = tuple(piece.path for piece, text in zip(pieces, texts, strict=True) if text is None)
+    if task.engine_version >= PARSED:
+        missing += tuple(path for it in done for path in it.missing)
+    observed = tuple(document for it in done for document in it.observed)
     known = [it for it in texts if it is not None]
     is_exact = task.engine_version >= PARSED
     text = sections.joined(known) if sections and is_exact else plan.separator.join(known)
     draft = Draft(text, sha256_of(text), is_reply=False)
-    reason = _reason(made)
+    reason = _reason(made, missing)
     try:
-        outcome = await closing(task, whole, draft, reason)
+        outcome = await closing(informed(task, observed), whole, draft, reason)
     except Stopped:
-        done = [it for it in made.replies if it is not None]
         outcome = await _from_parts(task, limits, whole.number, draft, done)
     if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by an incomplete text
         outcome = replace(outcome, reason=reason)
-    caveats = tuple(_lacking(pieces, made))
+    caveats = tuple(_lacking(task, pieces, made))
     passed = outcome.passed and not missing
-    return replace(outcome, passed=passed, missing=missing, caveats=caveats)
+    return replace(outcome, passed=passed, missing=missing, caveats=caveats, observed=observed)
 
 
-def _lacking(pieces: tuple[Piece, ...], made: PartResults[Outcome]) -> Iterator[Caveat]:
+def _lacking(task: Task, pieces: tuple[Piece, ...], made: PartResults[Outcome]) -> Iterator[Caveat]:
     """Yield a caveat for every part that failed or missed its own threshold, and the parts' own."""
     for piece, outcome, refusal in zip(pieces, made.replies, made.refusals, strict=True):
         if outcome is None:
             yield given_up(piece.path, refusal)
         else:
             yield from (*outcome.caveats, *short_of(piece.path, outcome, piece.own))
-            yield from own_checks_of(piece.path, outcome)
+            yield from own_checks_of(f"{task.scope}{piece.path}", piece.path, outcome)
             if piece.has_rubric and not outcome.best.scored.floors_met:
                 detail = "its best draft does not meet the floors of its criteria"
                 yield Caveat(code="goal_not_met", path=piece.path, detail=detail)
 
 
-def _reason(made: PartResults[Outcome]) -> StopReason | None:
+def _reason(made: PartResults[Outcome], missing: tuple[str, ...]) -> StopReason | None:
     """Return why the whole ends with these parts; None when one was stopped from outside."""
     if any(it is not None and it.reason is None for it in made.replies):
         return None
-    failed = None in made.replies
+    failed = None in made.replies or bool(missing)
     return made.unless_stopped(StopReason.INCOMPLETE if failed else StopReason.COMPLETED)
 
 
@@ -190,7 +190,7 @@ async def _from_parts(
     """Return the joined text with the score of its lowest part; the whole was not judged."""
     findings: tuple[Finding, ...] = ()
     is_checked = True
-    if task.has_validators:
+    if task.scopes:
         try:
             checked = await check(task, draft.text, f"iterations/{number}/parts/check")
             draft, findings = corrected(draft, checked), checked.findings

@@ -8,6 +8,7 @@ from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.strategies.parts import MOST_WRITTEN, Stage, StepwiseStrategy
 from workers.engine.asking import WrittenText
+from workers.engine.bodies import refined
 from workers.engine.drafting import write
 from workers.engine.judging import with_own_checks
 from workers.engine.moves import StepError, Stopped, Together, within
@@ -17,9 +18,9 @@ from workers.engine.sub_search import (
     closing_with,
     given_up,
     going_on,
+    informed,
     own_checks_of,
     passes_as_it_is,
-    refined,
     score_in_words,
     sections_of,
     starting_from,
@@ -50,27 +51,35 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
     If the first stage does not pass, its outcome is returned. Raises its failure if it fails.
     """
     verified: Outcome | None = None
+    done: Outcome | None = None
+    reason: StopReason | None = StopReason.COMPLETED
+    missing: tuple[str, ...] = ()
     before = ("draft", task.draft)
     caveats: tuple[Caveat, ...] = ()
+    observed: tuple[ContextDocument, ...] = ()
     for stage in plan.stages:
         is_last = stage is plan.stages[-1]
         path = f"stages/{stage.name}"
         own_task = with_own_checks(task, path, stage.validators, ends=is_last)
         try:
-            done = await _played(own_task, limits, stage, *before)
+            done = await _played(informed(own_task, observed), limits, stage, *before)
         except (Stopped, StepError) as refusal:
             if verified is None:
                 raise
             reason = None if isinstance(refusal, Stopped) else StopReason.INCOMPLETE
             caveats += (given_up(path, refusal),)
-            return replace(verified, reason=reason, missing=(path,), caveats=caveats)
-        caveats += own_checks_of(path, done)
+            missing = (path,)
+            break
+        caveats += (*done.caveats, *own_checks_of(f"{task.scope}{path}", path, done))
+        observed += done.observed
         if not done.passed:
             caveats += (_unfinished(stage, done),)
-            return replace(verified or done, reason=done.reason, caveats=caveats)
+            missing, reason = done.missing, done.reason
+            break
         verified, before = done, (stage.name, done.best.scored.draft.text)
-    assert verified is not None  # a plan has stages
-    return replace(verified, reason=StopReason.COMPLETED, caveats=caveats)
+    kept = verified or done
+    assert kept is not None  # a plan has stages, and the failure of the first is raised
+    return replace(kept, reason=reason, missing=missing, caveats=caveats, observed=observed)
 
 
 def _unfinished(stage: Stage, done: Outcome) -> Caveat:
@@ -94,7 +103,8 @@ async def _played(
         task = replace(task, draft=None, context=context)
         if stage.sections:
             task = starting_from(task, await _together(path, task, text))
-    return await refined(path, task, limits, LimitOverrides(threshold, stage.max_iterations))
+    own = LimitOverrides(threshold, stage.max_iterations)
+    return await refined(path, task, limits, own, stage.body)
 
 
 async def _together(path: str, task: Task, text: str) -> str:
