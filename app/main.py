@@ -13,14 +13,14 @@ from typing import Any
 from fastapi import FastAPI
 
 from app.access import Directory, Keyring, Metering, Tenants
-from app.api import administration, openapi, pages, presets, problems, routes, webhooks
+from app.api import administration, batches, openapi, pages, presets, problems, routes, webhooks
 from app.api.access import AccessControl
 from app.api.boundary import Boundary
 from app.api.dispatch import Dispatcher
 from app.api.server import ApiServer, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
-from app.service import Admission, ModelRoles, Selection, Service, Shutdown, Watching
+from app.service import Admission, Batches, ModelRoles, Selection, Service, Shutdown, Watching
 from app.service.admission import switched_off
 from app.settings import Settings
 from app.store import LiveTexts, UnusableRedis, open_store, open_wakeups
@@ -32,6 +32,21 @@ COLLECT_AFTER = (50_000, 20, 100)
 
 REDIS_WAIT_S = 30.0
 RETRY_S = 0.5
+
+ROUTERS = (
+    routes.refinements,
+    routes.journal,
+    routes.server,
+    presets.presets,
+    batches.batches,
+    webhooks.deliveries,
+    webhooks.endpoints,
+    administration.keys,
+    administration.tokens,
+    administration.tenants,
+    administration.audit,
+    pages.router,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +86,8 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
                 "store": store,
                 "watching": watching,
                 "service": service,
+                "batches": Batches(service, store),
+                "settings": settings,
                 "model_roles": model_roles,
                 "directory": directory,
                 "metering": metering,
@@ -86,24 +103,11 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
         redirect_slashes=False,
         servers=[{"url": settings.root_path or "/"}],
     )
-    routers = (
-        routes.refinements,
-        routes.journal,
-        routes.server,
-        presets.presets,
-        webhooks.deliveries,
-        webhooks.endpoints,
-        administration.keys,
-        administration.tokens,
-        administration.tenants,
-        administration.audit,
-        pages.router,
-    )
-    app.add_middleware(Dispatcher, api=app, routes=chain.from_iterable(it.routes for it in routers))
+    app.add_middleware(Dispatcher, api=app, routes=chain.from_iterable(it.routes for it in ROUTERS))
     app.add_middleware(AccessControl)
     app.add_middleware(Boundary, settings=settings)
     problems.install(app)
-    for router in routers:
+    for router in ROUTERS:
         app.include_router(router)
     return app
 

@@ -299,6 +299,12 @@ class Settings(_WithProviders):
     max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Maximum size of a request body in bytes."
     )
+    batch_max_bytes: int = Field(
+        256 * 1024 * 1024,
+        ge=1024,
+        description="Maximum size of the body of a batch in bytes; each of its lines may have as"
+        " many as another body.",
+    )
     allowed_hosts: Annotated[str, AfterValidator(_are_host_names)] = Field(
         "",
         description="Names by which clients reach the API, such as `hone.example.com"

@@ -44,6 +44,7 @@ from workers.play.refinements import (
     Refinements,
     announce,
     drop_strays,
+    feed_batches,
     heed_commands,
     heed_watchers,
     keep_running,
@@ -156,6 +157,7 @@ async def work(
     )
     more = (
         partial(recover, store, worker.is_idle),
+        partial(feed_batches, store),
         partial(resume_parked, store, limiter, bulkhead, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
         partial(heed_watchers, store, texts),

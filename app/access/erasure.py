@@ -3,9 +3,10 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
-from app.contract.errors import NotStored, RefinementNotFound
+from app.contract.errors import BatchNotFound, NotStored, RefinementNotFound
 from app.store import Store, refusals
 
 REVOKED_S = 2.0
@@ -19,8 +20,8 @@ async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
 
     Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its
-    text was erased, `endpoint`, `preset`, `calibration`, `key` or `action`. Secrets are left out.
-    Raises Unavailable.
+    text was erased, `batch`, `pending_request` of a batch, `endpoint`, `preset`, `calibration`,
+    `key` or `action`. Secrets are left out. Raises Unavailable.
     """
     cursor, has_more = None, True
     while has_more:
@@ -37,6 +38,8 @@ async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
             except RefinementNotFound:  # its retention ended meanwhile
                 continue
         cursor, has_more = page.next_cursor, page.has_more
+    async for told in _batches(store, tenant):
+        yield told
     for endpoint in await store.webhooks.endpoints(tenant):
         yield {"kind": "endpoint", **endpoint.model_dump(mode="json")}
     for preset in await store.presets.all(tenant):
@@ -58,6 +61,15 @@ async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
             return
 
 
+async def _batches(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+    for batch_id in await store.batches.ids(tenant):
+        with suppress(BatchNotFound):  # it is being received, or was erased
+            batch = await store.batches.get(tenant, batch_id)
+            yield {"kind": "batch", **batch.model_dump(mode="json")}
+            async for pending in store.batches.pending(tenant, batch_id):
+                yield {"kind": "pending_request", "batch": batch_id, **pending}
+
+
 async def _events(store: Store, tenant: str, refinement_id: str) -> AsyncIterator[Any]:
     after = 0
     while events := await store.events(tenant, refinement_id, after, EVENTS):
@@ -74,6 +86,9 @@ async def erase(store: Store, tenant: str) -> int:
     with refusals():
         await store.access.forget_keys(tenant)
     await asyncio.sleep(REVOKED_S)
+    for batch_id in await store.batches.ids(tenant):
+        with suppress(BatchNotFound):
+            await store.batches.erase(tenant, batch_id)
     erased = 0
     while (page := await store.page(tenant, limit=PAGE)).data:
         for snapshot in page.data:

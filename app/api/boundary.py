@@ -5,6 +5,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
+from math import inf
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,6 +19,7 @@ HOST = re.compile(
 )
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+BATCHES = "/v1/batches"
 MOST_KNOWN = 1_000
 LARGEST_AT_ONCE = 8
 """Bodies of the greatest size that may arrive at the same time, or more that are smaller."""
@@ -106,8 +108,9 @@ def _read(headers: Headers) -> _Head:
 class _Arriving:
     """The bodies that have not been read yet: how large one may be, and all of them together."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, most_at_once: float | None = None) -> None:
         self._max_bytes = max_bytes
+        self._most_at_once = LARGEST_AT_ONCE * max_bytes if most_at_once is None else most_at_once
         self._total = 0
 
     def require_room_for_one(self, size: int) -> None:
@@ -122,7 +125,7 @@ class _Arriving:
         """
         self._total += size
         self.require_room_for_one(of)
-        if self._total > LARGEST_AT_ONCE * self._max_bytes and of > SMALL:
+        if self._total > self._most_at_once and of > SMALL:
             raise Overloaded("too many large bodies arrive at once", retry_after_s=RETRY_AFTER_S)
 
     def remove(self, size: int) -> None:
@@ -173,6 +176,7 @@ class Boundary:
         self._origins = frozenset(settings.cors_origins.lower().encode().split())
         self._root = settings.root_path
         self._arriving = _Arriving(settings.max_body_bytes)
+        self._batches = _Arriving(settings.batch_max_bytes, inf)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -182,10 +186,12 @@ class Boundary:
         if self._root:
             scope = self._rooted(scope)
         answer = self._answering(head, send)
+        arriving = self._arriving_with(scope)
         try:
             self._require_known_host(head)
             self._require_own_page(head, scope["method"])
-            self._require_room(head)
+            if head.length is not None:
+                arriving.require_room_for_one(head.length)
         except HoneError as refusal:
             await response_of(refusal, scope)(scope, receive, answer)
             return
@@ -197,7 +203,7 @@ class Boundary:
         if not head.has_body:
             await self._app(scope, receive, answer)
             return
-        body = _Body(receive, self._arriving)
+        body = _Body(receive, arriving)
         try:
             await self._app(scope, body.receive, answer)
         finally:
@@ -247,9 +253,9 @@ class Boundary:
                 " allows origins"
             )
 
-    def _require_room(self, head: _Head) -> None:
-        if head.length is not None:
-            self._arriving.require_room_for_one(head.length)
+    def _arriving_with(self, scope: Scope) -> _Arriving:
+        """Return the bodies among which this one counts; a batch is read as a stream."""
+        return self._batches if scope["path"] == self._root + BATCHES else self._arriving
 
     def _answering(self, head: _Head, send: Send) -> Send:
         """Return a `send` that adds the headers of every response."""

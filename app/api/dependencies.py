@@ -12,6 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 from app.access import Caller
 from app.api.bodies import RequestBody, body_of, submission_of
 from app.api.problems import NotAcceptable, invalid_query
+from app.contract.batches import BATCH_ID
 from app.contract.errors import MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.limits import LimitsChange
@@ -316,7 +317,7 @@ CalibrationLimit = Annotated[int, Query(ge=1, le=1_000, description="Rows at mos
 
 
 PREFIX = "metadata."
-KNOWN = {"status", "limit", "cursor"}
+KNOWN = {"status", "batch", "limit", "cursor"}
 MAX_PAIRS = 16
 
 
@@ -336,6 +337,14 @@ async def _metadata(request: Request) -> Mapping[str, str]:
 Metadata = Annotated[Mapping[str, str], Depends(_metadata)]
 WithStatus = Annotated[
     Status | Absent, Query(alias="status", description="Only refinements in this status.")
+]
+OfBatch = Annotated[
+    str | Absent,
+    Query(
+        alias="batch",
+        pattern=BATCH_ID,
+        description="Only refinements that this batch has begun.",
+    ),
 ]
 Cursor = Annotated[
     str | Absent, Query(max_length=500, description="`next_cursor` of the previous page.")

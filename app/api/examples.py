@@ -6,6 +6,7 @@ Example = dict[str, Any]
 
 REFINEMENT_ID = "ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"
 WEBHOOK_ID = "msg_01JD3Y3V3G5ZC1Q6E0M8W2R9TB_11"
+BATCH_ID = "batch_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"
 ENDPOINT_ID = "ep_5f0c1b2a3d4e5f6071829304"
 SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
@@ -178,6 +179,8 @@ SNAPSHOT: Example = {
     "error": None,
     "review": None,
     "parent": None,
+    "batch": None,
+    "custom_id": None,
     "created_at": "2025-11-21T09:30:00.000Z",
     "started_at": "2025-11-21T09:30:00.012Z",
     "ended_at": None,
@@ -251,3 +254,9 @@ QUOTAS: dict[str, Example] = {
     "for a customer": {"requests_per_minute": 600, "in_flight": 50, "models": ["openai:*"]},
     "none": {},
 }
+
+BATCH = """\
+{"batch": {"defaults": {"threshold": 0.9}, "metadata": {"campaign": "spring"}}}
+{"custom_id": "mail-1", "request": {"draft": "In the event that you are desirous of it, ask."}}
+{"custom_id": "mail-2", "request": {"draft": "At this point in time we are open."}}
+"""

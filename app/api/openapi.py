@@ -15,6 +15,14 @@ from app.api.access import scope_needed
 from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
 from app.contract.access import KeyRequest, KeyRotation, Quotas, Scope, TokenRequest
+from app.contract.batches import (
+    BATCH_COMPLETED,
+    Batch,
+    BatchHead,
+    BatchItem,
+    BatchMessage,
+    BatchResult,
+)
 from app.contract.errors import HoneError, Problem
 from app.contract.events import DATA_OF, EventPage
 from app.contract.limits import LimitsChange
@@ -95,6 +103,13 @@ def body(
     return {"requestBody": {"required": is_required, "content": {"application/json": content}}}
 
 
+def batch_body() -> dict[str, Any]:
+    """Return `openapi_extra` for the route whose body has a line per request."""
+    told = "A `BatchItem` per line; the first line may be a `BatchHead`."
+    content = {"schema": {"type": "string", "description": told}, "example": examples.BATCH}
+    return {"requestBody": {"required": True, "content": {"application/jsonl": content}}}
+
+
 def _example(kind: type[HoneError]) -> dict[str, Any]:
     error: HoneError
     if kind is errors.InvalidRequest:
@@ -102,6 +117,8 @@ def _example(kind: type[HoneError]) -> dict[str, Any]:
         error = kind(f"{wrong.pointer}: {wrong.detail}", errors=(wrong,))
     elif kind in (errors.RefinementNotFound, errors.NotStored):
         error = kind(examples.REFINEMENT_ID)
+    elif kind is errors.BatchNotFound:
+        error = errors.BatchNotFound(examples.BATCH_ID)
     else:
         error = kind(promise_of(kind))
     return problem_of(error, examples.LINKS["self"]).model_dump(exclude_none=True)
@@ -175,12 +192,29 @@ REPORTED: Responses = {
         },
     },
 }
+BATCH_SUBMITTED: Responses = {
+    202: {
+        "model": Batch,
+        "description": "The batch was accepted, now or by an earlier request with this key.",
+        "headers": {**_header("Location", "Path of the batch."), **_REPLAYED},
+    },
+}
+BATCH_RESULTS: Responses = {
+    200: {
+        "description": "A `BatchResult` per line.",
+        "content": {"application/jsonl": {"schema": {"type": "string"}}},
+    },
+}
 INSIGHTS: Responses = {200: {"content": _json("insights")}}
 
 
 UNSEEN = (
     Problem,
     WebhookMessage,
+    BatchHead,
+    BatchItem,
+    BatchMessage,
+    BatchResult,
     EndpointRequest,
     SecretRotation,
     RefinementRequest,
@@ -202,6 +236,7 @@ FOREIGN = {"HTTPValidationError", "ValidationError", "EventType"}
 TAGS = {
     "refinements": "Submit texts, watch them get better, and decide.",
     "presets": "Named defaults for requests.",
+    "batches": "Many requests at once.",
     "journal": "What has happened to a refinement.",
     "webhooks": "Results that come to you.",
     "offers": "What this server offers.",
@@ -266,7 +301,9 @@ def document(app: FastAPI) -> dict[str, Any]:
             _say_who_may(operation, scope_needed(method.upper(), path))
             if method == "get" and path.startswith("/v1/refinements/{refinement_id}"):
                 operation["security"].append({"token": []})
-    document["webhooks"] = {kind: {"post": _webhook(kind)} for kind in WEBHOOK_EVENTS}
+    document["webhooks"] = {
+        kind: {"post": _webhook(kind)} for kind in (*WEBHOOK_EVENTS, BATCH_COMPLETED)
+    }
     return document
 
 
@@ -317,11 +354,18 @@ def _typed_events(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _webhook(kind: str) -> dict[str, Any]:
     """Return how a client's endpoint is called (OpenAPI 3.1, webhooks)."""
-    signed = ("webhook-id", "webhook-timestamp", "webhook-signature")
+    if kind == BATCH_COMPLETED:
+        return _call("BatchCompleted", "A batch with a `webhook` has ended.", BatchMessage)
     outcome = "is paused and asks a reviewer" if kind.endswith("paused") else "ended so"
+    told = f"A refinement whose `webhook` names it {outcome}."
+    return _call(kind.partition(".")[2].title(), told, WebhookMessage)
+
+
+def _call(name: str, summary: str, message: type[Contract]) -> dict[str, Any]:
+    signed = ("webhook-id", "webhook-timestamp", "webhook-signature")
     return {
-        "operationId": f"on{kind.partition('.')[2].title()}",
-        "summary": f"A refinement whose `webhook` names it {outcome}.",
+        "operationId": f"on{name}",
+        "summary": summary,
         "tags": ["webhooks"],
         "security": [],
         "parameters": [
@@ -331,7 +375,7 @@ def _webhook(kind: str) -> dict[str, Any]:
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": {"$ref": "#/components/schemas/WebhookMessage"}}
+                "application/json": {"schema": {"$ref": f"#/components/schemas/{message.__name__}"}}
             },
         },
         "responses": {

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from app.api.dependencies import JSON, REPORT_TYPES
+from app.contract.batches import BatchPage
 from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
 from app.contract.snapshot import Snapshot, SnapshotPage
@@ -26,6 +27,7 @@ RETRY = b"retry: 1000\n\n"
 """Milliseconds after which a browser connects again; without it, each decides for itself."""
 
 Answer = TypeVar("Answer")
+Page = TypeVar("Page", SnapshotPage, BatchPage)
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
@@ -107,7 +109,7 @@ def shown(response: Response, news: News, receiver: Receiver) -> Snapshot | Resp
     return received(response, news.snapshot, receiver)
 
 
-def listed(request: Request, response: Response, page: SnapshotPage) -> SnapshotPage:
+def listed(request: Request, response: Response, page: Page) -> Page:
     """Return the page, with a link to the next one."""
     if page.next_cursor is not None:
         response.headers["Link"] = _next(request, cursor=page.next_cursor)

@@ -24,6 +24,7 @@ from app.api.dependencies import (
     IterationNumber,
     Limit,
     Metadata,
+    OfBatch,
     PreferredWait,
     RatingBody,
     RefinementId,
@@ -154,6 +155,7 @@ async def list_(
     response: Response,
     metadata: Metadata,
     status: WithStatus = None,
+    batch: OfBatch = None,
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> SnapshotPage:
@@ -162,7 +164,9 @@ async def list_(
     `metadata.KEY=VALUE` selects refinements with that pair; it can be repeated for other keys.
     Pages stay stable while refinements are added.
     """
-    page = await store.page(tenant, status=status, metadata=metadata, limit=limit, cursor=cursor)
+    page = await store.page(
+        tenant, status=status, metadata=metadata, batch=batch, limit=limit, cursor=cursor
+    )
     return listed(request, response, page)
 
 

@@ -137,8 +137,10 @@ class Connection(HttpToolsProtocol):
         self._arriving = self.loop.call_later(self.arrival_s, self._look_at_request)
 
     def _look_at_request(self, *, is_last_look: bool = False) -> None:
-        if self._credit_s >= LAST_LOOK_S:
-            self._arriving = self.loop.call_later(self._credit_s, self._look_at_request)
+        # While reading is paused, it is the server that has not taken what has arrived.
+        if self._credit_s >= LAST_LOOK_S or self.flow.read_paused:
+            after_s = max(self._credit_s, LAST_LOOK_S)
+            self._arriving = self.loop.call_later(after_s, self._look_at_request)
             self._credit_s = 0.0
         elif not is_last_look:  # a busy server may not yet have read what has arrived
             look = partial(self._look_at_request, is_last_look=True)

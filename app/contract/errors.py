@@ -7,6 +7,7 @@ HoneError
   Unauthenticated         401  unauthenticated  (WWW-Authenticate)
   Forbidden               403  forbidden
   RefinementNotFound      404  not_found
+  BatchNotFound           404  not_found
   NotFound                404  not_found
   Conflict                409  conflict
   NotStored               409  not_stored
@@ -131,6 +132,13 @@ class RefinementNotFound(NotFound):
         super().__init__(f"refinement {refinement_id} was not found")
 
 
+class BatchNotFound(NotFound):
+    """The batch is unknown, erased, or belongs to another tenant."""
+
+    def __init__(self, batch_id: str) -> None:
+        super().__init__(f"batch {batch_id} was not found")
+
+
 class Conflict(HoneError):
     """The operation is not possible in the current status of the refinement."""
 
@@ -165,10 +173,12 @@ class PreconditionFailed(HoneError):
 
 
 class BodyTooLarge(HoneError):
-    """The body is larger than HONE_MAX_BODY_BYTES."""
+    """The body is larger than HONE_MAX_BODY_BYTES, or that of a batch than HONE_BATCH_MAX_BYTES."""
 
     code, status, title = "too_large", 413, "The body is too large"
-    fix = "Send a smaller body, or raise `HONE_MAX_BODY_BYTES`."
+    fix = (
+        "Send a smaller body, or raise `HONE_MAX_BODY_BYTES` (`HONE_BATCH_MAX_BYTES` for batches)."
+    )
 
 
 class TooManyRequests(HoneError):

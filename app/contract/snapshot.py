@@ -117,6 +117,8 @@ class Snapshot(Contract):
         description="The model or endpoint that a step waits for; the status stays `running`.",
     )
     parent: str | None
+    batch: str | None = Field(None, description="Id of the batch that it belongs to.")
+    custom_id: str | None = Field(None, description="Its `custom_id` in that batch.")
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None

@@ -1,6 +1,7 @@
 """The operations of the API beyond the store, without HTTP: submit, watch, review, report."""
 
 from app.service.admission import Admission
+from app.service.batches import Batches
 from app.service.model_roles import ModelRoles, Selection
 from app.service.service import Accepted, Service
 from app.service.watching import EventFeed, News, Shutdown, Watching
@@ -8,6 +9,7 @@ from app.service.watching import EventFeed, News, Shutdown, Watching
 __all__ = [
     "Accepted",
     "Admission",
+    "Batches",
     "EventFeed",
     "ModelRoles",
     "News",

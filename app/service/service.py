@@ -143,13 +143,33 @@ class Service:
 
         Raises InvalidRequest, IdempotencyMismatch, QuotaExceeded and Overloaded.
         """
+        new = await self.admitted(tenant, request, body_sha256, parent)
+        created = await self._store.create(new, key)
+        if wait_s <= 0:
+            return Accepted(created.snapshot, created.replayed)
+        snapshot = await self._watching.until(
+            tenant, created.id, lambda snapshot: snapshot.status in STANDING, wait_s
+        )
+        return Accepted(snapshot, created.replayed)
+
+    async def admitted(
+        self,
+        tenant: str,
+        request: RefinementRequest,
+        body_sha256: str,
+        parent: str | None = None,
+    ) -> NewRefinement:
+        """Return what is to be stored of a request that this server can carry out.
+
+        Raises InvalidRequest.
+        """
         admitted = await self._admission.admit(request)
         require_allowed(request, admitted, await self._quotas_of(tenant))
         request = self._admission.settled(request, admitted)
         models, draw = await self._selection.pick(tenant, request, admitted)
         playing_models = {seat: models[seat] for seat in playing(request)}
         limits = request.limits()
-        new = NewRefinement(
+        return NewRefinement(
             tenant=tenant,
             request=request,
             body_sha256=body_sha256,
@@ -167,13 +187,6 @@ class Service:
             ),
             parent=parent,
         )
-        created = await self._store.create(new, key)
-        if wait_s <= 0:
-            return Accepted(created.snapshot, created.replayed)
-        snapshot = await self._watching.until(
-            tenant, created.id, lambda snapshot: snapshot.status in STANDING, wait_s
-        )
-        return Accepted(snapshot, created.replayed)
 
     async def estimate(self, tenant: str, request: RefinementRequest) -> RefinementEstimate:
         """Return what a request would consume. Raises InvalidRequest as `submit` does."""

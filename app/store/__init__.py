@@ -8,6 +8,7 @@ from functools import partial
 
 from app.settings import Settings
 from app.store.access import AccessState, AccessStore, KeyRecord
+from app.store.batches import BatchStore, BatchUpload
 from app.store.committer import Committer, ReplicatedCommitter
 from app.store.connection import (
     UnusableRedis,
@@ -64,6 +65,8 @@ __all__ = [
     "AccessStore",
     "Achieved",
     "Addition",
+    "BatchStore",
+    "BatchUpload",
     "ChangeSignal",
     "Claimed",
     "DaySpending",

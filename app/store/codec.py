@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from app.contract.batches import BatchWebhook
 from app.contract.events import DATA_OF, Event, EventData, EventType, Queued, Retried
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
@@ -180,6 +181,14 @@ def encode_webhook(webhook: Webhook) -> str:
     return f"{round(webhook.timeout_s * 1000)} {' '.join(webhook.events)}"
 
 
+def decode_batch_webhook(stored: bytes, secrets: Mapping[str, str]) -> BatchWebhook:
+    """Decode the webhook of a batch, and put its secrets in their places."""
+    with reading("the webhook"):
+        return BatchWebhook.model_validate_json(
+            with_secrets(stored, secrets) if secrets else stored, extra=UNKNOWN_FIELDS
+        )
+
+
 def encode_queued(queued: Queued) -> bytes:
     """Encode the data of the first entry, which create.lua writes."""
     return _DATA[EventType.QUEUED].dump_json(queued)
@@ -294,6 +303,8 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"review": _review(summary),
         b"waiting": b"null" if has_ended else _waiting(summary),
         b"parent": quoted(b"parent"),
+        b"batch": quoted(b"batch"),
+        b"custom_id": summary.get(b"custom_id", b"null"),
         b"created_at": json_moment(summary[b"created_at"]),
         b"started_at": json_moment(summary.get(b"started_at")),
         b"ended_at": json_moment(summary.get(b"ended_at")),

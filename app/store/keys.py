@@ -22,6 +22,13 @@ hone:1:endpoints:TENANT:ID      hash: `secret`, the number of the one in force; 
                                 `failures`, `failing_since`, `paused_at`, `probe_at`,
                                 `delivered_at`; `attempt`, `command`, the last of each; `url`,
                                 if it is registered
+hone:1:batch:ID                 hash: a batch: its status, options and counts; `next`, the position
+                                of the next request to begin; `positions`, that of the last one
+hone:1:batch_items:ID           hash: position -> JSON: `line`, `custom_id`, and `id` or `error`;
+                                a request is in `hone:1:request:` of its id, with a field
+                                `staged` until it begins
+hone:1:batch_live:ID            set: ids that have begun and were not counted as ended
+hone:1:batches                  sorted set: id of a batch -> when to look at it
 hone:1:overtaken                the highest `waiting` score that was ever claimed
 hone:1:workers                  sorted set: name of a worker -> when its lease expires
 hone:1:held:NAME                set: the ids that a worker holds
@@ -33,6 +40,8 @@ hone:1:unplayable               sorted set: engine version, or `later` -> until 
 hone:1:list:TENANT              sorted set, all scores 0: every id, in the order of creation
 hone:1:list:TENANT:status:S     the same, one per status
 hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
+hone:1:list:TENANT:batch:ID     the same, one per batch
+hone:1:list:TENANT:batches      the same: every batch
 hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the client's key
 hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinements; kept for 24
                                 hours; DAY counts from 1970
@@ -94,6 +103,10 @@ PARKED_OF = f"{PREFIX}parked_of:"
 OUTBOX = f"{PREFIX}outbox"
 DELIVERIES = f"{PREFIX}deliveries:"
 ENDPOINTS = f"{PREFIX}endpoints:"
+BATCH = f"{PREFIX}batch:"
+BATCH_ITEMS = f"{PREFIX}batch_items:"
+BATCH_LIVE = f"{PREFIX}batch_live:"
+BATCHES = f"{PREFIX}batches"
 OVERTAKEN = f"{PREFIX}overtaken"
 WORKERS = f"{PREFIX}workers"
 HELD = f"{PREFIX}held:"
@@ -130,6 +143,8 @@ TEXTS = f"{PREFIX}texts"
 
 BY_STATUS = ":status:"
 BY_METADATA = ":meta:"
+BY_BATCH = ":batch:"
+ALL_BATCHES = ":batches"
 
 LUA = {
     "SUMMARY": SUMMARY,
@@ -146,6 +161,10 @@ LUA = {
     "OUTBOX": OUTBOX,
     "DELIVERIES": DELIVERIES,
     "ENDPOINTS": ENDPOINTS,
+    "BATCH": BATCH,
+    "BATCH_ITEMS": BATCH_ITEMS,
+    "BATCH_LIVE": BATCH_LIVE,
+    "BATCHES": BATCHES,
     "OVERTAKEN": OVERTAKEN,
     "WORKERS": WORKERS,
     "HELD": HELD,
@@ -172,6 +191,8 @@ LUA = {
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,
     "BY_METADATA": BY_METADATA,
+    "BY_BATCH": BY_BATCH,
+    "ALL_BATCHES": ALL_BATCHES,
 }
 
 
@@ -196,6 +217,16 @@ def listed_by_metadata(tenant: str, key: str, value: str) -> str:
     `key` must not contain `=`.
     """
     return f"{LIST}{tenant}{BY_METADATA}{key}={value}"
+
+
+def listed_by_batch(tenant: str, batch_id: str) -> str:
+    """Return the key of the list of a tenant's refinements that a batch has begun."""
+    return f"{LIST}{tenant}{BY_BATCH}{batch_id}"
+
+
+def listed_batches(tenant: str) -> str:
+    """Return the key of the list of a tenant's batches."""
+    return f"{LIST}{tenant}{ALL_BATCHES}"
 
 
 def idempotency(tenant: str, key: str) -> str:

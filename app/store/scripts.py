@@ -14,6 +14,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
+from app.contract.batches import BATCH_COMPLETED
 from app.contract.events import EventType
 from app.contract.limits import Stop
 from app.contract.status import MOVES, TERMINAL, Status
@@ -26,9 +27,11 @@ NEWS_MS = 3_600_000  # how long a command waits for a worker that does not come 
 UNSTORED_MS = 600_000  # how long text is kept at most that is not to be stored, after the end
 ANY_BODY = "*"  # in place of the hash of a body that was erased
 ERASED_MS = 600_000  # longer than a submission can be under way
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 DEADLINE_MS = 30 * 24 * 3_600_000  # how far a deadline may be away
 KEPT_MS = 90 * DAY_MS  # how long sums are kept that nothing is added to
+FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 MOST_SUMS = 1_000  # fields of one hash of sums; others are not added
 FEWEST_KNOWN = 10  # refinements of a kind from which on its own sums are taken
 MOST_RATINGS = 200  # of one refinement
@@ -69,11 +72,13 @@ def _tables() -> Iterable[str]:
     yield f"local END = {_lua(END)}"
     yield f"local NEWS_MS, ERASED_MS, UNLIMITED = {NEWS_MS}, {ERASED_MS}, '{UNLIMITED}'"
     yield f"local UNSTORED_MS, ANY_BODY = {UNSTORED_MS}, '{ANY_BODY}'"
-    yield f"local DAY_MS = {DAY_MS}"
+    yield f"local HOUR_MS, DAY_MS = {HOUR_MS}, {DAY_MS}"
+    yield f"local BATCH_COMPLETED = {_lua(BATCH_COMPLETED)}"
     yield f"local KEPT_MS, MOST_SUMS, MOST_LISTED = {KEPT_MS}, {MOST_SUMS}, {MOST_LISTED}"
     yield f"local FEWEST_KNOWN, MOST_RATINGS = {FEWEST_KNOWN}, {MOST_RATINGS}"
     yield f"local MOST_PUBLISHED = {MOST_PUBLISHED}"
     yield f"local MAX_WAIT_S, DEADLINE_MS = {MAX_WAIT_S:g}, {DEADLINE_MS}"
+    yield f"local FULL = {FULL}"
     yield f"local MOST_ENDPOINTS = {MOST_ENDPOINTS}"
     yield f"local TOLD = {_lua(dict.fromkeys(WEBHOOK_EVENTS, True))}"
     yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
@@ -117,6 +122,11 @@ SCRIPTS = {
 
 ANNOUNCE = SCRIPTS["announce"]
 APPEND = SCRIPTS["append"]
+BATCH_CANCEL = SCRIPTS["batch_cancel"]
+BATCH_COMMIT = SCRIPTS["batch_commit"]
+BATCH_ERASE = SCRIPTS["batch_erase"]
+BATCH_LOOK = SCRIPTS["batch_look"]
+BATCH_STAGE = SCRIPTS["batch_stage"]
 BLAME = SCRIPTS["blame"]
 CANCEL = SCRIPTS["cancel"]
 CHANGE = SCRIPTS["change"]
@@ -149,6 +159,7 @@ REVIEW = SCRIPTS["review"]
 SETTLE_WEBHOOK = SCRIPTS["settle_webhook"]
 SNAPSHOT = SCRIPTS["snapshot"]
 SPEND = SCRIPTS["spend"]
+TAKE_BATCHES = SCRIPTS["take_batches"]
 TAKE_DUE = SCRIPTS["take_due"]
 TAKE_PARKED = SCRIPTS["take_parked"]
 TAKE_WEBHOOKS = SCRIPTS["take_webhooks"]

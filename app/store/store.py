@@ -20,9 +20,12 @@ from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
+from pydantic_core import to_json
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
+from app.contract.batches import BatchPage
 from app.contract.calibration import CalibratedKind
+from app.contract.endpoints import Endpoint
 from app.contract.errors import (
     Conflict,
     FieldError,
@@ -47,6 +50,7 @@ from app.contract.status import Status
 from app.contract.webhooks import Delivery
 from app.store import keys
 from app.store.access import AccessStore
+from app.store.batches import BATCH_PREFIX, BatchPlace, BatchStore
 from app.store.codec import (
     Summary,
     decode_limits,
@@ -92,10 +96,12 @@ from app.store.scripts import (
     CANCEL,
     CHANGE,
     CREATE,
+    DEADLINE_MS,
     ERASE,
     ERASE_TEXT,
     EVENTS,
     FINISH,
+    FULL,
     MOST_RATINGS,
     RATE,
     RETRY,
@@ -127,13 +133,14 @@ async def list_ids(
     metadata: Mapping[str, str],
     wanted: int,
     below: str | None,
+    batch: str | None = None,
 ) -> tuple[list[str], str | None]:
     """Return up to `wanted` ids, newest first, and where to continue if the search stopped early.
 
     `below` is the id after which to begin. Several filters are intersected: the ids of the shortest
     list are looked up in the others.
     """
-    lists = _lists(tenant, status, metadata)
+    lists = _lists(tenant, status, metadata, batch)
     shortest, *others = await _shortest_first(committer, lists)
     found: list[str] = []
     for _ in range(CHUNKS):
@@ -168,8 +175,12 @@ async def _on_all(committer: Committer, lists: Sequence[str], ids: list[str]) ->
     ]
 
 
-def _lists(tenant: str, status: Status | None, metadata: Mapping[str, str]) -> list[str]:
+def _lists(
+    tenant: str, status: Status | None, metadata: Mapping[str, str], batch: str | None
+) -> list[str]:
     lists = [keys.listed_by_metadata(tenant, *pair) for pair in metadata.items()]
+    if batch is not None:
+        lists.append(keys.listed_by_batch(tenant, batch))
     if status is not None:
         lists.append(keys.listed_by_status(tenant, status))
     return lists or [keys.listed(tenant)]
@@ -198,7 +209,6 @@ Clock = Callable[[], float]
 ACHIEVED_FIELDS = ("ended", "passed", "priced", "cost_usd")
 LAST = 2**64 - 1  # the highest number a stream id can hold
 REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
-FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 RETRY_AFTER_BYTES_S = 60  # retention ends some day, and an erasure is not foreseen
 MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
 DAY_S = 86_400
@@ -277,6 +287,7 @@ class Store:
     ) -> None:
         self.webhooks = WebhookStore(committer, secrets)
         self.presets = PresetStore(committer, sealer)
+        self.batches = BatchStore(committer, creation, sealer)
         self._sealer = sealer
         self._committer = committer
         self._creation = creation
@@ -315,12 +326,21 @@ class Store:
             raise NotStored(refinement_id) if erased else RefinementNotFound(refinement_id)
         return decode_request(request, self._sealer.open(sealed, refinement_id))
 
-    async def deliveries(self, tenant: str, refinement_id: str) -> tuple[Delivery, ...]:
-        """Return the webhooks of a refinement, else raise RefinementNotFound."""
-        webhook = (await self.request(tenant, refinement_id)).webhook
+    async def webhook(self, tenant: str, record_id: str) -> Endpoint | None:
+        """Return where the news of a refinement or batch goes, secrets included, if anywhere.
+
+        Raises NotFound.
+        """
+        if record_id.startswith(BATCH_PREFIX):
+            return await self.batches.webhook(tenant, record_id)
+        return (await self.request(tenant, record_id)).webhook
+
+    async def deliveries(self, tenant: str, record_id: str) -> tuple[Delivery, ...]:
+        """Return the webhooks of a refinement or batch, else raise NotFound."""
+        webhook = await self.webhook(tenant, record_id)
         if webhook is None:
             return ()
-        return await self.webhooks.deliveries(tenant, refinement_id, webhook.url)
+        return await self.webhooks.deliveries(tenant, record_id, webhook.url)
 
     @refusing
     async def page(
@@ -329,6 +349,7 @@ class Store:
         *,
         status: Status | None = None,
         metadata: Mapping[str, str] = NO_METADATA,
+        batch: str | None = None,
         limit: int = 20,
         cursor: str | None = None,
     ) -> SnapshotPage:
@@ -337,7 +358,9 @@ class Store:
         With several filters that few refinements meet, a page may be short and have a next one.
         """
         below = None if cursor is None else decode_cursor(tenant, cursor)
-        ids, last_seen = await list_ids(self._committer, tenant, status, metadata, limit + 1, below)
+        ids, last_seen = await list_ids(
+            self._committer, tenant, status, metadata, limit + 1, below, batch
+        )
         has_more = last_seen is not None or len(ids) > limit
         if len(ids) > limit:
             ids, last_seen = ids[:limit], ids[limit - 1]
@@ -345,6 +368,19 @@ class Store:
             data=await self._snapshots(ids),
             has_more=has_more,
             next_cursor=encode_cursor(tenant, last_seen) if last_seen is not None else None,
+        )
+
+    async def batch_page(self, tenant: str, limit: int, cursor: str | None) -> BatchPage:
+        """Return one page of batches, newest first; raise MalformedHeader for an invalid cursor.
+
+        A page may be short and have a next one.
+        """
+        below = None if cursor is None else decode_cursor(tenant, cursor)
+        shown, last_seen = await self.batches.page(tenant, limit, below)
+        return BatchPage(
+            data=tuple(shown),
+            has_more=bool(last_seen),
+            next_cursor=encode_cursor(tenant, last_seen) if last_seen else None,
         )
 
     @refusing
@@ -705,6 +741,15 @@ def _achieved(values: Sequence[bytes | str | None]) -> Achieved:
     return Achieved(int(ended), int(passed), int(priced), float(cost_usd))
 
 
+def _unusable_deadline(code: bytes) -> InvalidRequest:
+    detail = DEADLINE_ERRORS[code]
+    return InvalidRequest(detail, errors=(FieldError(pointer="/deadline", detail=detail),))
+
+
+def _milliseconds_of(deadline: datetime | None) -> int | None:
+    return None if deadline is None else round(deadline.timestamp() * 1000)
+
+
 class Creation:
     """Writes the record and the queue entry by one script, which also decides whether it may."""
 
@@ -721,10 +766,10 @@ class Creation:
     ) -> None:
         self._sealer = sealer
         self._queue = queue
-        self._committer = committer
+        self.committer = committer
         self._queue_max = queue_max
         self._lease_ms = lease_ms
-        self._retention_ms = retention_ms
+        self.retention_ms = retention_ms
         self._server = ServerStatus(committer, clock)
         self._ids = ULIDGenerator(self._server.time_ms, policy=LaxMonotonicPolicy())
 
@@ -735,7 +780,7 @@ class Creation:
         has passed or is more than 30 days away.
         """
         await self._server.measure()
-        reply = await self._committer.submit(CREATE, *self._args(new, idempotency_key))
+        reply = await self.committer.submit(CREATE, *self._args(new, idempotency_key))
         if isinstance(reply, bytes):
             raise self._refusal(reply)
         first_id, is_replayed, summary = reply
@@ -750,8 +795,7 @@ class Creation:
                 "this Idempotency-Key was used with another body within 24 hours"
             )
         if code in DEADLINE_ERRORS:
-            detail = DEADLINE_ERRORS[code]
-            return InvalidRequest(detail, errors=(FieldError(pointer="/deadline", detail=detail),))
+            return _unusable_deadline(code)
         if code.startswith(b"QUOTA"):
             _, quota, most = code.decode().split()
             if quota in QUOTAS_OF_A_DAY:
@@ -769,9 +813,48 @@ class Creation:
             detail = "the memory of Redis is nearly full; try again when refinements have expired"
         return Overloaded(detail, retry_after_s=RETRY_AFTER_S)
 
+    def new_ulid(self) -> str:
+        """Return an id by the time of Redis, greater than those before it."""
+        return str(self._ids.generate())
+
+    async def is_memory_full(self) -> bool:
+        """Return whether no more may be stored."""
+        await self._server.measure()
+        return self._server.used_share >= FULL
+
+    def seal(self, secrets: Mapping[str, str], about: str) -> bytes:
+        """Encrypt secrets by JSON Pointer."""
+        return self._sealer.seal(secrets, about)
+
+    def staged(self, new: NewRefinement, place: BatchPlace) -> tuple[str, tuple[Word, ...]]:
+        """Return a new id, and what batch_stage.lua stores so that the refinement can be created.
+
+        Raises InvalidRequest for a deadline that has passed or is more than 30 days away.
+        """
+        refinement_id, deadline = f"ref_{self.new_ulid()}", _milliseconds_of(new.request.deadline)
+        left_ms = deadline - self._server.time_ms() if deadline else DEADLINE_MS
+        if not 0 < left_ms <= DEADLINE_MS:
+            raise _unusable_deadline(b"PAST" if left_ms <= 0 else b"FAR")
+        summary = [
+            it.decode() if isinstance(it, bytes) else str(it)
+            for it in (*self._fields(new), *place.fields())
+        ]
+        staged = {
+            "deadline": str(deadline or ""),
+            "metadata": encode_metadata(new.request.metadata).decode(),
+            "queued": encode_queued(new.queued).decode(),
+            "summary": summary,
+        }
+        return refinement_id, (
+            *encode_submitted(Submitted(new.request, new.models)),
+            new.prompt_nonce,
+            self.seal(new.request.secrets(), refinement_id),
+            to_json(staged),
+        )
+
     def _args(self, new: NewRefinement, idempotency_key: str | None) -> list[Word]:
-        refinement_id = f"ref_{self._ids.generate()}"
-        fields, deadline = self._fields(new), new.request.deadline
+        refinement_id = f"ref_{self.new_ulid()}"
+        fields, deadline = self._fields(new), _milliseconds_of(new.request.deadline)
         return [
             refinement_id,
             new.tenant,
@@ -779,7 +862,7 @@ class Creation:
             self._queue.key,
             self._queue_max,
             int(self._server.used_share >= FULL),
-            "" if deadline is None else round(deadline.timestamp() * 1000),
+            deadline or "",
             "" if idempotency_key is None else keys.idempotency(new.tenant, idempotency_key),
             REMEMBERED_S,
             new.body_sha256,
@@ -800,7 +883,7 @@ class Creation:
             "limits",
             encode_limits(new.limits),
             "retention_ms",
-            self._retention_ms if (kept_s := new.request.retention_s) is None else kept_s * 1000,
+            self.retention_ms if (kept_s := new.request.retention_s) is None else kept_s * 1000,
             "engine_version",
             new.engine_version,
             *(() if new.request.store else ("store", 0)),

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from app.contract.errors import Conflict, NotFound, RefinementNotFound
+from app.contract.errors import BatchNotFound, Conflict, NotFound, RefinementNotFound
 from app.contract.webhooks import (
     Attempt,
     Delivery,
@@ -17,6 +17,7 @@ from app.contract.webhooks import (
     RegisteredEndpoint,
 )
 from app.store import keys
+from app.store.batches import BATCH_PREFIX
 from app.store.codec import UNKNOWN_FIELDS, moment, paired
 from app.store.committer import Committer
 from app.store.endpoints import EndpointSecrets, endpoint_id
@@ -64,7 +65,7 @@ _STATE = TypeAdapter(DeliveryState)
 
 @dataclass(frozen=True, slots=True)
 class TakenWebhook:
-    """A webhook that this process is to send."""
+    """A webhook that this process is to send, about a refinement or a batch."""
 
     refinement_id: str
     event: int
@@ -88,7 +89,7 @@ class EndpointNotFound(NotFound):
 
 def webhook_id(refinement_id: str, event: int) -> str:
     """Return the id of the message about an event."""
-    return f"msg_{refinement_id.removeprefix('ref_')}_{event}"
+    return f"msg_{refinement_id.rpartition('_')[2]}_{event}"
 
 
 class WebhookStore:
@@ -156,7 +157,7 @@ class WebhookStore:
         """Return the webhooks of a refinement; raise RefinementNotFound."""
         found = await self._run(DELIVERIES, refinement_id, tenant)
         if found is None:
-            raise RefinementNotFound(refinement_id)
+            raise _not_found(refinement_id)
         known_as = endpoint_id(tenant, url)
         with refusals():
             key = keys.endpoint(tenant, known_as)
@@ -174,7 +175,7 @@ class WebhookStore:
         while True:
             found = await self._run(DELIVERIES, refinement_id, tenant)
             if found is None:
-                raise RefinementNotFound(refinement_id)
+                raise _not_found(refinement_id)
             stored = {webhook_id(refinement_id, int(it[0])): it for it in found}
             if wanted not in stored:
                 raise WebhookNotFound(f"{refinement_id} has no webhook {wanted}")
@@ -250,6 +251,11 @@ class WebhookStore:
     async def _run(self, script: LuaScript, *args: str | bytes | int) -> Any:
         with refusals():
             return await self._committer.submit(script, *args)
+
+
+def _not_found(record_id: str) -> NotFound:
+    is_batch = record_id.startswith(BATCH_PREFIX)
+    return BatchNotFound(record_id) if is_batch else RefinementNotFound(record_id)
 
 
 def _delivery(

@@ -47,6 +47,7 @@ from app.store.scripts import (
     PARKED,
     PUT_BACK,
     RENEW,
+    TAKE_BATCHES,
     TAKE_DUE,
     TAKE_PARKED,
     run,
@@ -71,6 +72,10 @@ from app.store.wakeups import messages
 
 ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
 TAKEN = 100  # maximum refinements that one run of the script checks
+BATCHES_TAKEN = 10
+FED_EVERY_MS = 200
+MOST_QUEUED = 200  # refinements of a tenant with which none of its batches begin
+MOST_LIVE = 2_000  # refinements of one batch that have begun and not ended
 
 LATER = "later"
 """What a worker lacks that cannot read a refinement at all."""
@@ -530,6 +535,17 @@ class WorkerStore:
             await self.enqueuer.enqueue(jobs)
             enqueued += len(jobs)
         return enqueued
+
+    async def feed_batches(self) -> float | None:
+        """Begin requests of the batches that are due, and end, cancel or delete what is to be.
+
+        Returns in how many seconds the next batch is due; None without batches. Those whose job is
+        not enqueued because of an error are found again after a lease, like lost ones.
+        """
+        args = (BATCHES_TAKEN, self._lease_ms, FED_EVERY_MS, MOST_QUEUED, MOST_LIVE)
+        due_ms, *begun = await run(self._client, TAKE_BATCHES, *args)
+        await self.enqueuer.enqueue(_jobs(begun))
+        return None if due_ms < 0 else due_ms / 1000
 
     async def commands(self) -> AsyncIterator[str]:
         """Yield the id of every refinement that receives a command; reconnect without a limit."""

@@ -15,7 +15,7 @@ from app.access.erasure import erase, exported
 from app.contract.access import OPERATOR, KeyRequest, Quotas
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys
-from tests.api.api_client import DRAFT, ended, problem, submitted
+from tests.api.api_client import DRAFT, REQUEST, ended, problem, submitted
 from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S
 
@@ -79,6 +79,8 @@ async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
     api: httpx.AsyncClient, store: Store, worker: WorkerStore, redis_url: str
 ) -> None:
     erased = [await ended(api, worker, metadata=METADATA), await submitted(api)]
+    batch = json.dumps({"custom_id": "acme", "request": REQUEST})
+    await api.post("/v1/batches", content=batch, headers={"Content-Type": "application/jsonl"})
     await Tenants(store.access).set_quotas(OPERATOR, ACME, Quotas(queued=5))
     with Redis.from_url(redis_url) as redis:
         before = traces(redis)

@@ -1,16 +1,19 @@
 """What a tenant may use at most."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
+from redis.asyncio import Redis
 
 from app.access import Keyring, Tenants
 from app.contract.access import OPERATOR, KeyRequest, Quotas, Scope
 from app.settings import Settings
-from app.store import Store, WorkerStore
+from app.store import Store, WorkerStore, keys
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted, watching
 from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S
@@ -102,6 +105,87 @@ async def test_the_memory_of_refinements_is_bounded_and_freed_by_erasing(
     second = await submitted(api)
     await api.post(f"/v1/refinements/{second}/cancel")
     assert 0 < (await tenants.get(OPERATOR, name)).use.bytes_stored < 20_000
+
+
+async def test_a_batch_leaves_half_of_the_quotas_to_others_and_goes_on_as_there_is_room(
+    api: httpx.AsyncClient, store: Store, worker: WorkerStore
+) -> None:
+    await limit(api, store, queued=4, in_flight=6)
+    batch = await batch_of(api, 9)
+    assert (await begun(api, worker, batch), batch["counts"]["pending"]) == (2, 9)
+    ids = [await submitted(api) for _ in range(2)]
+    problem(await api.post("/v1/refinements", json=REQUEST), 429, "quota_exceeded")
+    assert await begun(api, worker, batch) == 2
+    for it in ids:
+        await ManualWorker.claim(worker, it)
+    assert await begun(api, worker, batch) == 2  # 4 are in flight, more than half
+    for it in ids:
+        await api.delete(f"/v1/refinements/{it}")
+    assert await begun(api, worker, batch) == 2
+    for it in (await api.get(batch["links"]["refinements"])).json()["data"]:
+        await ManualWorker.claim(worker, it["id"])
+    assert await begun(api, worker, batch) == 3
+
+
+@pytest.mark.parametrize("quota", ["tokens_per_day", "cost_usd_per_day"])
+async def test_a_batch_waits_visibly_when_a_quota_of_the_day_is_used_up(
+    api: httpx.AsyncClient, store: Store, worker: WorkerStore, redis_url: str, quota: str
+) -> None:
+    await limit(api, store, **{quota: 10})
+    async with Redis.from_url(redis_url, protocol=2) as redis:
+        seconds, _ = await redis.time()
+        spent = keys.spent_on(api.headers["X-Tenant"], seconds // 86_400)
+        await redis.hset(spent, mapping={"tokens": 10, "cost_usd": 10})
+        batch = await batch_of(api, 1)
+        assert await begun(api, worker, batch) == 0
+        waiting = (await api.get(batch["links"]["self"])).json()["waiting"]
+        assert (waiting["reason"], quota in waiting["detail"]) == ("quota", True)
+        await redis.delete(spent)
+        await redis.zadd(keys.BATCHES, {batch["id"]: 0})
+        assert await begun(api, worker, batch) == 1
+        assert (await api.get(batch["links"]["self"])).json()["waiting"] is None
+
+
+async def test_what_waits_in_batches_counts_as_stored(
+    api: httpx.AsyncClient, store: Store, worker: WorkerStore
+) -> None:
+    await limit(api, store, bytes_stored=300_000)
+    tenants, name = Tenants(store.access), api.headers["X-Tenant"]
+    first = await batch_of(api, 20, draft="word " * 1_000)
+    stored = (await tenants.get(OPERATOR, name)).use.bytes_stored
+    assert 100_000 < stored < 200_000
+    assert await begun(api, worker, first) == 20
+    assert stored < (await tenants.get(OPERATOR, name)).use.bytes_stored < 300_000
+    await batch_of(api, 50, draft="word " * 1_000)
+    refused = await sent(api, 1)
+    assert "300000 bytes" in problem(refused, 429, "quota_exceeded")["detail"]
+    for batch in (await api.get("/v1/batches")).json()["data"]:
+        await api.delete(batch["links"]["self"])
+    assert (await tenants.get(OPERATOR, name)).use.bytes_stored == 0
+
+
+async def sent(api: httpx.AsyncClient, count: int, **fields: str) -> httpx.Response:
+    lines = [{"custom_id": f"{it}", "request": REQUEST | fields} for it in range(count)]
+    return await api.post(
+        "/v1/batches",
+        content="\n".join(map(json.dumps, lines)),
+        headers={"Content-Type": "application/jsonl"},
+    )
+
+
+async def batch_of(api: httpx.AsyncClient, count: int, **fields: str) -> dict[str, Any]:
+    """Submit a batch of so many requests."""
+    answer = await sent(api, count, **fields)
+    assert answer.status_code == 202, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def begun(api: httpx.AsyncClient, worker: WorkerStore, batch: dict[str, Any]) -> int:
+    """Let a worker begin what there is room for; return how many refinements there are."""
+    await asyncio.sleep(0.21)  # until the batch is due again
+    await worker.feed_batches()
+    return len((await api.get(f"{batch['links']['refinements']}&limit=100")).json()["data"])
 
 
 async def test_open_event_streams_are_bounded(api: httpx.AsyncClient, store: Store) -> None:

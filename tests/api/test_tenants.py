@@ -1,5 +1,6 @@
 """Every operation, by every scope and by another tenant: a new one is covered by itself."""
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -132,6 +133,9 @@ async def test_what_is_anothers_is_answered_like_what_does_not_exist(
     here["endpoint_id"] = registered.json()["id"]
     await api.put("/v1/presets/own", json={"threshold": 0.5})
     here["preset_id"] = "own"
+    batch = json.dumps({"custom_id": "a", "request": REQUEST})
+    jsonl = {"Content-Type": "application/jsonl"}
+    here["batch_id"] = (await api.post("/v1/batches", content=batch, headers=jsonl)).json()["id"]
     before = await api.get(f"/v1/refinements/{refinement_id}")
     for operation in (it for it in GUARDED if "_id}" in it.path):
         if (operation.method, operation.path) == ("PUT", "/v1/presets/{preset_id}"):

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 from redis.asyncio import Redis
 
+from app.contract.batches import BatchOptions
 from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
@@ -432,6 +433,60 @@ async def _remove_endpoint(store: Store, worker: WorkerStore, redis: Redis) -> S
     return (EP, TENANT, "another", "remove", "")
 
 
+BATCH = "batch_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"
+
+
+async def _batch_stage(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    item = (1, '{"line":1}', "ref_1", "{}", "{}", "000000", "", "{}")
+    return (BATCH, TENANT, 1, 0, 60_000, 1, *item)
+
+
+async def _batch_commit(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    staged = await _batch_stage(store, worker, redis)
+    await run(redis, SCRIPTS["batch_stage"], *staged)
+    known_as = keys.idempotency(TENANT, "key")
+    return (BATCH, TENANT, known_as, 60, "body", 1, 0, "errors", "[]", "retention_ms", 1)
+
+
+async def _batch(store: Store) -> str:
+    """Submit a batch of two requests."""
+    upload = await store.batches.upload(TENANT)
+    for custom_id in ("a", "b"):
+        await upload.add(1, custom_id, new())
+    return await upload.commit(BatchOptions(), "body", None)
+
+
+async def _batch_look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (await _batch(store), TENANT)
+
+
+async def _batch_look_at_the_end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    batch_id = await _batch(store)
+    await worker.feed_batches()
+    for it in (await store.page(TENANT, batch=batch_id)).data:
+        await store.cancel(TENANT, it.id)
+    return (batch_id, TENANT)
+
+
+async def _take_batches(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    await _batch(store)
+    return (10, LEASE_MS, 60_000, 200, 2_000)
+
+
+async def _batch_cancel(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (await _batch(store), TENANT, 10)
+
+
+async def _batch_cancel_begun(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    batch_id = await _batch(store)
+    await worker.feed_batches()
+    return (batch_id, TENANT, 10)
+
+
+async def _batch_erase(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return await _batch_cancel_begun(store, worker, _)
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -483,6 +538,14 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("settle_webhook", _settle_accepted),
     ("redeliver", _redeliver),
     ("deliveries", _deliveries),
+    ("batch_stage", _batch_stage),
+    ("batch_commit", _batch_commit),
+    ("batch_look", _batch_look),
+    ("batch_look", _batch_look_at_the_end),
+    ("take_batches", _take_batches),
+    ("batch_cancel", _batch_cancel),
+    ("batch_cancel", _batch_cancel_begun),
+    ("batch_erase", _batch_erase),
     ("endpoint_gate", _endpoint_gate),
     ("endpoint_outcome", _endpoint_failed),
     ("endpoint_outcome", _endpoint_accepted),
@@ -497,6 +560,7 @@ CASES: list[tuple[str, ScriptCase]] = [
 ANSWERS_ONCE = {
     *("take_due", "take_parked", "erase", "claim", "rate", "spend"),
     *("take_webhooks", "settle_webhook", "redeliver", "endpoint_gate"),
+    *("take_batches", "batch_erase"),
 }
 
 

@@ -20,8 +20,10 @@ import uvloop
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from app.contract.batches import BATCH_COMPLETED, BatchMessage
+from app.contract.endpoints import Endpoint
 from app.contract.errors import NotFound, Unavailable
-from app.contract.webhooks import Attempt, Webhook
+from app.contract.webhooks import Attempt
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_signing, open_store
@@ -135,10 +137,9 @@ class WebhookSender:
     async def send(self, taken: TakenWebhook) -> None:
         """Make one attempt and settle it, unless its endpoint is paused or busy."""
         try:
-            request = await self._store.request(taken.tenant, taken.refinement_id)
+            webhook = await self._store.webhook(taken.tenant, taken.refinement_id)
         except NotFound:  # erased in the meantime
             return
-        webhook = request.webhook
         assert webhook is not None
         name = f"{taken.tenant} {endpoint_name(webhook.url)}"
         if self._busy[name] >= self._pace.to_one_endpoint:
@@ -156,7 +157,7 @@ class WebhookSender:
             if not self._busy[name]:
                 del self._busy[name]
 
-    async def _attempt(self, taken: TakenWebhook, webhook: Webhook) -> None:
+    async def _attempt(self, taken: TakenWebhook, webhook: Endpoint) -> None:
         try:
             body = await self._body(taken)
         except NotFound:
@@ -183,6 +184,11 @@ class WebhookSender:
     async def _body(self, taken: TakenWebhook) -> bytes:
         """Return the message: the event's own snapshot, or that of now where it has none."""
         where = (taken.tenant, taken.refinement_id)
+        if taken.state.type == BATCH_COMPLETED:
+            batch = await self._store.batches.get(*where)
+            assert batch.ended_at is not None
+            message = BatchMessage(type=BATCH_COMPLETED, timestamp=batch.ended_at, data=batch)
+            return message.model_dump_json().encode()
         (event,) = await self._store.events(*where, taken.event - 1, 1)
         told = from_json(event.json)
         if not told["type"].endswith(("completed", "failed", "canceled")):

@@ -29,6 +29,8 @@ from workers.validators import NO_RESOURCES, ServerResources, compile_validators
 log = logging.getLogger(__name__)
 
 RECOVER_EVERY_S = 0.5
+BATCHES_EVERY_S = 1.0
+FED_EVERY_S = 0.1
 STRAYS_EVERY_S = 5.0
 ANNOUNCED_PER_LEASE = 4
 RESTART_AFTER_S = 0.5
@@ -308,6 +310,18 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(RECOVER_EVERY_S)
+
+
+async def feed_batches(store: WorkerStore) -> None:
+    """Begin requests of batches as there is room for them, until cancelled."""
+    while True:
+        try:
+            due_s = await store.feed_batches()
+        except RedisError as error:
+            log.warning("Redis is unavailable: %s", error)
+            due_s = None
+        wait_s = BATCHES_EVERY_S if due_s is None else min(due_s, BATCHES_EVERY_S)
+        await asyncio.sleep(max(wait_s, FED_EVERY_S))
 
 
 async def resume_parked(

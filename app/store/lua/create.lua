@@ -31,24 +31,9 @@ if deadline ~= '' then
 end
 
 perform(18 + fields)  -- first: a job without a record is harmless
-redis.call('HSET', key, 'tenant', tenant, 'metadata', metadata, 'status', 'queued', 'created_at', at,
-  'last_event', 1, 'limits_seq', 1, 'token', 0, 'attempt', 0, 'steps', 0, 'jobs', 1,
-  unpack(ARGV, 18, 17 + fields))
-if deadline ~= '' then
-  redis.call('HSET', key, 'deadline', deadline)
-  redis.call('ZADD', DEADLINES, deadline, id)
-end
-local of_day = PROMPT_NONCE .. tenant .. ':' .. math.floor(at / DAY_MS)
-redis.call('SET', of_day, prompt_nonce, 'NX', 'PX', DAY_MS)
-prompt_nonce = redis.call('GET', of_day)
-redis.call('HSET', REQUEST .. id, 'request', request, 'models', models, 'prompt_nonce', prompt_nonce)
+redis.call('HSET', REQUEST .. id, 'request', request, 'models', models)
 if secrets ~= '' then redis.call('HSET', REQUEST .. id, 'secrets', secrets) end
-write(id, 1, at, 'refinement.queued', queued)
-redis.call('ZADD', LIST .. tenant, 0, id)
-redis.call('ZADD', LIST .. tenant .. BY_STATUS .. 'queued', 0, id)
-for name, value in pairs(cjson.decode(metadata)) do
-  redis.call('ZADD', LIST .. tenant .. BY_METADATA .. name .. '=' .. value, 0, id)
-end
+create(id, tenant, at, deadline, metadata, queued, prompt_nonce, { unpack(ARGV, 18, 17 + fields) })
 redis.call('ZADD', WAITING, at + lease_ms, id)
 if record ~= '' then
   redis.call('HSET', key, 'idempotency', record)

@@ -124,8 +124,9 @@ local function count_bytes(id, tenant)
   redis.call('HINCRBY', STORED, tenant, bytes - before)
 end
 
--- Returns a quota for refinements that a tenant has reached, and its value; nothing if there is none.
-local function reached(tenant)
+-- Returns a quota for refinements that a tenant has reached, and its value; nothing if there is none. With
+-- `only`, the names of quotas, the others do not count.
+local function reached(tenant, only)
   local stored = redis.call('HGET', TENANTS, tenant)
   if not stored then return end
   local quotas, by_status = cjson.decode(stored), LIST .. tenant .. BY_STATUS
@@ -138,7 +139,8 @@ local function reached(tenant)
     bytes_stored = tonumber(redis.call('HGET', STORED, tenant) or 0) }
   for quota, used in pairs(uses) do
     local most = quotas[quota]
-    if most and most ~= cjson.null and used >= most then return quota, most end
+    local counts = not only or only[quota]
+    if counts and most and most ~= cjson.null and used >= most then return quota, most end
   end
 end
 
@@ -154,6 +156,11 @@ end
 
 -- The entries that this script has written and not published yet, by id.
 local unpublished = {}
+
+-- Returns the hash of what a webhook is about: a refinement or a batch.
+local function record_of(id)
+  return (string.sub(id, 1, 6) == 'batch_' and BATCH or SUMMARY) .. id
+end
 
 -- Puts the news of an entry into the outbox, if the refinement has a webhook that wants it. The field has the
 -- timeout of an attempt in ms, and the types of entries.
@@ -198,6 +205,28 @@ local function publish(id)
   if counted[2] > counted[4] then redis.call('PUBLISH', CHANGES, id) end
   redis.call('PUBLISH', channel, counted[6] > 0 and message(unpublished[id] or {}) or '')
   unpublished[id] = nil
+end
+
+-- Writes the record of a new refinement with its first entry, apart from its request; `summary` has names and
+-- values, `queued` is the data of the entry, `prompt_nonce` counts if the tenant has none for this day. The
+-- caller puts it into the queue, and counts its bytes.
+local function create(id, tenant, at, deadline, metadata, queued, prompt_nonce, summary)
+  local key = SUMMARY .. id
+  redis.call('HSET', key, 'tenant', tenant, 'metadata', metadata, 'status', 'queued', 'created_at', at,
+    'last_event', 1, 'limits_seq', 1, 'token', 0, 'attempt', 0, 'steps', 0, 'jobs', 1, unpack(summary))
+  if deadline ~= '' then
+    redis.call('HSET', key, 'deadline', deadline)
+    redis.call('ZADD', DEADLINES, deadline, id)
+  end
+  local of_day = PROMPT_NONCE .. tenant .. ':' .. math.floor(at / DAY_MS)
+  redis.call('SET', of_day, prompt_nonce, 'NX', 'PX', DAY_MS)
+  redis.call('HSET', REQUEST .. id, 'prompt_nonce', redis.call('GET', of_day))
+  write(id, 1, at, 'refinement.queued', queued)
+  redis.call('ZADD', LIST .. tenant, 0, id)
+  redis.call('ZADD', LIST .. tenant .. BY_STATUS .. 'queued', 0, id)
+  for name, value in pairs(cjson.decode(metadata)) do
+    redis.call('ZADD', LIST .. tenant .. BY_METADATA .. name .. '=' .. value, 0, id)
+  end
 end
 
 local function relist(id, tenant, from, to)
@@ -405,15 +434,28 @@ local function erase_text(id)
   publish(id)
 end
 
+-- Takes a refinement that goes out of the batch that it belongs to.
+local function leave_batch(id, tenant, status, batch, position)
+  redis.call('ZREM', LIST .. tenant .. BY_BATCH .. batch, id)
+  if redis.call('EXISTS', BATCH .. batch) == 0 then return end
+  redis.call('HDEL', BATCH_ITEMS .. batch, position)
+  local was_live = redis.call('SREM', BATCH_LIVE .. batch, id) == 1
+  if not was_live then redis.call('HINCRBY', BATCH .. batch, status, -1) end
+  redis.call('HINCRBY', BATCH .. batch, 'erased', 1)
+end
+
 -- Deletes a refinement and everything derived from it.
 local function forget(id)
-  local tenant, status, metadata, idempotency = unpack(
-    redis.call('HMGET', SUMMARY .. id, 'tenant', 'status', 'metadata', 'idempotency'))
+  local tenant, status, metadata, idempotency, batch, position = unpack(redis.call('HMGET', SUMMARY .. id,
+    'tenant', 'status', 'metadata', 'idempotency', 'batch', 'position'))
+  if batch then leave_batch(id, tenant, status, batch, position) end
   if tenant then
     unpark(id, tenant)
     redis.call('ZREM', LIST .. tenant, id)
     redis.call('HINCRBY', STORED, tenant, -(redis.call('HGET', SUMMARY .. id, 'bytes') or 0))
-    if redis.call('EXISTS', LIST .. tenant) == 0 then redis.call('HDEL', STORED, tenant) end
+    if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then
+      redis.call('HDEL', STORED, tenant)
+    end
     redis.call('ZREM', LIST .. tenant .. BY_STATUS .. status, id)
     unlist_metadata(id, tenant, metadata)
   end
@@ -427,4 +469,137 @@ local function forget(id)
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
   redis.call('UNLINK', DELIVERIES .. id, SUMMARY .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
+end
+
+-- Deletes a refinement in any status; its worker and its watchers learn of it.
+local function erase(id)
+  local holder = redis.call('HGET', SUMMARY .. id, 'holder')
+  forget(id)
+  redis.call('SET', ERASED .. id, 1, 'PX', ERASED_MS)  -- against a submission that comes late
+  notify(id, holder)
+  publish(id)
+end
+
+-- Cancels a refinement that has not ended: at once, or as soon as the worker that holds it has stopped.
+local function cancel(id, at)
+  local key = SUMMARY .. id
+  local tenant, status, holder, lease, last, retention_ms = unpack(redis.call('HMGET', key,
+    'tenant', 'status', 'holder', 'lease', 'last_event', 'retention_ms'))
+  if status == 'running' then
+    last = last + 1
+    write(id, last, at, 'refinement.canceling')
+    relist(id, tenant, status, 'canceling')
+    status = 'canceling'
+    redis.call('HSET', key, 'status', status, 'last_event', last)
+  end
+  -- There is no need to wait for a worker whose lease has expired: if it still runs, it is fenced.
+  if status ~= 'canceling' or not is_held(holder, lease, at) then
+    cancel_now(id, tenant, status, at, last + 1, retention_ms)
+  end
+  publish(id)
+  notify(id, holder)
+end
+
+-- Counts the refinements of a batch by status, and ends the batch once all have ended.
+local function settle(batch, at)
+  local hash, live = BATCH .. batch, BATCH_LIVE .. batch
+  local seen, left = { queued = 0, running = 0, paused = 0, canceling = 0 }, 0
+  for _, id in ipairs(redis.call('SMEMBERS', live)) do
+    local status = redis.call('HGET', SUMMARY .. id, 'status')
+    if status and not TERMINAL[status] then
+      seen[status], left = (seen[status] or 0) + 1, left + 1
+    else
+      redis.call('SREM', live, id)
+      redis.call('HINCRBY', hash, status or 'erased', 1)
+    end
+  end
+  for status, count in pairs(seen) do redis.call('HSET', hash, status, count) end
+  local status, pending, retention_ms, webhook = unpack(
+    redis.call('HMGET', hash, 'status', 'pending', 'retention_ms', 'webhook'))
+  if left + pending > 0 or status ~= 'running' and status ~= 'canceling' then return end
+  redis.call('HSET', hash, 'status', status == 'running' and 'completed' or 'canceled', 'ended_at', at,
+    'expires_at', at + retention_ms)
+  redis.call('HDEL', hash, 'waiting')
+  redis.call('ZADD', BATCHES, at + retention_ms, batch)
+  if webhook then
+    redis.call('HSET', DELIVERIES .. batch, 1, '{"type":"' .. BATCH_COMPLETED .. '"}')
+    redis.call('ZADD', OUTBOX, at, batch .. ' 1')
+  end
+end
+
+-- Deletes the request of a batch that has not begun.
+local function drop_request(batch, id, tenant)
+  local bytes = redis.call('MEMORY', 'USAGE', REQUEST .. id, 'SAMPLES', 0)
+  if not bytes then return end
+  redis.call('UNLINK', REQUEST .. id)
+  redis.call('HINCRBY', STORED, tenant, -bytes)
+  redis.call('HINCRBY', BATCH .. batch, 'bytes', -bytes)
+end
+
+-- Deletes the record of a batch.
+local function forget_batch(batch)
+  local hash = BATCH .. batch
+  local tenant, record, bytes = unpack(redis.call('HMGET', hash, 'tenant', 'idempotency', 'bytes'))
+  if record then
+    local known = redis.call('GET', record)
+    if known and string.sub(known, -#batch) == batch then redis.call('DEL', record) end
+  end
+  redis.call('ZREM', BATCHES, batch)
+  redis.call('ZREM', OUTBOX, batch .. ' 1')
+  if tenant then
+    redis.call('ZREM', LIST .. tenant .. ALL_BATCHES, batch)
+    redis.call('HINCRBY', STORED, tenant, -(bytes or 0))
+    if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then
+      redis.call('HDEL', STORED, tenant)
+    end
+  end
+  redis.call('UNLINK', hash, BATCH_ITEMS .. batch, BATCH_LIVE .. batch, DELIVERIES .. batch)
+end
+
+-- Erases up to `most` requests of a batch with what came of them, and in the end the batch itself.
+-- Returns whether there is more to erase.
+local function erase_some(batch, most)
+  local tenant, left = unpack(redis.call('HMGET', BATCH .. batch, 'tenant', 'positions'))
+  if not tenant then
+    forget_batch(batch)
+    return false
+  end
+  left = tonumber(left)
+  while left > 0 and most > 0 do
+    local item = redis.call('HGET', BATCH_ITEMS .. batch, left)
+    local id = item and cjson.decode(item).id
+    if id and redis.call('EXISTS', SUMMARY .. id) == 1 then erase(id)
+    elseif id then drop_request(batch, id, tenant) end
+    redis.call('HDEL', BATCH_ITEMS .. batch, left)
+    left, most = left - 1, most - 1
+  end
+  redis.call('HSET', BATCH .. batch, 'positions', left)
+  if left > 0 then return true end
+  forget_batch(batch)
+  redis.call('SET', ERASED .. batch, 1, 'PX', ERASED_MS)
+  return false
+end
+
+-- Cancels up to `most` refinements of a batch, and deletes as many requests that have not begun.
+-- Returns whether there is more to cancel.
+local function cancel_some(batch, at, most)
+  local hash, room = BATCH .. batch, most
+  for _, id in ipairs(redis.call('SMEMBERS', BATCH_LIVE .. batch)) do
+    local status = redis.call('HGET', SUMMARY .. id, 'status')
+    if status and not TERMINAL[status] and status ~= 'canceling' then
+      if room == 0 then return true end
+      cancel(id, at)
+      room = room - 1
+    end
+  end
+  local tenant, next, positions = unpack(redis.call('HMGET', hash, 'tenant', 'next', 'positions'))
+  local last = math.min(positions, next + most - 1)
+  for position = tonumber(next), last do
+    local item = redis.call('HGET', BATCH_ITEMS .. batch, position)
+    local id = item and cjson.decode(item).id
+    if id then drop_request(batch, id, tenant) end
+  end
+  redis.call('HSET', hash, 'next', last + 1)
+  settle(batch, at)
+  return last < tonumber(positions)
 end

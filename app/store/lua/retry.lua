@@ -22,6 +22,11 @@ local at = clock()
 redis.call('XADD', JOURNAL .. id, last + 1 .. '-0', 'type', 'refinement.retried', 'at', at,
   'data', data, 'ended', snapshot)
 tally(id, tenant, -1)
+local batch = redis.call('HGET', key, 'batch')
+if batch and redis.call('EXISTS', BATCH .. batch) == 1 and redis.call('SADD', BATCH_LIVE .. batch, id) == 1 then
+  redis.call('HINCRBY', BATCH .. batch, status, -1)
+  redis.call('ZADD', BATCHES, at, batch)
+end
 local deadline = redis.call('HGET', key, 'deadline')
 if deadline and tonumber(deadline) > at then
   redis.call('ZADD', DEADLINES, deadline, id)

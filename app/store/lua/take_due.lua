@@ -47,13 +47,21 @@ local function overdue(id, tenant, status, last, retention_ms, limit)
   end
 end
 
+-- Returns until when an ended refinement is kept for the results of its batch; nothing if it is not.
+local function kept_until(batch)
+  local tenant, expires = unpack(redis.call('HMGET', BATCH .. batch, 'tenant', 'expires_at'))
+  if tenant and not expires then return at + HOUR_MS end  -- the batch has not ended
+  if expires and tonumber(expires) > at then return expires end
+end
+
 local function take(id)
-  local status, tenant, last, retention_ms = unpack(
-    redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms'))
+  local status, tenant, last, retention_ms, batch = unpack(
+    redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms', 'batch'))
   if is_to_be_erased(id) and tonumber(redis.call('HGET', SUMMARY .. id, 'expires_at')) > at then
     erase_text(id)
   elseif not status or TERMINAL[status] then
-    forget(id)
+    local later = batch and kept_until(batch)
+    if later then redis.call('ZADD', DUE, later, id) else forget(id) end
   elseif status == 'paused' then
     found[#found + 1] = id
     found[#found + 1] = timed_out(id, tenant, last + 1)

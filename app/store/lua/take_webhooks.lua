@@ -5,7 +5,7 @@ local limit, margin_ms, nonce = unpack(ARGV)
 local at, found = clock(), {}
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', OUTBOX, '-inf', at, 'LIMIT', 0, limit)) do
   local id, n = string.match(member, '^(%S+) (%d+)$')
-  local tenant, wanted = unpack(redis.call('HMGET', SUMMARY .. id, 'tenant', 'webhook'))
+  local tenant, wanted = unpack(redis.call('HMGET', record_of(id), 'tenant', 'webhook'))
   local state = redis.call('HGET', DELIVERIES .. id, n)
   if tenant and state then
     redis.call('ZADD', OUTBOX, at + margin_ms + string.match(wanted, '^%d+'), member)

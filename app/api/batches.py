@@ -1,0 +1,343 @@
+"""The routes of batches, and how their bodies are read: JSON Lines, never whole in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic_core import from_json, to_json
+
+from app.api import examples
+from app.api.bodies import MAX_VALUES, parsed, values_in
+from app.api.dependencies import Cursor, IdempotencyKey, Limit, Tenant, TheStore
+from app.api.openapi import BATCH_RESULTS, BATCH_SUBMITTED, LISTED, UNREADABLE, batch_body, problems
+from app.api.problems import PresetUsed, UnsupportedMediaType
+from app.api.responses import listed, replayed
+from app.api.routes import TheReceiver
+from app.api.webhooks import WebhookId
+from app.contract import Contract
+from app.contract.batches import (
+    BATCH_ID,
+    MAX_REQUESTS,
+    Batch,
+    BatchHead,
+    BatchItem,
+    BatchOptions,
+    BatchPage,
+)
+from app.contract.errors import (
+    BatchNotFound,
+    BodyTooLarge,
+    Conflict,
+    IdempotencyMismatch,
+    InvalidRequest,
+    MalformedHeader,
+    NotFound,
+    Overloaded,
+    QuotaExceeded,
+    TooManyRequests,
+)
+from app.contract.requests import PRESET_NAME, RefinementRequest
+from app.contract.webhooks import DeliveryList
+from app.service import Batches
+from app.service.batches import BatchEnd, BatchLine, Received, refused
+from app.settings import Settings
+
+MEDIA_TYPE = "application/jsonl"
+MEDIA_TYPES = {
+    MEDIA_TYPE,
+    *(f"application/{it}" for it in ("x-jsonl", "jsonlines", "x-jsonlines", "ndjson", "x-ndjson")),
+}
+MAX_LINES = 2 * MAX_REQUESTS + 1
+"""Lines of a body, blank ones included."""
+
+LONG_LINE = 64 * 1024
+"""Bytes from which a line is read in a thread."""
+
+C = TypeVar("C", bound=Contract)
+
+batches = APIRouter(prefix="/v1/batches", tags=["batches"])
+
+
+async def lines_of(chunks: AsyncIterator[bytes], longest: int) -> AsyncIterator[bytes | None]:
+    """Yield lines without their ends, and None for a line of more than `longest` bytes."""
+    held, is_long = bytearray(), False
+    async for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            fits = not is_long and len(held) + len(piece) <= longest
+            yield bytes(held + piece) if fits else None
+            held, is_long = bytearray(), False
+        is_long = is_long or len(held) + len(rest) > longest
+        held = bytearray() if is_long else held
+        held += b"" if is_long else rest
+    if held or is_long:
+        yield None if is_long else bytes(held)
+
+
+async def no_preset(name: str) -> Mapping[str, Any]:
+    """Return no fields."""
+    return {}
+
+
+class BatchBody:
+    """A body of JSON Lines: first its options, if it has any, then a request per line.
+
+    `preset` returns the fields of a preset by its name, or raises InvalidRequest.
+    """
+
+    def __init__(
+        self,
+        chunks: AsyncIterator[bytes],
+        max_line_bytes: int,
+        preset: Callable[[str], Awaitable[Mapping[str, Any]]] = no_preset,
+    ) -> None:
+        self._preset = preset
+        self._presets: dict[str, Mapping[str, Any]] = {}
+        self._chunks = chunks
+        self._longest = max_line_bytes
+        self._digest = sha256()
+
+    async def received(self) -> AsyncIterator[Received]:
+        """Yield options, lines and the end, each line with the defaults of the options.
+
+        Raises InvalidRequest for invalid options, and for too many lines.
+        """
+        options: BatchOptions | None = None
+        number = requests = 0
+        async for raw in lines_of(self._hashed(), self._longest):
+            number += 1
+            if number > MAX_LINES:
+                raise InvalidRequest(f"a batch must have at most {MAX_LINES} lines")
+            if raw is not None and not raw.strip():
+                continue
+            if options is None:
+                head = None if raw is None else _head(number, raw)
+                yield (options := head or BatchOptions())
+                if head is not None:
+                    continue
+            requests += 1
+            if requests > MAX_REQUESTS:
+                raise InvalidRequest(f"a batch must have at most {MAX_REQUESTS} requests")
+            yield await self._read(number, raw, options.defaults)
+            await asyncio.sleep(0)  # others have a turn
+        yield BatchEnd(self._digest.hexdigest())
+
+    async def _hashed(self) -> AsyncIterator[bytes]:
+        async for chunk in self._chunks:
+            self._digest.update(chunk)
+            yield chunk
+
+    async def _read(self, number: int, raw: bytes | None, defaults: dict[str, Any]) -> Received:
+        if raw is None:
+            why = BodyTooLarge(f"the body must have at most {self._longest} bytes")
+            return refused(number, None, why)
+        try:
+            item = await _parsed(BatchItem, raw)
+        except InvalidRequest as why:
+            return refused(number, _custom_id(raw), why)
+        fields, used = {**defaults, **item.request}, None
+        try:
+            if isinstance(name := fields.get("preset"), str) and PRESET_NAME.fullmatch(name):
+                filled = await self._fields_of(name)
+                used = PresetUsed(name, filled.keys() - fields.keys())
+                fields = {**filled, **fields}
+            content = to_json(fields)
+            request = await _parsed(RefinementRequest, content)
+        except InvalidRequest as why:
+            named = used.named_in(why) if used else why
+            return refused(number, item.custom_id, named, "/request")
+        return BatchLine(number, item.custom_id, request, sha256(content).hexdigest())
+
+    async def _fields_of(self, name: str) -> Mapping[str, Any]:
+        if name not in self._presets:
+            self._presets[name] = await self._preset(name)
+        return self._presets[name]
+
+
+async def _parsed(contract: type[C], raw: bytes) -> C:
+    """Return `parsed`, of what is long in a thread, so that others have a turn."""
+    if len(raw) < LONG_LINE:
+        return parsed(contract, raw)
+    return await asyncio.to_thread(parsed, contract, raw)
+
+
+def _head(number: int, raw: bytes) -> BatchOptions | None:
+    """Return the options in the first line, or None if it is a request."""
+    if "batch" not in _members(raw):
+        return None
+    try:
+        return parsed(BatchHead, raw).batch
+    except InvalidRequest as why:
+        raise InvalidRequest(f"line {number}: {why.detail}", errors=why.errors) from None
+
+
+def _members(raw: bytes) -> Mapping[str, Any]:
+    """Return the members of a JSON object; none if it is no object, or too large to be one."""
+    if values_in(raw) > MAX_VALUES:
+        return {}
+    try:
+        tree = from_json(raw, allow_inf_nan=False)
+    except ValueError:
+        return {}
+    return tree if isinstance(tree, dict) else {}
+
+
+def _custom_id(raw: bytes) -> str | None:
+    found = _members(raw).get("custom_id")
+    return found[:128] if isinstance(found, str) else None
+
+
+async def _batches(request: Request) -> Batches:
+    found: Batches = request.state.batches
+    return found
+
+
+async def _body(request: Request, store: TheStore, tenant: Tenant) -> BatchBody:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in MEDIA_TYPES:
+        raise UnsupportedMediaType(f"Content-Type must be {MEDIA_TYPE}")
+    settings: Settings = request.state.settings
+    presets = partial(store.presets.fields, tenant)
+    return BatchBody(request.stream(), settings.max_body_bytes, presets)
+
+
+TheBatches = Annotated[Batches, Depends(_batches)]
+Body = Annotated[BatchBody, Depends(_body)]
+BatchId = Annotated[
+    str,
+    Path(
+        description="`id` in the response of `POST /v1/batches`.",
+        pattern=BATCH_ID,
+        examples=[examples.BATCH_ID],
+    ),
+]
+
+
+@batches.post(
+    "",
+    operation_id="submitBatch",
+    status_code=202,
+    responses=BATCH_SUBMITTED
+    | problems(
+        MalformedHeader,
+        *UNREADABLE,
+        Conflict,
+        IdempotencyMismatch,
+        TooManyRequests,
+        QuotaExceeded,
+        Overloaded,
+    ),
+    openapi_extra=batch_body(),
+)
+async def submit(
+    body: Body, key: IdempotencyKey, tenant: Tenant, service: TheBatches, response: Response
+) -> Batch:
+    """Submit up to 10,000 requests as JSON Lines.
+
+    Each line is `{"custom_id": "...", "request": {...}}`, where the request is the same as the body
+    of `POST /v1/refinements`. The first line may be `{"batch": {...}}` with options: defaults for
+    all requests, a webhook, metadata. A line that is refused does not affect the others: it is
+    listed in `errors` and in the results.
+
+    The response is 202 once everything is durable; if no line is valid, it is 422. Workers begin
+    the requests one after the other as there is room for them, at the rate at which they end.
+    """
+    batch, is_replayed = await service.submit(tenant, body.received(), key)
+    response.headers["Location"] = batch.links.self
+    return replayed(response, batch, is_replayed=is_replayed)
+
+
+@batches.get(
+    "",
+    operation_id="listBatches",
+    responses=LISTED | problems(MalformedHeader, InvalidRequest),
+)
+async def list_(
+    tenant: Tenant,
+    store: TheStore,
+    request: Request,
+    response: Response,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> BatchPage:
+    """List batches, newest first."""
+    page = await store.batch_page(tenant, limit, cursor)
+    return listed(request, response, page)
+
+
+@batches.get("/{batch_id}", operation_id="getBatch", responses=problems(BatchNotFound))
+async def get(batch_id: BatchId, tenant: Tenant, store: TheStore) -> Batch:
+    """Return a batch with the number of its requests in each status."""
+    return await store.batches.get(tenant, batch_id)
+
+
+@batches.get(
+    "/{batch_id}/results",
+    operation_id="getBatchResults",
+    response_class=Response,
+    responses=BATCH_RESULTS | problems(BatchNotFound),
+)
+async def results(
+    batch_id: BatchId, tenant: Tenant, store: TheStore, receiver: TheReceiver
+) -> Response:
+    """Return what has ended so far as JSON Lines, in the order of the body.
+
+    A line has `custom_id`, `status`, and the refinement as `GET /v1/refinements/{id}` returns it,
+    or for a refused line the error. Before the batch has ended, lines are missing.
+    """
+    if receiver.is_head:
+        await store.batches.get(tenant, batch_id)
+        return Response(media_type=MEDIA_TYPE)
+    pages = await store.batches.results(tenant, batch_id, receiver.has_received)
+    return StreamingResponse(pages, media_type=MEDIA_TYPE)
+
+
+@batches.post(
+    "/{batch_id}/cancel",
+    operation_id="cancelBatch",
+    status_code=202,
+    responses=problems(BatchNotFound, Conflict),
+)
+async def cancel(batch_id: BatchId, tenant: Tenant, store: TheStore) -> Batch:
+    """Cancel what has not ended: requests that were not begun, and refinements under way.
+
+    The batch is `canceling` until all of them have stopped. What has ended keeps its result.
+    """
+    return await store.batches.cancel(tenant, batch_id)
+
+
+@batches.delete(
+    "/{batch_id}",
+    operation_id="eraseBatch",
+    status_code=204,
+    responses=problems(BatchNotFound),
+)
+async def erase(batch_id: BatchId, tenant: Tenant, store: TheStore) -> None:
+    """Erase a batch and all its refinements, in any status."""
+    await store.batches.erase(tenant, batch_id)
+
+
+@batches.get(
+    "/{batch_id}/webhooks", operation_id="listBatchWebhooks", responses=problems(BatchNotFound)
+)
+async def list_webhooks(batch_id: BatchId, tenant: Tenant, store: TheStore) -> DeliveryList:
+    """Return the webhook of a batch that has ended, and every attempt to deliver it."""
+    return DeliveryList(data=await store.deliveries(tenant, batch_id))
+
+
+@batches.post(
+    "/{batch_id}/webhooks/{webhook_id}/redeliver",
+    operation_id="redeliverBatchWebhook",
+    status_code=202,
+    responses=problems(BatchNotFound, NotFound),
+)
+async def redeliver(
+    batch_id: BatchId, webhook_id: WebhookId, tenant: Tenant, store: TheStore
+) -> DeliveryList:
+    """Send the webhook of a batch again now, with the same id."""
+    await store.webhooks.redeliver(tenant, batch_id, webhook_id)
+    return DeliveryList(data=await store.deliveries(tenant, batch_id))

@@ -1,0 +1,189 @@
+"""Batches: many requests in one body of JSON Lines, and what came of each."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from app.contract import Contract
+from app.contract.endpoints import Endpoint, TimeoutS
+from app.contract.errors import FieldError
+from app.contract.requests import MetadataKey, MetadataValue, RefinementRequest
+from app.contract.snapshot import Snapshot
+
+MAX_REQUESTS = 10_000
+MAX_SHOWN_ERRORS = 100
+BATCH_COMPLETED: Literal["batch.completed"] = "batch.completed"
+
+BATCH_ID = "^batch_[0-9A-HJKMNP-TV-Z]{26}$"
+CustomId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=128,
+        description="Your name for the request, unique in the batch; results are found by it.",
+    ),
+]
+
+
+class BatchWebhook(Endpoint):
+    """An endpoint that is told once when the whole batch has ended, by `batch.completed`."""
+
+    timeout_s: TimeoutS = Field(15, description="Timeout of one attempt in seconds.")
+
+
+class BatchOptions(Contract):
+    """What holds for the whole batch."""
+
+    defaults: dict[str, Any] = Field(
+        {},
+        max_length=100,
+        description="Fields of a request for all lines. A field that a line has itself replaces"
+        " the default whole.",
+    )
+    webhook: BatchWebhook | None = None
+    metadata: dict[MetadataKey, MetadataValue] = Field(
+        {}, max_length=16, json_schema_extra={"additionalProperties": False}
+    )
+
+    @model_validator(mode="after")
+    def _defaults_are_fields_of_a_request(self) -> Self:
+        unknown = [it for it in self.defaults if it not in RefinementRequest.model_fields]
+        if unknown:
+            raise ValueError(f"defaults: a request has no field {unknown[0][:100]!r}")
+        return self
+
+    def secrets(self) -> dict[str, str]:
+        """Return what is secret in the webhook, by JSON Pointer into it."""
+        return {} if self.webhook is None else self.webhook.secrets()
+
+
+class BatchHead(Contract):
+    """The first line of a batch, if it has options."""
+
+    batch: BatchOptions
+
+
+class BatchItem(Contract):
+    """A line of a batch: one request for a refinement."""
+
+    custom_id: CustomId
+    request: dict[str, Any] = Field(
+        description="The same as the body of `POST /v1/refinements`; `defaults` add to it."
+    )
+
+
+class BatchRefusal(Contract):
+    """Why a line was refused: what a single submission would have been answered."""
+
+    code: str
+    detail: str
+    errors: tuple[FieldError, ...] = Field(
+        (), description="At most 5, with pointers into the line."
+    )
+
+
+class RefusedLine(Contract):
+    """A line that was refused; the others are not affected."""
+
+    line: int = Field(ge=1)
+    custom_id: str | None
+    error: BatchRefusal
+
+
+class BatchCounts(Contract):
+    """How many requests of a batch are in which status. All but `total` add up to `total`."""
+
+    total: int = Field(0, ge=0, description="Lines with a request, or with what was none.")
+    invalid: int = Field(0, ge=0, description="Lines that were refused.")
+    pending: int = Field(0, ge=0, description="Not begun: there is no refinement yet.")
+    queued: int = Field(0, ge=0)
+    running: int = Field(0, ge=0)
+    paused: int = Field(0, ge=0)
+    canceling: int = Field(0, ge=0)
+    succeeded: int = Field(0, ge=0)
+    failed: int = Field(0, ge=0)
+    canceled: int = Field(0, ge=0, description="Canceled, begun or not.")
+    erased: int = Field(0, ge=0, description="Refinements that were erased.")
+
+
+BatchStatus = Literal["running", "canceling", "completed", "canceled"]
+
+
+class BatchWaiting(Contract):
+    """Why requests of a batch do not begin that otherwise would."""
+
+    reason: Literal["quota", "memory"]
+    detail: str
+
+
+class BatchLinks(Contract):
+    """Related resources, as paths on this server."""
+
+    self: str
+    results: str
+    refinements: str
+    cancel: str
+
+
+class Batch(Contract):
+    """A batch: how far its requests are."""
+
+    id: str = Field(pattern=BATCH_ID)
+    status: BatchStatus | str
+    counts: BatchCounts
+    errors: tuple[RefusedLine, ...] = Field(
+        description=f"The first {MAX_SHOWN_ERRORS} refused lines; all of them are in the results."
+    )
+    waiting: BatchWaiting | None
+    metadata: dict[str, str]
+    created_at: datetime
+    ended_at: datetime | None
+    expires_at: datetime | None = Field(
+        description="When it is deleted; its refinements are kept at least until then."
+    )
+    links: BatchLinks
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every request has ended."""
+        return self.ended_at is not None
+
+
+class BatchPage(Contract):
+    """One page of batches, newest first."""
+
+    data: tuple[Batch, ...]
+    has_more: bool
+    next_cursor: str | None
+
+
+class BatchResult(Contract):
+    """A line of the results: what came of one request."""
+
+    line: int = Field(ge=1, description="Number of the line in the body, from 1.")
+    custom_id: str | None
+    status: str = Field(
+        description="`succeeded`, `failed` or `canceled` as the refinement, or `invalid`."
+    )
+    refinement: Snapshot | None = Field(description="Null if none was begun.")
+    error: BatchRefusal | None = Field(description="Why the line was refused.")
+
+
+class BatchMessage(Contract):
+    """The body of the webhook of a batch."""
+
+    type: Literal["batch.completed"]
+    timestamp: datetime = Field(description="When the batch ended, by the clock of the server.")
+    data: Batch
+
+
+def batch_links(batch_id: str) -> BatchLinks:
+    """Return the links of a batch."""
+    at = f"/v1/batches/{batch_id}"
+    return BatchLinks(
+        self=at,
+        results=f"{at}/results",
+        refinements=f"/v1/refinements?batch={batch_id}",
+        cancel=f"{at}/cancel",
+    )

@@ -1,0 +1,134 @@
+"""Receives batches: checks each line as a single submission would be, and stores it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from app.contract.batches import Batch, BatchOptions, BatchRefusal, RefusedLine
+from app.contract.errors import FieldError, HoneError, InvalidRequest, Overloaded
+from app.contract.requests import RefinementRequest
+from app.contract.resources import ENDPOINTS
+from app.service.service import Service
+from app.store import BatchUpload, Store
+
+MOST_AT_ONCE = 8
+"""Batches that one process receives at the same time: each holds a line and a part in memory."""
+
+RETRY_AFTER_S = 5
+MAX_ERRORS = 5
+"""Field errors of one line that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLine:
+    """A line with a valid request, and the SHA-256 (hex) of the request with its defaults."""
+
+    line: int
+    custom_id: str
+    request: RefinementRequest
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnd:
+    """The end of a body that was received whole, and its SHA-256 (hex)."""
+
+    sha256: str
+
+
+Received = BatchOptions | BatchLine | RefusedLine | BatchEnd
+
+
+def refused(line: int, custom_id: str | None, why: HoneError, prefix: str = "") -> RefusedLine:
+    """Return a line as refused; `prefix` goes before the pointers of its errors."""
+    errors = tuple(
+        FieldError(pointer=prefix + it.pointer, detail=it.detail) for it in why.errors[:MAX_ERRORS]
+    )
+    error = BatchRefusal(code=why.code, detail=why.detail, errors=errors)
+    return RefusedLine(line=line, custom_id=custom_id, error=error)
+
+
+class Batches:
+    """The reception of batches."""
+
+    def __init__(self, service: Service, store: Store) -> None:
+        self._service = service
+        self._store = store
+        self._receiving = 0
+
+    async def submit(
+        self, tenant: str, received: AsyncIterator[Received], key: str | None
+    ) -> tuple[Batch, bool]:
+        """Store a batch: its options, its lines and its end; return it once all is durable.
+
+        Also returns whether it is one that the same key and body created within 24 hours. Nothing
+        is kept of a body that ends in an error. Raises InvalidRequest if no line is valid,
+        IdempotencyMismatch, QuotaExceeded and Overloaded, and what `received` raises.
+        """
+        if self._receiving >= MOST_AT_ONCE:
+            detail = f"{MOST_AT_ONCE} batches are being received; try again later"
+            raise Overloaded(detail, retry_after_s=RETRY_AFTER_S)
+        self._receiving += 1
+        try:
+            return await self._submit(tenant, received, key)
+        finally:
+            self._receiving -= 1
+
+    async def _submit(
+        self, tenant: str, received: AsyncIterator[Received], key: str | None
+    ) -> tuple[Batch, bool]:
+        upload = await self._store.batches.upload(tenant)
+        try:
+            batch_id = await self._receive(upload, tenant, received, key)
+        except BaseException:  # a client that has gone cancels
+            upload.abandon()
+            raise
+        return await self._store.batches.get(tenant, batch_id), batch_id != upload.id
+
+    async def _receive(
+        self, upload: BatchUpload, tenant: str, received: AsyncIterator[Received], key: str | None
+    ) -> str:
+        options, seen = BatchOptions(), set[str]()
+        async for it in received:
+            if isinstance(it, BatchOptions):
+                options = it
+                self._require_signing(it)
+            elif isinstance(it, BatchEnd):
+                _require_requests(upload)
+                return await upload.commit(options, it.sha256, key)
+            elif isinstance(it, RefusedLine):
+                await upload.refuse(it)
+            elif it.custom_id in seen:
+                await upload.refuse(_repeated(it))
+            else:
+                seen.add(it.custom_id)
+                await self._add(upload, tenant, it)
+        raise AssertionError("a body that was received has an end")
+
+    async def _add(self, upload: BatchUpload, tenant: str, it: BatchLine) -> None:
+        try:
+            new = await self._service.admitted(tenant, it.request, it.sha256)
+            await upload.add(it.line, it.custom_id, new)
+        except InvalidRequest as why:
+            await upload.refuse(refused(it.line, it.custom_id, why, "/request"))
+
+    def _require_signing(self, options: BatchOptions) -> None:
+        if options.webhook is not None and not self._store.webhooks.can_sign:
+            error = FieldError(pointer="/batch/webhook", detail=ENDPOINTS.missing)
+            raise InvalidRequest(f"line 1: {error.detail}", errors=(error,))
+
+
+def _repeated(it: BatchLine) -> RefusedLine:
+    error = FieldError(pointer="/custom_id", detail="an earlier line has the same custom_id")
+    why = InvalidRequest(f"{error.pointer}: {error.detail}", errors=(error,))
+    return refused(it.line, it.custom_id, why)
+
+
+def _require_requests(upload: BatchUpload) -> None:
+    """Raise InvalidRequest for a batch without a valid request."""
+    if upload.total > upload.invalid:
+        return
+    if not upload.errors:
+        raise InvalidRequest("the batch has no requests: send one per line")
+    first = upload.errors[0]
+    why = f"no line has a valid request; line {first.line}: {first.error.detail}"
+    raise InvalidRequest(why, errors=first.error.errors)
