@@ -350,6 +350,12 @@ class Settings(_WithProviders):
         description="Longest retention in seconds that a request may ask for; at least that of"
         " HONE_RETENTION_S is allowed.",
     )
+    erase_s: float = Field(
+        3_600,
+        ge=1,
+        description="Seconds after a deletion in which the append-only file of the embedded Redis"
+        " is rewritten, once for all deletions in that time.",
+    )
     keep_prompts: bool = Field(
         True, description="Keep the text of every prompt with its refinement, for `/steps`."
     )

@@ -19,6 +19,9 @@ SAFE = ("GET", "HEAD")
 REVIEWING = ("/reviews", "/ratings")
 READING = ("/tokens",)
 WITHOUT_EFFECT = ("/v1/estimates",)
+NOT_FOR_TOKENS = ("/request", "/webhooks")
+"""What has the addresses of endpoints, which the page of a reader has no use for."""
+
 TOKEN = b"token="
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 BEARER = b"bearer "
@@ -197,6 +200,8 @@ def _require(needed: access.Scope, caller: Caller, method: str, path: str) -> No
         readable = f"/v1/refinements/{caller.refinement_id}"
         if method not in SAFE or not f"{path}/".startswith(f"{readable}/"):
             raise Forbidden(f"this token only reads {readable}")
+        if path.startswith(tuple(f"{readable}{it}" for it in NOT_FOR_TOKENS)):
+            raise Forbidden("this token reads neither the request nor its webhooks: use an API key")
     elif needed not in caller.scopes:
         if caller.key_id is None:
             raise Forbidden(

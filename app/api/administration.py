@@ -143,8 +143,8 @@ async def create_token(
     """Create a token with which a browser reads this refinement for some minutes.
 
     It is sent as `?token=`, because an `EventSource` sends no headers. It allows every `GET` of
-    this refinement and nothing else, and works for as long as the key that it was made with. An
-    event stream ends with it.
+    this refinement but those of its request and its webhooks, and nothing else. It works for as
+    long as the key that it was made with. An event stream ends with it.
     """
     await store.last_event(caller.tenant, refinement_id)
     expires_in_s = request.content.expires_in_s

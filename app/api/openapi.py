@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from app.api import examples
 from app.api import problems as refusals
-from app.api.access import scope_needed
+from app.api.access import NOT_FOR_TOKENS, scope_needed
 from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
 from app.contract.access import KeyRequest, KeyRotation, Quotas, Scope, TokenRequest
@@ -150,8 +150,9 @@ LOOKED_AT: Responses = {
 LISTED: Responses = {200: {"headers": _LINK}}
 ACCEPTED: Responses = {202: {"content": _json("snapshot")}}
 _REPLAYED = _header(
-    "Idempotency-Replayed", "`true` if an earlier request with this key created it."
+    "Idempotency-Replayed", "`true` if an earlier request with this key has done it."
 )
+COMMANDED: Responses = {202: {"content": _json("snapshot"), "headers": _REPLAYED}}
 RATED: Responses = {201: {"headers": _REPLAYED}}
 _SUBMITTED = {
     **_header("Location", "Path of the refinement."),
@@ -299,7 +300,8 @@ def document(app: FastAPI) -> dict[str, Any]:
         for method, operation in operations.items():
             _drop_foreign(operation["responses"])
             _say_who_may(operation, scope_needed(method.upper(), path))
-            if method == "get" and path.startswith("/v1/refinements/{refinement_id}"):
+            of_one = path.startswith("/v1/refinements/{refinement_id}")
+            if method == "get" and of_one and not path.endswith(NOT_FOR_TOKENS):
                 operation["security"].append({"token": []})
     document["webhooks"] = {
         kind: {"post": _webhook(kind)} for kind in (*WEBHOOK_EVENTS, BATCH_COMPLETED)

@@ -48,6 +48,7 @@ from app.api.dependencies import (
 )
 from app.api.openapi import (
     ACCEPTED,
+    COMMANDED,
     IN_VAIN,
     INSIGHTS,
     LISTED,
@@ -273,7 +274,7 @@ async def request(
     "/{refinement_id}/reviews",
     operation_id="reviewRefinement",
     status_code=202,
-    responses=ACCEPTED
+    responses=COMMANDED
     | problems(MalformedHeader, RefinementNotFound, *IN_VAIN, *UNREADABLE, IdempotencyMismatch),
     openapi_extra=body(ReviewDecision, examples.REVIEWS),
 )
@@ -284,6 +285,7 @@ async def review(
     versions: Versions,
     tenant: Tenant,
     service: TheService,
+    response: Response,
 ) -> Snapshot:
     """Decide about the draft under review; the refinement resumes with the decision.
 
@@ -292,7 +294,8 @@ async def review(
     the decision is for that review. A decision sent again with the same `Idempotency-Key` takes
     effect once.
     """
-    return await service.review(tenant, refinement_id, decision.content, key, versions)
+    done = await service.review(tenant, refinement_id, decision.content, key, versions)
+    return replayed(response, done.snapshot, is_replayed=done.replayed)
 
 
 @refinements.post(
@@ -328,7 +331,7 @@ async def rate(
     "/{refinement_id}/retry",
     operation_id="retryRefinement",
     status_code=202,
-    responses=ACCEPTED
+    responses=COMMANDED
     | problems(
         MalformedHeader, RefinementNotFound, NotStored, Conflict, *UNREADABLE, IdempotencyMismatch
     ),
@@ -340,6 +343,7 @@ async def retry(
     key: IdempotencyKey,
     tenant: Tenant,
     service: TheService,
+    response: Response,
 ) -> Snapshot:
     """Let a failed refinement go on from its journal.
 
@@ -348,7 +352,8 @@ async def retry(
     the budget that was exhausted. A retry sent again with the same `Idempotency-Key` takes effect
     once. The limit of waiting refinements does not apply: it was accepted before.
     """
-    return await service.retry(tenant, refinement_id, limits.content, key)
+    done = await service.retry(tenant, refinement_id, limits.content, key)
+    return replayed(response, done.snapshot, is_replayed=done.replayed)
 
 
 @refinements.post(

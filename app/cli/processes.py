@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
+from redis import Redis
 
 from app.cli.client import Client, ServiceFailed
 from app.local.embedded import EmbeddedRedis
 from app.local.supervisor import Emit, Interrupts, Program, Supervisor
 from app.settings import ModelServer, Settings
+from app.store.rewriting import LogRewriter
 
 SERVER = "HONE_PROVIDER_{}_{}"
 
@@ -103,6 +105,9 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
+def _nothing() -> None: ...
+
+
 MARGIN_S = 5.0  # time for a process to end after its own grace period
 
 
@@ -118,14 +123,20 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
         if settings.redis_url
         else EmbeddedRedis.start(settings.data_dir, maxmemory=settings.redis_maxmemory)
     )
-    with redis or contextlib.nullcontext():
+    with redis or contextlib.nullcontext(), contextlib.ExitStack() as stack:
         url = redis.url if redis else settings.redis_url
+        rewriting = (
+            LogRewriter(stack.enter_context(Redis.from_url(url)), settings.erase_s).tick
+            if redis
+            else _nothing
+        )
         with Supervisor(
             programs(settings.model_copy(update={"redis_url": url})),
             emit,
             redis=redis,
             grace_s=settings.grace_s + MARGIN_S,
             in_a_hurry=lambda: interrupts.in_a_hurry,
+            meanwhile=rewriting,
         ) as supervisor:
             yield supervisor
 

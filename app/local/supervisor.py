@@ -227,7 +227,8 @@ class Keeper:
 class Supervisor:
     """Runs the programs of a service and, if it is embedded, their Redis.
 
-    Entering starts the programs, `tick` restarts those that have ended, leaving ends them all:
+    Entering starts the programs, `tick` restarts those that have ended and calls `meanwhile`,
+    leaving ends them all:
     first the programs, in parallel, then Redis. However this process ends, they end with it.
     """
 
@@ -240,12 +241,14 @@ class Supervisor:
         grace_s: float = 25.0,
         in_a_hurry: Callable[[], bool] = lambda: False,
         backoff: Backoff = Backoff(),
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         self.children = tuple(Child(program, emit) for program in programs)
         self._emit = emit
         self._redis = redis
         self._grace_s = grace_s
         self._in_a_hurry = in_a_hurry
+        self._meanwhile = meanwhile
         kept: dict[str, Restartable] = {} if redis is None else {"redis": redis}
         kept |= {child.name: child for child in self.children}
         self.keepers = tuple(Keeper(*item, emit, backoff, time.monotonic) for item in kept.items())
@@ -254,6 +257,7 @@ class Supervisor:
         """Start what does not run and is due. Call it several times a second in the main thread."""
         for keeper in self.keepers:
             keeper.tick()
+        self._meanwhile()
 
     def run(self, pause_s: float = 0.1) -> None:
         """Tick until interrupted."""

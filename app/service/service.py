@@ -103,7 +103,7 @@ STANDING = TERMINAL | {Status.PAUSED}
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """An accepted submission; `replayed` if its key belongs to an earlier refinement."""
+    """An accepted submission or command; `replayed` if an earlier one with its key was."""
 
     snapshot: Snapshot
     replayed: bool
@@ -286,8 +286,8 @@ class Service:
         review: ReviewDecision,
         key: str | None,
         versions: Collection[int] | None = None,
-    ) -> Snapshot:
-        """Resume a paused refinement with a reviewer's decision.
+    ) -> Accepted:
+        """Resume a paused refinement with a reviewer's decision; `replayed` if it had taken effect.
 
         Raises Conflict unless this review is pending, InvalidRequest for feedback that its
         generator cannot follow and for a draft without the locked texts, IdempotencyMismatch for a
@@ -296,7 +296,9 @@ class Service:
         require_usable_feedback(review, await self._queued(tenant, refinement_id))
         if review.draft is not None:
             require_locked(review, await self._store.request(tenant, refinement_id))
-        return await self._store.review(tenant, refinement_id, review, key, versions)
+        is_replayed = await self._store.was_given(refinement_id, "review", key)
+        snapshot = await self._store.review(tenant, refinement_id, review, key, versions)
+        return Accepted(snapshot, is_replayed)
 
     async def rate(
         self, tenant: str, refinement_id: str, rating: RatingRequest, key: str | None
@@ -330,14 +332,16 @@ class Service:
 
     async def retry(
         self, tenant: str, refinement_id: str, change: LimitsChange, key: str | None
-    ) -> Snapshot:
+    ) -> Accepted:
         """Let a failed refinement go on from its journal, under changed limits.
 
-        Raises Conflict unless it has failed, and IdempotencyMismatch for a key that was used with
-        other limits for it.
+        `replayed` if the same retry had taken effect before. Raises Conflict unless it has failed,
+        and IdempotencyMismatch for a key that was used with other limits for it.
         """
         await self._require_prices(tenant, refinement_id, change)
-        return await self._store.retry(tenant, refinement_id, change, key)
+        is_replayed = await self._store.was_given(refinement_id, "retry", key)
+        snapshot = await self._store.retry(tenant, refinement_id, change, key)
+        return Accepted(snapshot, is_replayed)
 
     async def _require_prices(self, tenant: str, refinement_id: str, change: LimitsChange) -> None:
         """Raise InvalidRequest for a limit of the cost if the price of a model is unknown."""

@@ -8,6 +8,8 @@ hone:1:request:ID               hash: `request` and `models`, JSON; `secrets`, b
 hone:1:prompts:ID               hash: the parts of its prompts, see prompts.py
 hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command that took effect
 hone:1:erased:ID                for ten minutes after it was erased
+hone:1:erasures                 hash: `count` of the deletions since the append-only file was last
+                                rewritten after one; `since`, when the first of them was
 hone:1:due                      sorted set: id -> when to check it (review, retention, handed back;
                                 parked: when it has waited for the longest time allowed)
 hone:1:waiting                  sorted set: id -> when its RQ job may be considered lost
@@ -95,6 +97,7 @@ REQUEST = f"{PREFIX}request:"
 PROMPTS = f"{PREFIX}prompts:"
 GIVEN = f"{PREFIX}given:"
 ERASED = f"{PREFIX}erased:"
+ERASURES = f"{PREFIX}erasures"
 DUE = f"{PREFIX}due"
 WAITING = f"{PREFIX}waiting"
 DEADLINES = f"{PREFIX}deadlines"
@@ -153,6 +156,7 @@ LUA = {
     "PROMPTS": PROMPTS,
     "GIVEN": GIVEN,
     "ERASED": ERASED,
+    "ERASURES": ERASURES,
     "DUE": DUE,
     "WAITING": WAITING,
     "DEADLINES": DEADLINES,

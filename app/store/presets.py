@@ -76,6 +76,8 @@ class PresetStore:
                 "secrets": base64.b64encode(sealed).decode(),
             }
             is_new = await self._committer.execute("HSET", key, name, to_json(record))
+            if not is_new:
+                await self._note_erasure()
         return self._preset(tenant, name, record), bool(is_new)
 
     def _sealed(self, tenant: str, name: str, request: PresetRequest) -> bytes:
@@ -106,6 +108,14 @@ class PresetStore:
         with refusals():
             if not await self._committer.execute("HDEL", keys.PRESETS + tenant, name):
                 raise PresetNotFound(name)
+            await self._note_erasure()
+
+    async def _note_erasure(self) -> None:
+        seconds, _ = await self._committer.execute("TIME")
+        await asyncio.gather(
+            self._committer.execute("HSETNX", keys.ERASURES, "since", seconds * 1000),
+            self._committer.execute("HINCRBY", keys.ERASURES, "count", 1),
+        )
 
     async def fields(self, tenant: str, name: str) -> dict[str, Any]:
         """Return the fields of a preset as JSON, secrets included; raise UnknownPreset."""

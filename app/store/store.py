@@ -504,6 +504,14 @@ class Store:
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
+    async def was_given(self, refinement_id: str, kind: str, command_id: str | None) -> bool:
+        """Return whether a command of a client, `review` or `retry`, has taken effect before."""
+        if command_id is None:
+            return False
+        key, name = keys.GIVEN + refinement_id, f"{kind} {command_id}"
+        return bool(await self._committer.execute("HEXISTS", key, name))
+
+    @refusing
     async def change(
         self,
         tenant: str,

@@ -221,6 +221,8 @@ async def test_a_token_in_the_url_reads_for_its_time_and_is_not_logged(
     async with client(guarded) as api:
         page = await api.get(f"{path}/events?token={token}&limit=1", headers=JSON)
         assert page.json()["data"][0]["event"] == 1
+        for part in ("request", "webhooks"):
+            problem(await api.get(f"{path}/{part}?token={token}"), 403, "forbidden")
         refused = await api.get(f"{path}/events", params={"token": token, "after": "x"})
         assert token not in problem(refused, 422, "invalid_request")["instance"]
         forged = token[:-5] + ("A" if token[-5] != "A" else "B") + token[-4:]

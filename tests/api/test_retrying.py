@@ -93,6 +93,8 @@ async def test_a_retry_sent_again_with_its_key_takes_effect_once(
     headers = {"Idempotency-Key": "retry-1"}
     first, again = [await api.post(f"{url}/retry", json={}, headers=headers) for _ in range(2)]
     assert first.json() == again.json()
+    assert "idempotency-replayed" not in first.headers
+    assert again.headers["idempotency-replayed"] == "true"
     other = await api.post(f"{url}/retry", json={"threshold": 0.1}, headers=headers)
     problem(other, 422, "idempotency_mismatch")
 

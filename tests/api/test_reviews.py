@@ -138,9 +138,10 @@ async def test_a_review_sent_twice_with_one_key_is_taken_once(
 ) -> None:
     refinement_id = await paused(api, worker)
     key = {"Idempotency-Key": '"word-1"'}
-    for _ in range(2):
+    for replayed in (None, "true"):
         answer = await reviewed(api, refinement_id, {"action": "approve"}, **key)
         assert (answer.status_code, answer.json()["status"]) == (202, "queued")
+        assert answer.headers.get("idempotency-replayed") == replayed
     kinds = [event["type"] for event in await events(api, refinement_id)]
     assert kinds.count("refinement.reviewed") == 1
     other = await reviewed(api, refinement_id, {"action": "reject"}, **key)

@@ -291,6 +291,16 @@ async def _erase_text(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs
     return (held.id, TENANT)
 
 
+async def _rewritten(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    await redis.hset(keys.ERASURES, mapping={"count": 2, "since": 5})
+    return (1, 7)
+
+
+async def _rewritten_all(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    await redis.hset(keys.ERASURES, mapping={"count": 2, "since": 5})
+    return (2, 7)
+
+
 async def _workers(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     await worker.renew()
     return ()
@@ -528,6 +538,8 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("retry", _retry),
     ("erase", _erase),
     ("erase_text", _erase_text),
+    ("rewritten", _rewritten),
+    ("rewritten", _rewritten_all),
     ("workers", _workers),
     ("permits", _permits),
     ("put_keys", _put_keys),

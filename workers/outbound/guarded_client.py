@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,13 @@ from app.contract.endpoints import AllowedTargets, Endpoint, signing_key
 from app.contract.errors import Unavailable
 from app.contract.waiting import WaitReason
 from workers.outbound.aiohttp_client import AiohttpClient
-from workers.outbound.http1 import AddressRefused
+from workers.outbound.http1 import (
+    AddressRefused,
+    HttpClient,
+    HttpResponse,
+    NotConnected,
+    UntrustedPeer,
+)
 from workers.outbound.transport import (
     Request,
     RequestAttempts,
@@ -223,7 +229,8 @@ class GuardedClient:
     def _attempts(self, endpoint: Endpoint, key: str, tries: int = 3) -> RequestAttempts:
         timeout_s = endpoint.timeout_s
         retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s), tries=tries)
-        client = AiohttpClient(self._session(endpoint.url), retry_policy.connect_s)
+        session = self._session(endpoint.url)
+        client = _DiscreetClient(AiohttpClient(session, retry_policy.connect_s))
         return Transport(client, retry_policy, MAX_REPLY).step(key)
 
     def _session(self, url: str) -> aiohttp.ClientSession:
@@ -235,6 +242,26 @@ class GuardedClient:
         except ValueError:  # the transport says what is wrong with it
             is_allowed = False
         return self._sessions.unguarded if is_allowed else self._sessions.guarded
+
+
+class _DiscreetClient:
+    """Says of a connection that failed only that it did.
+
+    Whether a name exists, a port is closed or a packet was dropped is nobody's business whom the
+    operator lets call an internal host.
+    """
+
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        """Send a request; raise what the client raises."""
+        try:
+            return await self._client.post(url, headers, body)
+        except (AddressRefused, UntrustedPeer):
+            raise
+        except NotConnected:
+            raise NotConnected("no connection") from None
 
 
 DEFAULT_PORTS = {"http": 80, "https": 443}

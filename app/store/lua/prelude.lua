@@ -377,6 +377,12 @@ local function state(code, status, n, stopping, finish_requested, seq, limits)
     .. (finish_requested or '0') .. ' ' .. seq .. ' ' .. (limits or '')
 end
 
+-- Notes that something was deleted, which is still in the append-only file.
+local function note_erasure()
+  redis.call('HSETNX', ERASURES, 'since', clock())
+  redis.call('HINCRBY', ERASURES, 'count', 1)
+end
+
 -- Takes a refinement out of the lists by metadata.
 local function unlist_metadata(id, tenant, metadata)
   for key, value in pairs(cjson.decode(metadata)) do
@@ -431,6 +437,7 @@ local function erase_text(id)
   end
   redis.call('ZADD', DUE, expires, id)
   count_bytes(id, tenant)
+  note_erasure()
   publish(id)
 end
 
@@ -468,6 +475,7 @@ local function forget(id)
   redis.call('ZREM', DUE, id)
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
+  note_erasure()
   redis.call('UNLINK', DELIVERIES .. id, SUMMARY .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
 end
 
