@@ -301,9 +301,10 @@ async def kinds(store: Store, refinement_id: str) -> list[EventType]:
 
 
 async def everything(redis: Redis) -> dict[bytes, Any]:
-    """Return all that stands in Redis, except for the times at which somebody will look again."""
+    """Return all that stands in Redis, but when somebody looks again, and what was erased."""
     found: dict[bytes, Any] = {}
-    for key in set(cast("list[bytes]", await redis.keys("*"))) - {keys.UP.encode()}:
+    others = {keys.UP.encode(), keys.ERASURES.encode()}
+    for key in set(cast("list[bytes]", await redis.keys("*"))) - others:
         if key.startswith(keys.ERASED.encode()):
             continue
         match await redis.type(key):
