@@ -28,18 +28,27 @@ from app.contract.waiting import Waiting
 
 
 class Drawn(Contract):
-    """One candidate; the one with the highest `sampled / mean_cost_usd` is picked."""
+    """One candidate; the one with the highest `sampled / mean_cost_usd` is picked, or with the
+    highest `sampled` if only the gain counts."""
 
     model: str
     passed: int = Field(ge=0, description="Refinements that it was drawn for and that passed.")
     ended: int = Field(
         ge=0, description="Refinements that it was drawn for and that succeeded or failed."
     )
-    mean_cost_usd: float = Field(
-        gt=0, description="Expected cost of a refinement: as observed, else by the price list."
+    mean_gain: float | None = Field(
+        None, description="Mean score reached, minus the score of the client's draft if it had one."
+    )
+    mean_cost_usd: float | None = Field(
+        gt=0,
+        description="Expected cost of a refinement: as observed, else by the price list. Null if"
+        " it is unknown.",
     )
     sampled: float = Field(
-        ge=0, le=1, description="Share of passes, sampled from Beta(1 + passed, 1 + not passed)."
+        ge=0,
+        le=1,
+        description="Sampled from what is believed of its mean gain, for a critic of how far it"
+        " agrees with people and validators.",
     )
 
 
@@ -48,6 +57,9 @@ class Draw(Contract):
 
     candidates: tuple[Drawn, ...]
     picked: str
+    kind: str | None = Field(
+        None, description="Hash of strategy, criteria and preset: what is compared."
+    )
 
 
 class EventType(StrEnum):
@@ -90,6 +102,9 @@ class Queued(Contract):
         {}, description="Fallback models by role, in this order."
     )
     draw: Draw | None = Field(None, description="How the generator was drawn, if it was.")
+    draws: dict[str, Draw] = Field(
+        {}, description="How other models were drawn, by role and stage: `critic`, `generator/...`."
+    )
     limits: Limits
     request_sha256: str
 

@@ -121,6 +121,27 @@ def gains_of(
     return _Lineage(judged, paid).gains(result, missing)
 
 
+def achieved_by(
+    stage: str, judged: Sequence[IterationCompleted], paid: Sequence[PaidStep]
+) -> float:
+    """Return the score that the search of a stage reached, minus that of a text it was given.
+
+    `stage` is its path, empty for the whole. 0 if it is lower, or if nothing was judged.
+    """
+    scored = [it for it in judged if search_of(it.path) == stage and it.score is not None]
+    if not scored:
+        return 0.0
+    best, (first, *_) = scored[-1].best, scored
+    is_written = any(iteration_of(it.key) == first.path for it in paid if _writes(it.key))
+    start = 0.0 if is_written or first.score is None else first.score
+    return max(0.0, (best.score or 0.0) - start)
+
+
+def _writes(key: str) -> bool:
+    path = iteration_of(key) or ""
+    return key.removeprefix(f"{path}/").partition("/")[0] in WRITERS
+
+
 class _Lineage:
     """Which draft came of which, who wrote and judged it, and what that cost."""
 

@@ -1,5 +1,6 @@
 """The model of each role, the settings of its calls, and its fallbacks."""
 
+from collections.abc import Container, Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -69,6 +70,16 @@ class ModelChoice(Contract):
         return (self.model, *self.fallbacks)
 
 
+def seat_at(seats: Container[str], seat: str, path: str) -> str:
+    """Return the name under which the model of a call was chosen.
+
+    That is its seat, or `generator/stages/outline` if a model was drawn for the stage that its path
+    is in.
+    """
+    of_stage = f"{seat}/{'/'.join(path.split('/', 2)[:2])}"
+    return of_stage if of_stage in seats else seat
+
+
 def _form(given: Any) -> str:
     return "choice" if isinstance(given, dict | ModelChoice) else "name"
 
@@ -84,19 +95,37 @@ class Models(Contract):
 
     generator: ModelSpec | None = None
     critic: ModelSpec | None = None
-    select: Literal["auto"] | None = Field(
+    select: Literal["auto", "gain"] | None = Field(
         None,
-        description="`auto`: the generator is drawn from `candidates`, by what each has achieved"
-        " per dollar in this tenant's refinements with a drawn generator.",
+        description="`auto`: generator and critic are drawn from their candidates, by what each has"
+        " gained per dollar in this tenant's refinements of the same kind; `gain`: by what it has"
+        " gained alone, so that models without a known price can take part.",
     )
-    candidates: tuple[ModelName, ...] = Field((), max_length=10)
+    candidates: tuple[ModelName, ...] = Field(
+        (), max_length=10, description="Models that may be drawn as generator."
+    )
+    critic_candidates: tuple[ModelName, ...] = Field(
+        (),
+        max_length=10,
+        description="Models that may be drawn as critic, by how far they agree with people and"
+        " validators.",
+    )
 
     @model_validator(mode="after")
     def _selects_among_candidates(self) -> Self:
-        if (self.select is None) != (not self.candidates):
+        if (self.select is None) != (not self.drawn_from()):
             raise ValueError("`select` and `candidates` must be given together, or neither")
-        if len(set(self.candidates)) < max(len(self.candidates), 2 if self.select else 0):
-            raise ValueError("`candidates` must be 2 to 10 different models")
-        if self.select and self.generator:
-            raise ValueError("`generator` is not supported with `select`")
+        for role, (field, candidates) in self.drawn_from().items():
+            if len(set(candidates)) < max(len(candidates), 2):
+                raise ValueError(f"`{field}` must be 2 to 10 different models")
+            if getattr(self, role):
+                raise ValueError(f"`{role}` is not supported with `{field}`")
         return self
+
+    def drawn_from(self) -> Mapping[str, tuple[str, tuple[ModelName, ...]]]:
+        """Return the roles whose model is drawn, each with the field of its candidates and them."""
+        named: dict[str, tuple[str, tuple[ModelName, ...]]] = {
+            "generator": ("candidates", self.candidates),
+            "critic": ("critic_candidates", self.critic_candidates),
+        }
+        return {role: it for role, it in named.items() if it[1]}

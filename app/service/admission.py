@@ -315,28 +315,33 @@ def _stand_ins(
     request: RefinementRequest, choices: Choices
 ) -> Iterator[tuple[str, str, ModelChoice]]:
     """Yield pointer, role and choice of every fallback and candidate."""
+    drawn_from = request.models.drawn_from()
     for role, choice in choices.items():
-        candidates = request.models.candidates if role == "generator" else ()
+        field, candidates = drawn_from.get(role, ("", ()))
         for index, model in enumerate(candidates or choice.fallbacks):
             stand_in = choice.model_copy(update={"model": model, "fallbacks": ()})
             fallback = pointer_of_fallback(request, role, index)
-            yield f"/models/candidates/{index}" if candidates else fallback, role, stand_in
+            yield f"/models/{field}/{index}" if candidates else fallback, role, stand_in
 
 
 def _named(request: RefinementRequest, choices: Choices) -> Choices:
-    """Return the choices without a generator that is not yet drawn."""
-    is_drawn = bool(request.models.candidates)
-    return {role: it for role, it in choices.items() if not (is_drawn and role == "generator")}
+    """Return the choices without those that are not yet drawn."""
+    return {role: it for role, it in choices.items() if role not in request.models.drawn_from()}
 
 
 def _unselectable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
-    if request.models.candidates and "generator" not in choices:
-        detail = f"`select` is not supported by {request.strategy.kind}: it has no generator"
-        yield FieldError(pointer="/models/select", detail=detail)
-    for index, model in enumerate(request.models.candidates):
-        if cost_usd(model, 0, 0) is None:
-            detail = f"the price of {model} is unknown, so it cannot be a candidate"
-            yield FieldError(pointer=f"/models/candidates/{index}", detail=detail)
+    for role, (field, candidates) in request.models.drawn_from().items():
+        if role not in choices:
+            has = "a panel of critics" if request.critics.panel and role == CRITIC else f"no {role}"
+            detail = f"`{field}` is not supported: {request.strategy.kind} has {has} here"
+            yield FieldError(pointer=f"/models/{field}", detail=detail)
+        for index, model in enumerate(candidates):
+            if request.models.select == "auto" and cost_usd(model, 0, 0) is None:
+                detail = (
+                    f"the price of {model} is unknown, so it cannot be compared by gain per dollar:"
+                    " use `select: gain`"
+                )
+                yield FieldError(pointer=f"/models/{field}/{index}", detail=detail)
 
 
 def _unpriced(model: str) -> str:

@@ -1,16 +1,17 @@
 """The model of each role: whether this server can call it, and how a generator is drawn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import sqrt
 from random import Random
 
-from app.contract.criteria import AUTO
+from app.contract.criteria import AUTO, CRITIC
 from app.contract.events import Draw, Drawn
 from app.contract.models import ROLES, Role
 from app.contract.offers import ModelLimit
 from app.contract.providers import PROVIDERS, Provider, added, cost_usd, provider_of
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.settings import Settings
-from app.store import Achieved, Store, StoredLimit
+from app.store import Achieved, Agreement, Store, StoredLimit, critic_of, kind_of_task
 
 Choices = Mapping[str, ModelChoice]
 
@@ -33,9 +34,10 @@ class ModelRoles:
         """Return the model of every role, whether the strategy uses it or not, and of every critic
         of a panel as `critic/<name>`."""
         choices: dict[str, ModelChoice] = {role: self._choice(request, role) for role in ROLES}
-        if candidates := request.models.candidates:  # until one is drawn it may be any of them
+        for role, (_, candidates) in request.models.drawn_from().items():
+            # Until one is drawn it may be any of them.
             first = ModelChoice(model=candidates[0])
-            choices["generator"] = first.model_copy(update={"fallbacks": candidates[1:]})
+            choices[role] = first.model_copy(update={"fallbacks": candidates[1:]})
         for member in request.critics.panel:
             named = member.model
             choices[member.seat] = choices["critic"] if named is None else _choice_of(named)
@@ -110,14 +112,25 @@ FLOOR_USD = 0.0001
 """Minimum cost of a refinement: one that costs less, or nothing, counts as this much."""
 
 
+PRIOR_GAIN, PRIOR_WEIGHT = 0.5, 1.0
+"""The gain that is expected of a model without ended refinements, and how many it counts for."""
+
+PRIOR_SHAPE, PRIOR_SPREAD = 1.0, 0.02
+"""Inverse gamma distribution of the variance of gains."""
+
+TRUST_SD = 0.3
+"""Standard deviation of what is believed of a critic of whom nothing is known."""
+
+
 class Selection:
-    """Draws the generator by what its candidates have achieved per dollar, at random from `rng`.
+    """Draws models by what the candidates have achieved per dollar, at random from `rng`.
 
     Thompson sampling (Thompson 1933, Biometrika 25; arXiv 1707.02038) where every draw has a price:
-    the sampled share of passes is divided by the cost, as for budgeted bandits (arXiv 1505.00146,
-    which samples the cost as well; here its mean is used). Each candidate is picked about as often
-    as it is likely to be the best: candidates with few results are explored, those with worse
-    results are avoided.
+    the sampled gain is divided by the cost, as for budgeted bandits (arXiv 1505.00146, which
+    samples the cost as well; here its mean is used). Each candidate is picked about as often as it
+    is likely to be the best: candidates with few results are explored, those with worse results are
+    avoided. Only refinements of the same kind count: a model that is good at one task may be bad at
+    another.
     """
 
     def __init__(self, store: Store, rng: Random) -> None:
@@ -126,40 +139,117 @@ class Selection:
 
     async def pick(
         self, tenant: str, request: RefinementRequest, models: Choices
-    ) -> tuple[Choices, Draw | None]:
-        """Return the models with the drawn generator, and the draw; None without `select`."""
-        candidates = request.models.candidates
-        if not candidates:
-            return models, None
-        achieved = await self._store.achieved(tenant, candidates)
-        others = [models[seat].model for seat in playing(request) if seat != "generator"]
-        made = draw(achieved, others, self._rng)
-        return {**models, "generator": ModelChoice(model=made.picked)}, made
+    ) -> tuple[Choices, Mapping[str, Draw]]:
+        """Return the models with those that were drawn, and the draws by seat."""
+        roles = {role: names for role, (_, names) in request.models.drawn_from().items()}
+        if not roles:
+            return models, {}
+        seats: dict[str, tuple[str, ...]] = dict(roles)
+        if "generator" in roles:
+            stages = request.strategy.stage_paths()
+            seats |= {f"generator/{path}": roles["generator"] for path in stages}
+        kind, critics = kind_of_task(request), critic_names(request)
+        known = await self._store.achieved(tenant, kind, seats)
+        trusted = await self._store.agreements(
+            tenant, [critics(it) for it in seats.get(CRITIC, ())]
+        )
+        others = [models[it].model for it in playing(request) if it not in roles]
+        counts_cost = request.models.select == "auto"
+        draws = {
+            seat: draw(
+                achieved,
+                others,
+                self._rng,
+                counts_cost=counts_cost,
+                trusted={it: trusted[critics(it)] for it in achieved} if seat == CRITIC else None,
+            ).model_copy(update={"kind": kind})
+            for seat, achieved in known.items()
+        }
+        drawn = {seat: ModelChoice(model=it.picked) for seat, it in draws.items()}
+        return {**models, **drawn}, draws
 
 
-def draw(achieved: Mapping[str, Achieved], others: Sequence[str], rng: Random) -> Draw:
+def critic_names(request: RefinementRequest) -> Callable[[str], str]:
+    """Return the function by which a model gets the name under which its scores are compared."""
+    return lambda model: critic_of(request, dict.fromkeys(request.critics.seats(), model))
+
+
+def draw(
+    achieved: Mapping[str, Achieved],
+    others: Sequence[str],
+    rng: Random,
+    *,
+    counts_cost: bool = True,
+    trusted: Mapping[str, Agreement] | None = None,
+) -> Draw:
     """Draw one of the models in `achieved`; `others` are the models of the other roles.
 
-    The price of every candidate must be known.
+    Critics are `trusted` instead: gains are what they measure themselves. If it `counts_cost`, the
+    price of every candidate must be known.
     """
-    candidates = tuple(_drawn(model, it, others, rng) for model, it in achieved.items())
-    best = max(candidates, key=lambda it: it.sampled / it.mean_cost_usd)
+    nominal = {model: _nominal_usd(model, others) for model in achieved}
+    scale = _scale(achieved, nominal)
+    candidates = tuple(
+        _drawn(
+            model,
+            it,
+            None if (usd := nominal[model]) is None else usd * scale,
+            _agreement(trusted[model], rng) if trusted else _gain(it, rng),
+        )
+        for model, it in achieved.items()
+    )
+    prices = {it.model: it.mean_cost_usd if counts_cost else None for it in candidates}
+    best = max(candidates, key=lambda it: it.sampled / (prices[it.model] or 1))
     return Draw(candidates=candidates, picked=best.model)
 
 
-def _drawn(model: str, achieved: Achieved, others: Sequence[str], rng: Random) -> Drawn:
-    mean = achieved.mean_cost_usd
-    expected = _nominal_usd(model, others) if mean is None else mean
-    sampled = rng.betavariate(1 + achieved.passed, 1 + achieved.ended - achieved.passed)
+def _drawn(model: str, achieved: Achieved, nominal: float | None, sampled: float) -> Drawn:
+    cost, gain = achieved.mean_cost_usd, achieved.mean_gain
+    expected = nominal if cost is None else cost
     return Drawn(
         model=model,
         passed=achieved.passed,
         ended=achieved.ended,
-        mean_cost_usd=max(expected, FLOOR_USD),
+        mean_gain=None if gain is None else round(gain, 6),
+        mean_cost_usd=None if expected is None else max(expected, FLOOR_USD),
         sampled=sampled,
     )
 
 
-def _nominal_usd(model: str, others: Sequence[str]) -> float:
-    costs = (cost_usd(it, NOMINAL_INPUT_TOKENS, NOMINAL_OUTPUT_TOKENS) for it in (model, *others))
-    return sum(cost or 0.0 for cost in costs)
+def _gain(achieved: Achieved, rng: Random) -> float:
+    """Sample a mean gain from what is believed of it: a normal-inverse-gamma distribution."""
+    count, total = achieved.ended, achieved.gain
+    mean = total / count if count else 0.0
+    weight = PRIOR_WEIGHT + count
+    center = (PRIOR_WEIGHT * PRIOR_GAIN + total) / weight
+    spread = max(achieved.squares - count * mean**2, 0.0)
+    shift = PRIOR_WEIGHT * count * (mean - PRIOR_GAIN) ** 2 / weight
+    scale = PRIOR_SPREAD + (spread + shift) / 2
+    variance = scale / rng.gammavariate(PRIOR_SHAPE + count / 2, 1.0)
+    return _share(rng.gauss(center, sqrt(variance / weight)))
+
+
+def _agreement(found: Agreement, rng: Random) -> float:
+    """Sample how far a critic agrees with others from what is believed of it."""
+    return _share(rng.gauss(found.trust, TRUST_SD / sqrt(1 + found.square)))
+
+
+def _share(sampled: float) -> float:
+    return min(1.0, max(0.0, sampled))
+
+
+def _scale(achieved: Mapping[str, Achieved], nominal: Mapping[str, float | None]) -> float:
+    """Return how much dearer these tasks are than a nominal one, by the candidates with results."""
+    pairs = [
+        (it.cost_usd, usd * it.priced) for model, it in achieved.items() if (usd := nominal[model])
+    ]
+    expected = sum(usd for _, usd in pairs)
+    return sum(cost for cost, _ in pairs) / expected if expected else 1.0
+
+
+def _nominal_usd(model: str, others: Sequence[str]) -> float | None:
+    own = cost_usd(model, NOMINAL_INPUT_TOKENS, NOMINAL_OUTPUT_TOKENS)
+    if own is None:
+        return None
+    costs = (cost_usd(it, NOMINAL_INPUT_TOKENS, NOMINAL_OUTPUT_TOKENS) for it in others)
+    return own + sum(cost or 0.0 for cost in costs)

@@ -166,8 +166,8 @@ class Service:
         admitted = await self._admission.admit(request)
         require_allowed(request, admitted, await self._quotas_of(tenant))
         request = self._admission.settled(request, admitted)
-        models, draw = await self._selection.pick(tenant, request, admitted)
-        playing_models = {seat: models[seat] for seat in playing(request)}
+        models, draws = await self._selection.pick(tenant, request, admitted)
+        playing_models = {seat: models[seat] for seat in (*playing(request), *draws)}
         limits = request.limits()
         return NewRefinement(
             tenant=tenant,
@@ -183,7 +183,8 @@ class Service:
                 },
                 limits=limits,
                 request_sha256=body_sha256,
-                draw=draw,
+                draw=draws.get("generator"),
+                draws={seat: it for seat, it in draws.items() if seat != "generator"},
             ),
             parent=parent,
         )

@@ -23,11 +23,13 @@ from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
 from app.store.insights import insight_additions
 from app.store.inspection import ServerFacts, WorkerFacts
+from app.store.learning import Agreement, critic_of
 from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
 from app.store.refusals import refusals
 from app.store.sealing import sealer_of
+from app.store.selection import Achieved, kind_of_task
 from app.store.spending import (
     NOTHING_SPENT,
     DaySpending,
@@ -52,7 +54,7 @@ from app.store.state import (
     Suspected,
     UnreadableRecord,
 )
-from app.store.store import Achieved, Clock, Creation, Store
+from app.store.store import Clock, Creation, Store
 from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
 from app.store.worker import LATER, Journal, WorkerStore, renew
 
@@ -65,6 +67,7 @@ __all__ = [
     "AccessStore",
     "Achieved",
     "Addition",
+    "Agreement",
     "BatchStore",
     "BatchUpload",
     "ChangeSignal",
@@ -98,7 +101,9 @@ __all__ = [
     "Wakeups",
     "WorkerFacts",
     "WorkerStore",
+    "critic_of",
     "insight_additions",
+    "kind_of_task",
     "open_permit_exchange",
     "open_renewal",
     "open_signing",

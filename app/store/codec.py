@@ -44,6 +44,7 @@ _FIELDS: dict[str, TypeAdapter[Any]] = {
     "waiting": TypeAdapter(tuple[Waiting, ...]),
     "result": TypeAdapter(Result),
     "error": TypeAdapter(Failure),
+    "achieved": TypeAdapter(dict[str, tuple[float, float | None]]),
 }
 _LIMITS = TypeAdapter(Limits)
 UNKNOWN_FIELDS: Final = "allow"

@@ -47,7 +47,8 @@ hone:1:list:TENANT:batches      the same: every batch
 hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the client's key
 hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinements; kept for 24
                                 hours; DAY counts from 1970
-hone:1:achieved:TENANT          hash: `ended M`, `passed M`, `priced M`, `cost_usd M` of model M
+hone:1:achieved:TENANT:KIND:DAY hash: sums of what drawn models achieved, see selection.py; DAY
+                                counts from 1970
 hone:1:insights:TENANT:DAY:BY   hash: value -> JSON list of `Sums`; BY such as `model`; DAY such
                                 as 2026-01-31, UTC: of the refinements that ended then
 hone:1:learnt:TENANT            sorted set: the hashes below -> when they were last added to
@@ -238,9 +239,9 @@ def idempotency(tenant: str, key: str) -> str:
     return f"{IDEMPOTENCY}{tenant}:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def achieved(tenant: str) -> str:
-    """Return the key of what models achieved in the tenant's refinements they were drawn for."""
-    return f"{ACHIEVED}{tenant}"
+def achieved(tenant: str, kind: str, day: date) -> str:
+    """Return the key of what drawn models achieved in a tenant's refinements of a kind in a day."""
+    return f"{ACHIEVED}{tenant}:{kind}:{(day - date(1970, 1, 1)).days}"
 
 
 def insights(tenant: str, day: date, by: str) -> str:
@@ -282,7 +283,7 @@ def of_tenant(tenant: str) -> tuple[str, ...]:
     """Return patterns of all keys that belong to a tenant, without its audit log."""
     alone = (LIST, ACHIEVED, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS)
     followed = (
-        *(LIST, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT),
+        *(LIST, ACHIEVED, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT),
         *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS),
     )
     return (*(f"{it}{tenant}" for it in alone), *(f"{it}{tenant}:*" for it in followed))

@@ -63,6 +63,8 @@ class Fields:
     result: Result | None = None
     stop_reason: StopReason | None = None
     error: Failure | None = None
+    achieved: Mapping[str, tuple[float, float | None]] | None = None
+    """By the seat of a model that was drawn: the gain, and the cost in dollars if it is known."""
 
 
 LARGEST = 1e100

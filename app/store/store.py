@@ -13,10 +13,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import wraps
-from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -78,7 +76,7 @@ from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.insights import decode_insights, insight_keys
 from app.store.inspection import ServerFacts, inspect
-from app.store.learning import calibrations
+from app.store.learning import Agreement, calibrations
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
 from app.store.presets import PresetStore
@@ -112,6 +110,7 @@ from app.store.scripts import (
     LuaScript,
 )
 from app.store.sealing import NO_SEALER, Sealer
+from app.store.selection import Achieved, Candidates, achieved_by, agreements_of, drawn_in
 from app.store.state import (
     Addition,
     Created,
@@ -206,7 +205,6 @@ def decode_cursor(tenant: str, cursor: str) -> str:
 Clock = Callable[[], float]
 """Seconds since any moment, from a clock that is never set."""
 
-ACHIEVED_FIELDS = ("ended", "passed", "priced", "cost_usd")
 LAST = 2**64 - 1  # the highest number a stream id can hold
 REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
 RETRY_AFTER_BYTES_S = 60  # retention ends some day, and an erasure is not foreseen
@@ -247,26 +245,6 @@ def refusing(
                 return await method(self, *args, **kwargs)
 
     return refused
-
-
-@dataclass(frozen=True, slots=True)
-class Achieved:
-    """What a model has achieved in the refinements that it was drawn for and that have ended.
-
-    One hash per tenant holds the sums; append.lua adds to them. `cost_usd` is the total cost of the
-    `priced` ones: those that judged a draft and whose cost is known. One that failed at once cost
-    little, which is no measure of the cost of an answer.
-    """
-
-    ended: int = 0
-    passed: int = 0
-    priced: int = 0
-    cost_usd: float = 0.0
-
-    @property
-    def mean_cost_usd(self) -> float | None:
-        """The mean cost of one refinement; None if there is none."""
-        return self.cost_usd / self.priced if self.priced else None
 
 
 class Store:
@@ -604,11 +582,16 @@ class Store:
         await self._committer.submit(ERASE_TEXT, refinement_id, tenant)
 
     @refusing
-    async def achieved(self, tenant: str, models: Sequence[str]) -> Mapping[str, Achieved]:
-        """Return what each of these models has achieved in the refinements it was drawn for."""
-        names = [f"{field} {model}" for model in models for field in ACHIEVED_FIELDS]
-        values = iter(await self._committer.execute("HMGET", keys.achieved(tenant), *names))
-        return {model: _achieved(list(islice(values, len(ACHIEVED_FIELDS)))) for model in models}
+    async def achieved(
+        self, tenant: str, kind: str, candidates: Candidates
+    ) -> Mapping[str, Mapping[str, Achieved]]:
+        """Return by seat what models have achieved in the tasks of a kind they were drawn for."""
+        return await achieved_by(self._committer, tenant, kind, candidates)
+
+    @refusing
+    async def agreements(self, tenant: str, critics: Sequence[str]) -> Mapping[str, Agreement]:
+        """Return how critics of a tenant agreed with people and validators."""
+        return await agreements_of(self._committer, tenant, critics)
 
     @refusing
     async def calibrations(self, tenant: str, limit: int) -> tuple[CalibratedKind, ...]:
@@ -742,11 +725,6 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     if code == "MISMATCH":
         return IdempotencyMismatch("this Idempotency-Key was used with another body")
     return Conflict(f"{refinement_id} {conflicts[code]}") if code in conflicts else None
-
-
-def _achieved(values: Sequence[bytes | str | None]) -> Achieved:
-    ended, passed, priced, cost_usd = (value or 0 for value in values)
-    return Achieved(int(ended), int(passed), int(priced), float(cost_usd))
 
 
 def _unusable_deadline(code: bytes) -> InvalidRequest:
@@ -897,7 +875,7 @@ class Creation:
             *(() if new.request.store else ("store", 0)),
             *(() if new.parent is None else ("parent", new.parent)),
             *(() if (hook := new.request.webhook) is None else ("webhook", encode_webhook(hook))),
-            *(() if new.queued.draw is None else ("drawn", new.queued.draw.picked)),
+            *(() if (drawn := drawn_in(new)) is None else ("drawn", drawn)),
         )
 
 

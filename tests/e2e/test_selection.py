@@ -28,3 +28,45 @@ async def test_the_drawn_model_writes_every_draft_and_the_next_draw_knows(
     later = (await service.events(await service.submit(models=AUTO)))[0]["data"]["draw"]
     known = {it["model"]: (it["ended"], it["passed"]) for it in later["candidates"]}
     assert known == {model: (1, 1) if model == picked else (0, 0) for model in CANDIDATES}
+
+
+async def test_a_model_is_drawn_for_each_stage_and_for_the_critic(service: RunningService) -> None:
+    models = {
+        "select": "gain",
+        "candidates": ["openai:unpriced-a", "openai:unpriced-b"],
+        "critic_candidates": ["openai:judge-a", "openai:judge-b"],
+    }
+    stages = [{"name": "outline", "threshold": 0.5}, {"name": "text", "threshold": 0.5}]
+    asked: list[str] = []
+
+    def remembering(call: AskedPrompt) -> ModelServerReply:
+        asked.append(call.json["model"])
+        return improving(call)
+
+    service.models.behaviour = remembering
+    strategy = {"kind": "stepwise", "stages": stages}
+    refinement_id = await service.submit(strategy=strategy, models=models)
+    assert (await service.ended(refinement_id))["status"] == "succeeded"
+    first, *events = await service.events(refinement_id)
+    queued = first["data"]
+    assert set(queued["draws"]) == {"critic", "generator/stages/outline", "generator/stages/text"}
+    assert queued["draw"]["candidates"][0]["mean_cost_usd"] is None
+    keys = [it["data"]["key"] for it in events if it["type"] == "step.completed"]
+    drawn = {
+        "draft": [
+            queued["models"][f"generator/{'/'.join(it.split('/')[:2])}"]
+            for it in keys
+            if it.startswith("stages/") and it.endswith(("draft", "revise"))
+        ],
+        "critique": [queued["models"]["critic"] for it in keys if it.endswith("critique")],
+    }
+    writers = [f"openai:{it}" for it in asked if "judge" not in it]
+    assert writers[: len(drawn["draft"])] == drawn["draft"]
+    assert [f"openai:{it}" for it in asked if "judge" in it] == drawn["critique"]
+    later = (await service.events(await service.submit(strategy=strategy, models=models)))[0][
+        "data"
+    ]
+    known = {it["model"]: it for it in later["draws"]["generator/stages/text"]["candidates"]}
+    picked = known.pop(queued["models"]["generator/stages/text"])
+    assert (picked["ended"], picked["mean_gain"] > 0) == (1, True)
+    assert [it["ended"] for it in known.values()] == [0]

@@ -7,7 +7,6 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.events import Draw
-from app.contract.judgement import Usage
 from app.contract.status import Status, StopReason
 from app.store import Achieved, Fenced, Fields, Journal, Store, WorkerStore, keys
 from tests.store.store_harness import (
@@ -15,7 +14,6 @@ from tests.store.store_harness import (
     CANCELED,
     COMPLETED,
     FAILED,
-    JUDGED,
     SUCCEEDED,
     TENANT,
     FlakyCommitter,
@@ -25,11 +23,16 @@ from tests.store.store_harness import (
     iteration,
     new,
 )
+from tests.store.store_harness import JUDGED as JUDGED_BEFORE
 
 MODEL = "openai:a b"
 NOTHING = Achieved()
-ONCE = Achieved(ended=1, passed=1, priced=1, cost_usd=0.5)
-UNKNOWN_COST = replace(JUDGED, usage=Usage(calls=2, cost_usd=None))
+SEATS = {"generator": [MODEL], "generator/stages/text": [MODEL], "critic": ["openai:judge"]}
+REACHED = {"generator": (0.4, 0.5), "generator/stages/text": (0.1, None)}
+ONCE = Achieved(ended=1, passed=1, gain=0.4, squares=0.16, priced=1, cost_usd=0.5)
+KIND = "f00d"
+JUDGED = replace(JUDGED_BEFORE, achieved=REACHED)
+UNKNOWN_COST = replace(JUDGED, achieved={"generator": (0.4, None)})
 FAR_OFF = replace(JUDGED, best_passed=False)
 FAR_OFF_AND_BROKEN = replace(FAR_OFF, stop_reason=BROKEN.stop_reason, error=BROKEN.error)
 
@@ -37,13 +40,14 @@ FAR_OFF_AND_BROKEN = replace(FAR_OFF, stop_reason=BROKEN.stop_reason, error=BROK
 async def drawn(store: Store, worker: WorkerStore, tenant: str = TENANT) -> HeldClaim:
     """Submit with a model that was drawn, and claim it."""
     wanted = new(tenant)
-    draw = Draw(candidates=(), picked=MODEL)
-    wanted = replace(wanted, queued=wanted.queued.model_copy(update={"draw": draw}))
+    draws = {seat: Draw(candidates=(), picked=it, kind=KIND) for seat, (it,) in SEATS.items()}
+    changes = {"draw": draws.pop("generator"), "draws": draws}
+    wanted = replace(wanted, queued=wanted.queued.model_copy(update=changes))
     return await claim(worker, (await store.create(wanted, None)).id)
 
 
 async def achieved(store: Store, tenant: str = TENANT) -> Achieved:
-    return (await store.achieved(tenant, [MODEL]))[MODEL]
+    return (await store.achieved(tenant, KIND, SEATS))["generator"][MODEL]
 
 
 async def test_what_succeeded_counts_with_what_it_cost(store: Store, worker: WorkerStore) -> None:
@@ -52,8 +56,49 @@ async def test_what_succeeded_counts_with_what_it_cost(store: Store, worker: Wor
         await held.journal.append([iteration(held)], judged)
         await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
     found = await achieved(store)
-    assert found == Achieved(ended=3, passed=2, priced=2, cost_usd=1.0)
+    assert (found.ended, found.passed, found.priced, found.cost_usd) == (3, 2, 2, 1.0)
+    assert (found.gain, found.squares) == pytest.approx((1.2, 0.48))
     assert found.mean_cost_usd == 0.5
+    assert found.mean_gain == pytest.approx(0.4)
+
+
+async def test_each_seat_and_kind_has_its_own_sums(store: Store, worker: WorkerStore) -> None:
+    held = await drawn(store, worker)
+    await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    found = await store.achieved(TENANT, KIND, SEATS)
+    of_stage, of_critic = found["generator/stages/text"][MODEL], found["critic"]["openai:judge"]
+    assert (of_stage.ended, of_stage.gain, of_stage.priced) == (1, 0.1, 0)
+    assert (of_critic.ended, of_critic.gain) == (1, 0)
+    assert (await store.achieved(TENANT, "cafe", SEATS))["generator"] == {MODEL: NOTHING}
+
+
+async def test_what_was_achieved_long_ago_is_forgotten(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await drawn(store, worker)
+    await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    (key,) = [it async for it in redis.scan_iter(f"{keys.ACHIEVED}*")]
+    assert 0 < await redis.pttl(key) <= 90 * 86_400_000
+    name, _, day = key.decode().rpartition(":")
+    await redis.rename(key, f"{name}:{int(day) - 29}")
+    assert await achieved(store) == ONCE
+    await redis.rename(f"{name}:{int(day) - 29}", f"{name}:{int(day) - 31}")
+    assert await achieved(store) == NOTHING
+
+
+async def test_one_that_is_not_to_be_learnt_from_does_not_count(
+    store: Store, worker: WorkerStore
+) -> None:
+    wanted = new()
+    draw = Draw(candidates=(), picked=MODEL, kind=KIND)
+    wanted = replace(
+        wanted,
+        queued=wanted.queued.model_copy(update={"draw": draw}),
+        request=wanted.request.model_copy(update={"learn": False}),
+    )
+    held = await claim(worker, (await store.create(wanted, None)).id)
+    await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    assert await achieved(store) == NOTHING
 
 
 async def test_all_of_it_may_stand_in_the_last_append(store: Store, worker: WorkerStore) -> None:
@@ -93,7 +138,7 @@ async def test_a_model_that_was_named_and_not_drawn_does_not_count(
 ) -> None:
     held = await claim(worker, (await store.create(new(), None)).id)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
-    assert await redis.exists(keys.achieved(TENANT)) == 0
+    assert [it async for it in redis.scan_iter(f"{keys.ACHIEVED}*")] == []
 
 
 async def test_a_tenant_sees_its_own_alone(store: Store, worker: WorkerStore) -> None:
@@ -122,7 +167,7 @@ async def test_a_retried_one_counts_once_and_as_it_ended_last(
 ) -> None:
     held = await drawn(store, worker)
     await held.journal.append([iteration(held), FAILED], FAR_OFF_AND_BROKEN, to=Status.FAILED)
-    assert await achieved(store) == Achieved(ended=1, priced=1, cost_usd=0.5)
+    assert await achieved(store) == replace(ONCE, passed=0)
     await store.retry(TENANT, held.id)
     assert await achieved(store) == NOTHING
     again = await claim(worker, held.id, job=2)

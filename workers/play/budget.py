@@ -19,6 +19,7 @@ from app.contract.budget import (
 )
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
+from app.contract.models import ModelChoice, seat_at
 from app.contract.output_tokens import (
     CHECKLIST,
     DEFAULT_MAX_OUTPUT_TOKENS,
@@ -126,6 +127,9 @@ class BudgetGuard:
         self.branches = 1
         """How many branches may ask side by side."""
 
+    def _choice(self, ask: Ask) -> ModelChoice:
+        return self._models[seat_at(self._models, ask.seat, ask.path)]
+
     def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> Ask | None:
         """Return the call with its limit, and hold what it may consume until it is settled.
 
@@ -157,7 +161,7 @@ class BudgetGuard:
     def _bounds(self, ask: Ask, asked: int) -> OutputBounds:
         """Return the bounds of a reply. A judgement is admitted if its text can be paid for: what
         was left for it included thinking."""
-        size, choice = reply_size(ask.prompt_request, self._request), self._models[ask.seat]
+        size, choice = reply_size(ask.prompt_request, self._request), self._choice(ask)
         thought = 0 if isinstance(ask.prompt_request, Judge) else self._thought
         # A text may need more than the setting says, and the server knows what its model can give;
         # a verdict that needs more repeats itself.
@@ -192,7 +196,7 @@ class BudgetGuard:
 
     def _needed(self, ask: Ask, asked: int, output: int) -> Spendable:
         """Return what a call with a reply of that length consumes, and what must follow it."""
-        call = estimate(self._models[ask.seat], asked, output)
+        call = estimate(self._choice(ask), asked, output)
         if ask.prepares:
             return Spendable.of((call, *to_write(self._request, self._models, asked, output)))
         if self._writes_a_draft(ask):

@@ -225,6 +225,7 @@ class Driver:
             self._time.waited_s,
             prompts=keeper,
             insights=scope if submitted.request.learn else None,
+            drawn=_drawn_in(submitted),
         )
         self._request, self._plan = submitted.request, submitted.request.review
         self._budget_guard = BudgetGuard(submitted.request, submitted.models, max_output_tokens)
@@ -522,3 +523,12 @@ class Driver:
     def _is_spared(self, move: moves.StepMove) -> bool:
         """Return whether a finish that waits for the first draft skips a step."""
         return self._writer.state.finish_requested and not self._replay.best and move.prepares
+
+
+def _drawn_in(submitted: Submitted) -> tuple[str, ...]:
+    """Return the seats of the models that were drawn, those of stages included."""
+    roles = submitted.request.models.drawn_from()
+    if not roles or not submitted.request.learn:
+        return ()
+    stages = (seat for seat in submitted.models if seat.startswith("generator/"))
+    return (*roles, *stages)

@@ -19,6 +19,7 @@ from app.contract.events import (
     Tried,
 )
 from app.contract.judgement import Finding, FindingsReply, Usage
+from app.contract.models import seat_at
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
@@ -302,7 +303,7 @@ class StepExecutor:
         )
 
     async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted:
-        choice = self.choices[move.seat]
+        choice = self.choices[seat_at(self.choices, move.seat, move.path)]
         call = ModelCall(
             model=choice.model,
             prompt=move.prompt,

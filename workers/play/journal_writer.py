@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
@@ -17,7 +17,7 @@ from app.contract.events import (
     Stopping,
     TextReply,
 )
-from app.contract.gains import Gains, gains_of, lost_from
+from app.contract.gains import Gains, achieved_by, gains_of, lost_from
 from app.contract.insights import additions_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
@@ -312,6 +312,7 @@ class JournalWriter:
     Entries stay until an append has taken them, so that nothing that was paid for is lost while
     Redis is unreachable or refuses writes. An append without an answer may have happened: it is
     sent again unchanged before anything else is written. `write` raises `Fenced` and `StaleLimits`.
+    `drawn` are the seats whose models were drawn.
     """
 
     def __init__(
@@ -323,8 +324,10 @@ class JournalWriter:
         *,
         prompts: PromptKeeper | None = None,
         insights: InsightScope | None = None,
+        drawn: Collection[str] = (),
     ) -> None:
         self.state = state
+        self._drawn = drawn
         self._insights = insights
         self._waited_s = waited_s
         self._prompts = prompts
@@ -428,9 +431,25 @@ class JournalWriter:
             new = {judging.entry.path: score_of(judging.entry) for judging in judgings}
             scores = self._replay.scores | new
             fields["scores"] = tuple(scores.values())
+            if self._drawn:
+                fields["achieved"] = self._achieved(judgings)
         if (number := _iteration(under_way)) is not None:
             fields["iteration"] = number
         return Fields(**(fields | dict(ending.changes) if ending else fields))
+
+    def _achieved(self, judgings: Sequence[JudgedDraft]) -> dict[str, tuple[float, float | None]]:
+        """Return gain and cost of what was drawn, by seat; that of a stage that began."""
+        judged = [*self._replay.judgements, *(it.entry for it in judgings)]
+        paid = self._replay.paid
+        achieved: dict[str, tuple[float, float | None]] = {}
+        for seat in self._drawn:
+            stage = seat.partition("/")[2]
+            steps = [it.usage for it in paid if it.key.startswith(f"{stage}/")]
+            if stage and not steps:
+                continue
+            spent = sum(steps, Usage()) if stage else self._replay.spent
+            achieved[seat] = achieved_by(stage, judged, paid), spent.cost_usd
+        return achieved
 
     def _additions(self, judgings: Sequence[JudgedDraft], ending: Ending) -> tuple[Addition, ...]:
         """Return what an ending adds to sums: its own, and what its drafts have brought."""

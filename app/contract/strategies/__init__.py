@@ -117,6 +117,10 @@ class Strategy(Contract):
         """
         yield from ()
 
+    def stage_paths(self) -> tuple[str, ...]:
+        """Return the paths of its stages or passes, for each of which a model may be drawn."""
+        return ()
+
     def replies_in_prompt(self, draft: str | None) -> int:
         """Return the maximum number of replies that one later prompt contains, a draft included.
 

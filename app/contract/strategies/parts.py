@@ -111,6 +111,9 @@ class MultiPassStrategy(Strategy):
     def roles(self) -> tuple[Role, ...]:
         return ROLES
 
+    def stage_paths(self) -> tuple[str, ...]:
+        return tuple(f"passes/{it.focus}" for it in self.passes)
+
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
         _unique("passes", [it.focus for it in self.passes])
@@ -235,6 +238,9 @@ class StepwiseStrategy(Strategy):
 
     def roles(self) -> tuple[Role, ...]:
         return ROLES
+
+    def stage_paths(self) -> tuple[str, ...]:
+        return tuple(f"stages/{it.name}" for it in self.stages)
 
     @model_validator(mode="after")
     def _stages_follow(self) -> Self:

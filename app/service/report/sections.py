@@ -13,6 +13,7 @@ from app.contract.criteria import AUTO
 from app.contract.drafts import draft_of
 from app.contract.events import (
     Changed,
+    Draw,
     Event,
     EventData,
     Queued,
@@ -118,7 +119,7 @@ def asked(story: Story) -> str:
         under("### Judged on", _criteria_asked(story), _critics(story), _validators(story)),
         under("### Settings", listed(_how(story))),
         under("### Initial limits", table(("limit", "value"), _limits(story.queued.limits))),
-        under("### Models", _models(story), _draw(story)),
+        under("### Models", _models(story), _draws(story)),
     )
 
 
@@ -218,24 +219,26 @@ def _models(story: Story) -> str:
     return table(("role", "model", "fallbacks"), rows) if queued.models else ""
 
 
-def _draw(story: Story) -> str:
-    draw = story.queued.draw
-    if draw is None:
-        return ""
+def _draws(story: Story) -> str:
+    queued = story.queued
+    draws = queued.draws if queued.draw is None else {"generator": queued.draw, **queued.draws}
+    return joined(it for seat, draw in draws.items() for it in _draw(seat, draw))
+
+
+def _draw(seat: str, draw: Draw) -> tuple[str, str]:
     rows = (
         (
             plain(it.model),
             f"{it.passed} of {it.ended}",
-            f"{it.mean_cost_usd:.4f}",
+            "" if it.mean_gain is None else f"{it.mean_gain:.3f}",
+            "unknown" if it.mean_cost_usd is None else f"{it.mean_cost_usd:.4f}",
             f"{it.sampled:.3f}",
             "picked" if it.model == draw.picked else "",
         )
         for it in draw.candidates
     )
-    head = ("candidate", "passed", "expected cost (USD)", "sampled share", "")
-    return joined(
-        ("The generator was drawn by what each candidate has achieved:", table(head, rows))
-    )
+    head = ("candidate", "passed", "mean gain", "expected cost (USD)", "sampled", "")
+    return f"The model of {path(seat)} was drawn by what each has achieved:", table(head, rows)
 
 
 def course(story: Story) -> str:

@@ -91,7 +91,7 @@ if overruled then set[#set + 1] = 'stop_reason'; set[#set + 1] = 'canceled' end
 redis.call('HSET', key, unpack(set))
 if overruled then redis.call('HDEL', key, 'error') end
 if to == 'succeeded' or to == 'failed' then
-  tally(id, tenant, 1)
+  tally(id, tenant, at, 1)
   -- Not again after a retry: its drafts would count twice.
   -- Sums have names of criteria: what is not to be stored adds to none.
   local is_stored = redis.call('HGET', key, 'store') ~= '0'

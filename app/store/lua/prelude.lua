@@ -318,23 +318,34 @@ local function cancel_now(id, tenant, from, at, n, retention_ms)
     ended(id, tenant, from, 'canceled', at, retention_ms))
 end
 
--- Counts what the model that was drawn for a refinement has achieved, once it succeeded or failed;
--- with -1 instead of 1 takes it back, if it was counted: a retry has another ending.
--- The names of the fields are those of ACHIEVED_FIELDS in store.py.
-local function tally(id, tenant, by)
-  local model, passed, judged, usage, tallied = unpack(redis.call('HMGET', SUMMARY .. id,
-    'drawn', 'best_passed', 'best', 'usage', 'tallied'))
-  if not model or by < 0 and not tallied then return end
-  local key = ACHIEVED .. tenant
-  redis.call('HSET', SUMMARY .. id, 'tallied', 1)
-  if by < 0 then redis.call('HDEL', SUMMARY .. id, 'tallied') end
-  redis.call('HINCRBY', key, 'ended ' .. model, by)
-  if passed == 'true' then redis.call('HINCRBY', key, 'passed ' .. model, by) end
-  local cost_usd = usage and cjson.decode(usage).cost_usd
-  if judged and cost_usd and cost_usd ~= cjson.null then
-    redis.call('HINCRBY', key, 'priced ' .. model, by)
-    redis.call('HINCRBYFLOAT', key, 'cost_usd ' .. model, string.format('%.9f', by * cost_usd))
+-- Counts what the models that were drawn for a refinement have achieved, once it succeeded or failed; with
+-- -1 instead of 1 takes it back, if it was counted: a retry has another ending. `drawn` has the kind
+-- of the refinement and the models by seat, `achieved` gain and cost by seat. The names of the fields
+-- are those of ACHIEVED_FIELDS in selection.py.
+local function tally(id, tenant, at, by)
+  local drawn, achieved, passed, tallied = unpack(redis.call('HMGET', SUMMARY .. id,
+    'drawn', 'achieved', 'best_passed', 'tallied'))
+  if not drawn or string.sub(drawn, 1, 1) ~= '{' or by < 0 and not tallied then return end
+  local it, reached = cjson.decode(drawn), cjson.decode(achieved or '{}')
+  local day = math.floor(at / DAY_MS)
+  local key = tallied or string.format('%s%s:%s:%d', ACHIEVED, tenant, it.kind, day)
+  for seat, model in pairs(it.models) do
+    local name, result = seat .. ' ' .. model, reached[seat]
+    if result or not string.find(seat, '/') then  -- a stage that did not begin says nothing
+      local gain, cost_usd = unpack(result or { 0 })
+      redis.call('HINCRBY', key, 'ended ' .. name, by)
+      if passed == 'true' then redis.call('HINCRBY', key, 'passed ' .. name, by) end
+      redis.call('HINCRBYFLOAT', key, 'gain ' .. name, string.format('%.9f', by * gain))
+      redis.call('HINCRBYFLOAT', key, 'squares ' .. name, string.format('%.9f', by * gain * gain))
+      if cost_usd and cost_usd ~= cjson.null then
+        redis.call('HINCRBY', key, 'priced ' .. name, by)
+        redis.call('HINCRBYFLOAT', key, 'cost_usd ' .. name, string.format('%.9f', by * cost_usd))
+      end
+    end
   end
+  redis.call('PEXPIRE', key, KEPT_MS)
+  if by > 0 then redis.call('HSET', SUMMARY .. id, 'tallied', key)
+  else redis.call('HDEL', SUMMARY .. id, 'tallied') end
 end
 
 -- Adds numbers to the sums in a hash: `Addition` in state.py says what the JSON has. The fields of the

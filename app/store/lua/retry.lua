@@ -21,7 +21,7 @@ local at = clock()
 -- The entry keeps the final snapshot: that of an ended refinement is composed from its summary.
 redis.call('XADD', JOURNAL .. id, last + 1 .. '-0', 'type', 'refinement.retried', 'at', at,
   'data', data, 'ended', snapshot)
-tally(id, tenant, -1)
+tally(id, tenant, at, -1)
 local batch = redis.call('HGET', key, 'batch')
 if batch and redis.call('EXISTS', BATCH .. batch) == 1 and redis.call('SADD', BATCH_LIVE .. batch, id) == 1 then
   redis.call('HINCRBY', BATCH .. batch, status, -1)

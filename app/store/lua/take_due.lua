@@ -35,7 +35,7 @@ local function overdue(id, tenant, status, last, retention_ms, limit)
     write(id, last + 1, at, END['failed'])
     redis.call('HSET', SUMMARY .. id, 'last_event', last + 1, 'stop_reason', 'error', 'error', NEVER_STARTED,
       ended(id, tenant, status, 'failed', at, retention_ms))
-    tally(id, tenant, 1)
+    tally(id, tenant, at, 1)
     publish(id)
     return
   end
