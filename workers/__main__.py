@@ -141,6 +141,7 @@ async def work(
         max_output_tokens=settings.max_output_tokens,
         endpoint_limiter=limiter,
         bulkhead=bulkhead,
+        most_aside=settings.queue_max,
     )
     lease = _lease(settings, name, refinements)
     worker = CoroutineWorker(

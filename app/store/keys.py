@@ -17,6 +17,7 @@ hone:1:deadlines                sorted set: id -> its absolute deadline
 hone:1:parked                   set: models and endpoints for which refinements are parked
 hone:1:parked:MODEL             sorted set: tenant -> its turn, of those with parked refinements
 hone:1:parked_of:TENANT:MODEL   sorted set: id -> minus its recorded steps, + 1e6 per permit in vain
+hone:1:aside                    set: ids of those parked before they began, which are queued
 hone:1:outbox                   sorted set: `ID N` -> when the webhook about event N is to be sent
 hone:1:deliveries:ID            hash: N -> `DeliveryState`, JSON; `taken N` -> who sends it now
 hone:1:endpoints:TENANT         set: ids of the registered endpoints
@@ -104,6 +105,7 @@ WAITING = f"{PREFIX}waiting"
 DEADLINES = f"{PREFIX}deadlines"
 PARKED = f"{PREFIX}parked"
 PARKED_OF = f"{PREFIX}parked_of:"
+ASIDE = f"{PREFIX}aside"
 OUTBOX = f"{PREFIX}outbox"
 DELIVERIES = f"{PREFIX}deliveries:"
 ENDPOINTS = f"{PREFIX}endpoints:"
@@ -163,6 +165,7 @@ LUA = {
     "DEADLINES": DEADLINES,
     "PARKED": PARKED,
     "PARKED_OF": PARKED_OF,
+    "ASIDE": ASIDE,
     "OUTBOX": OUTBOX,
     "DELIVERIES": DELIVERIES,
     "ENDPOINTS": ENDPOINTS,

@@ -47,6 +47,7 @@ from app.store.scripts import (
     PARKED,
     PUT_BACK,
     RENEW,
+    SET_ASIDE,
     TAKE_BATCHES,
     TAKE_DUE,
     TAKE_PARKED,
@@ -425,6 +426,18 @@ class WorkerStore:
         await self._committer.run(
             PUT_BACK, refinement_id, PUT_BACK_S * 1000, lacking, NAMED_S * 1000
         )
+
+    async def set_aside(self, refinement_id: str, models: Collection[str], most: int) -> bool:
+        """Set a queued refinement aside if it needs one of these models, and no other would do.
+
+        It stays queued, and is claimed with a permit like a parked one. Returns whether there is
+        nothing to do for its job now. No more than `most` are set aside at a time. While Redis is
+        away it is sent again.
+        """
+        answer = await until_answered(
+            lambda: self._committer.run(SET_ASIDE, refinement_id, most, *models), refinement_id
+        )
+        return answer == 1
 
     async def announce(self, versions: Iterable[int]) -> None:
         """Announce the versions of the engine that this worker plays, for one lease."""

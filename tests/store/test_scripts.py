@@ -329,6 +329,10 @@ async def _parked(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return (10,)
 
 
+async def _set_aside(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (await submit(store), 10, "offline:editor")
+
+
 async def _take_parked(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     for _number in range(2):
         await park(await started(store, worker))
@@ -505,6 +509,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("append", _park),
     ("parked", _parked),
     ("take_parked", _take_parked),
+    ("set_aside", _set_aside),
     ("load", _load),
     ("snapshot", _snapshot),
     ("events", _events),

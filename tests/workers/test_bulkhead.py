@@ -239,28 +239,49 @@ def test_without_more_room_than_slots_nothing_is_held_back() -> None:
     simulated(main)
 
 
-async def test_a_refinement_of_a_model_that_hangs_is_parked_until_there_is_room(
+async def test_a_refinement_of_a_model_that_hangs_is_set_aside_before_it_begins(
     harness: RefinementHarness,
 ) -> None:
     models, begun, go_on = pausing_at("iterations/1/draft", scores(0.9))
     bulkhead = Bulkhead(1, 2)
     worker = Refinements(harness.worker_store, models, "first", bulkhead=bulkhead)
-    hanging, parked = await harness.submit(), await harness.submit()
+    hanging, aside = await harness.submit(), await harness.submit()
     playing = asyncio.create_task(harness.deliver(worker, hanging))
     await begun.wait()
-    await harness.deliver(worker, parked)
-    waiting = (await harness.snapshot(parked)).waiting
-    assert waiting is not None
-    assert (waiting.reason, waiting.model) == ("slow", TEST_MODEL.model)
-    assert models.calls["iterations/1/draft"] == 1
+    await harness.deliver(worker, aside)
+    now = await harness.snapshot(aside)
+    assert (now.status, now.waiting, now.last_event) == (Status.QUEUED, None, 1)
     assert bulkhead.room(TEST_MODEL.model) == 0
     go_on.set()
     await playing
     assert bulkhead.room(TEST_MODEL.model) > 0
     await harness.resume()
-    await harness.deliver(worker, parked)
-    for each in (hanging, parked):
+    await harness.deliver(worker, aside)
+    for each in (hanging, aside):
         assert (await harness.snapshot(each)).status is Status.SUCCEEDED
+
+
+async def test_a_refinement_in_progress_is_parked_when_its_model_hangs(
+    harness: RefinementHarness,
+) -> None:
+    models, begun, go_on = pausing_at("iterations/1/draft", scores(0.9))
+    worker = Refinements(harness.worker_store, models, "first", bulkhead=Bulkhead(1, 2))
+    hanging, taken_over = await harness.submit(), await harness.submit()
+    before = await harness.worker_store.claim(taken_over, f"{taken_over}-1", "test")
+    assert before is not None
+    await harness.worker_store.hand_back(taken_over, before.token)
+    playing = asyncio.create_task(harness.deliver(worker, hanging))
+    await begun.wait()
+    await worker.refine(f"{taken_over}-2", taken_over)
+    waiting = (await harness.snapshot(taken_over)).waiting
+    assert waiting is not None
+    assert (waiting.reason, waiting.model) == ("slow", TEST_MODEL.model)
+    assert models.calls["iterations/1/draft"] == 1
+    await harness.resume()
+    resumed = asyncio.create_task(worker.refine(f"{taken_over}-3", taken_over))
+    go_on.set()
+    await asyncio.gather(playing, resumed)
+    assert (await harness.snapshot(taken_over)).status is Status.SUCCEEDED
 
 
 async def test_a_fallback_is_asked_instead_of_a_model_that_hangs(

@@ -66,6 +66,10 @@ class Bulkhead:
             self._lining_up.add(model)
         return waiting > 0 and model in self._lining_up
 
+    def held_back(self) -> list[str]:
+        """Return the models that are held back."""
+        return [model for model in self._calls_to if self.holds_back(model)]
+
     def parked(self, models: Collection[str]) -> None:
         """Learn for which models refinements wait without a worker: newer ones wait behind them."""
         self._lining_up.intersection_update(models)
@@ -103,6 +107,8 @@ class Bulkhead:
     def changed(self, calls: "RefinementCalls", model: str, by: int) -> None:
         """Learn that a refinement makes a call more or less, and one more or less calls a model."""
         self._calls_to[model] += by
+        if not self._calls_to[model]:
+            del self._calls_to[model]
         self._calling.pop(calls, None)
         if models := self._slow.pop(calls, None):
             self._slow_of.subtract(models)

@@ -62,12 +62,13 @@ local function release(id)
   redis.call('HDEL', SUMMARY .. id, 'holder', 'lease', 'claimant', 'permit')
 end
 
--- Returns when a parked refinement will have waited for the longest time that its limits allow.
+-- Returns when a parked refinement will have waited for the longest time that its limits allow. One that was
+-- set aside before it began does not wait yet.
 local function waits_until(id)
   local parked_at, waited_ms, limits = unpack(
     redis.call('HMGET', SUMMARY .. id, 'parked_at', 'waited_ms', 'limits'))
   local most_s = cjson.decode(limits).max_wait_seconds or MAX_WAIT_S
-  return math.floor(parked_at + most_s * 1000 - (waited_ms or 0))
+  return math.floor((parked_at or clock()) + most_s * 1000 - (waited_ms or 0))
 end
 
 -- Returns how often a refinement was parked again without a step in between. Refusals because of a rate,
@@ -83,19 +84,24 @@ local function times_in_vain(id, steps)
   return 0
 end
 
--- Parks a refinement under the models that it waits for (JSON): no worker holds it, until it is claimed
--- with a permit for one of them. Within a tenant those go first whose permits were in vain the fewest
--- times, so that a call that always fails cannot be every probe; then those with more steps, then the
--- older ones.
-local function park(id, tenant, at, models, steps)
-  local place = times_in_vain(id, steps) * MOST_STEPS - steps
-  redis.call('HSET', SUMMARY .. id, 'parked', models, 'parked_at', at)
+-- Lines a refinement up under models (JSON): no worker holds it, until it is claimed with a permit for one of
+-- them. Those of a tenant are in the order of their places.
+local function line_up(id, tenant, models, place)
+  redis.call('HSET', SUMMARY .. id, 'parked', models)
   for _, model in ipairs(cjson.decode(models)) do
     redis.call('SADD', PARKED, model)
     local last = redis.call('ZREVRANGE', PARKED .. ':' .. model, 0, 0, 'WITHSCORES')[2] or 0
     redis.call('ZADD', PARKED .. ':' .. model, 'NX', last + 1, tenant)
     redis.call('ZADD', PARKED_OF .. tenant .. ':' .. model, place, id)
   end
+end
+
+-- Parks a refinement under the models that it waits for (JSON). Within a tenant those go first whose permits were in vain the fewest
+-- times, so that a call that always fails cannot be every probe; then those with more steps, then the
+-- older ones.
+local function park(id, tenant, at, models, steps)
+  redis.call('HSET', SUMMARY .. id, 'parked_at', at)
+  line_up(id, tenant, models, times_in_vain(id, steps) * MOST_STEPS - steps)
   redis.call('ZADD', DUE, waits_until(id), id)
 end
 
@@ -105,6 +111,7 @@ local function unpark(id, tenant)
   local models = redis.call('HGET', SUMMARY .. id, 'parked')
   if not models then return end
   redis.call('HDEL', SUMMARY .. id, 'parked')
+  redis.call('SREM', ASIDE, id)
   for _, model in ipairs(cjson.decode(models)) do
     local waiting, turns = PARKED_OF .. tenant .. ':' .. model, PARKED .. ':' .. model
     redis.call('ZREM', waiting, id)

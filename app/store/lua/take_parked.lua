@@ -21,7 +21,7 @@ while permits > 0 do
   local last = redis.call('ZREVRANGE', turns, 0, 0, 'WITHSCORES')[2]
   redis.call('ZADD', turns, last + 1, tenant)
   local status, holder, lease = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'holder', 'lease'))
-  if status == 'running' and not is_held(holder, lease, at) then
+  if (status == 'running' or status == 'queued') and not is_held(holder, lease, at) then
     found[#found + 1] = id
     found[#found + 1] = hurried(id, tenant, at, lease_ms)
     redis.call('HSET', SUMMARY .. id, 'permit', model)
