@@ -17,7 +17,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
 from benchmarks.broken_json import SCHEMA, broken
 from benchmarks.playing import StrategyPlayer
-from benchmarks.scripted_examples import SCRIPTED
+from benchmarks.scripted_examples import COMPOSED, SCRIPTED, ScriptedExample
 from workers.model_registry import Editor
 
 INTRODUCTION = """# The strategies
@@ -31,6 +31,13 @@ not compare."""
 PATHS = """## The path of steps
 
 In the order they began; steps of parts side by side are mixed."""
+
+COMPOSITIONS = """## Compositions
+
+What they are for and how they are asked for is in [compositions.md](compositions.md). Scripts play
+them all. Of a path of more than 20 steps the first 10 and the last 10 are shown."""
+
+MOST_STEPS = 20
 
 CRITERIA = [{"name": "readability"}, {"name": "conciseness"}, {"name": "spelling"}]
 PLAIN = [{"name": "plain", "description": "Plain words, no jargon."}]
@@ -87,8 +94,11 @@ def request_for(kind: str) -> RefinementRequest:
 def player_of(kind: str) -> StrategyPlayer:
     """Return a player for the example of a strategy, with the editor or a script as its model."""
     script = SCRIPTED.get(kind)
-    if script is None:
-        return StrategyPlayer(request_for(kind), Editor())
+    return StrategyPlayer(request_for(kind), Editor()) if script is None else scripted(script)
+
+
+def scripted(script: ScriptedExample) -> StrategyPlayer:
+    """Return a player for a scripted example."""
     return StrategyPlayer(RefinementRequest.model_validate(script.request), script, script)
 
 
@@ -108,12 +118,27 @@ async def played(kind: str) -> tuple[str, str]:
     return row, f"**{kind}**: {' → '.join(f'`{step}`' for step in player.steps)}"
 
 
+async def composed(name: str) -> tuple[str, str]:
+    """Play one composition; return its row of the table and its path of steps."""
+    player = scripted(COMPOSED[name])
+    outcome = await player.play()
+    assert outcome.reason is not None
+    steps = [f"`{step}`" for step in player.steps]
+    if len(steps) > MOST_STEPS:
+        steps[MOST_STEPS // 2 : -MOST_STEPS // 2] = ["..."]
+    row = f"| {name} | {player.calls} | `{outcome.reason.value}` |"
+    return row, f"**{name}**: {' → '.join(steps)}"
+
+
 async def page() -> str:
     """Return the whole page."""
     done = [await played(kind) for kind in STRATEGIES if kind in EDITED or kind in SCRIPTED]
     head = ["| kind | model calls | stop reason | score | of |", "|---|---:|---|---:|---|"]
     rows, paths = zip(*done, strict=True)
-    return "\n".join([INTRODUCTION, "", *head, *rows, "", PATHS, "", "\n\n".join(paths), ""])
+    compositions, ways = zip(*[await composed(name) for name in COMPOSED], strict=True)
+    shown = ["| composition | model calls | stop reason |", "|---|---:|---|", *compositions]
+    single = [INTRODUCTION, "", *head, *rows, "", PATHS, "", "\n\n".join(paths), ""]
+    return "\n".join([*single, COMPOSITIONS, "", *shown, "", "\n\n".join(ways), ""])
 
 
 def main() -> None:

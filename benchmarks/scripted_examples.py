@@ -171,3 +171,80 @@ SCRIPTED: Mapping[str, ScriptedExample] = {
     "reasoning_revision": REASONED,
     "plan_execute": PLANNED,
 }
+
+
+REPORT = ScriptedExample(
+    request={
+        "task": "A report on our returns for the owner of the shop.",
+        "strategy": {
+            "kind": "nested",
+            "parts": [
+                {"name": "figures", "instructions": "How many come back.", "threshold": 0.95},
+                {"name": "reasons", "instructions": "Why they come back.", "threshold": 0.7},
+            ],
+        },
+        "outputs": [
+            {"name": "title", "instructions": "A title for the report."},
+            {"name": "summary", "instructions": "The report in one sentence."},
+        ],
+        "context": [{"name": "returns.md", "text": "12 of 400 came back, 9 of them broken."}],
+    },
+    says={
+        "parts/figures/iterations/1/draft": "Some come back.",
+        "parts/figures/iterations/1/critique": _verdict(0.8),
+        "parts/figures/iterations/2/revise": "12 of 400 parcels came back.",
+        "parts/figures/iterations/2/critique": _verdict(0.97),
+        "parts/reasons/iterations/1/draft": "9 of the 12 were broken.",
+        "parts/reasons/iterations/1/critique": _verdict(0.75),
+        "iterations/1/critique": _verdict(0.9),
+        "outputs/title": "Three in a hundred come back",
+        "outputs/summary": "12 of 400 parcels came back, 9 of them broken.",
+    },
+)
+
+DAWN = "The harbour woke, and one by one the boats came home. " * 30
+
+STORY = ScriptedExample(
+    request={
+        "task": "A story for children about a day in a harbour, in at most five short chapters.",
+        "strategy": {"kind": "nested", "parts": "auto", "order": "sequence", "max_parts": 5},
+    },
+    says={
+        "outline": "1. Dawn: the boats come home.\n2. Noon: a dog is lost.\n3. Dusk: it is found.",
+        "parts/part-1/iterations/1/draft": "It was dawn.",
+        "parts/part-1/iterations/1/critique": _verdict(0.6),
+        "parts/part-1/iterations/2/revise": DAWN.strip(),
+        "parts/part-1/iterations/2/critique": _verdict(0.9),
+        "parts/part-1/summary": "At dawn all boats come home.",
+        "parts/part-2/iterations/1/draft": "At noon Pim the dog was gone.",
+        "parts/part-2/iterations/1/critique": _verdict(0.9),
+        "parts/part-3/iterations/1/draft": "At dusk Pim slept in a boat.",
+        "parts/part-3/iterations/1/critique": _verdict(0.9),
+        "iterations/1/critique": _verdict(0.9),
+    },
+)
+
+LISTED = "- the buyer\n\n- the seller\n\n      # as of today"
+
+
+def contract(sections: int, *revised: int) -> ScriptedExample:
+    """Return a contract in so many sections, of which these are revised."""
+    numbers = range(1, sections + 1)
+    draft = "# Contract\n\n"
+    says = {"iterations/0/critique": _verdict(0.7), "iterations/1/critique": _verdict(0.9)}
+    for number in numbers:
+        text = "Somebody pays, some day." if number in revised else LISTED
+        draft += f"## {number}. Clause\n\n{text}" + "\n" * (1 + number % 3)
+        at = f"parts/section-{number}/iterations"
+        says[f"{at}/0/critique"] = _verdict(0.5 if number in revised else 0.95)
+        says[f"{at}/1/revise"] = f"## {number}. Clause\n\nThe buyer pays within 14 days."
+        says[f"{at}/1/critique"] = _verdict(0.9)
+    return ScriptedExample({"draft": draft, "strategy": {"kind": "nested"}}, says)
+
+
+COMPOSED: Mapping[str, ScriptedExample] = {
+    "a report on topics": REPORT,
+    "a story in chapters": STORY,
+    "a contract of 60 sections": contract(60, 17, 42),
+}
+"""What strategies make of each other, by a name."""

@@ -28,6 +28,13 @@ def test_one_rule_says_what_a_stage_a_pass_and_a_part_have() -> None:
     assert len({it[it.index(begin) : it.index(end)] for it in pages}) == 1
 
 
+def test_the_compositions_on_their_page_are_accepted() -> None:
+    page = (PAGES.parent / "compositions.md").read_text()
+    examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    requests = [RefinementRequest.model_validate_json(it, strict=True) for it in examples]
+    assert [it.strategy.depth() for it in requests] == [2, 2, 2, 3]
+
+
 def test_a_script_plays_only_what_the_editor_cannot() -> None:
     assert set(EXAMPLES) <= set(EDITED)
     assert set(SCRIPTED) <= set(STRATEGIES) - set(EDITED)

@@ -26,6 +26,7 @@ from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts.drafting import Reason, Redo, Solve
 from workers.engine.prompts.judging import Judge, ListCriteria
 from workers.engine.prompts.verification import CheckSteps, Question, Vote, Weigh
+from workers.engine.sequence import Outline
 from workers.engine.strategies.plan_execute import Replan
 
 ITERATION = re.compile(r"(?:(?P<search>.*)/)?iterations/(?P<number>\d+)")
@@ -66,6 +67,15 @@ STAGES = [
 INSIDE: dict[str, dict[str, Any]] = {
     "multi_pass of bodies": {"passes": PASSES},
     "stepwise of bodies": {"stages": STAGES},
+    "nested one after the other": {"order": "sequence", "max_iterations": 2},
+    "nested auto": {"parts": "auto", "max_parts": 4, "max_iterations": 2},
+    "nested auto until": {
+        "parts": "auto",
+        "order": "sequence",
+        "until": {"name": "whole"},
+        "max_parts": 4,
+        "max_iterations": 2,
+    },
     "nested four deep": {"body": {"kind": "stepwise", "stages": STAGES}, "max_iterations": 2},
 }
 KINDS = {**OWN, **NESTED, **INSIDE}
@@ -78,7 +88,7 @@ def spent_on(kind: str, *, has_draft: bool, **around: Any) -> RefinementRequest:
     """Return a request that nothing but its caps ends; critics are left out where refused."""
     name = kind.split(maxsplit=1)[0]
     strategy: dict[str, Any] = {"kind": name, **KINDS[kind]}
-    if name == "nested" and not has_draft:
+    if name == "nested" and not has_draft and "auto" not in kind:
         strategy["parts"] = PARTS
         if "self_correction" in kind:
             strategy["parts"] = [{**it, "validators": [{"kind": "json"}] * 4} for it in PARTS]
@@ -136,6 +146,8 @@ class CostlyDriver(EngineDriver):
                 reply = json.dumps({"groups": [[1], list(range(2, len(answers) + 1))]})
             case Weigh(answers=answers):
                 reply = weights(len(answers))
+            case Outline(most=most):
+                reply = "\n".join(f"- {n}" for n in range(1, most + 1))
             case Solve():
                 reply = in_marks(reply, prompt_request)
             case Reason():

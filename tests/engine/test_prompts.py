@@ -43,6 +43,7 @@ from workers.engine.prompts.verification import (
     Vote,
     Weigh,
 )
+from workers.engine.sequence import Outline, Summarize
 from workers.engine.step_hash import about
 from workers.engine.strategies.plan_execute import Do, Plan, Replan
 
@@ -109,10 +110,11 @@ def every(task: Task) -> Iterator[PromptRequest]:
     yield from (CheckSteps(task, "TEXT-steps"), Vote(task, ("TEXT-one", "TEXT-two")))
     yield Weigh(task, ("TEXT-one", "TEXT-two"), ("TEXT-why", "TEXT-because"))
     yield from (Replan(task, (), SEEN, 2), Do(task, SEEN[0].step, SEEN))
+    yield from (Outline(task, 5), Summarize(task, "TEXT-part"))
 
 
 KINDS = [type(it) for it in every(TASK)]
-WRITING = (Write, Solve, Revise, Amend, Reason, Redo, Derive, Do)
+WRITING = (Write, Solve, Revise, Amend, Reason, Redo, Derive, Do, Outline)
 JUDGING = (Judge, Compare, ListCriteria, Question, Answer, Contradict, CheckSteps, Vote, Weigh)
 
 

@@ -1,5 +1,6 @@
 """Cases with other judges, with other revisers, and with a reviewer."""
 
+from benchmarks.scripted_examples import REPORT, STORY, ScriptedExample, contract
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
 from tests.workers.replay_cases import CASES, CLEAR, ReplayCase
@@ -130,5 +131,28 @@ REVIEWED: dict[str, ReplayCase] = {
 }
 """Cases with a reviewer who says one word at each pause."""
 
-EVERY: dict[str, ReplayCase] = {**CASES, **REVIEWED, **REVISED, **JUDGED}
+
+def replying(script: ScriptedExample) -> ReplayCase:
+    """Return the case of a scripted example."""
+
+    async def answer(key: str, _call: ModelCall) -> str:
+        return script.says[key]
+
+    return ReplayCase(script.request, lambda: ScriptedAnswers(answer))
+
+
+CHOSEN = {"kind": "best_of_n", "n": 2}
+PASSES = {"kind": "multi_pass", "passes": [{"focus": "style", "body": CHOSEN, "max_iterations": 2}]}
+STAGES = {"kind": "stepwise", "stages": [{"name": "text", "body": PASSES}]}
+DEEP = {"kind": "nested", "parts": [{"name": "one", "instructions": "All."}], "body": STAGES}
+
+COMPOSED: dict[str, ReplayCase] = {
+    "a report on topics": replying(REPORT),
+    "a story in chapters": replying(STORY),
+    "a contract": replying(contract(3, 1, 3)),
+    "four deep": ReplayCase({"strategy": DEEP, "threshold": 0.6}, lambda: improving(0.6, 0.1)),
+}
+"""Cases of strategies within strategies, and of parts that follow each other."""
+
+EVERY: dict[str, ReplayCase] = {**CASES, **REVIEWED, **REVISED, **JUDGED, **COMPOSED}
 """All cases by name; what is played is the kind that the name or the request says."""

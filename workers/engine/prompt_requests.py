@@ -71,7 +71,9 @@ class Place:
     number: int
     titles: tuple[str, ...]
     before: str = ""
-    """The end of the text that stands before it, if there is one."""
+    """The text that stands before it, or its end, if there is one."""
+    is_open: bool = False
+    """Whether how many parts there will be is open; then the titles are those before it."""
 
 
 @dataclass(frozen=True, slots=True)

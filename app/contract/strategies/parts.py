@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.contract import Contract
 from app.contract.calls import Rates
@@ -305,8 +305,19 @@ class Part(Contract):
     threshold: OwnThreshold = None
 
 
+AUTO_PARTS: Final = "auto"
+"""Instead of parts: an outline says which there are, or a criterion when there are enough."""
+
+Parts = Annotated[
+    Annotated[tuple[Part, ...], Field(max_length=30), Tag("listed")]
+    | Annotated[Literal["auto"], Tag(AUTO_PARTS)],
+    Discriminator(lambda given: AUTO_PARTS if isinstance(given, str) else "listed"),
+    Field(description="Without any they are the sections of `draft`. `auto`: those of an outline."),
+]
+
+
 class NestedStrategy(Strategy):
-    """Refine n parts in parallel, each with another strategy to its own threshold, and join them.
+    """Refine n parts, each with another strategy to its own threshold, and join them.
 
     Without `parts` they are the sections of the given draft. The joined text is judged as a whole.
     The limits on cost, tokens and time apply to all parts together. (Recursive reprompting and
@@ -314,7 +325,25 @@ class NestedStrategy(Strategy):
     """
 
     kind: Literal["nested"]
-    parts: tuple[Part, ...] = Field((), max_length=30)
+    parts: Parts = ()
+    order: Literal["together", "sequence"] = Field(
+        "together",
+        description="`together`: all at once; `sequence`: one after the other, each of which is"
+        " shown those before it, long ones summed up.",
+    )
+    outline: str | None = Field(
+        None,
+        min_length=1,
+        max_length=20_000,
+        description='With `"parts": "auto"`: an outline, a list item or a heading for each part.'
+        " Without it, and without `until`, a model writes one.",
+    )
+    until: Criterion | None = Field(
+        None,
+        description='With `"parts": "auto"` and `"order": "sequence"`: parts are written until the'
+        " text meets this criterion, with its floor or else the threshold of the request.",
+    )
+    max_parts: int = Field(10, ge=1, le=30, description='Maximum number of parts with `"auto"`.')
     body: Body = DEFAULT
     max_iterations: OwnIterations = 3
     separator: str = Field("\n\n", max_length=100, description="Text between two parts.")
@@ -328,14 +357,44 @@ class NestedStrategy(Strategy):
 
     @model_validator(mode="after")
     def _parts_can_be_played(self) -> Self:
-        _unique("parts", [part.name for part in self.parts])
+        _unique("parts", [part.name for part in self.named()])
         _check_body(self.body, self.max_iterations)
+        is_auto = self.parts == AUTO_PARTS
+        if not is_auto and (self.outline is not None or self.until is not None):
+            raise ValueError('`outline` and `until` require `"parts": "auto"`')
+        if self.outline is not None and self.until is not None:
+            raise ValueError("`outline` and `until` exclude each other: each says which parts")
+        if self.until is not None and self.order != "sequence":
+            raise ValueError('`until` requires `"order": "sequence"`')
+        found = 0 if self.outline is None else len(split(self.outline).texts)
+        if found > self.max_parts:
+            raise ValueError(f"the outline has {found} parts; `max_parts` allows {self.max_parts}")
         return self
+
+    def named(self) -> tuple[Part, ...]:
+        """Return the parts that the request lists."""
+        return () if isinstance(self.parts, str) else self.parts
+
+    def language_need(self) -> LanguageNeed | None:
+        if self.order == "sequence":
+            return LanguageNeed("sums up what stands before a part", roles=("generator",))
+        return super().language_need()
+
+    def prepared(self) -> int:
+        return super().prepared() + self._asks_for_an_outline
+
+    @property
+    def _asks_for_an_outline(self) -> bool:
+        return self.parts == AUTO_PARTS and self.outline is None and self.until is None
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
         given = None if draft is None else UNWRITTEN
         part = self.body.calls(rates, self.max_iterations, given)
-        return _as_a_whole(rates, draft) + self._number_of_parts(rates, draft) * part
+        number = self._number_of_parts(rates, draft)
+        part += rates.judge * (self.until is not None)
+        summed_up = (number - 1) * rates.ask * (self.order == "sequence")
+        asked = rates.ask * self._asks_for_an_outline + summed_up
+        return _as_a_whole(rates, draft) + asked + number * part
 
     def inner(self) -> tuple[Strategy, ...]:
         return (self.body,)
@@ -346,19 +405,24 @@ class NestedStrategy(Strategy):
                 "/strategy/parts",
                 "nested requires either a `draft`, whose sections it refines, or `parts`",
             )
-        for index, it in enumerate(self.parts):
+        for index, it in enumerate(self.named()):
             at = f"/parts/{index}"
             own = _Item(at, None, it.criteria, it.validators, self.max_iterations, "/body")
             yield from own.conflicts(request, self.body)
-        if request.draft is not None:
-            own = _Item("", UNWRITTEN, (), (), self.max_iterations)
+        if not self.named():
+            draft = None if request.draft is None else UNWRITTEN
+            own = _Item("", draft, (), (), self.max_iterations)
             yield from own.conflicts(request, self.body)
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
-        return (*self.body.rubrics(), *(it.criteria for it in self.parts if it.criteria))
+        return (
+            *self.body.rubrics(),
+            *(it.criteria for it in self.named() if it.criteria),
+            *([(self.until,)] if self.until else []),
+        )
 
     def item_validators(self) -> tuple[ItemValidators, ...]:
-        own = _own("parts", [(it.name, it.validators, None) for it in self.parts])
+        own = _own("parts", [(it.name, it.validators, None) for it in self.named()])
         above = BODY if self.body.kind == self.kind else ""  # else two have the scope `parts/one`
         return (*own, *_within(self.body, above, ""))
 
@@ -368,8 +432,12 @@ class NestedStrategy(Strategy):
         return number * self.body.replies_in_prompt(given)
 
     def _number_of_parts(self, rates: Rates, draft: str | None) -> int:
+        if self.outline is not None:
+            return len(split(self.outline).texts)
+        if self.parts == AUTO_PARTS:
+            return rates.turns(self.max_parts)
         if draft is None:
-            return len(self.parts)
+            return len(self.named())
         if draft == UNWRITTEN:
             return USUAL_SECTIONS if rates.is_usual else MOST_SECTIONS
         return len(split(draft).texts)
@@ -380,7 +448,9 @@ class NestedStrategy(Strategy):
             return ()
         if draft is not None:  # the whole is judged first, and no section is taken for it
             return ("parts",)
-        return tuple(f"parts/{it.name}" for it in self.parts if it.name != name)
+        if self.parts == AUTO_PARTS:  # their number is not known here
+            return ("parts",)
+        return tuple(f"parts/{it.name}" for it in self.named() if it.name != name)
 
     def writes_anew(self) -> bool:
         return self.body.writes_anew()

@@ -174,9 +174,13 @@ def _place(task: Task) -> Iterator[str]:
     """Yield what part of a larger piece of work this is, and where it stands in it."""
     if task.place is not None:
         place = task.place
-        yield f"The text is part {place.number} of {len(place.titles)} of a larger one:"
+        if place.is_open:
+            yield f"The text is part {place.number} of a larger one, which is not finished yet."
+        else:
+            yield f"The text is part {place.number} of {len(place.titles)} of a larger one:"
         titles = (f"{number}. {title}" for number, title in enumerate(place.titles, 1))
-        yield fenced(task, "parts", "\n".join(titles))
+        if place.titles:
+            yield fenced(task, "parts", "\n".join(titles))
         if place.before:
             yield fenced(task, "what stands before it", place.before)
     if task.part:

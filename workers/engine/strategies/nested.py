@@ -1,20 +1,22 @@
 """The parts of a larger text, each refined with another strategy."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from app.contract.caveats import Caveat
+from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.sections import MOST_SECTIONS, Sections
 from app.contract.status import StopReason
-from app.contract.strategies.parts import BODY, NestedStrategy
-from workers.engine.bodies import refined
+from app.contract.strategies.parts import AUTO_PARTS, BODY, NestedStrategy
 from workers.engine.judging import check, corrected, skipped_in, with_own_checks
 from workers.engine.moves import Draft, PartResults, Scored, Stopped, play_parts
 from workers.engine.prompt_requests import Place, Task
-from workers.engine.search import LimitOverrides, Outcome, Search
+from workers.engine.search import Outcome, Search
+from workers.engine.sequence import PartsPlayed, Piece, in_sequence, outlined, refined_piece
 from workers.engine.sub_search import (
     PARSED,
     closing,
@@ -34,34 +36,19 @@ NOT_CHECKED = Caveat(
     code="validator_skipped", path="parts/check", detail="stopped before the whole was checked"
 )
 
+NUMBER = re.compile(r"\A\d{1,3}[.)] +")
+"""Of an item in a list."""
+
 BEFORE = 200
 """Characters of the section before, as it was, that a part is shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One part to refine; `text` is its present text, if there is one."""
-
-    name: str
-    task: Task
-    threshold: float
-    text: str | None = None
-    own: float | None = None
-    """The threshold that the request names for this part."""
-    has_rubric: bool = False
-    """Whether the request names criteria for this part."""
-
-    @property
-    def path(self) -> str:
-        return f"parts/{self.name}"
 
 
 async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
     """Refine every part with another strategy to its own threshold, and judge the joined whole.
 
-    After Re3 (arXiv:2210.06774), whose parts are written one after another; here they are
-    independent and side by side. If the whole cannot be judged any more, its score is the lowest
-    part's. A part that fails keeps the client's text, or is left out and listed as missing.
+    Parts are independent and side by side, or written one after the other, as in Re3
+    (arXiv:2210.06774). If the whole cannot be judged any more, its score is the lowest part's. A
+    part that fails keeps the client's text, or is left out and listed as missing.
     """
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
@@ -70,19 +57,35 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
         sections = None
         if begun.draft is not None:
             sections = sections_of(begun, begun.draft, MOST_SECTIONS)
-        pieces = _pieces(begun, limits, plan, sections)
-        parts = [_refined(it, limits, plan) for it in pieces]
-        made = await play_parts("parts", parts)
-        return await _joined(task, limits, plan, whole, pieces, sections, made)
+        played = await _played(begun, limits, plan, await _pieces(begun, limits, plan, sections))
+        return await _joined(task, limits, plan, whole, sections, played)
     return whole.outcome()
 
 
-def _pieces(
+async def _played(
+    task: Task, limits: Limits, plan: NestedStrategy, pieces: Sequence[Piece]
+) -> PartsPlayed:
+    if plan.order == "sequence":
+        return await in_sequence(task, limits, plan, pieces)
+    results = await play_parts("parts", [refined_piece(it, limits, plan) for it in pieces])
+    return PartsPlayed(tuple(pieces), results)
+
+
+async def _pieces(
     task: Task, limits: Limits, plan: NestedStrategy, sections: Sections | None
 ) -> tuple[Piece, ...]:
-    """Return the sections of a draft, or the parts that the plan names."""
+    """Return the sections of a draft, the parts that the plan names, or those of an outline."""
     scope = f"{task.scope}{BODY}" if plan.body.kind == plan.kind else task.scope
     within = replace(task, has_validators=False, own=(), scope=scope)
+    if plan.until is not None:
+        return _open_ended(within, limits, plan.until, plan.max_parts)
+    if plan.parts == AUTO_PARTS:
+        items = await outlined(task, plan)
+        titles = titles_of([NUMBER.sub("", it).partition(":")[0] for it in items])
+        return tuple(
+            Piece(f"part-{n}", _part(within, it, Place(n, titles)), limits.threshold)
+            for n, it in enumerate(items, 1)
+        )
     if sections is not None:
         texts = sections.texts
         titles, before = titles_of(texts), ("", *(it[-BEFORE:] for it in texts))
@@ -95,7 +98,7 @@ def _pieces(
             )
             for number, text in enumerate(texts, 1)
         )
-    titles = titles_of([f"{part.name}: {part.instructions}" for part in plan.parts])
+    titles = titles_of([f"{part.name}: {part.instructions}" for part in plan.named()])
     return tuple(
         Piece(
             part.name,
@@ -112,7 +115,21 @@ def _pieces(
             own=part.threshold,
             has_rubric=bool(part.criteria),
         )
-        for number, part in enumerate(plan.parts, 1)
+        for number, part in enumerate(plan.named(), 1)
+    )
+
+
+def _open_ended(task: Task, limits: Limits, until: Criterion, most: int) -> tuple[Piece, ...]:
+    """Return as many parts as there may be, without an outline."""
+    whole = f"{until.name}: {until.description}" if until.description else until.name
+    what = f"write the next part and nothing else; the whole text is finished when it meets {whole}"
+    return tuple(
+        Piece(
+            f"part-{number}",
+            _part(task, what, Place(number, (), is_open=True)),
+            limits.threshold,
+        )
+        for number in range(1, most + 1)
     )
 
 
@@ -123,21 +140,16 @@ def _part(task: Task, instructions: str, place: Place) -> Task:
     )
 
 
-async def _refined(piece: Piece, limits: Limits, plan: NestedStrategy) -> Outcome:
-    own = LimitOverrides(piece.threshold, plan.max_iterations)
-    return await refined(piece.path, piece.task, limits, own, plan.body)
-
-
 async def _joined(
     task: Task,
     limits: Limits,
     plan: NestedStrategy,
     whole: Search,
-    pieces: tuple[Piece, ...],
     sections: Sections | None,
-    made: PartResults[Outcome],
+    played: PartsPlayed,
 ) -> Outcome:
     """Join the parts in their order and judge the whole."""
+    pieces, made = played.pieces, played.results
     texts = [
         piece.text if outcome is None else outcome.best.scored.draft.text
         for piece, outcome in zip(pieces, made.replies, strict=True)
@@ -158,7 +170,7 @@ async def _joined(
         outcome = await _from_parts(task, limits, whole.number, draft, done)
     if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by an incomplete text
         outcome = replace(outcome, reason=reason)
-    caveats = tuple(_lacking(task, pieces, made))
+    caveats = (*_lacking(task, pieces, made), *played.caveats)
     passed = outcome.passed and not missing
     return replace(outcome, passed=passed, missing=missing, caveats=caveats, observed=observed)
 
