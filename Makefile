@@ -16,7 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --upgrade
 
-.PHONY: help install demo serve test check fix openapi faults interop sim bench examples lock clean
+.PHONY: help install demo serve test check fix openapi faults fuzz interop sim bench examples lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -59,6 +59,9 @@ faults: install ## break a running service in every way, write docs/reliability.
 
 interop: install ## play refinements through llama.cpp, LiteLLM and a generated client, lint the OpenAPI document; what cannot be installed is skipped
 	$(BIN)/python -m tests.interop $(SERVERS)
+
+fuzz: install ## send 20,000 requests made up from the OpenAPI document, and hostile ones; CASES=1000 SEED=7
+	$(BIN)/python -m tests.fuzz $(CASES) $(if $(SEED),--seed $(SEED))
 
 bench: install ## compare Hone with other job runners; BENCH=full takes longer
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -299,6 +299,9 @@ def document(app: FastAPI) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             _drop_foreign(operation["responses"])
+            if "{" in path:  # what does not match the pattern of a parameter is at no path
+                not_found = problems(errors.NotFound)[errors.NotFound.status]
+                operation["responses"].setdefault(str(errors.NotFound.status), not_found)
             _say_who_may(operation, scope_needed(method.upper(), path))
             of_one = path.startswith("/v1/refinements/{refinement_id}")
             if method == "get" and of_one and not path.endswith(NOT_FOR_TOKENS):
