@@ -72,12 +72,17 @@ class Kind:
     @property
     def own(self) -> str:
         """The name of the sums of this kind alone."""
-        return _digest(list(_by_name(self).values()))
+        return _names_of(self)[0]
 
     @property
     def with_its_models(self) -> str:
         """The name of the sums of all kinds with its models."""
-        return _digest([self.generator, self.critic])
+        return _names_of(self)[1]
+
+
+@lru_cache(maxsize=256)
+def _names_of(kind: Kind) -> tuple[str, str]:
+    return _digest(list(_by_name(kind).values())), _digest([kind.generator, kind.critic])
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ async def ask(
     `CutOff`: there is no default.
     """
     reading = _Reading(read)
-    asked, refused, text, error = replace(question, read=reading), 0, "", ""
+    asked, refused, text, error = question.changed(read=reading), 0, "", ""
     for attempt in range(times + 1):
         try:
             text = await asked

@@ -57,17 +57,18 @@ def _subject(move: StepMove) -> Mapping[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON can write it."""
-    if value is None or isinstance(value, (str, int, float)):
+    kind = type(value)
+    if kind is str or value is None or isinstance(value, (str, int, float)):
         return value
+    if covered := COVERED.get(kind):
+        return [_plain(getattr(value, name)) for name in covered]
     if isinstance(value, (tuple, list)):
         return [_plain(it) for it in value]
-    if covered := COVERED.get(type(value)):
-        return [_plain(getattr(value, name)) for name in covered]
-    if isinstance(value, Mapping):
-        return {name: _plain(it) for name, it in value.items()}
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_defaults=True)
-    defaults = _defaults(type(value))  # type: ignore[arg-type] # mypy: type[Any] is not Hashable
+    if isinstance(value, Mapping):
+        return {name: _plain(it) for name, it in value.items()}
+    defaults = _defaults(kind)  # type: ignore[arg-type] # mypy: type[Any] is not Hashable
     found = ((name, getattr(value, name), default) for name, default in defaults)
     return {name: _plain(it) for name, it, default in found if it != default}
 
