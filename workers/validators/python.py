@@ -2,17 +2,22 @@
 
 import ast
 import asyncio
+import binascii
 import json
+import marshal
 import os
 import resource
 import secrets
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import MAGIC_NUMBER
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -46,8 +51,31 @@ WRITABLE = (
 )
 MAX_REPORT = 64 * 1024
 START_S = 10
-INSIDE = Path(__file__).with_name("sandboxed.py")
 READY = b"ready\n"
+FILE_BYTES = 16 * 1024 * 1024
+PROCESSES = 16
+
+
+INSIDE = Path(__file__).parent / "sandboxed"
+LOADER = """
+import binascii, json, marshal, sys, types
+parents, modules = json.loads(sys.stdin.buffer.readline())
+same = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
+for name in parents:
+    sys.modules[name] = types.ModuleType(name)
+for name, magic, code, source in modules:
+    sys.modules[name] = module = types.ModuleType(name)
+    is_same = magic == same
+    code = marshal.loads(binascii.a2b_base64(code)) if is_same else compile(source, name, "exec")
+    exec(code, vars(module))
+module.main()
+"""
+"""Runs modules from their text, or from their code if this is the version that compiled it."""
+
+ENDED = {
+    "it ended early": "the process ended early: out of CPU time or memory, or by itself",
+    "it sent what is no message": "the draft interfered with its connection to the tests",
+}
 
 
 class RunsAsRoot(Exception):
@@ -76,8 +104,9 @@ class Interpreter:
 class Sandbox:
     """Runs tests against drafts, at most as many at once as there are processors.
 
-    `via` is a command in front of bubblewrap, for example one that drops privileges. The processes
-    of a draft have `memory_bytes` together.
+    The draft and its tests run in two sandboxes, which share nothing but a socket. `via` is a
+    command in front of bubblewrap, for example one that drops privileges. The processes of each
+    sandbox have `memory_bytes` together.
     """
 
     def __init__(
@@ -89,57 +118,67 @@ class Sandbox:
         self._places = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def run(self, draft: str, tests: str, timeout_s: int) -> dict[str, Any]:
-        """Return the report of `sandboxed.py`.
+        """Return the report of `judge.py`.
 
-        The tests have `timeout_s` seconds of CPU time, and twice that plus `START_S` of wall time.
-        Raises `NoReport`, and `ValidatorUnavailable` if the sandbox cannot be used.
+        The tests and the draft have `timeout_s` seconds of CPU time each, and twice that plus
+        `START_S` of wall time. Raises `NoReport`, and `ValidatorUnavailable` if the sandbox cannot
+        be used.
         """
+        limits = {
+            "CORE": 0,
+            "CPU": timeout_s,
+            "AS": self._memory_bytes,
+            "FSIZE": FILE_BYTES,
+            "NPROC": PROCESSES,
+        }
+        nonce = secrets.token_hex(16)
+        asked = {"draft": draft, "limits": limits}
         async with self._places:
-            nonce = secrets.token_hex(16)
-            asked = {
-                "nonce": nonce,
-                "draft": draft,
-                "tests": tests,
-                "cpu_s": timeout_s,
-                "memory_bytes": self._memory_bytes,
-            }
-            said, errors = await self._played(json.dumps(asked).encode(), 2 * timeout_s + START_S)
-        if not said.startswith(READY):
-            reason = errors.decode(errors="replace").strip()[-300:] or "it did not start"
-            raise ValidatorUnavailable(f"the sandbox cannot be used: {reason}")
-        return _report(said, nonce)
+            judged, served = await self._played(
+                {**asked, "nonce": nonce, "tests": tests}, asked, 2 * timeout_s + START_S
+            )
+        report = _report(judged, nonce) if judged.is_ready else {"ended": ""}
+        if "ended" in report:
+            for each in (judged, served):
+                if not each.is_ready:
+                    raise ValidatorUnavailable(f"the sandbox cannot be used: {each.reason}")
+            raise NoReport(ENDED.get(report["ended"], str(report["ended"])))
+        return report
 
-    async def _played(self, asked: bytes, wall_s: float) -> tuple[bytes, bytes]:
-        process = await self._started()
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        memory = asyncio.create_task(_limited(process, self._memory_bytes))
+    async def _played(
+        self, tests: dict[str, Any], draft: dict[str, Any], wall_s: float
+    ) -> tuple["Output", "Output"]:
+        """Return what the process of the tests and that of the draft have written."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            tests["channel"], draft["channel"] = ours.fileno(), theirs.fileno()
+            judge, server = await asyncio.gather(
+                self._started(ours.fileno()),
+                self._started(theirs.fileno()),
+            )
+        exceeded = [asyncio.create_task(_limited(it, self._memory_bytes)) for it in (judge, server)]
+        served = asyncio.create_task(_output(server, "draft_server", draft))
         try:
             async with asyncio.timeout(wall_s):
-                said, errors, _ = await asyncio.gather(
-                    _read(process.stdout, process),
-                    _read(process.stderr, process),
-                    _write(process.stdin, asked),
-                )
+                judged = await _output(judge, "judge", tests)
         except TimeoutError:
             raise NoReport("timeout") from None
         finally:
-            memory.cancel()
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()  # to the end, so that its pipes are closed
-        if memory.done() and not memory.cancelled():
+            for it in exceeded:
+                it.cancel()
+            await asyncio.gather(_killed(judge), _killed(server))
+            said = await served
+        if any(it.done() and not it.cancelled() for it in exceeded):
             most = self._memory_bytes >> 20
             raise NoReport(f"its processes used more than {most} MiB of memory together")
-        return said, errors
+        return judged, said
 
-    async def _started(self) -> asyncio.subprocess.Process:
-        program = syscall_filter()
-        if program is None:
+    async def _started(self, channel: int) -> asyncio.subprocess.Process:
+        filtered = syscall_filter()
+        if filtered is None:
             raise ValidatorUnavailable("the sandbox knows only Linux on x86-64 and 64-bit ARM")
         readable, writable = os.pipe()
-        os.write(writable, program)
+        os.write(writable, filtered)
         os.close(writable)
         try:
             return await asyncio.create_subprocess_exec(
@@ -148,7 +187,7 @@ class Sandbox:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env={"PATH": os.defpath},
-                pass_fds=(readable,),
+                pass_fds=(readable, channel),
             )
         finally:
             os.close(readable)
@@ -168,8 +207,40 @@ class Sandbox:
             *shlex.split(WRITABLE),
             str(self._python.path),
             *shlex.split("-I -S -B -X utf8 -c"),
-            INSIDE.read_text(encoding="utf-8"),
+            LOADER,
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a process in a sandbox wrote to its standard output and error."""
+
+    said: bytes
+    errors: bytes
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its program was started."""
+        return self.said.startswith(READY)
+
+    @property
+    def reason(self) -> str:
+        """Why it was not."""
+        return self.errors.decode(errors="replace").strip()[-300:] or "it did not start"
+
+
+@cache
+def _program(name: str) -> bytes:
+    """Return a program for `LOADER`, with the modules that it imports."""
+    package = "workers.validators.sandboxed"
+    modules = []
+    for each in ("exchange", name):
+        source = (INSIDE / f"{each}.py").read_text(encoding="utf-8")
+        code = marshal.dumps(compile(source, each, "exec", dont_inherit=True))
+        text = binascii.b2a_base64(code, newline=False).decode()
+        modules.append([f"{package}.{each}", MAGIC_NUMBER.hex(), text, source])
+    parents = ["workers", "workers.validators", package]
+    return json.dumps([parents, modules]).encode() + b"\n"
 
 
 def open_sandbox(*, allowed: bool, user_id: int | None = None) -> Sandbox | None:
@@ -193,16 +264,36 @@ def _system(prefix: Path) -> list[str]:
     return arguments
 
 
-def _report(said: bytes, nonce: str) -> dict[str, Any]:
-    if len(said) > MAX_REPORT:
+def _report(judged: Output, nonce: str) -> dict[str, Any]:
+    if len(judged.said) > MAX_REPORT:
         raise NoReport("too much output")
     try:
-        report = json.loads(said.removeprefix(READY))
+        report = json.loads(judged.said.removeprefix(READY))
     except (ValueError, RecursionError):
-        raise NoReport("the process ended early: out of CPU time or memory, or by itself") from None
+        raise NoReport(ENDED["it ended early"]) from None
     if not isinstance(report, dict) or report.pop("nonce", None) != nonce:
-        raise NoReport("the draft wrote a false report")
+        raise NoReport("a false report was written")
     return report
+
+
+async def _output(
+    process: asyncio.subprocess.Process, program: str, asked: dict[str, Any]
+) -> Output:
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    said, errors, _ = await asyncio.gather(
+        _read(process.stdout, process),
+        _read(process.stderr, process),
+        _write(process.stdin, _program(program) + json.dumps(asked).encode()),
+    )
+    return Output(said, errors)
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
 
 
 async def _read(stream: asyncio.StreamReader, process: asyncio.subprocess.Process) -> bytes:
