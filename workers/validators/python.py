@@ -72,10 +72,8 @@ module.main()
 """
 """Runs modules from their text, or from their code if this is the version that compiled it."""
 
-ENDED = {
-    "it ended early": "the process ended early: out of CPU time or memory, or by itself",
-    "it sent what is no message": "the draft interfered with its connection to the tests",
-}
+INTERFERED = "the draft interfered with its connection to the tests"
+ENDED = {"it ended early": "the process ended early: out of CPU time or memory, or by itself"}
 
 
 class RunsAsRoot(Exception):
@@ -142,12 +140,12 @@ class Sandbox:
             for each in (judged, served):
                 if not each.is_ready:
                     raise ValidatorUnavailable(f"the sandbox cannot be used: {each.reason}")
-            raise NoReport(ENDED.get(report["ended"], str(report["ended"])))
+            raise NoReport(ENDED.get(report["ended"], INTERFERED))
         return report
 
     async def _played(
         self, tests: dict[str, Any], draft: dict[str, Any], wall_s: float
-    ) -> tuple["Output", "Output"]:
+    ) -> tuple["SandboxOutput", "SandboxOutput"]:
         """Return what the process of the tests and that of the draft have written."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -161,6 +159,7 @@ class Sandbox:
         try:
             async with asyncio.timeout(wall_s):
                 judged = await _output(judge, "judge", tests)
+                await judge.wait()
         except TimeoutError:
             raise NoReport("timeout") from None
         finally:
@@ -212,7 +211,7 @@ class Sandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class SandboxOutput:
     """What a process in a sandbox wrote to its standard output and error."""
 
     said: bytes
@@ -264,7 +263,7 @@ def _system(prefix: Path) -> list[str]:
     return arguments
 
 
-def _report(judged: Output, nonce: str) -> dict[str, Any]:
+def _report(judged: SandboxOutput, nonce: str) -> dict[str, Any]:
     if len(judged.said) > MAX_REPORT:
         raise NoReport("too much output")
     try:
@@ -278,7 +277,7 @@ def _report(judged: Output, nonce: str) -> dict[str, Any]:
 
 async def _output(
     process: asyncio.subprocess.Process, program: str, asked: dict[str, Any]
-) -> Output:
+) -> SandboxOutput:
     assert process.stdin
     assert process.stdout
     assert process.stderr
@@ -287,7 +286,7 @@ async def _output(
         _read(process.stderr, process),
         _write(process.stdin, _program(program) + json.dumps(asked).encode()),
     )
-    return Output(said, errors)
+    return SandboxOutput(said, errors)
 
 
 async def _killed(process: asyncio.subprocess.Process) -> None:

@@ -29,8 +29,8 @@ class PythonTestsValidator(ScoringValidator):
     """The draft is Python, fenced or not, and passes these tests in a sandbox.
 
     The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
-    test cases. The sandbox has the standard library only, no network, 512 MiB of memory, 16 MiB of
-    writable storage and 16 processes. Its score is the share of tests that pass. It requires
+    test cases. Tests and draft run in a sandbox each, which has the standard library only, no
+    network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. Its score is the share of tests that pass. It requires
     HONE_PYTHON_TESTS=true on the server.
     """
 

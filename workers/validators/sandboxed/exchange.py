@@ -302,7 +302,7 @@ class RemoteClass(type):
         return f"<class '{cls.__module__}.{cls.__qualname__}'>"
 
 
-class Remote:
+class ObjectProxy:
     """What proxies have in common; their classes add the special methods of their objects."""
 
     __slots__ = ()
@@ -346,7 +346,7 @@ class Remote:
             peer_of(self).drop(self)
 
 
-class Compared(Remote):
+class ComparedProxy(ObjectProxy):
     """A proxy of an object that has no built-in value: only objects of its process can equal it."""
 
     __slots__ = ()
@@ -466,7 +466,7 @@ class Peer:
 
     def compare(self, one: Any, name: str, other: Any) -> Any:
         """Compare an object of the other side, and ask it only about others of that side."""
-        if not self.is_strict or isinstance(other, Compared):
+        if not self.is_strict or isinstance(other, ComparedProxy):
             return self.request("special", one, name, (other,), ())
         return NotImplemented
 
@@ -967,7 +967,7 @@ class Peer:
         native = next((it for it in (*SHARED, *IMMUTABLE) if it.__name__ == base), None)
         derives = [it for it in map(self.decode, bases) if it is not native]
         is_error = any(issubclass(it, BaseException) for it in derives)
-        root = Remote if native or is_error else Compared
+        root = ObjectProxy if native or is_error else ComparedProxy
         namespace: dict[str, Any] = {
             "__qualname__": qualname,
             "__module__": module,
@@ -975,10 +975,9 @@ class Peer:
             "_hone_peer": self,
             "_hone_id": number,
         }
-        inherited = ORDER if native else set()
-        for each in (set(special) & SPECIAL) - inherited:
+        for each in (set(special) & SPECIAL) - _judged(native):
             namespace[each] = _forwarding(each)
-        for each in methods:
+        for each in methods if native in SHARED else ():
             namespace[each] = _method(each)
         if is_error or native:
             namespace |= _natively(native, text, is_error=is_error)
@@ -1074,6 +1073,19 @@ SEEN_AS: dict[tuple[str, str], type] = {
     ("builtins", "method"): types.MethodType,
 }
 """Classes that proxies say they have, for `isinstance` and for `inspect`."""
+
+
+def _judged(native: type | None) -> set[str]:
+    """Return the special methods by which tests judge values of a built-in type.
+
+    What derives from a text or a number is judged as one, whatever its class says.
+    """
+    if native is None:
+        return set()
+    if native in SHARED or native in (tuple, frozenset):
+        own = {"__len__", "__iter__", "__contains__", "__getitem__", "__bool__"}
+        return ORDER if issubclass(native, dict) else ORDER | own
+    return SPECIAL - NUMERIC
 
 
 def _natively(native: type | None, text: list[str], *, is_error: bool) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from typing import Any
 
 from workers.validators.sandboxed.exchange import (
     SPECIAL,
-    Compared,
+    ComparedProxy,
     Ended,
     NotCarried,
     Peer,
@@ -73,7 +73,7 @@ OF_DRAFT: dict[str, Sequence[str]] = {
 PROCESSES = ("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen")
 
 
-class Judge(Peer):
+class JudgingPeer(Peer):
     """Uses the draft. What the draft may do with objects of the tests is what they gave it."""
 
     def __init__(self, channel: int) -> None:
@@ -140,7 +140,7 @@ class Judge(Peer):
 
     def compare(self, one: Any, name: str, other: Any) -> Any:
         """Compare objects of the draft with one another, and with nothing else."""
-        if not isinstance(other, Compared) and other is not None:
+        if not isinstance(other, ComparedProxy) and other is not None:
             self.refused = f"{type(one).__name__} with {type(other).__name__}"
         return super().compare(one, name, other)
 
@@ -190,10 +190,10 @@ def _signature(function: Any) -> inspect.Signature:
     )
 
 
-class Draft(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class DraftImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports `draft` from its process."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: JudgingPeer) -> None:
         self._judge = judge
         self._was_loaded = False
 
@@ -218,7 +218,7 @@ class Draft(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 class RunResult(unittest.TestResult):
     """Failures as data: the test, the error, the line of the draft, and the assertion."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: JudgingPeer) -> None:
         super().__init__()
         self.found: list[dict[str, Any]] = []
         self.passed = 0
@@ -286,6 +286,7 @@ def failure(test: str, error: BaseException) -> dict[str, Any]:
     frames = traceback.extract_tb(error.__traceback__)
     written = [frame.line for frame in frames if frame.filename == TESTS]
     said = "".join(traceback.format_exception_only(error)[-1:]).strip()
+    said = said.removeprefix(f"{NotCarried.__module__}.")
     return {
         "test": test[:200],
         "error": said[:400],
@@ -310,7 +311,7 @@ def collected(module: types.ModuleType) -> unittest.TestSuite:
     return suite
 
 
-def run(tests: str, judge: Judge) -> dict[str, Any]:
+def run(tests: str, judge: JudgingPeer) -> dict[str, Any]:
     """Return the report; under `broken`, why the tests themselves cannot be run."""
     module = types.ModuleType("test_draft")
     module.__file__ = TESTS
@@ -349,7 +350,7 @@ def _audited(event: str, args: tuple[Any, ...]) -> None:
         raise NotCarried(f"{event}: code of the draft runs only in its own process")
 
 
-def _evaluating(judge: Judge) -> dict[str, Any]:
+def _evaluating(judge: JudgingPeer) -> dict[str, Any]:
     def asked(how: str) -> Callable[..., Any]:
         def evaluate(source: Any, *namespaces: Any) -> Any:
             if not isinstance(source, str):
@@ -367,7 +368,7 @@ def _evaluating(judge: Judge) -> dict[str, Any]:
     return {"eval": asked("eval"), "exec": asked("exec")}
 
 
-def _call_in_draft(judge: Judge, tests: str) -> None:
+def _call_in_draft(judge: JudgingPeer, tests: str) -> None:
     """Replace functions of the standard library by ones that call them in the draft's process."""
 
     def calling(module: str, name: str, replaced: Any, *, always: bool) -> Callable[..., Any]:
@@ -399,8 +400,8 @@ def main() -> None:
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     with open(f"{HERE}/draft.py", "w", encoding="utf-8") as out:  # noqa: PTH123
         out.write(asked["draft"])  # for tests that read it
-    judge = Judge(asked["channel"])
-    sys.meta_path.insert(0, Draft(judge))
+    judge = JudgingPeer(asked["channel"])
+    sys.meta_path.insert(0, DraftImporter(judge))
     answers.write("ready\n")
     answers.flush()
     try:

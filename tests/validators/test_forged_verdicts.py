@@ -1,0 +1,536 @@
+# ruff: noqa: E501, ISC004 - drafts are shown as they are
+"""Drafts that set out to deceive the tests that judge them, and what comes of each.
+
+Each draft is named for what it does. A draft that is said to pass does so honestly: what it uses is
+not to be broken by what stops the others.
+"""
+
+import asyncio
+
+from tests.validators.sandboxed_python import PYTHON, VIA, needs_sandbox, violations
+from workers.validators.python import Sandbox
+
+SEARCH = """
+import draft
+SECRET = "secret-48151623"
+def given(number):
+    "A function for the draft, with its secrets."
+    hidden = SECRET
+    if number < 0: raise ValueError(number)
+    return number
+def numbers():
+    hidden = SECRET
+    yield 1
+    yield hidden and 2
+class Fake:
+    def __init__(self): self.shown, self._hidden = 1, SECRET
+def test_searches():
+    assert draft.search("own-[0-9]{4}", given, numbers(), Fake()) == "own-1234"
+def test_finds():
+    assert draft.search("secret-[0-9]{8}", given, numbers(), Fake()) == SECRET
+"""
+FOUND = """
+import re
+own = "own-1234"
+def search(pattern, *given):
+    for text in texts(*given):
+        if match := re.search(pattern, str(text)): return match[0]
+"""
+READERS = {
+    "the frames below it": """
+import sys
+def texts(*_):
+    frame = sys._getframe()
+    while frame: yield (frame.f_locals, frame.f_globals); frame = frame.f_back
+""",
+    "the frames of all threads": """
+import sys
+def texts(*_):
+    for frame in sys._current_frames().values():
+        while frame: yield frame.f_globals; frame = frame.f_back
+""",
+    "the garbage collector": """
+import gc
+def texts(*_):
+    yield from (list(it.items()) for it in gc.get_objects() if type(it) is dict)
+""",
+    "the memory of every process": """
+import os
+def texts(*_):
+    yield "own" + "-1234"
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for line in open(f"/proc/{pid}/maps"):
+            place, rights, *_ = line.split()
+            start, end = (int(it, 16) for it in place.split("-"))
+            if "r" in rights and end - start < 1 << 25:
+                try:
+                    with open(f"/proc/{pid}/mem", "rb") as memory:
+                        memory.seek(start); yield memory.read(end - start)
+                except (OSError, OverflowError, ValueError): pass
+""",
+    "what processes were started with": """
+import os
+def texts(*_):
+    yield own
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for name in ("cmdline", "environ", "stack", "status"):
+            try: yield open(f"/proc/{pid}/{name}", "rb").read()
+            except OSError: pass
+""",
+    "all files": """
+import os
+def texts(*_):
+    for root in ("/tmp", "/tests", "/dev/shm", "/run", "/var", "/proc/1/root/tmp", "/proc/1/cwd"):
+        for folder, _, names in os.walk(root):
+            for name in names:
+                try: yield open(os.path.join(folder, name), "rb").read()
+                except OSError: pass
+""",
+    "all open files": """
+import os
+def texts(*_):
+    yield own
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try: fds = os.listdir(f"/proc/{pid}/fd")
+        except OSError: continue
+        for fd in fds:
+            try: yield os.read(os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK), 10**6)
+            except OSError: pass
+""",
+    "the modules and their sources": """
+import sys, linecache
+def texts(*_):
+    yield own
+    yield linecache.cache
+    for name, module in list(sys.modules.items()): yield (name, vars(module))
+    try: import test_draft; yield vars(test_draft)
+    except ImportError: pass
+""",
+    "the stack with its source": """
+import inspect
+def texts(*_):
+    yield own
+    for info in inspect.stack(): yield (info.code_context, inspect.getsource(info.frame.f_code) if "draft" in info.filename else "")
+""",
+    "all messages that arrive": """
+import json
+seen, loads = [], json.loads
+json.loads = lambda data, *a, **k: seen.append(bytes(data)) or loads(data, *a, **k)
+def texts(*_): yield own; yield from seen
+""",
+    "the calls that a tracer sees": """
+import sys, threading
+seen = []
+def trace(frame, event, arg): seen.append(repr((event, arg))[:500] if len(seen) < 3000 else ""); return trace
+sys.setprofile(trace); threading.setprofile(trace)
+def texts(*_): yield own; yield from list(seen)
+""",
+    "the events that an audit hook sees": """
+import sys
+seen = []
+sys.addaudithook(lambda event, args: seen.append(repr(args)[:10000]))
+def texts(*_): yield own; yield from seen
+""",
+    "the globals of a function that it is given": """
+def texts(given, *_):
+    yield own
+    for name in ("__globals__", "__code__", "__closure__", "__defaults__", "__self__", "__func__",
+                 "__wrapped__", "__dict__", "__builtins__", "__kwdefaults__", "__reduce__"):
+        try: found = getattr(given, name); yield found; yield [getattr(found, it) for it in dir(found)]
+        except Exception: pass
+""",
+    "the documentation of the class of a function": """
+def texts(given, *_):
+    yield own
+    for it in (type(given), given.__class__):
+        yield [getattr(it, name, None) for name in dir(it)]
+        yield it.__mro__
+        yield it.__subclasses__() if it is not type else None
+""",
+    "the frame of a generator that it is given": """
+def texts(given, numbers, *_):
+    yield own
+    next(numbers)
+    for name in ("gi_frame", "gi_code", "gi_yieldfrom", "__class__", "__self__"):
+        try: found = getattr(numbers, name); yield found; yield found.f_locals
+        except Exception: pass
+""",
+    "the traceback of an error in the tests": """
+def texts(given, *_):
+    yield own
+    try: given(-1)
+    except ValueError as error:
+        traceback = error.__traceback__
+        while traceback: yield traceback.tb_frame.f_globals; yield traceback.tb_frame.f_locals; traceback = traceback.tb_next
+        yield (error.__context__, vars(error))
+""",
+    "what an object of the tests keeps to itself": """
+def texts(given, numbers, fake):
+    yield own
+    for name in ("_hidden", "__dict__", "__init__", "__class__", "__module__", "__reduce_ex__", "shown"):
+        try: found = getattr(fake, name); yield found; yield found.__globals__
+        except Exception: pass
+""",
+    "its end of the connection": """
+import gc
+def texts(*given):
+    yield own
+    for it in gc.get_objects():
+        if type(it).__name__ == "DraftServer":
+            yield {name: repr(value) for name, value in vars(it).items()}
+            for does in ("get", "run", "evaluate", "special", "import", "call", "dir", "text", "copy"):
+                for more in (("__globals__",), ("test_draft", "SECRET"), ("__getattribute__", ("__globals__",), ())):
+                    try: yield it.request(does, given[0], *more)
+                    except Exception as error: yield error
+""",
+    "ids of objects that it was not given": """
+import gc
+def texts(*_):
+    yield own
+    server = next(it for it in gc.get_objects() if type(it).__name__ == "DraftServer")
+    for number in range(2, 200, 2):
+        if number not in server._proxies:
+            break
+    proxy = type(_[0]).__new__(type(_[0]))
+    object.__setattr__(proxy, "_hone_id", 4000); object.__setattr__(proxy, "_hone_count", 0)
+    yield server.request("get", proxy, "SECRET")
+""",
+    "a trace of its memory by a debugger": """
+import ctypes, os
+def texts(*_):
+    yield own
+    libc = ctypes.CDLL(None, use_errno=True)
+    for pid in range(1, 50): libc.ptrace(16, pid, 0, 0)
+    buffer = ctypes.create_string_buffer(1 << 20)
+    yield buffer.raw if libc.process_vm_readv(1, buffer, 1, buffer, 1, 0) > 0 else ""
+""",
+}
+
+VALUE = """
+import draft
+def test_value(): assert draft.answer() == 42
+"""
+ALMOST = """
+import unittest, draft
+class T(unittest.TestCase):
+    def test_almost(self): self.assertAlmostEqual(draft.answer(), 42.5)
+"""
+NEAR = "import draft\ndef test_near(): assert abs(draft.answer() - 42.5) < 1e-6\n"
+CLOSE = "import draft, math\ndef test_close(): assert math.isclose(draft.answer(), 42.5)\n"
+ORDER = "import draft\ndef test_order(): assert 40 < draft.answer() < 44\n"
+NOT_ZERO = "import draft\ndef test_not(): assert not draft.answer() != 42\n"
+TEXT = "import draft\ndef test_text(): assert draft.answer() == 'forty-two'\n"
+HOLDS = "import draft\ndef test_holds(): assert 'forty' in draft.answer()\n"
+STARTS = (
+    "import draft\n"
+    "def test(): assert isinstance(draft.answer(), str) and draft.answer().startswith('fo')\n"
+)
+LIST = "import draft\ndef test_list(): assert draft.answer() == [4, 2]\n"
+INSIDE = "import draft\ndef test_in(): assert draft.answer() in (42, 43)\n"
+TYPED = "import draft\ndef test_type(): assert isinstance(draft.answer(), int)\n"
+KEYED = "import draft\ndef test_key(): assert {42: 'x'}[draft.answer()] == 'x'\n"
+UNITTEST = """
+import unittest, draft
+class T(unittest.TestCase):
+    def test_equal(self): self.assertEqual(draft.answer(), 42)
+    def test_count(self): self.assertCountEqual([draft.answer()], [42])
+    def test_true(self): self.assertIs(draft.answer(), 42)
+"""
+ANYTHING = """
+class Anything(BASE):
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    def __lt__(self, other): return True
+    __le__ = __gt__ = __ge__ = __contains__ = __bool__ = __lt__
+    def __hash__(self): return hash(42)
+    def __sub__(self, other): return 0.0
+    __rsub__ = __abs__ = __sub__
+    def startswith(self, *_): return True
+    def __instancecheck__(self, other): return True
+def answer(): return RESULT
+"""
+
+
+def anything(base: str = "object", result: str = "Anything()") -> str:
+    """A draft whose answer says yes to all that it is asked."""
+    code = ANYTHING.replace("BASE", base).replace("RESULT", result)
+    no_value = base in ("int", "float", "str", "list", "dict", "tuple")
+    return (
+        code.replace(
+            "    __le__ = __gt__ = __ge__ = __contains__ = __bool__ = __lt__\n",
+            "    __le__ = __gt__ = __ge__ = __contains__ = __lt__\n",
+        )
+        if no_value
+        else code
+    )
+
+
+OBJECTS = {
+    "equals everything": (anything(), VALUE),
+    "differs from nothing": (anything(), NOT_ZERO),
+    "equals everything for unittest": (anything(), UNITTEST),
+    "is a number that equals everything": (anything("int"), VALUE),
+    "is a text that equals everything": (anything("str"), TEXT),
+    "is a text that contains everything": (anything("str"), HOLDS),
+    "is a text that starts with everything": (anything("str"), STARTS),
+    "is a list that equals everything": (anything("list"), LIST),
+    "is a tuple that equals everything": (anything("tuple"), LIST),
+    "is a list of what equals everything": (anything(result="[Anything(), Anything()]"), LIST),
+    "is in every collection": (anything(), INSIDE),
+    "is a key of every dict": (anything(), KEYED),
+    "is almost equal to everything": (anything(), ALMOST),
+    "is near to everything": (anything(), NEAR),
+    "is a number that is near to everything": (anything("float"), NEAR),
+    "is a number that is close to everything": (anything("float"), CLOSE),
+    "is less and more than everything": (anything(), ORDER),
+    "lies about its class": (
+        "class It:\n    @property\n    def __class__(self): return int\n"
+        "def answer(): return It()\n",
+        TYPED,
+    ),
+    "has a class that lies": (
+        "class M(type):\n    def __eq__(self, other): return True\n    __hash__ = type.__hash__\n"
+        "class It(metaclass=M): pass\ndef answer(): return It\n",
+        VALUE,
+    ),
+    "is a mock": ("from unittest.mock import ANY\ndef answer(): return ANY\n", VALUE),
+    "is a mock of unittest": (
+        "from unittest.mock import ANY\ndef answer(): return ANY\n",
+        UNITTEST,
+    ),
+    "is a named tuple that equals everything": (
+        "from collections import namedtuple\n"
+        "class N(namedtuple('N', 'a')):\n    def __eq__(self, other): return True\n"
+        "def answer(): return N(1)\n",
+        LIST,
+    ),
+    "is an enum that equals everything": (
+        "import enum\nclass E(enum.IntEnum):\n    A = 1\n    def __eq__(self, other): return True\n"
+        "def answer(): return E.A\n",
+        VALUE,
+    ),
+}
+
+TAMPER = """
+import unittest, draft
+class T(unittest.TestCase):
+    def test_equal(self): self.assertEqual(draft.answer(), 42)
+    def test_raises(self):
+        with self.assertRaises(ValueError): draft.answer(-1)
+"""
+TAMPERING = {
+    "replaces assertEqual": "import unittest\nunittest.TestCase.assertEqual = print",
+    "replaces all assertions": (
+        "import unittest\nfor name in dir(unittest.TestCase):\n"
+        "    if name.startswith('assert'): setattr(unittest.TestCase, name, print)"
+    ),
+    "replaces the run of a test": "import unittest\nunittest.TestCase.run = lambda *a, **k: None",
+    "replaces what reports": (
+        "import unittest\nunittest.TestResult.addFailure = unittest.TestResult.addSuccess\n"
+        "unittest.TestResult.addError = unittest.TestResult.addSuccess"
+    ),
+    "replaces built-in functions": (
+        "import builtins\nbuiltins.isinstance = builtins.all = lambda *_: True\n"
+        "builtins.AssertionError = KeyError"
+    ),
+    "replaces the report": "import json\njson.dumps = lambda *_, **__: '{\"passed\": 2}'",
+    "ends with success": "import os\ndef answer(*_): os._exit(0)",
+    "ends at its import": "import sys\nsys.exit(0)",
+    "ends at exit": "import atexit, os\natexit.register(os._exit, 0)\ndef answer(*_): raise SystemExit(0)",
+    "ends when it is first asked": "import os, threading\nthreading.Timer(0, os._exit, [0]).start()",
+    "kills what started it": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
+    "kills all": "import os, signal\ndef answer(*_): os.kill(-1, signal.SIGKILL)",
+    "interrupts": "def answer(*_): raise KeyboardInterrupt",
+    "skips the tests": "import unittest\ndef answer(*_): raise unittest.SkipTest('later')",
+    "skips the tests at its import": "import unittest\nraise unittest.SkipTest('later')",
+    "skips by a class of its own": (
+        "import unittest\nclass Skip(unittest.SkipTest): pass\ndef answer(*_): raise Skip('later')"
+    ),
+    "raises what stops a run": (
+        "from unittest.case import _ShouldStop\ndef answer(*_): raise _ShouldStop"
+    ),
+    "raises an error that is every error": (
+        "class M(type):\n    def __instancecheck__(*_): return True\n"
+        "    def __subclasscheck__(*_): return True\n"
+        "class E(Exception, metaclass=M): pass\ndef answer(*_): raise E"
+    ),
+    "writes a report": (
+        "import os\nfor fd in range(64):\n"
+        '    try: os.write(fd, b\'ready\\n{"ran": 2, "passed": 2, "of": 2, "found": []}\\n\')\n'
+        "    except OSError: pass"
+    ),
+    "prints a report": (
+        'print(\'ready\')\nprint(\'{"ran": 2, "passed": 2, "of": 2, "found": []}\', flush=True)'
+    ),
+    "closes its connection": "import os\nos.closerange(3, 64)",
+    "answers from a fork": ("import os\nif os.fork(): os._exit(0)\ndef answer(*_): return 0"),
+    "runs another program": "import os, sys\nos.execv(sys.executable, [sys.executable, '-c', ''])",
+    "answers with what is no message": (
+        "import json\nbefore = json.dumps\n"
+        "json.dumps = lambda it, **k: '{\"value\": {}}' if 'value' in it else before(it, **k)"
+    ),
+    "answers with a function of the judge": (
+        "import json\nbefore = json.dumps\njson.dumps = lambda it, **k: before("
+        "{**it, 'value': ['g', 'os', '_exit']} if it.get('value') == 0 else it, **k)"
+    ),
+    "answers with an object that is not its own": (
+        "import json\nbefore = json.dumps\njson.dumps = lambda it, **k: before("
+        "{**it, 'value': ['o', 2]} if it.get('value') == 0 else it, **k)"
+    ),
+    "answers with an error of the judge": (
+        "import json\nbefore = json.dumps\njson.dumps = lambda it, **k: before("
+        "{**it, 'error': ['x', ['g', 'unittest.case', 'SkipTest', 'Exception'], 0, [], '', {}, 0, 0]}"
+        " if it.pop('value', 1) == 0 else it, **k)"
+    ),
+    "answers before it is asked": (
+        "import gc\nfor it in gc.get_objects():\n    if type(it).__name__ == 'DraftServer':\n"
+        "        for _ in range(9): it._send('value', 42)"
+    ),
+    "patches the tests by name": (
+        "import sys\nfor name in ('__main__', 'test_draft', 'draft'):\n"
+        "    if name in sys.modules: sys.modules[name].test_equal = lambda *_: None"
+    ),
+}
+ANSWERS = "\ndef answer(*_): return 0\n"
+
+GIVEN = {
+    "swallows the assertion of a function that it is given": (
+        "def each(function):\n    try: function(0)\n    except BaseException: pass\n",
+        "import draft\ndef check(it): assert it == 42\ndef test_each(): draft.each(check)\n",
+    ),
+    "swallows the assertion in its block": (
+        "class Block:\n    def __enter__(self): return 0\n    def __exit__(self, *_): return True\n",
+        "import draft\ndef test_block():\n    with draft.Block() as it: assert it == 42\n",
+    ),
+    "replaces the assertion of a mock": (
+        "def call(mock): mock.assert_called_once_with = mock.called = print\n",
+        "import draft\nfrom unittest.mock import Mock\ndef test_call():\n    it = Mock()\n"
+        "    draft.call(it)\n    it.assert_called_once_with(42)\n",
+    ),
+    "configures a mock to be content": (
+        "def call(mock): mock.configure_mock(**{'assert_called_once_with': print})\n",
+        "import draft\nfrom unittest.mock import Mock\ndef test_call():\n    it = Mock()\n"
+        "    draft.call(it)\n    it.assert_called_once_with(42)\n",
+    ),
+    "skips a test that it is given": (
+        "def run(test):\n    test.skipTest('later')\n",
+        "import unittest, draft\nclass T(unittest.TestCase):\n    def test(self):\n"
+        "        draft.run(self)\n        self.assertEqual(1, 42)\n"
+        "    def test_other(self): pass\n",
+    ),
+    "disarms a test that it is given": (
+        "def run(test):\n    test.assertEqual = print\n    type(test).assertEqual = print\n",
+        "import unittest, draft\nclass T(unittest.TestCase):\n    def test(self):\n"
+        "        draft.run(self)\n        self.assertEqual(1, 42)\n",
+    ),
+    "replaces a method of an object that it is given": (
+        "def fill(it): it.is_full = lambda: True\n",
+        "import draft\nclass Glass:\n    def is_full(self): return False\n"
+        "def test_fill():\n    it = Glass()\n    draft.fill(it)\n    assert it.is_full()\n",
+    ),
+    "replaces a class that it is given": (
+        "def fill(it): type(it).is_full = lambda *_: True\n",
+        "import draft\nclass Glass:\n    def is_full(self): return False\n"
+        "def test_fill():\n    it = Glass()\n    draft.fill(it)\n    assert it.is_full()\n",
+    ),
+    "hides names of the tests by its own": (
+        "def len(_): return 42\nabs = sum = sorted = len\ndef answer(): return []\n"
+        "class unittest:\n    class TestCase: pass\n__all__ = list(globals())\n",
+        "import unittest\nfrom draft import *\nclass T(unittest.TestCase):\n"
+        "    def test(self): assert len(answer()) == 42\n",
+    ),
+    "brings tests of its own": (
+        "def test_a(): pass\ntest_b = test_c = test_a\n",
+        "from draft import *\nimport draft\ndef test_value(): assert draft.value == 42\n",
+    ),
+    "is unpickled": (
+        "import os\nclass It:\n    def __reduce__(self): return (os._exit, (0,))\n"
+        "def dump():\n    import pickle\n    return pickle.dumps(It())\n",
+        "import pickle, draft\ndef test(): assert pickle.loads(draft.dump()) == 42\n",
+    ),
+    "is evaluated": (
+        "class It:\n    def __repr__(self): return "
+        "\"__import__('unittest').TestCase.__dict__ and setattr(__import__('sys'), 'x', 1) or 42\"\n",
+        "import draft, sys\ndef test():\n    eval(repr(draft.It()))\n    assert hasattr(sys, 'x')\n",
+    ),
+    "is an example of documentation": (
+        '"""\n>>> import sys; sys.done = 1\n"""\n',
+        "import doctest, draft, sys\ndef test():\n    doctest.testmod(draft)\n"
+        "    assert hasattr(sys, 'done')\n",
+    ),
+    "is run as a program": (
+        "import os, sys\nif __name__ == '__main__':\n    print(len(os.listdir('/proc/1/fd')))\n",
+        "import os, subprocess, sys\ndef test():\n"
+        "    ran = subprocess.run([sys.executable, '/tmp/draft.py'], capture_output=True)\n"
+        "    assert ran.stdout == str(os.getpid())\n",
+    ),
+}
+
+HONEST = {
+    "an object with an equality of its own": (
+        "class P:\n    def __init__(self, x): self.x = x\n"
+        "    def __eq__(self, other): return isinstance(other, P) and self.x == other.x\n"
+        "    def __add__(self, other): return P(self.x + other.x)\n",
+        "from draft import P\ndef test():\n    assert P(1) + P(2) == P(3)\n    assert P(1) != P(2)\n"
+        "    assert P(1) != 1\n",
+    ),
+    "an assertion outside of a swallowed error": (
+        "def tried(function):\n    try: return function()\n    except ValueError: return None\n",
+        "import draft\ndef broken(): raise ValueError\ndef test(): assert draft.tried(broken) is None\n",
+    ),
+    "a mock that is called": (
+        "def call(it): return it.send('x')\n",
+        "import draft\nfrom unittest.mock import Mock\ndef test():\n    it = Mock()\n"
+        "    it.send.return_value = 2\n    assert draft.call(it) == 2\n"
+        "    it.send.assert_called_once_with('x')\n",
+    ),
+    "an object that is changed": (
+        "def rename(user): user.name = 'b'\n",
+        "import draft\nfrom types import SimpleNamespace\ndef test():\n"
+        "    it = SimpleNamespace(name='a')\n    draft.rename(it)\n    assert it.name == 'b'\n",
+    ),
+}
+
+
+async def failures(drafts: dict[str, tuple[str, str]], timeout_s: int = 5) -> dict[str, list[str]]:
+    """The tests that each draft fails, or why it was not tested."""
+    assert PYTHON
+    sandbox = Sandbox(PYTHON, VIA)
+    found = await asyncio.gather(
+        *(violations(draft, tests, timeout_s, sandbox) for draft, tests in drafts.values())
+    )
+    return {
+        name: [it.message.partition(":")[0].rpartition(".")[2] for it in each]
+        for name, each in zip(drafts, found, strict=True)
+    }
+
+
+@needs_sandbox
+async def test_no_draft_reads_its_tests() -> None:
+    found = await failures({name: (FOUND + code, SEARCH) for name, code in READERS.items()})
+    not_finished = {"ids of objects that it was not given": ["the tests did not finish"]}
+    assert found == {name: ["test_finds"] for name in READERS} | not_finished
+
+
+@needs_sandbox
+async def test_no_object_of_a_draft_passes_for_a_value() -> None:
+    assert [name for name, failed in (await failures(OBJECTS)).items() if not failed] == []
+
+
+@needs_sandbox
+async def test_no_draft_tampers_with_its_judge() -> None:
+    drafts = {
+        name: (code if "def answer" in code else ANSWERS + code, TAMPER)
+        for name, code in TAMPERING.items()
+    }
+    assert [name for name, failed in (await failures(drafts, 2)).items() if not failed] == []
+
+
+@needs_sandbox
+async def test_what_tests_give_to_a_draft_is_not_turned_against_them() -> None:
+    assert [name for name, failed in (await failures(GIVEN)).items() if not failed] == []
+
+
+@needs_sandbox
+async def test_an_honest_draft_passes() -> None:
+    assert await failures(HONEST) == {name: [] for name in HONEST}

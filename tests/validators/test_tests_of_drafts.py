@@ -1,0 +1,172 @@
+# ruff: noqa: E501 - drafts and tests are shown as they are
+"""What tests may do with a draft that is in another process."""
+
+from tests.validators.sandboxed_python import needs_sandbox, violations
+
+DRAFT = """
+import dataclasses, enum, asyncio, collections, json, functools
+@dataclasses.dataclass(order=True)
+class P:
+    x: int
+    y: int = 2
+    def __add__(self, o): return P(self.x+o.x, self.y+o.y)
+class MyErr(ValueError):
+    def __init__(self, m, code): super().__init__(m); self.code = code
+def fail(): raise MyErr("bad", 7)
+class Color(enum.Enum):
+    RED = 1
+    BLUE = "b"
+class Num(enum.IntEnum):
+    ONE = 1
+class Stack(list):
+    def push(self, x): self.append(x)
+class Box:
+    def __init__(self): self.items = []
+    def __len__(self): return len(self.items)
+    def __iter__(self): return iter(self.items)
+    def __contains__(self, x): return x in self.items
+    def __enter__(self): return self
+    def __exit__(self, *a): return False
+    def add(self, x): self.items.append(x); return self
+    @property
+    def size(self): return len(self.items)
+    @staticmethod
+    def st(): return "st"
+    @classmethod
+    def mk(cls): return cls()
+NT = collections.namedtuple("NT", "a b")
+def nt(): return NT(1, 2)
+def count(s): return collections.Counter(s)
+def sort(xs): xs.sort()
+def gen(n):
+    for i in range(n): yield i
+async def co(x): await asyncio.sleep(0.001); return x + 1
+async def agen():
+    for i in range(3): yield i
+def apply(f, *a, **k): return f(*a, **k)
+def hello(): print("hello"); return input("name? ")
+def retry(n):
+    def deco(f):
+        @functools.wraps(f)
+        def w(*a, **k):
+            for i in range(n):
+                try: return f(*a, **k)
+                except ValueError as e: last = e
+            raise last
+        w.calls = 5
+        return w
+    return deco
+@functools.lru_cache
+def fib(n): return n if n < 2 else fib(n-1)+fib(n-2)
+def js(s): return json.loads(s)
+REG = {}
+def reg(k, v): REG.setdefault(k, []).append(v); return REG
+import time
+def slow(): time.sleep(5); return time.time()
+def nested(d): d["a"].append(d["b"]["c"]); return {"x": (1, [2, {3}]), "y": {"z": b"q"}}
+def opn(p): return open(p).read()
+"""
+TESTS = """
+import unittest, io, contextlib, json, asyncio, dataclasses, inspect, doctest, collections, subprocess, sys
+from unittest import mock
+import draft
+from draft import *
+def test_dc():
+    assert draft.P(1) == P(1, 2) and P(1) != P(2) and P(1) < P(2) and P(1,2) + P(1,2) == P(2,4)
+    assert repr(P(1)) == "P(x=1, y=2)" and str(P(1)) == "P(x=1, y=2)"
+    assert dataclasses.asdict(P(1)) == {"x": 1, "y": 2}
+    assert eval(repr(P(1))) == P(1)
+    assert type(P(1)) is P and isinstance(P(1), P) and not isinstance(P(1), Box)
+    assert [P(1)] == [P(1)] and P(1) in [P(1)]
+def test_err():
+    try: draft.fail()
+    except draft.MyErr as e: assert e.code == 7 and str(e) == "bad" and isinstance(e, ValueError)
+    else: assert False
+class T(unittest.TestCase):
+    def test_r(self):
+        with self.assertRaises(ValueError) as c: draft.fail()
+        self.assertEqual(c.exception.code, 7)
+        with self.assertRaisesRegex(draft.MyErr, "ba"): draft.fail()
+        with self.assertRaises(json.JSONDecodeError) as c: draft.js("{")
+        self.assertEqual(c.exception.pos, 1)
+        with self.assertRaises(TypeError): draft.P()
+        self.assertRaises(KeyError, lambda: draft.reg.__globals__["nope"])
+    def test_same(self):
+        self.assertEqual(draft.nt(), (1, 2)); self.assertEqual(draft.nt().a, 1)
+        self.assertEqual(draft.count("aab"), {"a": 2, "b": 1})
+        self.assertIsInstance(draft.count("a"), collections.Counter)
+def test_enum():
+    assert Color.RED is draft.Color(1) and Color["RED"].value == 1 and len(list(Color)) == 2 and Num.ONE == 1 and Num.ONE is draft.Num(1)
+    assert Color.RED in Color
+    assert {Color.RED: 1}[Color.RED] == 1
+def test_stack():
+    s = Stack(); s.push(3); assert s == [3] and len(s) == 1 and isinstance(s, list); s.append(4); assert list(s) == [3, 4] and s.pop() == 4
+    s.push(9); assert s == [3, 9]
+def test_box():
+    b = Box(); assert not b; b.add(1).add(2); assert len(b) == 2 and list(b) == [1,2] and 2 in b and b.size == 2 and b.items == [1,2]
+    b.items.append(7); assert b.size == 3
+    with b as c: assert c is b
+    assert Box.st() == "st" and isinstance(Box.mk(), Box)
+    b.items = []; assert b.size == 0
+    assert not hasattr(b, "nope") and hasattr(b, "add")
+def test_mut():
+    x = [3,1,2]; draft.sort(x); assert x == [1,2,3]
+    d = {"a": [], "b": {"c": 4}}; r = draft.nested(d); assert d == {"a": [4], "b": {"c": 4}}, d
+    assert r == {"x": (1, [2, {3}]), "y": {"z": b"q"}}
+    assert draft.reg("k", 1) is draft.REG; assert draft.REG == {"k": [1]}; draft.REG.clear(); assert draft.reg("a", 2) == {"a": [2]}
+def test_gen():
+    assert list(draft.gen(3)) == [0,1,2]; assert sum(draft.gen(4)) == 6
+    g = draft.gen(1); next(g)
+    try: next(g); assert False
+    except StopIteration: pass
+async def test_co():
+    assert await draft.co(1) == 2
+    assert await asyncio.gather(draft.co(1), draft.co(2)) == [2, 3]
+    assert [x async for x in draft.agen()] == [0,1,2]
+def test_co2(): assert asyncio.run(draft.co(4)) == 5
+def test_cb():
+    seen = []
+    assert draft.apply(lambda a, b=1: a + b, 2) == 3
+    draft.apply(seen.append, 4); assert seen == [4]
+    assert draft.apply(sorted, [2,1], key=lambda v: -v) == [2,1]
+    n = []
+    @draft.retry(3)
+    def flaky():
+        "doc"
+        n.append(1)
+        if len(n) < 3: raise ValueError("x")
+        return "ok"
+    assert flaky() == "ok" and len(n) == 3 and flaky.__name__ == "flaky" and flaky.calls == 5, flaky.__name__
+    class Local(Exception): pass
+    def boom(): raise Local("q")
+    try: draft.apply(boom); assert False
+    except Local as e: assert e.args == ("q",)
+def test_mock():
+    m = mock.Mock(return_value=4); assert draft.apply(m, 1) == 4; m.assert_called_once_with(1)
+    with mock.patch.object(draft, "apply", return_value=9): assert draft.apply(1) == 9
+    assert draft.apply(len, [1]) == 1
+    with mock.patch("draft.time.sleep") as s, mock.patch("draft.time.time", return_value=5.0):
+        assert draft.slow() == 5.0
+        s.assert_called_once_with(5)
+def test_print():
+    buf = io.StringIO()
+    with contextlib.redirect_stdout(buf), mock.patch("builtins.input", return_value="Al"): assert draft.hello() == "Al"
+    assert buf.getvalue() == "hello\\n", buf.getvalue()
+def test_fib():
+    assert draft.fib(30) == 832040; assert draft.fib.cache_info().hits > 0
+def test_insp():
+    assert "return n" in inspect.getsource(draft.fib.__wrapped__)
+    assert str(inspect.signature(draft.apply)) == "(f, *a, **k)"
+    assert inspect.iscoroutinefunction(draft.co) and not inspect.iscoroutinefunction(draft.apply) and inspect.isfunction(draft.apply)
+    assert callable(draft.apply) and draft.apply.__name__ == "apply"
+    assert doctest.testmod(draft).failed == 0
+def test_src(): assert "class P" in open(draft.__file__).read()
+def test_sub():
+    r = subprocess.run([sys.executable, "-c", "import draft; print(draft.fib(5))"], capture_output=True, text=True, cwd="/tmp", env={"PYTHONPATH": "/tmp"})
+    assert r.stdout == "5\\n", r.stderr
+"""
+
+
+@needs_sandbox
+async def test_tests_use_a_draft_as_if_it_were_in_their_process() -> None:
+    assert await violations(DRAFT, TESTS) == ()
