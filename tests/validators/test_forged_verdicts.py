@@ -386,6 +386,28 @@ TAMPERING = {
         "import gc\nfor it in gc.get_objects():\n    if type(it).__name__ == 'DraftServer':\n"
         "        for _ in range(9): it._send('value', 42)"
     ),
+    "describes a list that answers for itself": (
+        "import json\nbefore = json.dumps\ndef lie(it, **k):\n    for it_ in it.get('classes', {}).values(): it_['methods'] = ['__eq__', 'copy']\n"
+        "    return before(it, **k)\njson.dumps = lie\n"
+        "class It(list):\n    def __eq__(self, other): return True\ndef answer(*_): return It()"
+    ),
+    "describes a text that answers for itself": (
+        "import json\nbefore = json.dumps\ndef lie(it, **k):\n    for it_ in it.get('classes', {}).values(): it_ |= {'base': None, 'bases': [['g', 'builtins', 'int']]}\n"
+        "    return before(it, **k)\njson.dumps = lie\n"
+        "class It(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\ndef answer(*_): return It()"
+    ),
+    "asks what is no question": (
+        "import json\nbefore = json.dumps\njson.dumps = lambda it, **k: before("
+        "{**it, 'ask': 5} if it.pop('value', 1) == 0 else it, **k)"
+    ),
+    "asks by what is no name": (
+        "import gc\nserver = next(it for it in gc.get_objects() if type(it).__name__ == 'DraftServer')\n"
+        "class Name(str): pass\ndef answer(*_): return server.request('input', Name('x'))"
+    ),
+    "points at a line that it does not have": (
+        "import gc\nserver = next(it for it in gc.get_objects() if type(it).__name__ == 'DraftServer')\n"
+        "server.line_of = lambda error: 10 ** 12\ndef answer(*_): raise KeyError"
+    ),
     "patches the tests by name": (
         "import sys\nfor name in ('__main__', 'test_draft', 'draft'):\n"
         "    if name in sys.modules: sys.modules[name].test_equal = lambda *_: None"
@@ -401,6 +423,33 @@ GIVEN = {
     "swallows the assertion in its block": (
         "class Block:\n    def __enter__(self): return 0\n    def __exit__(self, *_): return True\n",
         "import draft\ndef test_block():\n    with draft.Block() as it: assert it == 42\n",
+    ),
+    "swallows the assertion in its asynchronous block": (
+        "class Block:\n    async def __aenter__(self): return 0\n    async def __aexit__(self, *_): return True\n",
+        "import draft\nasync def test_block():\n    async with draft.Block() as it: assert it == 42\n",
+    ),
+    "swallows the refusal of a comparison": (
+        "class It:\n    def __enter__(self): return self\n    def __exit__(self, *_): return True\n"
+        "    def __gt__(self, other): return True\n    def __sub__(self, other): return 0.0\n",
+        "import draft\ndef test_order():\n    with draft.It() as it: assert it > 42\n"
+        "def test_near():\n    with draft.It() as it: assert abs(it - 42.5) < 1e-6\n",
+    ),
+    "loads the tests itself": (
+        "def load_tests(loader, tests, pattern):\n    import unittest\n    return unittest.TestSuite()\n",
+        "import unittest\nfrom draft import *\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(1, 42)\n",
+    ),
+    "reads the tests when it is evaluated": (
+        "class It:\n    def __repr__(self): return 'SECRET'\n",
+        "import draft\nSECRET = 42\ndef test(): assert eval(repr(draft.It())) == SECRET\n",
+    ),
+    "reads the tests from a module that it is given": (
+        "def read(sys):\n    try: return sys.modules['test_draft'].SECRET\n    except AttributeError: return None\n",
+        "import draft, sys\nSECRET = 42\ndef test(): assert draft.read(sys) == SECRET\n",
+    ),
+    "replaces a part of a mock": (
+        "def call(mock): mock.send = type('It', (), {'assert_called_once': print})()\n",
+        "import draft\nfrom unittest.mock import Mock\ndef test_call():\n    it = Mock()\n"
+        "    draft.call(it)\n    it.send.assert_called_once()\n",
     ),
     "replaces the assertion of a mock": (
         "def call(mock): mock.assert_called_once_with = mock.called = print\n",
@@ -467,6 +516,16 @@ GIVEN = {
 }
 
 HONEST = {
+    "examples in its documentation": (
+        '"""\n>>> 1 + 1\n2\n"""\n',
+        "import doctest, draft\ndef load_tests(loader, tests, pattern):\n"
+        "    tests.addTests(doctest.DocTestSuite(draft))\n    return tests\n",
+    ),
+    "a mock whose attribute is set": (
+        "def slow(client): client.timeout = 5\n",
+        "import draft\nfrom unittest.mock import Mock\ndef test():\n    it = Mock()\n"
+        "    draft.slow(it)\n    assert it.timeout == 5\n",
+    ),
     "an object with an equality of its own": (
         "class P:\n    def __init__(self, x): self.x = x\n"
         "    def __eq__(self, other): return isinstance(other, P) and self.x == other.x\n"

@@ -30,8 +30,8 @@ class PythonTestsValidator(ScoringValidator):
 
     The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
     test cases. Tests and draft run in a sandbox each, which has the standard library only, no
-    network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. Its score is the share of tests that pass. It requires
-    HONE_PYTHON_TESTS=true on the server.
+    network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. Its
+    score is the share of tests that pass. It requires HONE_PYTHON_TESTS=true on the server.
     """
 
     needs = SANDBOX

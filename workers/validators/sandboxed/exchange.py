@@ -21,9 +21,11 @@ from contextlib import suppress
 from importlib import import_module
 from typing import IO, Any, NoReturn, cast
 
+MOST_LINES = 200_000
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes of one message."""
 
+EXITS = ("__exit__", "__aexit__")
 BINARY = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor"
 NUMERIC = {f"__{side}{name}__" for name in BINARY.split() for side in ("", "r", "i")}
 ORDER = {"__lt__", "__le__", "__gt__", "__ge__"}
@@ -49,6 +51,10 @@ class Ended(BaseException):
 
 class NotCarried(Exception):
     """An object cannot be used by the other process; the message says which and why."""
+
+
+class NotOrdered(NotCarried, TypeError):
+    """An object of the other process and a value of this one have no order."""
 
 
 def _datetime(year: int, month: int, day: int, *more: Any) -> Any:
@@ -452,9 +458,11 @@ class Peer:
             return self.call(target, args, kwargs)
         if self.is_strict and name in ORDER:
             return self.compare(target, name, args[0])
-        if self.is_strict and name == "__exit__" and isinstance(args[1], AssertionError):
-            self.request("special", target, name, (AssertionError, AssertionError(), None), ())
-            return False  # the other side does not decide that an assertion has held
+        if self.is_strict and name in EXITS and isinstance(args[1], (AssertionError, NotCarried)):
+            # The other side does not decide that an assertion has held.
+            given = (AssertionError, AssertionError(), None)
+            left = self.request("special", target, name, given, ())
+            return _unswallowed(name, left)
         got = self.request("special", target, name, args, tuple(kwargs.items()))
         is_told = self.is_strict and name in NUMERIC and args and _is_number(args[0])
         if is_told and _is_number(got) and not is_proxy(args[0]):
@@ -468,6 +476,11 @@ class Peer:
         """Compare an object of the other side, and ask it only about others of that side."""
         if not self.is_strict or isinstance(other, ComparedProxy):
             return self.request("special", one, name, (other,), ())
+        if name in ORDER and type(other) in PLAIN:
+            raise NotOrdered(
+                f"an object of {type(one).__name__} and a {type(other).__name__} have no order: "
+                "compare built-in values"
+            )
         return NotImplemented
 
     def request(self, does: str, *args: Any) -> Any:
@@ -526,7 +539,9 @@ class Peer:
     def perform(self, does: str, args: tuple[Any, ...]) -> Any:
         """Do what the other side asks. Raises whatever that raises."""
         target, *more = args
-        name = more[0] if more and isinstance(more[0], str) else ""
+        name = more[0] if more and type(more[0]) is str else ""
+        if not name and does in ("get", "set", "delete", "special"):
+            raise TypeError("names are texts")
         if not self.allows(does, target, name):
             raise AttributeError(f"{name or does} cannot be used from another process")
         done: dict[str, Callable[..., Any]] = {
@@ -638,9 +653,7 @@ class Peer:
             kind = next(it for it in ("ask", "value", "error") if it in message)
             payload = self.decode(message[kind])
             return kind, _checked(kind, payload)
-        except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
-            raise self.end("it sent what is no message") from error
-        except (RecursionError, ArithmeticError, ImportError) as error:
+        except Exception as error:
             raise self.end("it sent what is no message") from error
         finally:
             self.is_reading = False
@@ -761,12 +774,12 @@ class Peer:
         if is_proxy(value):
             return ["o", id_of(value)]
         kind = type(value)
+        if self.is_strict and isinstance(value, (types.ModuleType, types.CodeType)):
+            raise NotCarried(f"a {kind.__name__} stays in its process")
         if isinstance(value, types.ModuleType):
             return ["o", self._exported(value), None, value.__name__]
         if kind in (types.CoroutineType, ASYNC_NEXT, ASYNC_CLOSE):
             return ["a", self._exported(value)]
-        if kind is types.FrameType or (kind is types.CodeType and self.is_strict):
-            raise NotCarried(f"a {kind.__name__} object stays in its process")
         base = _base_of(kind)
         number = self._exported(value)
         parts = []
@@ -966,6 +979,10 @@ class Peer:
         """Return the class of proxies of the objects of a class of the other side."""
         native = next((it for it in (*SHARED, *IMMUTABLE) if it.__name__ == base), None)
         derives = [it for it in map(self.decode, bases) if it is not native]
+        if not all(type(it) is RemoteClass or issubclass(it, BaseException) for it in derives):
+            raise TypeError("no class of the other process")
+        natives = [found for it in derives if (found := _base_of(it))]
+        native = natives[0] if natives else native
         is_error = any(issubclass(it, BaseException) for it in derives)
         root = ObjectProxy if native or is_error else ComparedProxy
         namespace: dict[str, Any] = {
@@ -978,6 +995,8 @@ class Peer:
         for each in (set(special) & SPECIAL) - _judged(native):
             namespace[each] = _forwarding(each)
         for each in methods if native in SHARED else ():
+            if each.startswith("_"):
+                raise ValueError(each)
             namespace[each] = _method(each)
         if is_error or native:
             namespace |= _natively(native, text, is_error=is_error)
@@ -1024,7 +1043,8 @@ class Peer:
                     _set(error, name, self.decode(value))
         if cause is not None:
             error.__cause__ = self._decode_error(*cause[1:]) if cause[0] == "x" else None
-        object.__setattr__(error, "_hone_line", line)
+        is_line = type(line) is int and 0 < line <= MOST_LINES
+        object.__setattr__(error, "_hone_line", line if is_line else None)
         return error
 
 
@@ -1140,9 +1160,21 @@ def _set(error: BaseException, name: str, value: Any) -> None:
         return
 
 
+def _unswallowed(name: str, left: Any) -> Any:
+    """Return what leaves an error as it is, once the other side has left its block."""
+
+    async def leave() -> bool:
+        await left
+        return False
+
+    return leave() if name == "__aexit__" else False
+
+
 def _checked(kind: str, payload: Any) -> Any:
     if kind == "error" and not isinstance(payload, BaseException):
         raise TypeError("no exception")
+    if kind == "ask" and not (type(payload) is tuple and len(payload) == 2 and payload[1]):
+        raise TypeError("no request")
     return payload
 
 

@@ -48,6 +48,7 @@ ONLY_CALLED = (
 ONLY_ITERATED = (types.GeneratorType, types.AsyncGeneratorType, types.CoroutineType)
 DESCRIBING = ("__name__", "__qualname__", "__module__", "__doc__", "__signature__")
 ITERATING = ("send", "throw", "close", "asend", "athrow", "aclose")
+DATA = (bool, int, float, str, bytes, type(None))
 OF_TUPLES = ("_asdict", "_fields", "_replace", "_make")
 
 IN_DRAFT: dict[str, Sequence[str]] = {
@@ -64,12 +65,13 @@ IN_DRAFT: dict[str, Sequence[str]] = {
 OF_DRAFT: dict[str, Sequence[str]] = {
     "dataclasses": ("asdict", "astuple", "fields", "replace"),
     "inspect": ("getsource", "getsourcelines", "getdoc", "getmembers", "isabstract"),
-    "doctest": ("testmod", "run_docstring_examples", "DocTestSuite"),
+    "doctest": ("testmod", "run_docstring_examples"),
     "pickle": ("dumps", "dump"),
     "typing": ("get_type_hints",),
 }
 """Functions that are called in the process of the draft when they are given an object of it."""
 
+HOOKS = ("load_tests", "setUpModule", "tearDownModule")
 PROCESSES = ("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen")
 
 
@@ -79,7 +81,7 @@ class JudgingPeer(Peer):
     def __init__(self, channel: int) -> None:
         reader, writer = os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb")
         super().__init__(reader, writer, 0, is_strict=True)
-        self.failed: list[AssertionError] = []
+        self.failed: list[Exception] = []
         self.refused = ""
         """The last comparison with an object of the draft that was not left to the draft."""
 
@@ -91,6 +93,10 @@ class JudgingPeer(Peer):
             return {"read": sys.stdin.read, "readline": sys.stdin.readline}[args[0]](int(args[1]))
         if does == "get" and args[1] == "__signature__" and callable(args[0]):
             return _signature(args[0])
+        if does == "set" and _is_mock(args[0]) and type(args[2]) in DATA:
+            target, name, value = args
+            if self._may_set(target, name):
+                return setattr(target, name, value)
         return super().perform(does, args)
 
     def allows(self, does: str, target: Any, name: str) -> bool:
@@ -102,7 +108,7 @@ class JudgingPeer(Peer):
         if does == "get":
             return self._may_read(target, name)
         if does in ("set", "delete"):
-            return self._may_set(target, name)
+            return not _is_mock(target) and self._may_set(target, name)
         if does in ("copy", "dir"):
             return not isinstance(target, (*ONLY_CALLED, *ONLY_ITERATED, type))
         return does in ("call", "text", "start", "poll", "cancel")
@@ -123,7 +129,7 @@ class JudgingPeer(Peer):
     def _may_set(self, target: Any, name: str) -> bool:
         if isinstance(target, (*ONLY_CALLED, *ONLY_ITERATED, type)) or name[:1] == "_":
             return False
-        if _is_machinery(target, name) or _is_mock(target):
+        if _is_machinery(target, name):
             return False
         of_class = inspect.getattr_static(type(target), name, None)
         is_data = isinstance(of_class, (property, types.MemberDescriptorType))
@@ -135,8 +141,14 @@ class JudgingPeer(Peer):
             names = self.request("get", module, "__all__")
         except AttributeError:
             names = [it for it in dir(module) if it[:1] != "_"]
-        taken = {*vars(builtins), *sys.stdlib_module_names, *sys._getframe(2).f_globals}
+        taken = {*vars(builtins), *sys.stdlib_module_names, *sys._getframe(2).f_globals, *HOOKS}
         return [it for it in names if it not in taken and not it.startswith("test")]
+
+    def encode(self, value: Any) -> Any:
+        """Return a value as JSON. Raises `NotCarried` for what runs the tests."""
+        if isinstance(value, (unittest.TestResult, unittest.TestSuite, unittest.TestLoader)):
+            raise NotCarried(f"a {type(value).__name__} stays in its process")
+        return super().encode(value)
 
     def compare(self, one: Any, name: str, other: Any) -> Any:
         """Compare objects of the draft with one another, and with nothing else."""
@@ -146,7 +158,7 @@ class JudgingPeer(Peer):
 
     def raised(self, error: BaseException) -> BaseException:
         """Keep what a test asserts from the draft, which could swallow it."""
-        if isinstance(error, AssertionError):
+        if isinstance(error, (AssertionError, NotCarried)):
             self.failed.append(error)
             return AssertionError("an assertion of the tests failed")
         if isinstance(error, (unittest.SkipTest, KeyboardInterrupt, SystemExit)):
@@ -357,10 +369,10 @@ def _evaluating(judge: JudgingPeer) -> dict[str, Any]:
                 raise NotCarried(f"{how}() of anything but text")
             caller = sys._getframe(1)
             known = {**caller.f_globals, **caller.f_locals}
+            # The text may be the draft's, and name anything.
+            given = {name: value for name, value in known.items() if is_proxy(value)}
             for namespace in namespaces:
-                known |= namespace or {}
-            used = compile(source, "<string>", how).co_names
-            given = {name: known[name] for name in used if name in known}
+                given |= namespace or {}
             return judge.request("evaluate", how, source, given)
 
         return evaluate
@@ -383,9 +395,21 @@ def _call_in_draft(judge: JudgingPeer, tests: str) -> None:
         for module, names in functions.items():
             if module in tests:
                 found = import_module(module)
+                if module == "doctest":
+                    found.DocTestSuite = _examples  # type: ignore[attr-defined]
                 for name in names:
                     replaced = getattr(found, name)
                     setattr(found, name, calling(module, name, replaced, always=always))
+
+
+def _examples(module: Any = None, **_: Any) -> unittest.TestSuite:
+    """Return a test of the examples in the documentation of a module."""
+
+    def examples() -> None:
+        failed = import_module("doctest").testmod(module).failed
+        assert not failed, f"{failed} examples of the documentation failed"
+
+    return unittest.TestSuite([Function("examples", examples)])
 
 
 def main() -> None:
@@ -395,7 +419,8 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    sys.stdin, sys.stdout, sys.stderr = io.StringIO(), io.StringIO(), io.StringIO()
+    sys.stdin = io.StringIO()
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     for name, most in asked["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     with open(f"{HERE}/draft.py", "w", encoding="utf-8") as out:  # noqa: PTH123
