@@ -383,6 +383,12 @@ class Settings(_WithProviders):
         False,
         description="Run `python_tests` validators in a sandbox; workers must not run as root.",
     )
+    check_cpu_s: float = Field(
+        600,
+        gt=0,
+        description="CPU seconds that the checks of one refinement may use together; drafts after"
+        " that are not checked, and do not pass.",
+    )
 
     @field_validator("limits")
     @classmethod

@@ -18,7 +18,7 @@ from app.contract.validators.text import ContainsValidator, LengthValidator, Reg
 from tests.processes import is_alive
 from tests.waiting import eventually
 from workers.children.child_process import environment
-from workers.validators import compile_validators
+from workers.validators import ServerResources, compile_validators
 from workers.validators.check_process import CheckProcess
 
 
@@ -172,3 +172,16 @@ def test_the_process_that_runs_checks_is_given_no_keys() -> None:
     given = environment({"PATH": "/bin", **secrets})
     assert given["PATH"] == "/bin"
     assert not given.keys() & secrets.keys()
+
+
+async def test_the_cpu_time_of_a_refinement_is_used_up_by_its_own_checks(
+    check_process: CheckProcess,
+) -> None:
+    hostile, draft = HOSTILE["allOf of references"]
+    limited = ServerResources(check_cpu_s=0.1)
+    checks = compile_validators([hostile], check_process, resources=limited)
+    await checks.run(draft)
+    (finding,) = await checks.run(draft)
+    assert "have used their 0.1 s of CPU time" in finding.message
+    others = compile_validators([schema(True)], check_process, resources=limited)
+    assert await others.run(draft) == ()

@@ -408,6 +408,14 @@ TAMPERING = {
         "import gc\nserver = next(it for it in gc.get_objects() if type(it).__name__ == 'DraftServer')\n"
         "server.line_of = lambda error: 10 ** 12\ndef answer(*_): raise KeyError"
     ),
+    "writes files outside of the shared directory": (
+        "import gc\nserver = next(it for it in gc.get_objects() if type(it).__name__ == 'DraftServer')\n"
+        "server._files.changed = lambda: [('../proc/self/fd/1', '', True)]\n"
+    ),
+    "writes through a link": (
+        "import gc, os\nserver = next(it for it in gc.get_objects() if type(it).__name__ == 'DraftServer')\n"
+        "os.symlink('/proc/self/fd', '/tmp/x')\nserver._files.changed = lambda: [('x/1', 'ready', True)]\n"
+    ),
     "patches the tests by name": (
         "import sys\nfor name in ('__main__', 'test_draft', 'draft'):\n"
         "    if name in sys.modules: sys.modules[name].test_equal = lambda *_: None"

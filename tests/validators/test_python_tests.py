@@ -197,6 +197,18 @@ async def test_tests_that_are_none_are_no_fault_of_the_draft(tests: str, said: s
         await violations("x = 1", tests)
 
 
+@needs_sandbox
+async def test_the_checks_of_a_refinement_share_a_budget_of_cpu_time() -> None:
+    assert PYTHON
+    validator = PythonTestsValidator(kind="python_tests", tests=ADD)
+    resources = ServerResources(Sandbox(PYTHON, VIA), check_cpu_s=0.02)
+    checks = compile_validators([validator], resources=resources)
+    assert await checks.run("def add(a, b): return a + b") == ()
+    (finding,) = await checks.run("def add(a, b): return a + b")
+    assert "have used their 0.02 s of CPU time" in finding.message
+    assert finding.skipped
+
+
 async def test_without_leave_of_the_server_nothing_is_run() -> None:
     validator = PythonTestsValidator(kind="python_tests", tests=ADD)
     assert open_sandbox(allowed=False) is None

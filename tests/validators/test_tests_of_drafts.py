@@ -65,6 +65,8 @@ import time
 def slow(): time.sleep(5); return time.time()
 def nested(d): d["a"].append(d["b"]["c"]); return {"x": (1, [2, {3}]), "y": {"z": b"q"}}
 def opn(p): return open(p).read()
+def sav(p, t):
+    with open(p, "w") as f: f.write(t)
 """
 TESTS = """
 import unittest, io, contextlib, json, asyncio, dataclasses, inspect, doctest, collections, subprocess, sys
@@ -160,6 +162,18 @@ def test_insp():
     assert inspect.iscoroutinefunction(draft.co) and not inspect.iscoroutinefunction(draft.apply) and inspect.isfunction(draft.apply)
     assert callable(draft.apply) and draft.apply.__name__ == "apply"
     assert doctest.testmod(draft).failed == 0
+def test_files():
+    import tempfile, os, pathlib
+    with tempfile.TemporaryDirectory() as d:
+        p = pathlib.Path(d) / "x.txt"
+        for t in ("one", "two", "3"):
+            p.write_text(t); assert draft.opn(str(p)) == t
+        draft.sav(p, "back"); assert p.read_text() == "back"
+        draft.sav(f"{d}/new", "b"); assert sorted(os.listdir(d)) == ["new", "x.txt"]
+        p.unlink()
+        try: draft.opn(p); assert False
+        except FileNotFoundError as e: assert e.errno == 2
+    draft.sav("rel.txt", "r"); assert open("rel.txt").read() == "r"
 def test_src(): assert "class P" in open(draft.__file__).read()
 def test_sub():
     r = subprocess.run([sys.executable, "-c", "import draft; print(draft.fib(5))"], capture_output=True, text=True, cwd="/tmp", env={"PYTHONPATH": "/tmp"})

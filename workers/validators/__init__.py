@@ -7,6 +7,7 @@ function instead, which also takes that resource and the key of the step, and re
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from app.contract.judgement import (
     TextChange,
 )
 from app.contract.regexes import PatternError
-from app.contract.resources import Resource
+from app.contract.resources import SANDBOX, Resource
 from app.contract.validators import AnyValidator, ItemValidators
 from app.settings import Settings
 from app.store import open_signing
@@ -34,7 +35,13 @@ from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_
 from workers.text.edits import Edit
 from workers.validators.check_process import CheckProcess, Documents, shared, too_expensive
 from workers.validators.python import RunsAsRoot, Sandbox, open_sandbox
-from workers.validators.violation import Measurement, ValidatorUnavailable, Violation, shortened
+from workers.validators.violation import (
+    HIDES_OTHERS,
+    Measurement,
+    ValidatorUnavailable,
+    Violation,
+    shortened,
+)
 
 __all__ = [
     "NO_RESOURCES",
@@ -92,6 +99,8 @@ class ServerResources:
 
     sandbox: Sandbox | None = None
     endpoints: EndpointClient | None = None
+    check_cpu_s: float = math.inf
+    """CPU time that all checks of one refinement may use."""
 
 
 NO_RESOURCES = ServerResources()
@@ -109,13 +118,13 @@ async def open_server_resources(settings: Settings) -> AsyncIterator[ServerResou
     """Open the resources that the settings allow. Raises `RunsAsRoot`."""
     sandbox = open_sandbox(allowed=settings.python_tests)
     if not settings.secret_key:
-        yield ServerResources(sandbox)
+        yield ServerResources(sandbox, check_cpu_s=settings.check_cpu_s)
         return
     async with (
         open_signing(settings) as signing,
         open_endpoints(signing.of, allowed=settings.outbound_allow) as endpoints,
     ):
-        yield ServerResources(sandbox, endpoints)
+        yield ServerResources(sandbox, endpoints, settings.check_cpu_s)
 
 
 class RequestValidators:
@@ -134,6 +143,7 @@ class RequestValidators:
         self._documents = tuple(documents)
         self._check_process = check_process
         self._is_slow = False
+        self._used_s = 0.0
         self._resources = resources
 
     async def run(self, draft: str, key: str = "") -> tuple[Finding, ...]:
@@ -181,7 +191,7 @@ class RequestValidators:
                 continue
             # Not the quick one, in which a correction would be left out for want of time.
             process = self._check_process or shared(is_slow=True)
-            edits = await _asked(process, key, process.fix, validator, text)
+            edits = await self._asked(process, key, process.fix, validator, text)
             changed, made = corrected(text, edits)
             if made and not set(lacking(changed, self._locked)) - set(lacking(text, self._locked)):
                 shown = tuple(made[:MOST_CHANGES])
@@ -193,6 +203,8 @@ class RequestValidators:
         self, source: str, validator: AnyValidator, draft: str, key: str
     ) -> tuple[Violation | Measurement, ...]:
         try:
+            if self._is_used_up(validator, draft):
+                return (_used_up(self._resources.check_cpu_s),)
             if validator.needs:
                 step = f"{key}/{source}"
                 return await self._with(validator.needs, validator, draft, step)
@@ -207,6 +219,13 @@ class RequestValidators:
             message = f"the draft was not checked: {error.detail}"
             return (Violation(message, NOT_CHECKED, skipped=True),)
 
+    def _is_used_up(self, validator: AnyValidator, draft: str) -> bool:
+        uses_cpu = validator.needs is SANDBOX or not (validator.needs or validator.is_quick(draft))
+        return uses_cpu and self._used_s >= self._resources.check_cpu_s
+
+    def _spend(self, cpu_s: float) -> None:
+        self._used_s += cpu_s
+
     async def _in_process(
         self, validator: AnyValidator, draft: str, key: str
     ) -> tuple[Violation | Measurement, ...]:
@@ -217,12 +236,24 @@ class RequestValidators:
         documents = self._documents if validator.reads_documents else ()
         if not (self._check_process or self._is_slow):
             process = shared()
-            found = await _asked(process, key, process.check, validator, draft, documents)
+            found = await self._asked(process, key, process.check, validator, draft, documents)
             if found != (too_expensive(validator.kind),):
                 return found
             self._is_slow = True
         process = self._check_process or shared(is_slow=True)
-        return await _asked(process, key, process.check, validator, draft, documents)
+        return await self._asked(process, key, process.check, validator, draft, documents)
+
+    async def _asked(
+        self, process: CheckProcess, key: str, does: Callable[..., tuple[T, ...]], *given: Any
+    ) -> tuple[T, ...]:
+        """Ask in the turn of the refinement that the key belongs to, and count the CPU time."""
+        async with process.turns.turn(owner=key.partition("/")[0]):
+            before = process.used_s
+            loop = asyncio.get_running_loop()
+            try:
+                return await loop.run_in_executor(process.executor, does, *given)
+            finally:
+                self._spend(process.used_s - before)
 
     async def _with(
         self, needed: Resource, validator: AnyValidator, draft: str, step: str
@@ -230,18 +261,21 @@ class RequestValidators:
         resource = getattr(self._resources, needed.name)
         if resource is None:
             raise ValidatorUnavailable(needed.missing)
+        if isinstance(resource, Sandbox):
+            resource = resource.counted(self._spend)
         found: tuple[Violation | Measurement, ...] = await _start(
             validator, draft, self._documents, resource, step
         )
         return found
 
 
-async def _asked(
-    process: CheckProcess, key: str, does: Callable[..., tuple[T, ...]], *given: Any
-) -> tuple[T, ...]:
-    """Ask in the turn of the refinement that the key belongs to."""
-    async with process.turns.turn(owner=key.partition("/")[0]):
-        return await asyncio.get_running_loop().run_in_executor(process.executor, does, *given)
+def _used_up(cpu_s: float) -> Violation:
+    return Violation(
+        f"was not checked: the checks of this refinement have used their {cpu_s:g} s of CPU time",
+        "shorten the draft; simplify its validators or its tests",
+        weight=HIDES_OTHERS,
+        skipped=True,
+    )
 
 
 def compile_validators(

@@ -17,6 +17,7 @@ from typing import Any, Self
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
 from workers.children.child_process import ChildProcess
+from workers.children.process_tree import cpu_time_s
 from workers.children.turns import Turns
 from workers.text.edits import Edit
 from workers.validators.violation import HIDES_OTHERS, ValidatorUnavailable, Violation
@@ -38,6 +39,9 @@ class CheckProcess:
 
     def __init__(self, cpu_s: float = CPU_S) -> None:
         self.turns = Turns()
+        self.used_s = 0.0
+        """CPU time of all checks so far; what is lost with a process that dies counts in full."""
+
         self._cpu_s = cpu_s
         self._child = ChildProcess(
             "workers.validators.check_process_main", str(cpu_s), wall_s=WALL_S
@@ -91,8 +95,12 @@ class CheckProcess:
         )
         for _ in range(2):
             started = time.monotonic()
+            before = cpu_time_s(self._child.pid) if self._child.pid else 0.0
             if reply := self._child.ask(asked.encode()):
+                assert self._child.pid
+                self.used_s += cpu_time_s(self._child.pid) - before
                 return json.loads(reply)
+            self.used_s += self._cpu_s
             if time.monotonic() - started >= self._cpu_s:
                 break
         return None

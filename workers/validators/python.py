@@ -13,8 +13,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import MAGIC_NUMBER
@@ -25,7 +27,7 @@ from typing import Any
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
 from app.contract.validators.python import PythonTestsValidator, PythonValidator
-from workers.children.process_tree import memory_exceeded
+from workers.children.process_tree import cpu_time_s, memory_exceeded
 from workers.validators.syscall_filter import syscall_filter
 from workers.validators.violation import (
     HIDES_OTHERS,
@@ -113,7 +115,14 @@ class Sandbox:
         self._python = python
         self._via = tuple(via)
         self._memory_bytes = memory_bytes
+        self._spend: Callable[[float], None] = _uncounted
         self._places = asyncio.Semaphore(os.cpu_count() or 1)
+
+    def counted(self, spend: Callable[[float], None]) -> "Sandbox":
+        """Return this sandbox as one that calls `spend` with the CPU time of each run."""
+        counted = copy(self)
+        counted._spend = spend
+        return counted
 
     async def run(self, draft: str, tests: str, timeout_s: int) -> dict[str, Any]:
         """Return the report of `judge.py`.
@@ -135,7 +144,10 @@ class Sandbox:
             judged, served = await self._played(
                 {**asked, "nonce": nonce, "tests": tests}, asked, 2 * timeout_s + START_S
             )
-        report = _report(judged, nonce) if judged.is_ready else {"ended": ""}
+        report: dict[str, Any] = {"ended": ""}
+        if judged.is_ready:
+            report = _report(judged, nonce)
+        self._spend(report.pop("cpu_s", 0.0))
         if "ended" in report:
             for each in (judged, served):
                 if not each.is_ready:
@@ -154,6 +166,7 @@ class Sandbox:
                 self._started(ours.fileno()),
                 self._started(theirs.fileno()),
             )
+        started = time.monotonic()
         exceeded = [asyncio.create_task(_limited(it, self._memory_bytes)) for it in (judge, server)]
         served = asyncio.create_task(_output(server, "draft_server", draft))
         try:
@@ -165,6 +178,11 @@ class Sandbox:
         finally:
             for it in exceeded:
                 it.cancel()
+            if judge.returncode is None:
+                self._spend(cpu_time_s(judge.pid))
+            most = min(draft["limits"]["CPU"], time.monotonic() - started)
+            # A draft that has ended cannot be asked any more.
+            self._spend(cpu_time_s(server.pid) if server.returncode is None else most)
             await asyncio.gather(_killed(judge), _killed(server))
             said = await served
         if any(it.done() and not it.cancelled() for it in exceeded):
@@ -233,7 +251,7 @@ def _program(name: str) -> bytes:
     """Return a program for `LOADER`, with the modules that it imports."""
     package = "workers.validators.sandboxed"
     modules = []
-    for each in ("exchange", name):
+    for each in ("exchange", "shared_files", name):
         source = (INSIDE / f"{each}.py").read_text(encoding="utf-8")
         code = marshal.dumps(compile(source, each, "exec", dont_inherit=True))
         text = binascii.b2a_base64(code, newline=False).decode()
@@ -287,6 +305,10 @@ async def _output(
         _write(process.stdin, _program(program) + json.dumps(asked).encode()),
     )
     return SandboxOutput(said, errors)
+
+
+def _uncounted(_cpu_s: float) -> None:
+    """Count nothing."""
 
 
 async def _killed(process: asyncio.subprocess.Process) -> None:

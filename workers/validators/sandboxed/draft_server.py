@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from workers.validators.sandboxed.exchange import Peer
+from workers.validators.sandboxed.shared_files import SharedFiles
 
 HERE = "/tmp"  # noqa: S108 - the sandbox's own, empty at its start
 SOURCE = f"{HERE}/draft.py"
@@ -79,6 +80,7 @@ class DraftServer(Peer):
         reader, writer = os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb")
         super().__init__(reader, writer, 1, is_strict=False)
         self._out, self._errors = Printed(), Printed()
+        self._files = SharedFiles(HERE)
         self._loop: Any = None
         sys.stdin, sys.stdout, sys.stderr = Asked(self), self._out, self._errors
         builtins.input = lambda prompt="": self.request("input", str(prompt))
@@ -101,9 +103,14 @@ class DraftServer(Peer):
         return super().perform(does, args)
 
     def attached(self) -> dict[str, Any]:
-        """Return what the draft has printed."""
-        printed = {"out": self._out.taken(), "errors": self._errors.taken()}
-        return {name: text for name, text in printed.items() if text}
+        """Return what the draft has printed, and the files that it has changed."""
+        made: dict[str, Any] = {"out": self._out.taken(), "errors": self._errors.taken()}
+        made["files"] = self._files.changed()
+        return {name: it for name, it in made.items() if it}
+
+    def take(self, attached: dict[str, Any]) -> None:
+        """Change the files that the tests have changed."""
+        self._files.apply(attached.get("files", []))
 
     def line_of(self, error: BaseException) -> int | None:
         """Return the last line of the draft that an error went through."""

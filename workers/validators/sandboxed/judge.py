@@ -15,6 +15,7 @@ import linecache
 import os
 import resource
 import sys
+import time
 import traceback
 import types
 import unittest
@@ -31,6 +32,7 @@ from workers.validators.sandboxed.exchange import (
     RemoteModule,
     is_proxy,
 )
+from workers.validators.sandboxed.shared_files import SharedFiles
 
 HERE = "/tmp"  # noqa: S108 - the sandbox's own, empty at its start
 TESTS = "/tests/test_draft.py"
@@ -82,6 +84,7 @@ class JudgingPeer(Peer):
         reader, writer = os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb")
         super().__init__(reader, writer, 0, is_strict=True)
         self.failed: list[Exception] = []
+        self._files = SharedFiles(HERE)
         self.refused = ""
         """The last comparison with an object of the draft that was not left to the draft."""
 
@@ -171,8 +174,14 @@ class JudgingPeer(Peer):
             return RuntimeError("the draft raised an error of the tests")
         return error
 
+    def attached(self) -> dict[str, Any]:
+        """Return the files that the tests have changed."""
+        files = self._files.changed()
+        return {"files": files} if files else {}
+
     def take(self, attached: dict[str, Any]) -> None:
-        """Print what the draft printed, for tests that look at standard output."""
+        """Print what the draft printed and write the files that it wrote, for tests that look."""
+        self._files.apply(attached.get("files", []))
         for name, stream in (("out", sys.stdout), ("errors", sys.stderr)):
             if text := attached.get(name):
                 stream.write(str(text))
@@ -435,7 +444,8 @@ def main() -> None:
         report = {"ran": 0, "passed": 0, "of": 0, "found": [failure("the tests", error)]}
     if judge.ended:
         report = {"ended": judge.ended}
-    answers.write(json.dumps({"nonce": asked["nonce"], **report}) + "\n")
+    report |= {"nonce": asked["nonce"], "cpu_s": time.process_time()}
+    answers.write(json.dumps(report) + "\n")
     answers.flush()
     os._exit(0)  # without waiting for threads and exit handlers of the tests
 
