@@ -65,6 +65,9 @@ import time
 def slow(): time.sleep(5); return time.time()
 def nested(d): d["a"].append(d["b"]["c"]); return {"x": (1, [2, {3}]), "y": {"z": b"q"}}
 def opn(p): return open(p).read()
+def roll():
+    import random
+    return random.randint(1, 10**9)
 def sav(p, t):
     with open(p, "w") as f: f.write(t)
 """
@@ -162,6 +165,14 @@ def test_insp():
     assert inspect.iscoroutinefunction(draft.co) and not inspect.iscoroutinefunction(draft.apply) and inspect.isfunction(draft.apply)
     assert callable(draft.apply) and draft.apply.__name__ == "apply"
     assert doctest.testmod(draft).failed == 0
+def test_seed():
+    import random
+    random.seed(7); first = draft.roll(); random.seed(7); assert draft.roll() == first
+    random.seed(7); assert random.randint(1, 10**9) == first
+def test_opened():
+    with mock.patch("builtins.open", mock.mock_open(read_data="x")) as opened:
+        draft.hello.__name__
+        assert opened.call_count == 0
 def test_files():
     import tempfile, os, pathlib
     with tempfile.TemporaryDirectory() as d:

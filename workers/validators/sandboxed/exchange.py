@@ -568,7 +568,7 @@ class Peer:
             answer = ("error", self.raised(error))
         try:
             self._send(*answer)
-        except (RecursionError, NotCarried, MemoryError, UnicodeError) as error:
+        except Exception as error:  # noqa: BLE001 - the other side waits for an answer
             self._send("error", error)
 
     def raised(self, error: BaseException) -> BaseException:

@@ -60,9 +60,13 @@ IN_DRAFT: dict[str, Sequence[str]] = {
     "os": ("system", "popen"),
     "pickle": ("loads", "load"),
     "marshal": ("loads", "load"),
+    "random": ("seed",),
     "runpy": ("run_path", "run_module"),
 }
 """Functions that could run code of a draft: they are called in its process."""
+
+IN_BOTH = ("seed",)
+"""Those of them that tests want to have called in their own process too."""
 
 OF_DRAFT: dict[str, Sequence[str]] = {
     "dataclasses": ("asdict", "astuple", "fields", "replace"),
@@ -394,6 +398,8 @@ def _call_in_draft(judge: JudgingPeer, tests: str) -> None:
 
     def calling(module: str, name: str, replaced: Any, *, always: bool) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
+            if name in IN_BOTH:
+                replaced(*args, **kwargs)
             if always or any(map(is_proxy, args)):
                 return judge.request("run", module, name, args, tuple(kwargs.items()))
             return replaced(*args, **kwargs)

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 KEPT_BACK = ("draft.py", "__pycache__")
+opened = open
+"""The built-in function, whatever tests replace it by."""
+
 RACY_NS = 100_000_000
 """A file changed so recently may change again without a newer time (the clock of file systems)."""
 
@@ -63,7 +66,7 @@ class SharedFiles:
         if content is None:
             os.makedirs(place, exist_ok=True)  # noqa: PTH103
         else:
-            with open(place, "wb") as out:  # noqa: PTH123
+            with opened(place, "wb") as out:
                 out.write(content)
         self._told[path] = (_state(os.lstat(place)), content)
 
@@ -71,7 +74,7 @@ class SharedFiles:
         return f"{self._root}/{path}"
 
     def _read(self, path: str) -> bytes:
-        with open(self._at(path), "rb") as file:  # noqa: PTH123
+        with opened(self._at(path), "rb") as file:
             return file.read()
 
     def _found(self, folder: str) -> Iterator[tuple[str, tuple[int, ...]]]:
