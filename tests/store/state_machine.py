@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
+from app.contract.editor import EDITOR
 from app.contract.errors import Conflict, RefinementNotFound
 from app.contract.limits import LimitsChange
 from app.contract.ratings import Rated
@@ -126,6 +127,18 @@ class StateMachine:
 
     async def permit(self, refinement_id: str) -> None:
         await self.worker.resume_parked(MODEL, 1)
+        await self.worker.resume_parked(EDITOR, 1)
+
+    async def set_aside(self, refinement_id: str) -> None:
+        if await self.worker.set_aside(refinement_id, [EDITOR], 2):
+            await self.pop_of(refinement_id)
+
+    async def pop_of(self, refinement_id: str) -> None:
+        """Take out the job that led to it, as the worker did that has it."""
+        jobs = cast("list[bytes]", await self.redis.lrange(ListQueue.key, 0, -1))
+        found = [it.decode() for it in jobs if it.startswith(refinement_id.encode())]
+        if found:
+            await self.redis.lrem(ListQueue.key, 1, found[0])
 
     async def renew(self, refinement_id: str) -> None:
         await self.worker.renew(await self.worker.renew())
@@ -183,6 +196,7 @@ class StateMachine:
         await be_up(self.redis)
         await self.recover()
         await self.worker.resume_parked(MODEL, 9)
+        await self.worker.resume_parked(EDITOR, 9)
         self.claims.clear()
         while await self.redis.exists(ListQueue.key):
             await self.deliver()
@@ -209,5 +223,5 @@ ACTIONS = [
     *APPENDS,
     *["submit", "submit", "deliver", "deliver", "lose_job", "recover", "hand_back", "renew"],
     *["cancel", "finish", "review", "change", "retry", "erase", "go_silent", "grow_old"],
-    *["park", "park", "permit", "rate"],
+    *["park", "park", "set_aside", "permit", "rate"],
 ]

@@ -24,9 +24,9 @@ for _, choice in pairs(cjson.decode(redis.call('HGET', REQUEST .. id, 'models'))
   local models = waited_for(choice)
   if models and redis.call('SCARD', ASIDE) < most then
     redis.call('ZREM', WAITING, id)
-    redis.call('ZREM', DUE, id)
     redis.call('SADD', ASIDE, id)
     line_up(id, tenant, cjson.encode(models), -steps)
+    redis.call('ZADD', DUE, waits_until(id), id)
     return 1
   end
 end
