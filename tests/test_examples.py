@@ -67,6 +67,15 @@ REPLIES: dict[str, Replies] = {
         "sms": "Your refund is on its way.",
     },
     "panel-of-critics.json": {"revise": "The price rises from 9 to 11 euros: energy costs more."},
+    "report-on-topics.json": {
+        "draft": "12 of 400 parcels came back.",
+        "title": "Three in a hundred come back",
+        "summary": "12 of 400 parcels came back.",
+    },
+    "story-in-chapters.json": {
+        "outline": "- Dawn: the boats come home.\n- Dusk: the dog is found.",
+        "draft": "The boats came home.",
+    },
     "models-by-role.json": {"draft": "Refunds go to your card within 14 days."},
 }
 """What the model replies, by step key or its last part; every other step is a critique."""

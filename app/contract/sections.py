@@ -8,6 +8,8 @@ from itertools import pairwise
 
 from markdown_it import MarkdownIt
 
+from app.contract.drafts import locked_spans
+
 MOST_SECTIONS = 100
 """Sections of a text at most: neighbours share one where there would be more."""
 
@@ -21,6 +23,10 @@ MARKS = ("---", "+++")
 
 STANDING_ALONE = frozenset({"paragraph", "heading", "bullet_list", "ordered_list", "blockquote"})
 """Blocks that begin a section; code, tables, HTML and rules go with the block before them."""
+
+LISTED = frozenset({"bullet_list", "ordered_list", "list_item"})
+MARK = re.compile(r"\A(?:[-*+]|\d{1,9}[.)])[ \t]+")
+"""Of an item in a list."""
 
 PARSER = MarkdownIt("commonmark").enable("table").disable("reference")
 """Link definitions are paragraphs to it: they stay where they stand."""
@@ -62,8 +68,10 @@ class _Block:
 
 
 @lru_cache(maxsize=1)  # an estimate counts the sections of one draft several times
-def split(text: str, most: int = MOST_SECTIONS) -> Sections:
+def split(text: str, most: int = MOST_SECTIONS, kept_whole: tuple[str, ...] = ()) -> Sections:
     """Split a text into at most `most` sections; joined they are the text, byte for byte.
+
+    No section begins within a text that is `kept_whole`.
 
     They begin at the headings of the highest level that occurs twice, counting those above it, at
     list items, or at paragraphs: the first of these that yields two sections counts. A heading goes
@@ -72,8 +80,32 @@ def split(text: str, most: int = MOST_SECTIONS) -> Sections:
     lines = [0, *(it.end() for it in NEWLINE.finditer(text))]
     first = _after_front_matter(text, lines)
     starts = [0] if len(lines) > MOST_LINES else _starts(text[lines[first] :])
-    size = -(-len(starts) // most)
-    return _cut(text, [lines[first + it] for it in starts[::size]])
+    whole = locked_spans(text, kept_whole)
+    places = [lines[first + it] for it in starts]
+    places = [it for it in places if not any(span.start < it < span.end for span in whole)]
+    size = -(-len(places) // most)
+    return _cut(text, places[::size])
+
+
+def items_of(outline: str) -> tuple[str, ...]:
+    """Return the items of an outline, without the marks of a list and what is said around them.
+
+    They are its sections if it has two headings, else the items of its lists, else its paragraphs.
+    """
+    texts = split(outline).texts
+    if len(texts) == 1 and outline.count("\n") > MOST_LINES:
+        return texts
+    blocks = _blocks(outline)
+    if sum(it.level > 0 for it in blocks) > 1:
+        return texts if blocks[0].level else texts[1:]
+    lines = [0, *(it.end() for it in NEWLINE.finditer(outline)), len(outline)]
+    ends = [*(it.line for it in blocks[1:]), len(lines) - 1]
+    items = [
+        outline[lines[it.line] : lines[end]].strip()
+        for it, end in zip(blocks, ends, strict=False)
+        if it.kind in LISTED
+    ]
+    return tuple(MARK.sub("", it) for it in items) or texts
 
 
 def _after_front_matter(text: str, lines: Sequence[int]) -> int:

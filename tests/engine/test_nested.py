@@ -136,6 +136,17 @@ def test_sections_that_pass_stay_byte_for_byte_around_one_that_is_revised(line_e
     assert len(model.asked("generator")) == 1
 
 
+def test_a_locked_text_is_not_split_between_two_sections() -> None:
+    draft = "# A\n\nrough\n\n# B\n\nrough\n\n# C\n\nrough"
+    revised = ["# A\n\nrough\n\n# B\n\nfine", "# C\n\nfine"]
+    model = judged_by(lambda path, _: 0.4 if "iterations/0" in path else 0.9, revised)
+    locked = ["rough\n\n# B"]
+    outcome = model.play(request(draft=draft, locked=locked, strategy={"kind": "nested"}))
+    parts = {path.split("/")[1] for path in model.paths if path.startswith("parts/")}
+    assert parts == {"section-1", "section-2"}
+    assert outcome.best.scored.draft.text == "\n\n".join(revised)
+
+
 def test_a_refinement_of_an_earlier_version_is_joined_as_it_was() -> None:
     model = judged_by(lambda path, _: 0.4 if path.startswith("iterations/0") else 0.9, [])
     asked = request(draft="# A\n\n\n## A1\nx\n", strategy={"kind": "nested"})

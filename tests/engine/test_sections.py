@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.sections import MOST_SECTIONS, split
+from app.contract.sections import MOST_SECTIONS, items_of, split
 
 UNDER_A_HEADING = st.sampled_from(
     [
@@ -101,6 +101,33 @@ def test_sections_begin_at_headings_else_at_items_else_at_paragraphs(
     text: str, sections: list[str]
 ) -> None:
     assert list(split(text).texts) == sections
+
+
+def test_no_section_begins_within_a_text_that_is_kept_whole() -> None:
+    text = "# A\n\nx\n\n# B\n\ny\n\n# C\n\nz"
+    sections = split(text, kept_whole=("x\n\n# B",))
+    assert list(sections.texts) == ["# A\n\nx\n\n# B\n\ny", "# C\n\nz"]
+    assert sections.joined(sections.texts) == text
+
+
+@pytest.mark.parametrize(
+    ("outline", "items"),
+    [
+        ("- Dawn: it begins.\n- Dusk: it ends.", ["Dawn: it begins.", "Dusk: it ends."]),
+        (
+            "Here it is:\n\n1. Dawn\n   - early\n2) Dusk\n\nTell me more.",
+            ["Dawn\n   - early", "Dusk"],
+        ),
+        ("# Outline\n\n* Dawn\n* Dusk", ["Dawn", "Dusk"]),
+        ("My outline.\n\n## Dawn\n\n- early\n\n## Dusk", ["## Dawn\n\n- early", "## Dusk"]),
+        ("Dawn.\n\nDusk.", ["Dawn.", "Dusk."]),
+        ("Dawn.", ["Dawn."]),
+    ],
+)
+def test_the_items_of_an_outline_are_its_headings_else_its_lists(
+    outline: str, items: list[str]
+) -> None:
+    assert list(items_of(outline)) == items
 
 
 def test_neighbours_share_a_section_where_there_would_be_too_many() -> None:

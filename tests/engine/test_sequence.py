@@ -123,7 +123,7 @@ def test_a_model_lists_the_parts_and_each_is_told_what_it_says(order: str) -> No
     assert outcome.best.scored.draft.text == "Light.\n\nDark."
     second = told(model, "parts/part-2/iterations/1/draft")
     assert "1. Dawn\n2. Dusk" in second
-    assert "2. Dusk: it ends." in second
+    assert "the whole text: Dusk: it ends." in second
     assert ("Light." in second) is (order == "sequence")
 
 

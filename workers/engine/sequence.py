@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from app.contract.caveats import Caveat
 from app.contract.criteria import Criterion
 from app.contract.limits import Limits
-from app.contract.sections import split
+from app.contract.sections import items_of
 from app.contract.strategies.parts import NestedStrategy
 from workers.engine.asking import ask, question, text_in
 from workers.engine.bodies import refined
@@ -100,10 +100,10 @@ async def outlined(task: Task, plan: NestedStrategy) -> tuple[str, ...]:
     Raises `StepError` (`unreadable_outline`).
     """
     if plan.outline is not None:
-        return split(plan.outline).texts
+        return items_of(plan.outline)
 
     def read(reply: ReplyReader) -> tuple[str, ...]:
-        found = split(reply.text()).texts
+        found = items_of(reply.text())
         if len(found) > plan.max_parts:
             raise Unreadable(f"it has {len(found)} parts; at most {plan.max_parts} are allowed")
         return found

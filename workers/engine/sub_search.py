@@ -187,9 +187,9 @@ MOST_MATCHED = 30
 
 
 def sections_of(task: Task, text: str, most: int) -> Sections:
-    """Return at most `most` sections of a text."""
+    """Return at most `most` sections of a text; locked texts are not split."""
     if task.engine_version >= PARSED:
-        return split(text, most)
+        return split(text, most, task.locked)
     for pattern in PATTERNS:
         found = tuple(part.strip() for part in re.split(pattern, text) if part.strip())
         if 2 <= len(found) <= MOST_MATCHED:

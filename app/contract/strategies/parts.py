@@ -13,7 +13,7 @@ from app.contract.drafts import Instructions, PartName
 from app.contract.errors import FieldConflict
 from app.contract.limits import Threshold
 from app.contract.models import ROLES, Role
-from app.contract.sections import MOST_SECTIONS, split
+from app.contract.sections import MOST_SECTIONS, items_of, split
 from app.contract.strategies import DEEPEST, LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT
 from app.contract.validators import AnyValidator, ItemValidators
@@ -366,7 +366,7 @@ class NestedStrategy(Strategy):
             raise ValueError("`outline` and `until` exclude each other: each says which parts")
         if self.until is not None and self.order != "sequence":
             raise ValueError('`until` requires `"order": "sequence"`')
-        found = 0 if self.outline is None else len(split(self.outline).texts)
+        found = 0 if self.outline is None else len(items_of(self.outline))
         if found > self.max_parts:
             raise ValueError(f"the outline has {found} parts; `max_parts` allows {self.max_parts}")
         return self
@@ -433,7 +433,7 @@ class NestedStrategy(Strategy):
 
     def _number_of_parts(self, rates: Rates, draft: str | None) -> int:
         if self.outline is not None:
-            return len(split(self.outline).texts)
+            return len(items_of(self.outline))
         if self.parts == AUTO_PARTS:
             return rates.turns(self.max_parts)
         if draft is None:

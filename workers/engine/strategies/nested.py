@@ -1,6 +1,5 @@
 """The parts of a larger text, each refined with another strategy."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -35,9 +34,6 @@ from workers.engine.sub_search import (
 NOT_CHECKED = Caveat(
     code="validator_skipped", path="parts/check", detail="stopped before the whole was checked"
 )
-
-NUMBER = re.compile(r"\A\d{1,3}[.)] +")
-"""Of an item in a list."""
 
 BEFORE = 200
 """Characters of the section before, as it was, that a part is shown."""
@@ -81,7 +77,7 @@ async def _pieces(
         return _open_ended(within, limits, plan.until, plan.max_parts)
     if plan.parts == AUTO_PARTS:
         items = await outlined(task, plan)
-        titles = titles_of([NUMBER.sub("", it).partition(":")[0] for it in items])
+        titles = titles_of([it.partition(":")[0] for it in items])
         return tuple(
             Piece(f"part-{n}", _part(within, it, Place(n, titles)), limits.threshold)
             for n, it in enumerate(items, 1)
