@@ -121,6 +121,26 @@ def test_what_a_stage_observed_is_known_to_those_after_it_and_to_the_critic_of_t
     assert [it.name for it in outcome.observed] == ["stages/facts: Step 1: Find it."]
 
 
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"kind": "nested", "parts": [PART], "body": {"kind": "plan_execute"}},
+        {"kind": "multi_pass", "passes": [{"focus": "facts", "body": {"kind": "plan_execute"}}]},
+    ],
+)
+def test_what_a_part_or_a_pass_observed_is_known_to_the_critic_of_the_whole(
+    strategy: dict[str, Any],
+) -> None:
+    model = judged_by(good, drafts())
+    found = revised(met=True, evidence=((1, "42 euros"),))
+    model.planner = iter([json.dumps({"steps": [STEP]}), found])
+    model.tool = lambda _: ToolResult(True, "It costs 42 euros.")
+    model.play(request(strategy=strategy, tools=[TOOL], criteria=[{"name": "true"}]))
+    assert "42 euros" in next(
+        it.prompt.user for it in model.asked("critic") if it.path == "iterations/1/critique"
+    )
+
+
 def test_a_part_that_is_not_proven_keeps_the_whole_from_passing() -> None:
     body = {"kind": "chain_of_verification"}
     model = judged_by(good, drafts())
