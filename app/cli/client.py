@@ -7,12 +7,14 @@ CliError
   ServiceFailed      a process of the service that the command runs has failed
 """
 
+import hashlib
 import ipaddress
 import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
@@ -21,6 +23,7 @@ import httpx
 from pydantic import SecretStr, ValidationError
 
 from app.contract import Contract
+from app.contract.batches import Batch
 from app.contract.calibration import CalibrationList
 from app.contract.errors import Problem
 from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
@@ -138,6 +141,8 @@ def problem_of(response: httpx.Response) -> Problem:
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # three times the interval of the server's comments
+UPLOAD_TIMEOUT = httpx.Timeout(600.0, connect=10.0)
+BATCH_LOOK_S = 0.5
 RECONNECTS = 30  # in a row and a second apart: the server may be restarting
 
 ReportFormat = Literal["md", "html"]
@@ -274,6 +279,51 @@ class Client:
         query = {name: it for name, it in (("by", by), ("since", since)) if it is not None}
         response = self._send("GET", "/v1/insights", params=query | {"limit": str(limit)})
         return self._read(InsightList, response)
+
+    def submit_batch(self, file: BufferedReader) -> Batch:
+        """Create a batch of the lines of a file, or return the one that the same lines created.
+
+        Raises OSError if the file cannot be read.
+        """
+        key = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        response = self._send(
+            "POST",
+            "/v1/batches",
+            content=file,
+            headers={"Content-Type": "application/jsonl", "Idempotency-Key": f"hone-batch-{key}"},
+            timeout=UPLOAD_TIMEOUT,
+        )
+        return self._read(Batch, response)
+
+    def follow_batch(self, batch: Batch) -> Iterator[Batch]:
+        """Yield a batch as it is now and then, at last as it has ended.
+
+        Raises ServerUnreachable if no server answers for half a minute.
+        """
+        failures = 0
+        while True:
+            yield batch
+            if batch.has_ended:
+                return
+            self._pause(BATCH_LOOK_S)
+            try:
+                batch, failures = self._read(Batch, self._send("GET", batch.links.self)), 0
+            except ServerUnreachable:
+                failures += 1
+                if failures > RECONNECTS:
+                    raise
+
+    def batch_results(self, batch: Batch) -> Iterator[bytes]:
+        """Yield the results of a batch, JSON Lines, in pieces."""
+        try:
+            with self._http.stream("GET", batch.links.results, timeout=SILENCE_S) as response:
+                if response.is_error:
+                    response.read()
+                    raise RequestRejected(problem_of(response))
+                yield from response.iter_bytes()
+        except httpx.TransportError as error:
+            raise ServerUnreachable(self._server, error) from error
 
     def follow(
         self, refinement_id: str, on_delta: Callable[[StepDelta], None] | None = None

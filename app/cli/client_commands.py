@@ -3,14 +3,16 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, Any, get_args
 
 import typer
+from rich.console import Console
 
 from app.cli.client import Client, CliError
-from app.cli.display import say, show_calibration, show_insights, usage_text, watch
+from app.cli.display import say, show_calibration, show_insights, usage_text, watch, watch_batch
 from app.cli.processes import url_of
 from app.cli.root import (
     INTERRUPTED,
@@ -145,6 +147,36 @@ def submit(
         say(console(), submitted.id)
         if follow:
             watch_to_the_end(client, submitted.id, with_texts=texts)
+
+
+@app.command()
+def batch(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A request per line, as JSON.")],
+    output: Annotated[
+        Path | None, typer.Option(help="File for the results. Default: standard output.")
+    ] = None,
+    server: ServerOption = None,
+) -> None:
+    """Submit a file of requests, wait until all have ended, and write the results as JSON Lines.
+
+    Started again with the same file within 24 hours, it goes on with the same batch. Exit code: 0;
+    1 if a request did not succeed.
+    """
+    with connected(server) as client:
+        try:
+            with file.open("rb") as lines:
+                submitted = client.submit_batch(lines)
+        except OSError as error:
+            raise typer.BadParameter(f"{file}: {error.strerror}") from None
+        try:
+            ended = watch_batch(client, submitted, Console(stderr=True))
+        except KeyboardInterrupt:
+            say(Console(stderr=True), f"\n{submitted.id} continues on the server.")
+            raise typer.Exit(INTERRUPTED) from None
+        with output.open("wb") if output else nullcontext(sys.stdout.buffer) as written:
+            for piece in client.batch_results(ended):
+                written.write(piece)
+    raise typer.Exit(0 if ended.counts.succeeded == ended.counts.total else 1)
 
 
 @app.command(name="watch")

@@ -11,10 +11,12 @@ from typing import Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import Progress as ProgressBars
 from rich.table import Table
 from rich.text import Text
 
 from app.cli.client import Client, NotHone
+from app.contract.batches import Batch
 from app.contract.calibration import CalibratedKind, CalibrationList
 from app.contract.caveats import BLOCKING
 from app.contract.events import (
@@ -249,6 +251,25 @@ def _changed(sign: str, block: list[str], other: list[str], colour: str) -> Iter
             style = "" if tag == "equal" else f"bold reverse {colour}"
             text.append_text(plain("".join(words[start:end]), style))
     yield from (Text.assemble((sign, colour), line) for line in text.split("\n", allow_blank=True))
+
+
+def watch_batch(client: Client, batch: Batch, console: Console) -> Batch:
+    """Show how far a batch is until it has ended, and return it."""
+    for it in batch.errors:
+        name = "" if it.custom_id is None else f" ({it.custom_id})"
+        say(console, f"line {it.line}{name}: {it.error.detail}", "red")
+    total, told = batch.counts.total, ""
+    with ProgressBars(console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task(batch.id, total=total)
+        for now in client.follow_batch(batch):
+            bars.update(task, completed=total - now.counts.under_way())
+            why = now.waiting.detail if now.waiting else ""
+            if why and why != told:
+                say(console, f"{now.id} waits: {why}")
+            batch, told = now, why
+    counts = [f"{count} {name}" for name, count in batch.counts if count and name != "total"]
+    say(console, f"{batch.id} {batch.status}: {', '.join(counts)}")
+    return batch
 
 
 def show_ending(client: Client, ended: Snapshot, console: Console) -> None:

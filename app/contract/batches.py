@@ -106,6 +106,10 @@ class BatchCounts(Contract):
     canceled: int = Field(0, ge=0, description="Canceled, begun or not.")
     erased: int = Field(0, ge=0, description="Refinements that were erased.")
 
+    def under_way(self) -> int:
+        """Return how many have not ended."""
+        return self.pending + self.queued + self.running + self.paused + self.canceling
+
 
 BatchStatus = Literal["running", "canceling", "completed", "canceled"]
 

@@ -26,6 +26,7 @@ class ReceivedRequest:
     body: str
     last_event_id: str | None
     authorization: str | None = None
+    key: str | None = None
 
 
 @dataclass
@@ -69,7 +70,11 @@ class Handler(BaseHTTPRequestHandler):
         route = f"{self.command} {self.path}"
         answer = self.server.script.answer_to(
             ReceivedRequest(
-                route, body, self.headers.get("Last-Event-ID"), self.headers.get("Authorization")
+                route,
+                body,
+                self.headers.get("Last-Event-ID"),
+                self.headers.get("Authorization"),
+                self.headers.get("Idempotency-Key"),
             )
         )
         self.send_response(answer.status)
