@@ -17,6 +17,7 @@ from app.api import administration, batches, openapi, pages, presets, problems, 
 from app.api.access import AccessControl
 from app.api.boundary import Boundary
 from app.api.dispatch import Dispatcher
+from app.api.observing import Observed
 from app.api.server import ApiServer, configured
 from app.contract.errors import Unavailable
 from app.queue import RefinementQueue
@@ -106,6 +107,7 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
     app.add_middleware(Dispatcher, api=app, routes=chain.from_iterable(it.routes for it in ROUTERS))
     app.add_middleware(AccessControl)
     app.add_middleware(Boundary, settings=settings)
+    app.add_middleware(Observed)
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)

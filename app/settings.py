@@ -359,6 +359,12 @@ class Settings(_WithProviders):
     keep_prompts: bool = Field(
         True, description="Keep the text of every prompt with its refinement, for `/steps`."
     )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least grave events that are logged."
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto", description="Format of the logs. auto: text on a terminal, else JSON lines."
+    )
     auth: Literal["auto", "required", "off"] = Field(
         "auto",
         description="Whether clients need an API key. auto: from the first key on, and always if"

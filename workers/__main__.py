@@ -28,6 +28,7 @@ from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
 from app.store.connection import place_of
 from app.store.state import new_prompt_nonce
+from app.telemetry import configure_logs
 from workers.engine.pipeline import load_strategies, sample_prompts, task_of
 from workers.engine.prompts.judging import Judge
 from workers.model_registry import open_models
@@ -74,10 +75,11 @@ def main(
     open_models: OpenModels = open_models,
 ) -> int:
     """Run until a signal arrives; return 0, or 1 if the worker cannot start. The log says why."""
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    configure_logs("worker")
     start = partial(_start, open_server_resources, open_models)
     try:
         settings = Settings()
+        configure_logs("worker", settings.log_format, settings.log_level)
         load_strategies()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)

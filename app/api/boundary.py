@@ -32,7 +32,7 @@ NOSNIFF = (b"x-content-type-options", b"nosniff")
 NO_STORE = (b"cache-control", b"no-store")
 MAY_BE_READ = (
     b"ETag, Idempotency-Replayed, Link, Location, Preference-Applied, RateLimit, RateLimit-Policy,"
-    b" Retry-After, WWW-Authenticate"
+    b" Retry-After, WWW-Authenticate, X-Request-Id"
 )
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",

@@ -59,6 +59,8 @@ def programs(settings: Settings) -> tuple[Program, ...]:
     They run with exactly these settings.
     """
     environment = os.environ | environment_of(settings) | {"PYTHONUNBUFFERED": "1"}
+    if settings.log_format == "auto" and sys.stdout.isatty():
+        environment["HONE_LOG_FORMAT"] = "text"  # the processes write to a pipe
     modules = {"api": ("app.cli", "api"), "worker": ("workers",)}
     if settings.secret_key:
         modules["webhooks"] = (SENDER,)

@@ -4,7 +4,6 @@ import base64
 import contextlib
 import hmac
 import json
-import logging
 import os
 import queue
 import re
@@ -45,6 +44,7 @@ from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.local.supervisor import Interrupts
 from app.settings import Settings, limits_in_words
+from app.telemetry import configure_logs
 
 MODEL = "offline:editor"
 HOST = "127.0.0.1"
@@ -190,7 +190,8 @@ class PrefixedLog:
     def __call__(self, name: str, line: str) -> None:
         # A closed terminal must not prevent an orderly shutdown.
         with self._lock, contextlib.suppress(OSError):
-            say(self._console, f"{name:<6} | {line}")
+            # A line of JSON says which process it is from.
+            say(self._console, line if line.startswith("{") else f"{name:<6} | {line}")
             sys.stdout.flush()
 
 
@@ -267,8 +268,9 @@ def api() -> None:
     """Run the API alone; requires HONE_REDIS_URL."""
     from app import main  # noqa: PLC0415 - the web framework takes half a second to import
 
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    raise typer.Exit(main.serve(read_settings()))
+    settings = read_settings()
+    configure_logs("api", settings.log_format, settings.log_level)
+    raise typer.Exit(main.serve(settings))
 
 
 @app.command()

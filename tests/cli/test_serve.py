@@ -1,5 +1,6 @@
 """`hone serve`: the whole service in one process tree, for as long as somebody wants it."""
 
+import json
 import os
 import re
 import signal
@@ -96,3 +97,30 @@ def test_a_worker_that_cannot_start_ends_the_service_with_the_reason(tmp_path: P
         assert serve.says("the worker cannot start")
         assert not serve.says("Hone is ready")
         assert serve.left() == []
+
+
+def test_the_log_says_what_happened_and_no_text_of_a_user(tmp_path: Path) -> None:
+    marked = "Marmalade"
+    port = free_port("127.0.0.1")
+    with serving(tmp_path, port, HONE_LOG_FORMAT="json") as serve:
+        assert serve.says("Hone is ready")
+        with Client(f"http://127.0.0.1:{port}") as client:
+            body = {
+                "task": f"Edit it, {marked}.",
+                "draft": f"In order to utilize the {marked} report, it must be read by you.",
+                "criteria": [{"name": "readability", "description": f"{marked}?"}],
+                "metadata": {"name": marked},
+                "locked": [marked],
+            }
+            submitted = client.submit(body)
+            assert eventually(lambda: client.get(submitted.id).status.is_terminal)
+        assert serve.says("refinement ended")
+        assert serve.interrupt() == 0
+        lines = [json.loads(it) for it in serve.lines if it.startswith("{")]
+    (ended,) = [it for it in lines if it["message"] == "refinement ended"]
+    assert (ended["refinement"], ended["process"]) == (submitted.id, "worker")
+    assert {"status", "stop_reason", "score", "calls", "cost_usd", "seconds"} <= ended.keys()
+    requests = [it for it in lines if it["message"] == "request"]
+    assert submitted.id in {it.get("refinement") for it in requests}
+    assert {it["process"] for it in requests} == {"api"}
+    assert marked not in "\n".join(serve.lines)

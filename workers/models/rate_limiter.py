@@ -10,6 +10,7 @@ are). Even a free model is approached gradually: `RAMP_CALLS` at first, twice as
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -108,6 +109,8 @@ class ModelGate:
         self._failures = 0
         self._told_at = -TELL_S
         self._logged_at = -LOG_EVERY_S
+        self._refusals: Counter[str] = Counter()
+        self._refusals_logged_at = -LOG_EVERY_S
         self._logged: tuple[object, ...] = (None, False)
 
     @property
@@ -277,6 +280,16 @@ class ModelGate:
             log.info("%s: no longer limited", self.name)
         self._logged, self._logged_at = known, now
 
+    def log_refusal(self, error: NotServed, now: float) -> None:
+        """Log that calls are not served, at most once a second, with how many since."""
+        self._refusals[error.reason] += 1
+        if now - self._refusals_logged_at >= LOG_EVERY_S:
+            self._refusals_logged_at = now
+            for reason, count in self._refusals.items():
+                told = {"model": self.name, "reason": reason, "calls": count}
+                log.warning("model calls were not served", extra=told)
+            self._refusals.clear()
+
     def alone(self, report: PermitReport, now: float) -> Permits:
         """Answer a report while Redis is away: with less than was allowed before."""
         reason = report.key_reason or (report.bad_reason if self._failures >= FAILURES else None)
@@ -381,7 +394,7 @@ class ModelGate:
 def _breaker_words(permits: Permits) -> str:
     if permits.reason is None:
         return "the breaker is closed"
-    return f"the breaker is open, {permits.reason}: {permits.detail}"
+    return f"the breaker is open: {permits.reason}"  # GET /readyz has what the server said
 
 
 class RateLimiter:
@@ -447,6 +460,7 @@ class RateLimiter:
         """
         now = asyncio.get_running_loop().time()
         gate.refuse(under_way, error, now)
+        gate.log_refusal(error, now)
         wait_s = self._chance() * min(BACKOFF_S * 2.0 ** min(tries, 20), LONGEST_BACKOFF_S)
         if gate.reason or error.reason == "rate_limited":
             wait_s = max(wait_s, gate.expected_wait_s(now, len(gate.queue)))

@@ -29,6 +29,7 @@ from app.settings import Settings
 from app.store import Store, UnusableRedis, open_signing, open_store
 from app.store.endpoints import endpoint_name
 from app.store.webhooks import DeliveryState, TakenWebhook, WebhookStore
+from app.telemetry import configure_logs
 from workers.outbound.guarded_client import Answered, EndpointSender, open_endpoints
 
 SCHEDULE_S = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800)
@@ -166,6 +167,14 @@ class WebhookSender:
         answer = await self._client.deliver(webhook, body, taken.id, taken.tenant)
         state, wait_s = self._after(taken.state, answer, at)
         await self._webhooks.settle(taken, state, wait_s)
+        told: dict[str, object] = {
+            "refinement": taken.refinement_id,
+            "tenant": taken.tenant,
+            "webhook": taken.id,
+        }
+        told |= {"endpoint": endpoint_name(webhook.url), "status": answer.status}
+        said = "webhook delivered" if answer.is_accepted else "webhook was not accepted"
+        log.log(logging.INFO if answer.is_accepted else logging.WARNING, said, extra=told)
         if await self._webhooks.note(taken, webhook.url, accepted=answer.is_accepted):
             log.warning("%s is paused: it failed too often", endpoint_name(webhook.url))
 
@@ -223,9 +232,10 @@ async def serve(settings: Settings, pace: Pace = Pace()) -> None:
 
 def main() -> int:
     """Run until a signal arrives; return 0, or 1 if it cannot start. The log says why."""
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    configure_logs("webhooks")
     try:
         settings = Settings()
+        configure_logs("webhooks", settings.log_format, settings.log_level)
         uvloop.run(serve(settings))
     except (UnusableRedis, ValidationError) as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback

@@ -265,10 +265,39 @@ class Driver:
                 ending = Ending.parked(waits)
             self.is_giving_up = True
             state = await self._writer.write(ending)
+            self._log(ending)
         except StaleLimits as stale:
             self._writer.state = stale.state
             return False
         return ending.parking is None or state.is_parked
+
+    def _log(self, ending: Ending) -> None:
+        """Log an ending, a pause, or what it waits for without a worker."""
+        spent, about = self._replay.spent, {"refinement": self._journal.id, "tenant": self._tenant}
+        if ending.parking is not None:
+            log.info("refinement waits", extra={**about, "models": ending.parking.models})
+            return
+        result, reason = ending.changes.get("result"), ending.changes.get("stop_reason")
+        error = ending.changes.get("error")
+        log.log(
+            logging.WARNING if ending.status is Status.FAILED else logging.INFO,
+            "refinement paused" if ending.status is Status.PAUSED else "refinement ended",
+            extra={
+                **about,
+                "status": ending.status,
+                "stop_reason": reason,
+                "error": None if error is None else error.code,
+                "strategy": self._request.strategy.kind,
+                "score": None if result is None else result.score,
+                "passed": ending.changes.get("best_passed"),
+                "caveats": sorted({it.code for it in result.caveats}) if result else None,
+                "iterations": len(self._replay.iterations),
+                "calls": spent.calls,
+                "tokens": spent.input_tokens + spent.output_tokens,
+                "cost_usd": spent.cost_usd,
+                "seconds": round(spent.seconds, 3),
+            },
+        )
 
     async def look(self) -> None:
         """Read and apply commands: cancel and finish abort the calls in flight."""

@@ -144,10 +144,13 @@ class Refinements:
 
     async def _play_claimed(self, claimed: Claimed, loaded: Loaded) -> None:
         refinement_id = claimed.id
+        if claimed.attempt > 1 or claimed.resumed:
+            level = logging.WARNING if claimed.attempt > 1 else logging.INFO
+            log.log(level, "refinement goes on", extra=_about(claimed))
         try:
             await self._play(claimed, loaded)
         except (Fenced, RefinementNotFound):
-            log.info("%s is no longer held by this worker", refinement_id)
+            log.info("refinement is no longer held by this worker", extra=_about(claimed))
             # It still is if Redis has lost the end of the journal.
             await self._store.hand_back(refinement_id, claimed.token)
         except AwaitingReview:
@@ -305,6 +308,10 @@ async def announce(refinements: Refinements, lease_s: float) -> None:
         await asyncio.sleep(lease_s / ANNOUNCED_PER_LEASE)
 
 
+def _about(claimed: Claimed) -> dict[str, object]:
+    return {"refinement": claimed.id, "tenant": claimed.tenant, "attempt": claimed.attempt}
+
+
 async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
     """Enqueue due refinements again and delete expired ones, until cancelled.
 
@@ -312,7 +319,9 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
     """
     while True:
         try:
-            await store.recover(include_queued=is_idle())
+            recovered = await store.recover(include_queued=is_idle())
+            if recovered:
+                log.info("recovered what was due or lost", extra={"refinements": recovered})
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(RECOVER_EVERY_S)

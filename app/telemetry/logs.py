@@ -1,0 +1,118 @@
+"""Logs: one line per event, as JSON for programs or as text for people.
+
+An event is a message with fields: `log.info("refinement ended", extra={"calls": 8})`. No text of a
+user and no secret is logged: neither as a field nor in the message of an exception.
+"""
+
+import logging
+import re
+import secrets
+import sys
+import traceback
+from collections.abc import Iterator
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+from pythonjsonlogger.json import JsonFormatter
+
+Formats = Literal["auto", "json", "text"]
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the request that is being answered, which stands on every line about it."""
+
+ACCEPTED = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+LONGEST_REASON = 200
+OWN = frozenset(
+    {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", "color_message"}
+)
+"""Attributes of every record; the others are fields of the event."""
+
+QUIET = ("uvicorn", "asyncio", "aiohttp", "httpx", "httpcore")
+"""Libraries that say more than an operator wants to know."""
+
+
+def safe_request_id(given: bytes | None) -> str:
+    """Return the id that a client gave to its request, or a new one if it has other characters."""
+    if given is not None and ACCEPTED.fullmatch(given):
+        return given.decode()
+    return f"req_{secrets.token_hex(8)}"
+
+
+def configure_logs(
+    process: str, form: Formats = "auto", level: str = "info", out: TextIO | None = None
+) -> None:
+    """Log to a stream, standard error by default; `process` is on every line of JSON.
+
+    `auto` is text on a terminal, else JSON.
+    """
+    out = out or sys.stderr
+    as_text = form == "text" or (form == "auto" and out.isatty())
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(_Text() if as_text else _Json(process))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.root.level))
+
+
+def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
+    for name, value in record.__dict__.items():
+        if name not in OWN and value is not None:
+            yield name, value
+    about = request_id.get()
+    if about is not None and not hasattr(record, "request_id"):
+        yield "request_id", about
+
+
+def _trace(error: BaseException) -> str:
+    """Return the stack and kind of an exception and its causes, and messages that are short.
+
+    The message of a validation error contains what was validated, that of others may.
+    """
+    lines: list[str] = []
+    seen: BaseException | None = error
+    while seen is not None:
+        lines += traceback.format_tb(seen.__traceback__)
+        message = str(seen)
+        is_shown = len(message) <= LONGEST_REASON and not hasattr(seen, "errors")
+        lines.append(f"{type(seen).__qualname__}{f': {message}' if is_shown and message else ''}\n")
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return "".join(lines).rstrip()
+
+
+class _Text(logging.Formatter):
+    """`12:00:00 WARNING workers.play: message  refinement=ref_... model=...`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
+        fields = "".join(f" {name}={_word(value)}" for name, value in _fields(record))
+        line = f"{at} {record.levelname} {record.name}: {record.getMessage()}{fields}"
+        error = record.exc_info[1] if record.exc_info else None
+        return line if error is None else f"{line}\n{_trace(error)}"
+
+
+def _word(value: object) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return repr(text) if re.search(r"[\s\"'=]", text) or not text else text
+
+
+class _Json(JsonFormatter):
+    """One object per line: `time`, `level`, `process`, `logger`, `message` and the fields."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "process": self._process,
+            "pid": record.process,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **dict(_fields(record)),
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            said["exception"] = _trace(record.exc_info[1])
+        return self.serialize_log_record(said)
