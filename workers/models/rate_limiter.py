@@ -273,7 +273,8 @@ class ModelGate:
         if known == self._logged or now - self._logged_at < LOG_EVERY_S:
             return
         if known[0] != self._logged[0]:
-            log.warning("%s: %s", self.name, _breaker_words(self.state))
+            reason = self.state.reason or "closed"  # GET /readyz has what the server said
+            log.warning("%s: the breaker is %s", self.name, reason)
         elif self.state.leased:
             log.info("%s: limited to about %.1f calls a second", self.name, self.rate)
         else:
@@ -394,7 +395,7 @@ class ModelGate:
 def _breaker_words(permits: Permits) -> str:
     if permits.reason is None:
         return "the breaker is closed"
-    return f"the breaker is open: {permits.reason}"  # GET /readyz has what the server said
+    return f"the breaker is open, {permits.reason}: {permits.detail}"
 
 
 class RateLimiter:
