@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, PlainSerializer, SecretStr, SerializationInfo
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    SerializationInfo,
+    WithJsonSchema,
+)
 
 from app.contract import Contract
 
@@ -94,8 +101,12 @@ def _differ(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
     return headers
 
 
+# Not "writeOnly", as pydantic says: responses have the mask.
 Secret = Annotated[
-    SecretStr, AfterValidator(_no_mask), PlainSerializer(_masked, return_type=str, when_used="json")
+    SecretStr,
+    AfterValidator(_no_mask),
+    PlainSerializer(_masked, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "password"}, mode="validation"),
 ]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$"), AfterValidator(_is_free)]
 HeaderValue = Annotated[Secret, AfterValidator(_is_field_value)]
