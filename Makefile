@@ -57,7 +57,7 @@ sim: install ## simulate crashes and lost answers for ten minutes; SIM="--once 7
 faults: install ## break a running service in every way, write docs/reliability.md; ROWS="kills redis" runs some
 	$(BIN)/python -m tests.faults $(or $(ROWS),--write)
 
-interop: install ## play refinements through llama.cpp, LiteLLM and a generated client, lint the OpenAPI document; what cannot be installed is skipped
+interop: install ## play refinements through llama.cpp, LiteLLM and two generated clients, lint the OpenAPI document; what cannot be installed is skipped
 	$(BIN)/python -m tests.interop $(SERVERS)
 
 fuzz: install ## send 20,000 requests made up from the OpenAPI document, and hostile ones; CASES=1000 SEED=7

@@ -17,6 +17,7 @@ SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "llama.cpp": llama_cpp.play,
     "LiteLLM": litellm.play,
     "openapi-python-client": contract.play,
+    "openapi-ts": contract.play_in_typescript,
     "linters": contract.lint,
 }
 """What tries each, in a folder of its own; it returns whether all went well."""

@@ -1,10 +1,11 @@
-"""Other people's tools read the OpenAPI document: a generator of clients, and two linters."""
+"""Other people's tools read the OpenAPI document: two generators of clients, and two linters."""
 
 import asyncio
 import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +15,71 @@ from tests.interop.environment import ENVIRONMENTS, CannotInstall, environment_w
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "openapi" / "openapi.json"
 PROGRAM = Path(__file__).with_name("client_program.py")
+PROGRAM_IN_TYPESCRIPT = PROGRAM.with_suffix(".ts")
 LINTERS = ("@stoplight/spectral-cli", "@redocly/cli")
+TYPESCRIPT = ("@hey-api/openapi-ts", "typescript@5", "@types/node")
+"""The generator does not run with TypeScript 6 and later, which have another API."""
+
+COMPILER_OPTIONS = (
+    *("--strict", "--noUncheckedIndexedAccess", "--target", "es2022"),
+    *("--module", "commonjs", "--moduleResolution", "node10"),
+)
 
 
 async def play(folder: Path) -> bool:
     """Generate a client and submit, poll and read with it; print one line."""
     python = await asyncio.to_thread(environment_with, "client", "openapi-python-client", "ruff")
     await asyncio.to_thread(_generate, python, folder)
+    return await _run("openapi-python-client", folder, [str(python), str(PROGRAM)])
+
+
+async def play_in_typescript(folder: Path) -> bool:
+    """Generate a client in TypeScript, compile it strictly, and submit, poll and read with it."""
+    compiled = await asyncio.to_thread(_compiled, folder)
+    return await _run("@hey-api/openapi-ts", folder, ["node", str(compiled)])
+
+
+async def _run(name: str, folder: Path, program: list[str]) -> bool:
+    """Run a program with the address of a service; print one line."""
     async with running_service(folder) as service:
         ran = await asyncio.to_thread(
             subprocess.run,
-            [str(python), str(PROGRAM), str(service.client.base_url)],
+            [*program, str(service.client.base_url)],
             env={**os.environ, "PYTHONPATH": str(folder)},
             capture_output=True,
             text=True,
             check=False,
         )
-    print(f"openapi-python-client: {ran.stdout.strip() or ran.stderr.strip()}")
+    print(f"{name}: {ran.stdout.strip() or ran.stderr.strip()}")
     return ran.returncode == 0 and ran.stdout.startswith("succeeded")
+
+
+def _compiled(folder: Path) -> Path:
+    """Return the program in JavaScript, with the client that was generated for it."""
+    programs = _installed("typescript", TYPESCRIPT)
+    source = Path(shutil.copy(PROGRAM_IN_TYPESCRIPT, folder))
+    generate = [str(programs / "openapi-ts"), "--input", str(DOCUMENT), "--silent"]
+    _must([*generate, "--no-log-file", "--output", str(folder / "gen")])
+    types = ["--types", "node", "--typeRoots", str(programs.parent / "@types")]
+    places = [*types, "--outDir", str(folder / "js"), str(source)]
+    _must([str(programs / "tsc"), *COMPILER_OPTIONS, *places])
+    return folder / "js" / source.with_suffix(".js").name
+
+
+def _must(command: list[str]) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise RuntimeError(f"the client is not complete:\n{ran.stdout}{ran.stderr}")
 
 
 def _generate(python: Path, folder: Path) -> None:
     made = folder / "hone_client"
+    lines = folder / "client.json"  # the generator knows no JSON Lines: to it they are bytes
+    lines.write_text(
+        '{"content_type_overrides": {"application/jsonl": "application/octet-stream"}}'
+    )
     options = ["--path", str(DOCUMENT), "--output-path", str(made), "--meta", "none"]
+    options += ["--config", str(lines)]
     command = [str(python.with_name("openapi-python-client")), "generate", *options]
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
@@ -56,7 +99,7 @@ async def lint(folder: Path) -> bool:
 
 
 def _lint(folder: Path) -> bool:
-    programs = _installed()
+    programs = _installed("linters", LINTERS)
     rules = folder / "spectral.json"
     rules.write_text('{"extends": ["spectral:oas"]}')
     spectral = [str(programs / "spectral"), "lint", "--format", "json", "--ruleset", str(rules)]
@@ -71,14 +114,14 @@ def _lint(folder: Path) -> bool:
     return not any(errors.values())
 
 
-def _installed() -> Path:
-    """Return the folder with the linters; raise CannotInstall."""
+def _installed(name: str, packages: Sequence[str]) -> Path:
+    """Return the folder with the programs of these packages; raise CannotInstall."""
     npm = shutil.which("npm")
     if npm is None:
         raise CannotInstall("npm is not installed")
-    folder = ENVIRONMENTS / "linters"
+    folder = ENVIRONMENTS / name
     folder.mkdir(parents=True, exist_ok=True)
-    install = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *LINTERS]
+    install = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CannotInstall(done.stderr.strip().splitlines()[-1] if done.stderr else "npm failed")
