@@ -121,14 +121,17 @@ def encode_additions(additions: Iterable[Addition]) -> list[str | bytes]:
 
 
 def _addition(it: Addition) -> bytes:
-    """Encode what is added; empty sums are left out, since Lua cannot tell [] from {}."""
+    """Encode what is added, and on a line of its own what the sums are of.
+
+    Empty sums are left out, since Lua cannot tell [] from {}.
+    """
     sums = {name: numbers for name, numbers in it.sums.items() if numbers}
     told: dict[str, Any] = {"sums": sums, "decay": it.decay}
     if it.version is not None:
-        told |= {"version": it.version, "about": it.about}
+        told["version"] = it.version
     if it.listed_in is not None:
         told["list"] = it.listed_in
-    return to_json(told)
+    return b"%b\n%b" % (to_json(told), it.about.encode())
 
 
 def encode_decision(review: ReviewDecision) -> bytes:

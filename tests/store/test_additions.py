@@ -1,5 +1,6 @@
 """What a refinement adds to sums is added once, by the append that ends it."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -72,6 +73,15 @@ async def test_sums_of_another_version_are_replaced_by_a_higher_one_alone(
     assert await sums(redis) == of_the_second
     await added(store, worker, Addition(SUMS, {"a": (1,)}, version=1))
     assert await sums(redis) == of_the_second
+
+
+async def test_equal_numbers_added_to_two_sums_keep_apart_what_each_is_of(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    one = Addition(SUMS, {"a": (1,)}, version=1, about='{"model": "m"}')
+    await added(store, worker, one, replace(one, key="test:others", about='{"model":\n"n"}'))
+    assert await sums(redis) == {"version": 1, "about": {"model": "m"}, "a": [1]}
+    assert await sums(redis, "test:others") == {"version": 1, "about": {"model": "n"}, "a": [1]}
 
 
 async def test_sums_expire_and_the_list_of_them_as_well(

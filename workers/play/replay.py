@@ -34,6 +34,8 @@ from workers.engine.step_hash import about
 REFUSED = "budget_exhausted"
 """The code of a call that the budget did not allow beside the calls in flight."""
 
+NOTHING = Usage()
+
 MOST_TOLD = 500
 """Characters of a caveat about a dropped item."""
 
@@ -74,7 +76,7 @@ class Replay:
     limits: dict[tuple[str, ScoreFrom], Limits] = field(default_factory=dict)
     scores: dict[str, IterationScore] = field(default_factory=dict)
     best: Best | None = None
-    usage: Usage = Usage()  # noqa: RUF009 - frozen
+    usage: Usage = NOTHING
     known_cost_usd: float = 0.0
     """What is known of the cost: of a step that has lost a reply on the way, the one it got."""
     stopping: StopReason | None = None
@@ -109,12 +111,12 @@ class Replay:
     def lost_by(self, key: str) -> Usage:
         """Return what the replies to a step consumed that broke off."""
         wait = self.lost.get(key)
-        return Usage() if wait is None or wait.lost is None else wait.lost
+        return NOTHING if wait is None or wait.lost is None else wait.lost
 
     @property
     def spent(self) -> Usage:
         """What all steps have consumed, with the replies that broke off."""
-        return sum((self.lost_by(key) for key in self.lost), self.usage)
+        return sum(map(self.lost_by, self.lost), self.usage)
 
     @property
     def spent_usd(self) -> float:

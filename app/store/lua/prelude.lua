@@ -355,38 +355,42 @@ local function tally(id, tenant, at, by)
   else redis.call('HDEL', SUMMARY .. id, 'tallied') end
 end
 
--- Adds numbers to the sums in a hash: `Addition` in state.py says what the JSON has. The fields of the
--- hash hold JSON. Nothing is kept for longer than KEPT_MS after it was last added to.
+-- Adds numbers to the sums in a hash: `Addition` in state.py says what the JSON has, and `about`, which stands on
+-- a line of its own. The fields of the hash hold JSON. Nothing is kept for longer than KEPT_MS after it was last
+-- added to.
+local decoded = {}
 local function add(hash, addition, at)
-  local it = cjson.decode(addition)
-  if it.version then
-    local before = tonumber(redis.call('HGET', hash, 'version') or 0)
-    if before > it.version then return end
-    if before < it.version then
-      redis.call('UNLINK', hash)
-      redis.call('HSET', hash, 'version', it.version, 'about', it.about)
-    end
-  end
-  local names, set, room = {}, {}, MOST_SUMS - redis.call('HLEN', hash)
+  local json, about = string.match(addition, '^([^\n]*)\n?(.*)$')
+  decoded[json] = decoded[json] or cjson.decode(json)  -- the same is often added to several sums
+  local it, names = decoded[json], {}
   for name in pairs(it.sums) do names[#names + 1] = name end
-  for i, before in ipairs(#names > 0 and redis.call('HMGET', hash, unpack(names)) or {}) do
-    if not before then room = room - 1 end
-    if before or room >= 0 then
-      local sums = cjson.decode(before or '[]')
+  names[#names + 1] = 'version'
+  local before, room = redis.call('HMGET', hash, unpack(names)), nil
+  local version = it.version and tonumber(before[#names] or 0)
+  if version and version > it.version then return end
+  if version and version < it.version then
+    redis.call('UNLINK', hash)
+    redis.call('HSET', hash, 'version', it.version, 'about', about)
+    before = {}
+  end
+  local set = {}
+  for i = 1, #names - 1 do
+    if not before[i] then room = (room or MOST_SUMS - redis.call('HLEN', hash)) - 1 end
+    if before[i] or room >= 0 then
+      local sums = cjson.decode(before[i] or '[]')
       for j, number in ipairs(it.sums[names[i]]) do sums[j] = (sums[j] or 0) * it.decay + number end
       set[#set + 1] = names[i]; set[#set + 1] = cjson.encode(sums)
     end
   end
   if #set > 0 then redis.call('HSET', hash, unpack(set)) end
   redis.call('PEXPIRE', hash, KEPT_MS)
-  if it.list then
-    redis.call('ZADD', it.list, at, hash)
-    redis.call('ZREMRANGEBYSCORE', it.list, '-inf', at - KEPT_MS)
-    if redis.call('ZCARD', it.list) > MOST_LISTED then
-      redis.call('UNLINK', redis.call('ZPOPMIN', it.list)[1])
-    end
-    redis.call('PEXPIRE', it.list, KEPT_MS)
+  if not it.list then return end
+  redis.call('ZADD', it.list, at, hash)
+  redis.call('ZREMRANGEBYSCORE', it.list, '-inf', at - KEPT_MS)
+  if redis.call('ZCARD', it.list) > MOST_LISTED then
+    redis.call('UNLINK', redis.call('ZPOPMIN', it.list)[1])
   end
+  redis.call('PEXPIRE', it.list, KEPT_MS)
 end
 
 -- Returns the state for a worker, with the limits only if it does not have them yet.
