@@ -15,7 +15,7 @@ MOST_SECTIONS = 100
 
 MOST_LINES = 10_000
 """Lines of a text that is split. One that has more, of a few characters each, is one section: the
-parser takes time in proportion to them, a third of a second for so many at worst."""
+parser takes time in proportion to them, half a second for so many at worst."""
 
 NEWLINE = re.compile(r"\r\n?|\n")
 MARKS = ("---", "+++")
