@@ -32,4 +32,4 @@ async def test_every_operation_answers_as_the_document_says(
     found = generated(target, tmp_path, seed=1, each=2, phases="fuzzing")
     assert found.wrong == [], found.details
     assert found.statuses.total() > 50
-    assert found.reached > 10
+    assert len(found.reached) > 10

@@ -15,8 +15,8 @@ from tests.fuzz.hooks import ANSWERS, OWN_KEY
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DOCUMENT = ROOT / "openapi" / "openapi.json"
-SYSTEMATIC = 14_000
-"""Requests of the phase that goes through the boundaries of every schema; it has no other size."""
+ROUND = 60
+"""Requests per operation and phase, after which the next seed is used."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,34 @@ class Generated:
     """Seconds, and the operation."""
     wrong: list[str]
     """A line for each kind of wrong answer."""
-    reached: int
+    reached: frozenset[str]
     """Operations that were done at least once (2xx)."""
     details: str
     """What was wrong, with a command that shows each."""
+
+
+def generated_at_least(cases: int, target: Target, folder: Path, seed: int) -> Generated:
+    """Send at least as many requests; the same seed sends the same."""
+    found = generated(target, folder, seed, ROUND, "examples,coverage,fuzzing,stateful")
+    while found.statuses.total() < cases:
+        seed += 1
+        more = generated(target, folder, seed, ROUND, "fuzzing,stateful")
+        found = Generated(
+            found.statuses + more.statuses,
+            max(found.slowest, more.slowest),
+            sorted({*found.wrong, *more.wrong}),
+            found.reached | more.reached,
+            found.details + more.details,
+        )
+    return found
 
 
 def generated(target: Target, folder: Path, seed: int, each: int, phases: str) -> Generated:
     """Send about `each` requests per operation and phase; the same seed sends the same requests."""
     (folder / "refinements.txt").write_text("\n".join(f'"{it}"' for it in target.refinements))
     answers, report = folder / "answers.txt", folder / "report.json"
+    for earlier in (answers, report):
+        earlier.unlink(missing_ok=True)
     options = {
         "--url": target.url,
         "--header": f"Authorization: Bearer {target.key}",
@@ -76,7 +94,7 @@ def generated(target: Target, folder: Path, seed: int, each: int, phases: str) -
         Counter(int(status) for status, *_ in lines),
         max((float(seconds), operation) for _, seconds, operation in lines),
         _wrong(json.loads(report.read_text()), ran.returncode),
-        len({operation for status, _, operation in lines if status.startswith("2")}),
+        frozenset(operation for status, _, operation in lines if status.startswith("2")),
         ran.stdout.partition("= FAILURES =")[2],
     )
 
