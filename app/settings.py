@@ -437,10 +437,14 @@ class Settings(_WithProviders):
         """Return the caps of a model, `provider:name`: its own, or those of the provider's `*`."""
         return self.limits.get(model) or self.limits.get(f"{model.partition(':')[0]}:*")
 
-    def fingerprint_of(self, provider: Provider) -> str:
-        """Return a keyed hash of address and key, which tells accounts apart."""
+    def fingerprint_of(self, provider: Provider, own_key: str | None = None) -> str:
+        """Return a keyed hash of address and key, which tells accounts apart.
+
+        `own_key` is the key of a tenant, in place of that of the server.
+        """
         secret = self.secret_key.get_secret_value() if self.secret_key else "hone"
-        told = "\n".join(self.server_of(provider))
+        address, key = self.server_of(provider)
+        told = f"{address}\n{key if own_key is None else own_key}"
         return hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()[:16]
 
     def lacks_key(self, provider: Provider) -> bool:

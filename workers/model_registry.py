@@ -11,11 +11,12 @@ from app.contract.editor import EDITOR
 from app.contract.judgement import Usage
 from app.contract.providers import BY_NAME, PROVIDERS, Provider, added, provider_of
 from app.settings import Settings
-from app.store import open_permit_exchange
+from app.store import open_permit_exchange, open_tenant_keys
 from workers.children.turns import Turns
 from workers.editor import EditorCannot, answer, length_of
 from workers.editor.long_texts import LONG
 from workers.editor.long_texts import shared as long_texts
+from workers.models.own_keys import OwnKeys
 from workers.models.port import (
     Model,
     ModelCall,
@@ -112,9 +113,13 @@ class ModelRegistry:
         named = replace(call, model=rest)
         if gate is None:
             return await model.complete(named)
+        return await self.through(gate, model, named)
+
+    async def through(self, gate: ModelGate, model: Model, call: ModelCall) -> ModelReply:
+        """Return the reply of a model, called as its gate allows; raise what `complete` raises."""
         under_way = await self._limiter.enter(gate, call)
         try:
-            reply = await model.complete(named)
+            reply = await model.complete(call)
         except NotServed as error:
             raise self._limiter.refused(gate, under_way, error, call.tries) from None
         except ModelError:
@@ -138,6 +143,10 @@ class ModelRegistry:
         gate = self._gate(name)
         return most if gate is None else await self._limiter.permits(gate, most)
 
+    async def permits_of(self, gate: ModelGate, most: int) -> int:
+        """Take up to `most` permits of a gate."""
+        return await self._limiter.permits(gate, most)
+
     def _gate(self, name: str) -> ModelGate | None:
         if name not in self._gates:
             described = self._describe(name)
@@ -146,7 +155,7 @@ class ModelRegistry:
 
 
 @asynccontextmanager
-async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelRegistry]:
+async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelRegistry | OwnKeys]:
     """Open every model that the settings name, on one shared transport.
 
     `more` adds or replaces models by provider: `scripted=Scripted(...)`. A call is one request:
@@ -156,13 +165,28 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
     async with (
         open_transport(retry_policy, settings.max_reply_bytes) as transport,
         open_permit_exchange(settings) as exchange,
+        open_tenant_keys(settings) as tenant_keys,
     ):
         limiter = RateLimiter(exchange)
         models = {"offline": Editor(), **_remote(settings, transport), **more}
+        registry = ModelRegistry(models, limiter, partial(_described, settings, frozenset(more)))
+        own_keys = tenant_keys and OwnKeys(
+            registry,
+            tenant_keys,
+            lambda name: provider_of(name, settings.providers) if _is_remote(name, more) else None,
+            lambda provider, key: _with_key(provider, key, settings, transport),
+            lambda known_as, name, provider, key: limiter.gate(
+                name, settings.fingerprint_of(provider, key), known_as=known_as
+            ),
+        )
         try:
-            yield ModelRegistry(models, limiter, partial(_described, settings, frozenset(more)))
+            yield own_keys or registry
         finally:
             await limiter.aclose()
+
+
+def _is_remote(name: str, local: Collection[str]) -> bool:
+    return name.partition(":")[0] not in local
 
 
 def _described(
@@ -184,6 +208,13 @@ def _model(provider: Provider, wire: str, settings: Settings, transport: Transpo
     if settings.lacks_key(provider):
         return MissingKey(provider)
     return Remote(provider.name, adapter_of(wire)(*settings.server_of(provider)), transport)
+
+
+def _with_key(provider: Provider, key: str, settings: Settings, transport: Transport) -> Model:
+    """Return the models of a provider, called with a tenant's own key."""
+    assert provider.wire is not None
+    address, _ = settings.server_of(provider)
+    return Remote(provider.name, adapter_of(provider.wire)(address, key), transport)
 
 
 @cache

@@ -20,8 +20,8 @@ async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
 
     Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its
-    text was erased, `batch`, `pending_request` of a batch, `endpoint`, `preset`, `calibration`,
-    `key` or `action`. Secrets are left out. Raises Unavailable.
+    text was erased, `batch`, `pending_request` of a batch, `endpoint`, `preset`, `provider_key`,
+    `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
     """
     cursor, has_more = None, True
     while has_more:
@@ -42,8 +42,8 @@ async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
         yield told
     for endpoint in await store.webhooks.endpoints(tenant):
         yield {"kind": "endpoint", **endpoint.model_dump(mode="json")}
-    for preset in await store.presets.all(tenant):
-        yield {"kind": "preset", **preset.model_dump(mode="json")}
+    async for told in _defaults(store, tenant):
+        yield told
     for kind in await store.calibrations(tenant, PAGE * 10):
         yield {"kind": "calibration", **kind.model_dump(mode="json")}
     with refusals():
@@ -68,6 +68,13 @@ async def _batches(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
             yield {"kind": "batch", **batch.model_dump(mode="json")}
             async for pending in store.batches.pending(tenant, batch_id):
                 yield {"kind": "pending_request", "batch": batch_id, **pending}
+
+
+async def _defaults(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+    for preset in await store.presets.all(tenant):
+        yield {"kind": "preset", **preset.model_dump(mode="json")}
+    for provider, set_at in (await store.provider_keys.all(tenant)).items():
+        yield {"kind": "provider_key", "provider": provider, "set_at": set_at.isoformat()}
 
 
 async def _events(store: Store, tenant: str, refinement_id: str) -> AsyncIterator[Any]:

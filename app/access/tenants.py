@@ -37,6 +37,12 @@ class Tenants:
                 raise TenantNotFound(name)
             return await self._overview(name, (await self._store.quotas([name]))[name])
 
+    @staticmethod
+    def require_own(admin: str, name: str) -> None:
+        """Raise TenantNotFound unless the administrator may manage a tenant, which may be new."""
+        if admin not in (OPERATOR, name):
+            raise TenantNotFound(name)
+
     async def set_quotas(self, admin: str, name: str, quotas: Quotas) -> TenantOverview:
         """Replace the quotas of a tenant, which need not have a key yet.
 

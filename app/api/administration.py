@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from app.access import Caller, Directory, Keyring, Tenants
 from app.api import examples
 from app.api.bodies import RequestBody, body_of
-from app.api.dependencies import Absent, RefinementId, Tenant, TheStore
+from app.api.dependencies import Absent, RefinementId, Tenant, TheModelRoles, TheStore
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract.access import (
     TENANT_NAME,
@@ -18,6 +18,9 @@ from app.contract.access import (
     KeyList,
     KeyRequest,
     KeyRotation,
+    ProviderKey,
+    ProviderKeyList,
+    ProviderKeyRequest,
     Quotas,
     TenantList,
     TenantOverview,
@@ -53,6 +56,8 @@ async def _tenants(request: Request) -> Tenants:
 
 TheTenants = Annotated[Tenants, Depends(_tenants)]
 TenantPath = Annotated[str, Path(pattern=TENANT_NAME, examples=["acme"])]
+ProviderPath = Annotated[str, Path(pattern="^[a-z0-9_]{1,64}$", examples=["openai"])]
+ProviderKeyBody = Annotated[RequestBody[ProviderKeyRequest], Depends(body_of(ProviderKeyRequest))]
 QuotasBody = Annotated[RequestBody[Quotas], Depends(body_of(Quotas))]
 OfTenant = Annotated[
     str | Absent,
@@ -178,6 +183,64 @@ async def set_quotas(
     They count within a second. A quota that is omitted is none.
     """
     return await known.set_quotas(admin, tenant_id, quotas.content)
+
+
+@tenants.get(
+    "/{tenant_id}/provider-keys",
+    operation_id="listProviderKeys",
+    responses=problems(NotFound),
+)
+async def list_provider_keys(
+    tenant_id: TenantPath, admin: Tenant, known: TheTenants, store: TheStore
+) -> ProviderKeyList:
+    """Return for which providers of models a tenant has a key of its own."""
+    known.require_own(admin, tenant_id)
+    found = await store.provider_keys.all(tenant_id)
+    listed = (ProviderKey(provider=it, set_at=set_at) for it, set_at in found.items())
+    return ProviderKeyList(data=tuple(listed))
+
+
+@tenants.put(
+    "/{tenant_id}/provider-keys/{provider}",
+    operation_id="setProviderKey",
+    responses=problems(NotFound, *UNREADABLE),
+    openapi_extra=body(ProviderKeyRequest, examples.PROVIDER_KEYS),
+)
+async def set_provider_key(
+    tenant_id: TenantPath,
+    provider: ProviderPath,
+    given: ProviderKeyBody,
+    admin: Tenant,
+    known: TheTenants,
+    model_roles: TheModelRoles,
+    store: TheStore,
+) -> ProviderKey:
+    """Give a tenant a key of its own for a provider of models, in place of an earlier one.
+
+    Only refinements of the tenant are called with it, and with it alone: within two seconds, those
+    under way included. It has limits and a breaker of its own. Administrators of the tenant and of
+    `default` may.
+    """
+    known.require_own(admin, tenant_id)
+    if provider not in {it.name for it in model_roles.providers() if it.wire is not None}:
+        raise NotFound(f"there is no provider {provider} that is called with a key")
+    key = given.content.api_key.get_secret_value()
+    set_at = await store.provider_keys.put(tenant_id, provider, key)
+    return ProviderKey(provider=provider, set_at=set_at)
+
+
+@tenants.delete(
+    "/{tenant_id}/provider-keys/{provider}",
+    operation_id="removeProviderKey",
+    status_code=204,
+    responses=problems(NotFound),
+)
+async def remove_provider_key(
+    tenant_id: TenantPath, provider: ProviderPath, admin: Tenant, known: TheTenants, store: TheStore
+) -> None:
+    """Remove the key that a tenant has of its own for a provider: the server's is used again."""
+    known.require_own(admin, tenant_id)
+    await store.provider_keys.remove(tenant_id, provider)
 
 
 @audit.get(

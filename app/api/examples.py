@@ -110,6 +110,8 @@ RATINGS: dict[str, Example] = {
     "a preference": {"path": "iterations/1", "better_than": "iterations/3"},
 }
 
+PROVIDER_KEYS: dict[str, Example] = {"a key of OpenAI": {"api_key": "sk-proj-4711"}}
+
 PRESET_NAME = "support-mail"
 PRESETS: dict[str, Example] = {
     PRESET_NAME: {

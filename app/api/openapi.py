@@ -14,7 +14,14 @@ from app.api import problems as refusals
 from app.api.access import NOT_FOR_TOKENS, scope_needed
 from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
-from app.contract.access import KeyRequest, KeyRotation, Quotas, Scope, TokenRequest
+from app.contract.access import (
+    KeyRequest,
+    KeyRotation,
+    ProviderKeyRequest,
+    Quotas,
+    Scope,
+    TokenRequest,
+)
 from app.contract.batches import (
     BATCH_COMPLETED,
     Batch,
@@ -227,6 +234,7 @@ UNSEEN = (
     KeyRequest,
     KeyRotation,
     TokenRequest,
+    ProviderKeyRequest,
     Quotas,
 )
 """Schemas that FastAPI does not see, because bodies and errors are handled without it."""

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field, field_validator
 
 from app.contract import Contract
+from app.contract.endpoints import HeaderValue
 
 TENANT_NAME = "^[a-z0-9][a-z0-9_-]{0,62}$"
 """No `:`, which separates the parts of a Redis key: no two tenants share a key."""
@@ -147,6 +148,25 @@ class Quotas(Contract):
         """Return whether requests may use a model."""
         provider = model.partition(":")[0]
         return self.models is None or model in self.models or f"{provider}:*" in self.models
+
+
+class ProviderKeyRequest(Contract):
+    """A key of the tenant's own for a provider of models."""
+
+    api_key: HeaderValue = Field(description="It is stored encrypted, and shown nowhere.")
+
+
+class ProviderKey(Contract):
+    """That a tenant has a key of its own for a provider; the key itself is shown nowhere."""
+
+    provider: str
+    set_at: datetime
+
+
+class ProviderKeyList(Contract):
+    """The keys of a tenant for providers of models, by provider."""
+
+    data: tuple[ProviderKey, ...]
 
 
 class TenantUse(Contract):

@@ -24,12 +24,21 @@ QUOTA_OF = "quota:"
 """Before the name of a tenant, whose quota of the day is waited for."""
 
 
+OWN_KEY_OF = "own:"
+"""Before the name of a tenant and a model, which is waited for under the tenant's own key."""
+
+
+def own_key_name(tenant: str, model: str) -> str:
+    """Return under which name a model is waited for that is called with a tenant's own key."""
+    return f"{OWN_KEY_OF}{tenant}:{model}"
+
+
 REFUSALS: Mapping[WaitReason, str] = {
     "rate_limited": "took no more calls at that rate",
     "overloaded": "was overloaded",
     "slow": "had not answered the calls under way",
     "unreachable": "could not be reached",
-    "unauthorized": "refused the API key of this server",
+    "unauthorized": "refused the API key",
     "quota_exhausted": "had no credit left",
     "tenant_quota": "was used up for the day",
     "error": "answered with errors",
@@ -48,8 +57,9 @@ class Waiting(Contract):
     key: str = Field(description="Key of the step that waits.")
     reason: WaitReason
     model: str = Field(
-        description="What is waited for: a model, `provider:name`, `endpoint:HOST/PATH`, or the"
-        " quota of the day of a tenant, `quota:TENANT`."
+        description="What is waited for: a model, `provider:name`, or `own:TENANT:provider:name`"
+        " under the tenant's own key, `endpoint:HOST/PATH`, or the quota of the day of a tenant,"
+        " `quota:TENANT`."
     )
     until: datetime = Field(description="When a call was expected to be possible, at first.")
     lost: Usage | None = Field(

@@ -168,10 +168,14 @@ class Admission:
         """The most output tokens of a model whose own maximum is unknown."""
         return self._model_roles.max_output_tokens
 
-    async def admit(self, request: RefinementRequest) -> Choices:
-        """Return the model of every role, or raise InvalidRequest with all errors."""
+    async def admit(self, request: RefinementRequest, own_keys: Collection[str] = ()) -> Choices:
+        """Return the model of every role, or raise InvalidRequest with all errors.
+
+        `own_keys` are the providers for which the tenant has a key of its own.
+        """
         choices = self._model_roles.choices(request)
-        errors = tuple(dict.fromkeys(self._errors(request, choices))) or await _compiled(request)
+        found = dict.fromkeys(self._errors(request, choices, own_keys))
+        errors = tuple(found) or await _compiled(request)
         if errors:
             raise InvalidRequest(errors[0].detail, errors=errors)
         return choices
@@ -186,7 +190,15 @@ class Admission:
         if errors:
             raise InvalidRequest(errors[0].detail, errors=errors)
 
-    def _errors(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+    def lacks_a_key(self, request: RefinementRequest) -> bool:
+        """Return whether the server has no key for a model that the request may call."""
+        choices = self._model_roles.choices(request)
+        named = {name for seat in playing(request) for name in choices[seat].names()}
+        return any(self._model_roles.why_not(name) for name in named)
+
+    def _errors(
+        self, request: RefinementRequest, choices: Choices, own_keys: Collection[str]
+    ) -> Iterator[FieldError]:
         for pointer, validator in request.all_validators():
             if (needed := validator.needs) and needed in self._off:
                 yield FieldError(pointer=f"{pointer}/kind", detail=needed.missing)
@@ -198,7 +210,7 @@ class Admission:
             detail = f"this server keeps refinements for {self._retention_max_s} seconds at most"
             yield FieldError(pointer="/retention_s", detail=detail)
         used: Choices = {seat: choices[seat] for seat in playing(request)}
-        uncallable = (*_unselectable(request, used), *self._uncallable(request, used))
+        uncallable = (*_unselectable(request, used), *self._uncallable(request, used, own_keys))
         yield from uncallable
         if not uncallable:
             yield from _unable(request, _named(request, used))
@@ -239,12 +251,14 @@ class Admission:
                 is_chosen = generator.max_output_tokens is not None
                 yield FieldError(pointer="/edits", detail=_too_long(model, found, is_chosen))
 
-    def _uncallable(self, request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+    def _uncallable(
+        self, request: RefinementRequest, choices: Choices, own_keys: Collection[str]
+    ) -> Iterator[FieldError]:
         for role, choice in _named(request, choices).items():
-            if why_not := self._model_roles.why_not(choice.model):
+            if why_not := self._model_roles.why_not(choice.model, own_keys):
                 yield FieldError(pointer=pointer_of(request, role), detail=why_not)
         for pointer, _, stand_in in _stand_ins(request, choices):
-            if why_not := self._model_roles.why_not(stand_in.model):
+            if why_not := self._model_roles.why_not(stand_in.model, own_keys):
                 yield FieldError(pointer=pointer, detail=why_not)
 
 

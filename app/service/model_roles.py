@@ -1,6 +1,6 @@
 """The model of each role: whether this server can call it, and how a generator is drawn."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import sqrt
 from random import Random
 
@@ -43,13 +43,16 @@ class ModelRoles:
             choices[member.seat] = choices["critic"] if named is None else _choice_of(named)
         return choices
 
-    def why_not(self, model: str) -> str | None:
-        """Return why a model cannot be called, and how to change that; None if it can."""
+    def why_not(self, model: str, own_keys: Collection[str] = ()) -> str | None:
+        """Return why a model cannot be called, and how to change that; None if it can.
+
+        `own_keys` are the providers for which the caller has a key of its own.
+        """
         provider = provider_of(model, self._settings.providers)
         if provider is None:
             known = ", ".join(form for it in self.providers() for form in it.forms())
             return f"unknown model {model[:100]!r}; this server supports {known}"
-        return self.missing(provider)
+        return None if provider.name in own_keys else self.missing(provider)
 
     def providers(self) -> tuple[Provider, ...]:
         """Return every provider that a request can name."""

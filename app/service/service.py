@@ -29,7 +29,7 @@ from app.contract.strategies.loops import DEFAULT
 from app.service.admission import Admission, require_allowed
 from app.service.estimates import estimated
 from app.service.iterations import diff_of, iterations_of, numbered, rating_of, within
-from app.service.model_roles import Selection, playing
+from app.service.model_roles import Choices, Selection, playing
 from app.service.ratings import additions_of, rated_of
 from app.service.report import ReportFormat, report_of, story_of
 from app.service.steps import ended_steps, replies_in, step_of
@@ -163,8 +163,7 @@ class Service:
 
         Raises InvalidRequest.
         """
-        admitted = await self._admission.admit(request)
-        require_allowed(request, admitted, await self._quotas_of(tenant))
+        admitted = await self._choices(tenant, request)
         request = self._admission.settled(request, admitted)
         models, draws = await self._selection.pick(tenant, request, admitted)
         playing_models = {seat: models[seat] for seat in (*playing(request), *draws)}
@@ -189,10 +188,17 @@ class Service:
             parent=parent,
         )
 
+    async def _choices(self, tenant: str, request: RefinementRequest) -> Choices:
+        """Return the model of every role; raise InvalidRequest."""
+        is_lacking = self._admission.lacks_a_key(request)
+        own_keys = await self._store.provider_keys.all(tenant) if is_lacking else {}
+        admitted = await self._admission.admit(request, own_keys)
+        require_allowed(request, admitted, await self._quotas_of(tenant))
+        return admitted
+
     async def estimate(self, tenant: str, request: RefinementRequest) -> RefinementEstimate:
         """Return what a request would consume. Raises InvalidRequest as `submit` does."""
-        admitted = await self._admission.admit(request)
-        require_allowed(request, admitted, await self._quotas_of(tenant))
+        admitted = await self._choices(tenant, request)
         request = self._admission.settled(request, admitted)
         return estimated(request, admitted, self._admission.max_output_tokens)
 

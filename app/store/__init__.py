@@ -27,6 +27,7 @@ from app.store.learning import Agreement, critic_of
 from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
+from app.store.provider_keys import TenantKeys
 from app.store.refusals import refusals
 from app.store.sealing import sealer_of
 from app.store.selection import Achieved, kind_of_task
@@ -95,6 +96,7 @@ __all__ = [
     "StoredLimit",
     "Submitted",
     "Suspected",
+    "TenantKeys",
     "TextCursor",
     "UnreadableRecord",
     "UnusableRedis",
@@ -109,6 +111,7 @@ __all__ = [
     "open_signing",
     "open_spending",
     "open_store",
+    "open_tenant_keys",
     "open_wakeups",
     "open_worker_store",
     "refusals",
@@ -213,6 +216,16 @@ async def open_spending(settings: Settings, worker: str) -> AsyncIterator[Report
         return
     async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
         yield partial(report_spending, client, f"{worker}-{secrets.token_hex(4)}")
+
+
+@asynccontextmanager
+async def open_tenant_keys(settings: Settings) -> AsyncIterator[TenantKeys | None]:
+    """Connect what reads the keys that tenants have of their own; None without a Redis."""
+    if not settings.redis_url:
+        yield None
+        return
+    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
+        yield TenantKeys(client, sealer_of(settings))
 
 
 @asynccontextmanager

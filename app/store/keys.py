@@ -64,6 +64,8 @@ hone:1:access                   hash: `version` of the API keys; `closed` once t
                                 `secret`, from which keys are derived without HONE_SECRET_KEY
 hone:1:api_keys                 hash: id -> JSON of `KeyRecord`, see access.py
 hone:1:tenants                  hash: tenant -> JSON of its `Quotas`
+hone:1:provider_keys:TENANT     hash: provider -> JSON of when the tenant's own key for it was set,
+                                and the key, encrypted
 hone:1:presets:TENANT           hash: name of a preset -> JSON of its `request`, when it was
                                 stored, and `secrets` in it by JSON Pointer, encrypted
 hone:1:requests:TENANT:MINUTE   requests of a tenant in a minute since 1970; for two minutes
@@ -135,6 +137,7 @@ KEY_USES = f"{PREFIX}key_uses"
 TENANTS = f"{PREFIX}tenants"
 AUDIT = f"{PREFIX}audit:"
 PRESETS = f"{PREFIX}presets:"
+PROVIDER_KEYS = f"{PREFIX}provider_keys:"
 REQUESTS = f"{PREFIX}requests:"
 STORED = f"{PREFIX}stored"
 SPENT = f"{PREFIX}spent:"
@@ -284,7 +287,7 @@ def endpoint(tenant: str, endpoint_id: str) -> str:
 
 def of_tenant(tenant: str) -> tuple[str, ...]:
     """Return patterns of all keys that belong to a tenant, without its audit log."""
-    alone = (LIST, ACHIEVED, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS)
+    alone = (LIST, ACHIEVED, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS)
     followed = (
         *(LIST, ACHIEVED, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT),
         *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS),

@@ -89,6 +89,7 @@ from app.store.prompts import (
     names_of,
     parts_of,
 )
+from app.store.provider_keys import ProviderKeyStore
 from app.store.refusals import RETRY_AFTER_S, refusals
 from app.store.scripts import (
     CANCEL,
@@ -266,6 +267,7 @@ class Store:
         self.webhooks = WebhookStore(committer, secrets)
         self.presets = PresetStore(committer, sealer)
         self.batches = BatchStore(committer, creation, sealer)
+        self.provider_keys = ProviderKeyStore(committer, sealer)
         self._sealer = sealer
         self._committer = committer
         self._creation = creation

@@ -416,15 +416,25 @@ class RateLimiter:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def gate(
-        self, name: str, fingerprint: str, caps: Mapping[str, float] | None = None
+        self,
+        name: str,
+        fingerprint: str,
+        caps: Mapping[str, float] | None = None,
+        *,
+        known_as: str | None = None,
     ) -> ModelGate:
-        """Return the gate of `provider:name`; `fingerprint` tells keys and servers apart."""
-        if found := self._gates.get(name):
+        """Return the gate of `provider:name`; `fingerprint` tells keys and servers apart.
+
+        With `known_as` it is one of several for that model, each with a key of its own.
+        """
+        at = name if known_as is None else f"{known_as}@{fingerprint}"
+        if found := self._gates.get(at):
             return found
         provider = name.partition(":")[0]
-        gate = ModelGate(name, (f"{name}@{fingerprint}", f"{provider}@{fingerprint}"), caps)
-        self._gates[name] = gate
-        self._tasks[name] = asyncio.get_running_loop().create_task(self._serve(gate))
+        keys = (f"{name}@{fingerprint}", f"{provider}@{fingerprint}")
+        gate = ModelGate(known_as or name, keys, caps)
+        self._gates[at] = gate
+        self._tasks[at] = asyncio.get_running_loop().create_task(self._serve(gate))
         return gate
 
     def forget(self, name: str) -> None:

@@ -24,6 +24,7 @@ from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
+from app.contract.waiting import own_key_name
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
 from workers.engine.prompts.drafting import Amend
@@ -322,7 +323,7 @@ class StepExecutor:
             tries=tries,
         )
         # The model for which there is a permit goes first: the others are known to be busy.
-        names = sorted(choice.names(), key=lambda name: name not in self.permits)
+        names = sorted(choice.names(), key=lambda name: not self._permits_for(name))
         with self._published(move) as follower:
             if follower is not None:
                 call = replace(call, follower=follower)
@@ -342,14 +343,19 @@ class StepExecutor:
         )
 
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
-        has_permit = name in self.permits
-        self.permits.discard(name)
+        permits = self._permits_for(name)
+        has_permit = bool(permits)
+        self.permits.difference_update(permits)
         if has_permit:
             call = replace(call, has_permit=True)
         if self.calls is None or name == EDITOR:  # which is busy, rather than waiting
             return await self.models.complete(name, call)
         with self.calls.calling(name, has_permit=has_permit):
             return await self.models.complete(name, call)
+
+    def _permits_for(self, name: str) -> set[str]:
+        """Return the permits of the claim for a model, under the server's or the tenant's key."""
+        return self.permits & {name, own_key_name(self.tenant, name)}
 
     def _published(self, move: Ask) -> AbstractContextManager[TextFollower | None]:
         """Return who follows the reply: for texts only, not for edits, plans or verdicts."""
