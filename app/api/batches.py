@@ -40,7 +40,7 @@ from app.contract.errors import (
     QuotaExceeded,
     TooManyRequests,
 )
-from app.contract.requests import PRESET_NAME, RefinementRequest
+from app.contract.requests import DEFAULT_PRESET, PRESET_NAME, RefinementRequest
 from app.contract.webhooks import DeliveryList
 from app.service import Batches
 from app.service.batches import BatchEnd, BatchLine, Received, refused
@@ -86,7 +86,8 @@ async def no_preset(name: str) -> Mapping[str, Any]:
 class BatchBody:
     """A body of JSON Lines: first its options, if it has any, then a request per line.
 
-    `preset` returns the fields of a preset by its name, or raises InvalidRequest.
+    `preset` returns the fields of a preset by its name, or raises InvalidRequest;
+    `default_preset` is that of lines that name none.
     """
 
     def __init__(
@@ -94,8 +95,10 @@ class BatchBody:
         chunks: AsyncIterator[bytes],
         max_line_bytes: int,
         preset: Callable[[str], Awaitable[Mapping[str, Any]]] = no_preset,
+        default_preset: str | None = None,
     ) -> None:
         self._preset = preset
+        self._usual = {} if default_preset is None else {"preset": default_preset}
         self._presets: dict[str, Mapping[str, Any]] = {}
         self._chunks = chunks
         self._longest = max_line_bytes
@@ -139,7 +142,7 @@ class BatchBody:
             item = await _parsed(BatchItem, raw)
         except InvalidRequest as why:
             return refused(number, _custom_id(raw), why)
-        fields, used = {**defaults, **item.request}, None
+        fields, used = {**self._usual, **defaults, **item.request}, None
         try:
             if isinstance(name := fields.get("preset"), str) and PRESET_NAME.fullmatch(name):
                 filled = await self._fields_of(name)
@@ -202,7 +205,8 @@ async def _body(request: Request, store: TheStore, tenant: Tenant) -> BatchBody:
         raise UnsupportedMediaType(f"Content-Type must be {MEDIA_TYPE}")
     settings: Settings = request.state.settings
     presets = partial(store.presets.fields, tenant)
-    return BatchBody(request.stream(), settings.max_body_bytes, presets)
+    usual = DEFAULT_PRESET if await store.presets.has_default(tenant) else None
+    return BatchBody(request.stream(), settings.max_body_bytes, presets, usual)
 
 
 TheBatches = Annotated[Batches, Depends(_batches)]

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails, SchemaValidator, from_json, to_json
 from app.api.problems import PresetUsed, UnsupportedMediaType
 from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest
-from app.contract.requests import PRESET_NAME, RefinementRequest
+from app.contract.requests import DEFAULT_PRESET, PRESET_NAME, RefinementRequest
 
 MAX_VALUES = 100_000
 """Values of a body: numbers, strings, lists, objects and literals, on all levels."""
@@ -45,19 +45,23 @@ class RequestBody(Generic[C]):
 
 def submission_of(
     defaults: Callable[[Request, str], Awaitable[Mapping[str, Any]]],
+    has_default: Callable[[Request], Awaitable[bool]],
 ) -> Callable[[Request], Awaitable[RequestBody[RefinementRequest]]]:
     """Return a dependency that parses a request for a refinement, with the fields of its preset.
 
-    `defaults` returns those of a preset by its name; fields that the body has count as a whole. The
-    hash is that of the body as it was sent.
+    `defaults` returns those of a preset by its name; fields that the body has count as a whole.
+    `has_default` says whether there is one for requests that name none. The hash is that of the
+    body as it was sent.
     """
 
     async def read(request: Request) -> RequestBody[RefinementRequest]:
         raw = await _json_body(request)
         content, digest = raw, sha256(raw).hexdigest()
-        if b"preset" in raw or b"\\u" in raw:  # else it names none
+        usual = {"preset": DEFAULT_PRESET} if await has_default(request) else {}
+        if usual or b"preset" in raw or b"\\u" in raw:  # else it names none
             tree = json_in(raw)
-            name = tree.get("preset") if isinstance(tree, dict) else None
+            tree = usual | tree if isinstance(tree, dict) else {}
+            name = tree.get("preset")
             if isinstance(name, str) and PRESET_NAME.fullmatch(name):
                 filled = await defaults(request, name)
                 request.state.preset = PresetUsed(name, filled.keys() - tree.keys())

@@ -261,6 +261,11 @@ async def _preset(request: Request, name: str) -> Mapping[str, Any]:
     return await store.presets.fields(tenant, name)
 
 
+async def _has_default(request: Request) -> bool:
+    store, tenant = await _store(request), await _tenant(request)
+    return await store.presets.has_default(tenant)
+
+
 TheStore = Annotated[Store, Depends(_store)]
 TheWatching = Annotated[Watching, Depends(_watching)]
 TheService = Annotated[Service, Depends(_service)]
@@ -274,7 +279,9 @@ RefinementId = Annotated[
         examples=["ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"],
     ),
 ]
-Submission = Annotated[RequestBody[RefinementRequest], Depends(submission_of(_preset))]
+Submission = Annotated[
+    RequestBody[RefinementRequest], Depends(submission_of(_preset, _has_default))
+]
 ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecision))]
 RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_of(RatingRequest))]
 ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]

@@ -57,6 +57,9 @@ Deadline = Annotated[
     ),
 ]
 PRESET_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
+DEFAULT_PRESET = "default"
+"""The preset of requests that name none, if their tenant has it."""
+
 PresetName = Annotated[str, Field(pattern=PRESET_NAME.pattern)]
 Retention = Annotated[int, Field(ge=1, le=10 * 365 * 86_400)]
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
@@ -172,7 +175,7 @@ class RefinementRequest(Contract):
     preset: PresetName | None = Field(
         None,
         description="Name of a preset of the tenant: it has the fields that the request does not"
-        " have.",
+        " have. Without one it is `default`, if there is a preset of that name; null: none.",
     )
 
     @model_validator(mode="after")

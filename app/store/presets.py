@@ -9,6 +9,7 @@ from pydantic_core import from_json, to_json
 
 from app.contract.errors import Conflict, FieldError, InvalidRequest, NotFound
 from app.contract.presets import Preset, PresetRequest
+from app.contract.requests import DEFAULT_PRESET
 from app.contract.resources import ENDPOINTS
 from app.store import keys
 from app.store.codec import UNKNOWN_FIELDS, moment, reading, with_secrets
@@ -23,6 +24,8 @@ MOST_BYTES = 64 * 1024
 """Of one preset, as JSON."""
 
 MOST_NAMED = 5
+KNOWN_S = 1.0
+MOST_REMEMBERED = 10_000
 
 
 class PresetNotFound(NotFound):
@@ -48,6 +51,7 @@ class PresetStore:
     """The presets of all tenants, one hash for each. Every method raises Unavailable."""
 
     def __init__(self, committer: Committer, sealer: Sealer) -> None:
+        self._defaults: dict[str, tuple[float, bool]] = {}
         self._committer = committer
         self._sealer = sealer
 
@@ -76,6 +80,7 @@ class PresetStore:
                 "secrets": base64.b64encode(sealed).decode(),
             }
             is_new = await self._committer.execute("HSET", key, name, to_json(record))
+            self._defaults.pop(tenant, None)
             if not is_new:
                 await self._note_erasure()
         return self._preset(tenant, name, record), bool(is_new)
@@ -108,6 +113,7 @@ class PresetStore:
         with refusals():
             if not await self._committer.execute("HDEL", keys.PRESETS + tenant, name):
                 raise PresetNotFound(name)
+            self._defaults.pop(tenant, None)
             await self._note_erasure()
 
     async def _note_erasure(self) -> None:
@@ -117,11 +123,29 @@ class PresetStore:
             self._committer.execute("HINCRBY", keys.ERASURES, "count", 1),
         )
 
+    async def has_default(self, tenant: str) -> bool:
+        """Return whether there is a preset for requests that name none, as of a second ago."""
+        now = asyncio.get_running_loop().time()
+        read_at, found = self._defaults.get(tenant, (float("-inf"), False))
+        if now - read_at > KNOWN_S:
+            if len(self._defaults) >= MOST_REMEMBERED:
+                self._defaults.clear()
+            with refusals():
+                key = keys.PRESETS + tenant
+                found = bool(await self._committer.execute("HEXISTS", key, DEFAULT_PRESET))
+            self._defaults[tenant] = now, found
+        return found
+
     async def fields(self, tenant: str, name: str) -> dict[str, Any]:
-        """Return the fields of a preset as JSON, secrets included; raise UnknownPreset."""
+        """Return the fields of a preset as JSON, secrets included.
+
+        The default preset has none if it does not exist; for another one raises UnknownPreset.
+        """
         key = keys.PRESETS + tenant
         with refusals():
             stored = await self._committer.execute("HGET", key, name)
+            if stored is None and name == DEFAULT_PRESET:  # it may have been removed a moment ago
+                return {}
             if stored is None:
                 known = await self._committer.execute("HKEYS", key)
                 raise UnknownPreset(name, [it.decode() for it in known])

@@ -163,6 +163,26 @@ async def test_a_tenant_has_a_hundred_presets_at_most(
     assert (await api.put(PATH, json=MAIL)).status_code == 200
 
 
+async def test_the_preset_default_is_that_of_requests_that_name_none(
+    keyed_api: httpx.AsyncClient,
+) -> None:
+    await keyed_api.put("/v1/presets/default", json={"webhook": HOOK, "threshold": 0.6})
+    await keyed_api.put(PATH, json={"threshold": 0.7})
+    found = []
+    for named in ({}, {"preset": "support-mail"}, {"preset": None}):
+        made = await keyed_api.post("/v1/refinements", json={"draft": "A text.", **named})
+        stored = (await keyed_api.get(f"{made.headers['location']}/request")).json()
+        found.append((stored["preset"], stored["threshold"], bool(stored["webhook"])))
+    assert found == [("default", 0.6, True), ("support-mail", 0.7, False), (None, 0.85, False)]
+    line = json.dumps({"custom_id": "1", "request": {"draft": "A text."}})
+    lines = {"Content-Type": "application/jsonl"}
+    batch = await keyed_api.post("/v1/batches", content=line, headers=lines)
+    assert batch.status_code == 202, batch.text
+    await keyed_api.delete("/v1/presets/default")
+    made = await keyed_api.post("/v1/refinements", json={"draft": "A text."})
+    assert made.json()["threshold"] == 0.85
+
+
 async def test_a_name_written_with_escapes_is_a_name(api: httpx.AsyncClient) -> None:
     await api.put(PATH, json=MAIL)
     body = rb'{"\u0070reset": "support-mail", "draft": "A text."}'
