@@ -7,7 +7,7 @@ import pytest
 from app.contract.providers import PROVIDERS, Provider
 from app.settings import Settings
 from tests.models.calls import call
-from workers.model_registry import open_models
+from workers.model_registry import ModelRegistry, open_models
 from workers.models.remote import adapter_of
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +45,7 @@ def test_every_adapter_is_the_wire_format_of_a_provider() -> None:
 
 async def test_an_offered_provider_without_a_wire_format_runs_in_the_worker() -> None:
     async with open_models(Settings(_env_file=None)) as models:
+        assert isinstance(models, ModelRegistry)
         for provider in PROVIDERS:
             if provider.wire is None and provider.is_offered:
                 assert models.get(f"{provider.name}:{provider.models[0]}")
