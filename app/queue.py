@@ -1,16 +1,23 @@
 """The RQ queue: the name of its jobs, and the commands that enqueue them."""
 
-from collections.abc import Sequence
+import json
+import zlib
+from collections.abc import Iterator, Sequence
 
 from redis import ConnectionPool
 from redis.client import Pipeline
 from rq import Queue
 from rq.serializers import JSONSerializer
+from rq.utils import now, utcformat
 from rq.worker.base import BaseWorker
+
+from app.store.scripts import JOB_NUMBER, JOB_OF
 
 JOB = "workers.jobs.refine"  # a key in the workers' table; never imported by this name
 
 FAILURE_TTL_S = 3600  # how long RQ keeps a failed job
+NOW = "00NOW00"  # stands for the time
+TIMES = ("created_at", "enqueued_at")
 
 Command = tuple[str | bytes | int | float, ...]
 
@@ -22,6 +29,8 @@ class RefinementQueue:
         # A pipeline that is never executed: RQ adds its commands to it, and nothing connects.
         self._recorder = Pipeline(ConnectionPool(), {}, transaction=True, shard_hint=None)
         self._queue = _Queue(name, connection=self._recorder, serializer=JSONSerializer)
+        commands = self.commands(JOB_OF, f"{JOB_OF}-{JOB_NUMBER}")
+        self._template = json.dumps([[*_replaceable(it)] for it in commands])
 
     @property
     def key(self) -> str:
@@ -50,6 +59,20 @@ class RefinementQueue:
             pipeline=self._recorder,
         )
         return [command for command, _ in self._recorder.command_stack]
+
+    def template(self) -> str:
+        """Return the commands that enqueue a job now, JSON; JOB_OF and JOB_NUMBER stand for it."""
+        return self._template.replace(NOW, utcformat(now()))
+
+
+def _replaceable(command: Command) -> Iterator[str]:
+    """Yield the words of a command as texts; RQ reads jobs that are not compressed as well."""
+    for before, word in zip(("", *command), command, strict=False):
+        if isinstance(word, bytes):
+            yield zlib.decompress(word).decode()
+        else:
+            text = word if isinstance(word, str) else str(word)  # RQ's enumerations are texts
+            yield NOW if before in TIMES else text
 
 
 class _Queue(Queue):

@@ -29,6 +29,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from app.contract.access import TENANT_NAME
 from app.contract.endpoints import AllowedTargets
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.providers import PROVIDERS, Provider, provider_of
@@ -163,6 +164,40 @@ def _are_known(caps: Caps) -> Caps:
     return caps
 
 
+def _read_weights(value: Any) -> Any:
+    """Return the weights in `acme=4 trial=0.5`; processes pass them on as JSON."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("{"):
+        return json.loads(value)
+    weights: dict[str, float] = {}
+    for entry in value.split():
+        tenant, _, weight = entry.partition("=")
+        if not re.fullmatch(TENANT_NAME, tenant) or not re.fullmatch(
+            r"\d{1,9}(\.\d{1,9})?", weight
+        ):
+            raise ValueError(f"{entry!r} is not of the form TENANT=WEIGHT, such as acme=4")
+        if tenant in weights:
+            raise ValueError(f"{tenant} has two weights")
+        weights[tenant] = float(weight)
+    return weights
+
+
+def weights_in_words(weights: dict[str, float]) -> str:
+    """Return weights in the form of `HONE_TENANT_WEIGHTS`."""
+    return " ".join(f"{tenant}={weight:g}" for tenant, weight in weights.items())
+
+
+def _are_in_range(weights: dict[str, float]) -> dict[str, float]:
+    for tenant, weight in weights.items():
+        if not 0.01 <= weight <= 100:
+            raise ValueError(f"the weight of {tenant} must be between 0.01 and 100")
+    return weights
+
+
+Weights = Annotated[
+    dict[str, float], NoDecode, BeforeValidator(_read_weights), AfterValidator(_are_in_range)
+]
 Limits = Annotated[Caps, NoDecode, BeforeValidator(_read_limits), AfterValidator(_are_known)]
 
 
@@ -294,7 +329,17 @@ class Settings(_WithProviders):
     queue: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] = Field(
         "hone", description="Name of the RQ queue."
     )
-    queue_max: int = Field(10_000, ge=1, description="Maximum number of waiting refinements.")
+    queue_max: int = Field(
+        10_000,
+        ge=1,
+        description="Maximum number of waiting refinements. Those of priority `batch` do not count"
+        " against others.",
+    )
+    tenant_weights: Weights = Field(
+        {},
+        description="Shares of tenants in the slots of workers while all are taken, such as"
+        " `acme=4 trial=0.5`; 1 for those that are not listed.",
+    )
     grace_s: float = Field(20, ge=0, description="Grace period after SIGTERM in seconds.")
     max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Maximum size of a request body in bytes."

@@ -157,6 +157,8 @@ async def work(
         waiting=bulkhead.waiting,
         most_held=settings.most_held,
         name=name,
+        lease_s=settings.lease_s,
+        weights=settings.tenant_weights,
     )
     more = (
         partial(recover, store, worker.is_idle),

@@ -658,4 +658,5 @@ async def readiness(store: TheStore, model_roles: TheModelRoles) -> Readiness:
     """
     workers, unplayable = await store.workers(), await store.unplayable()
     limits, overdue = await store.limits(), await store.webhooks.overdue()
-    return offers.readiness(workers, unplayable, model_roles, limits, overdue)
+    waiting = await store.waiting()
+    return offers.readiness(workers, unplayable, model_roles, limits, overdue, waiting)

@@ -43,7 +43,7 @@ from app.contract.endpoints import PREFIX, signing_key
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.local.supervisor import Interrupts
-from app.settings import Settings, limits_in_words
+from app.settings import Settings, limits_in_words, weights_in_words
 from app.telemetry import configure_logs
 
 MODEL = "offline:editor"
@@ -252,7 +252,8 @@ def _masked(value: Any) -> str:
     if isinstance(value, SecretStr):
         return MASK if value.get_secret_value() else ""
     if isinstance(value, dict):
-        return limits_in_words(value)
+        is_nested = any(isinstance(it, dict) for it in value.values())
+        return limits_in_words(value) if is_nested else weights_in_words(value)
     text = "" if value is None else PASSWORD_IN_URL.sub(rf"\1{MASK}@", str(value))
     return PASSWORD_IN_QUERY.sub(rf"\1{MASK}", TOKEN_IN_URL.sub(f"{MASK}@", text))
 

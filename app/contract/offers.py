@@ -97,4 +97,5 @@ class Readiness(Contract):
 
     status: Literal["ready"] = "ready"
     workers: int = Field(ge=0, description="Workers with a recent heartbeat.")
+    waiting: int = Field(0, ge=0, description="Refinements of all tenants that wait for a worker.")
     warnings: tuple[str, ...]

@@ -62,6 +62,19 @@ DEFAULT_PRESET = "default"
 
 PresetName = Annotated[str, Field(pattern=PRESET_NAME.pattern)]
 Retention = Annotated[int, Field(ge=1, le=10 * 365 * 86_400)]
+StartAfter = Annotated[
+    AwareDatetime,
+    BeforeValidator(_written_out),
+    Field(
+        description="Time with an offset (RFC 3339) before which no worker takes it; at most 30"
+        " days from now. Until then it is `queued`."
+    ),
+]
+Priority = Literal["interactive", "batch"]
+PRIORITY = (
+    "`batch` waits while an `interactive` one of the same tenant does; between tenants it makes no"
+    " difference."
+)
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 MetadataValue = Annotated[str, Field(max_length=256)]
 
@@ -132,7 +145,9 @@ class RefinementRequest(Contract):
         default_factory=_enough_iterations, json_schema_extra={"default": 3}
     )
     stop: Stop = Stop()
+    start_after: StartAfter | None = None
     deadline: Deadline | None = None
+    priority: Priority = Field("interactive", description=PRIORITY)
     validators: tuple[AnyValidator, ...] = Field((), max_length=20)
     tools: tuple[Tool, ...] = Field(
         (), max_length=16, description="Endpoints that the steps of a plan may call."
@@ -184,6 +199,12 @@ class RefinementRequest(Contract):
             raise ValueError("a task or a draft is required")
         for conflict in self.strategy.refused(self):
             raise conflict
+        return self
+
+    @model_validator(mode="after")
+    def _starts_before_it_ends(self) -> Self:
+        if self.start_after and self.deadline and self.start_after >= self.deadline:
+            raise FieldConflict("/start_after", "start_after must be before the deadline")
         return self
 
     @model_validator(mode="after")
@@ -305,9 +326,13 @@ class Continuation(Contract):
     threshold: Threshold | None = None
     max_iterations: MaxIterations | None = None
     stop: Stop | None = None
+    start_after: StartAfter | None = Field(
+        None, description="Time before which no worker takes it; that of the continued one is past."
+    )
     deadline: Deadline | None = Field(
         None, description="Time at which it ends; that of the continued one does not count."
     )
+    priority: Priority | None = Field(None, description=PRIORITY)
     metadata: dict[MetadataKey, MetadataValue] | None = Field(
         None, max_length=16, json_schema_extra={"additionalProperties": False}
     )

@@ -1,7 +1,7 @@
 """The resource as a client sees it: a summary of its journal."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -23,6 +23,9 @@ from app.contract.ratings import Rating
 from app.contract.reviews import PendingReview
 from app.contract.status import StoredReason, StoredStatus
 from app.contract.waiting import Waiting
+
+StoredPriority = Annotated[str, Field(json_schema_extra={"enum": ["interactive", "batch"]})]
+"""A priority as stored: one that a later release added is kept as it is."""
 
 
 class IterationScore(Contract):
@@ -116,10 +119,12 @@ class Snapshot(Contract):
         None,
         description="The model or endpoint that a step waits for; the status stays `running`.",
     )
+    priority: StoredPriority = "interactive"
     parent: str | None
     batch: str | None = Field(None, description="Id of the batch that it belongs to.")
     custom_id: str | None = Field(None, description="Its `custom_id` in that batch.")
     created_at: datetime
+    start_after: datetime | None = Field(None, description="Before this time it is not started.")
     started_at: datetime | None
     ended_at: datetime | None
     expires_at: datetime | None

@@ -106,7 +106,10 @@ class Batches:
 
     async def _add(self, upload: BatchUpload, tenant: str, it: BatchLine) -> None:
         try:
-            new = await self._service.admitted(tenant, it.request, it.sha256)
+            request = it.request
+            if "priority" not in request.model_fields_set:
+                request = request.model_copy(update={"priority": "batch"})
+            new = await self._service.admitted(tenant, request, it.sha256)
             await upload.add(it.line, it.custom_id, new)
         except InvalidRequest as why:
             await upload.refuse(refused(it.line, it.custom_id, why, "/request"))

@@ -57,11 +57,13 @@ def readiness(
     model_roles: ModelRoles,
     limits: Sequence[StoredLimit],
     overdue: int = 0,
+    waiting: int = 0,
 ) -> Readiness:
     """Return the readiness of this server with that many running workers.
 
     `unplayable` are the versions that refinements wait for and no worker plays; an open breaker of
-    `limits` is a warning; `overdue` are webhooks that nothing sends.
+    `limits` is a warning; `overdue` are webhooks that nothing sends; `waiting` refinements wait for
+    a worker.
     """
     warnings = [] if workers else [NO_WORKER]
     warnings += [UNREADABLE if it == LATER else _unplayed(it) for it in unplayable]
@@ -69,7 +71,7 @@ def readiness(
         warnings += _broken(model_roles.limits_of(provider, limits))
     if overdue:
         warnings.append(f"webhooks overdue: {overdue}; is `hone webhooks` running?")
-    return Readiness(workers=workers, warnings=tuple(warnings))
+    return Readiness(workers=workers, waiting=waiting, warnings=tuple(warnings))
 
 
 def _broken(limits: Sequence[ModelLimit]) -> Iterator[str]:

@@ -69,7 +69,8 @@ def continued(
         raise Conflict(f"{parent.id} has not ended: use PATCH to change its limits")
     if parent.result is None:
         raise Conflict(f"{parent.id} has no result to start from")
-    changes = {"draft": parent.result.draft, "deadline": None, **continuation.changes()}
+    times = {"start_after": None, "deadline": None}
+    changes = {"draft": parent.result.draft, **times, **continuation.changes()}
     if continuation.strategy is None and not _can_start_from(parent.result.draft, request):
         changes["strategy"] = DEFAULT
     if not any(it.uses_tools for it in changes.get("strategy", request.strategy).every()):

@@ -1,11 +1,21 @@
-"""Enqueues jobs in RQ by a script, which runs the commands that RQ itself recorded."""
+"""Enqueues jobs in RQ by scripts, which run the commands that RQ itself recorded, and takes them.
+
+What waits to be played for the first time, or again after a command, stands in a line per tenant
+unless a slot is free for it (`stand_in_line` in prelude.lua); take_jobs.lua alone decides who is
+next. The RQ queue holds what was admitted, what continues after its worker was lost, and what has a
+permit or must end. `create` and `Enqueuer` feed both; the caller need not know which.
+"""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from redis.asyncio import Redis
+
 from app.store.committer import Committer
-from app.store.scripts import ENQUEUE
+from app.store.scripts import ENQUEUE, TAKE_JOBS, run
 from app.store.state import Job
 
 Word = str | bytes | int | float
@@ -41,8 +51,53 @@ class Enqueuer:
         """Send a job to Redis before all later requests; enqueuing one twice is harmless."""
         commands = self._queue.commands(job.refinement_id, job.job_id, is_first=job.is_first)
         words = script_words(commands)
-        return self._committer.submit(ENQUEUE, job.refinement_id, self._lease_ms, *words)
+        place = (self._queue.key, int(job.is_first))
+        return self._committer.submit(ENQUEUE, job.refinement_id, self._lease_ms, *place, *words)
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         """Return when every job is enqueued, or raise a redis error."""
         await asyncio.gather(*map(self.submit, jobs))
+
+
+EQUAL_WEIGHTS: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The ids of jobs and their fields in RQ, and how many more are in the queue."""
+
+    jobs: Sequence[tuple[bytes, Sequence[Any]]]
+    left: int
+
+
+class JobSource:
+    """Takes jobs for one worker, and admits refinements in line to the queue for that.
+
+    Tenants take turns, those with a weight of 2 twice as often; a tenant that is not listed has the
+    weight 1. Within a tenant, `batch` comes after the rest, then the older one first. `queues` are
+    the keys of the RQ queue and of its intermediate list.
+    """
+
+    def __init__(
+        self,
+        worker: str,
+        queues: tuple[str, str],
+        job_prefix: str,
+        lease_ms: int,
+        weights: Mapping[str, float] = EQUAL_WEIGHTS,
+    ) -> None:
+        self._worker = worker
+        shares = json.dumps(dict(weights))
+        self._places: tuple[str | int, ...] = (*queues, job_prefix, lease_ms, shares)
+
+    async def take(
+        self, client: Redis, template: str, free: int, most: int, moved: Sequence[bytes]
+    ) -> Taken:
+        """Move up to `most` jobs into the intermediate list, at most one per free slot.
+
+        Those that were `moved` before count, and are returned with the others. `template` has the
+        commands that enqueue a job. Raises redis errors; the jobs may have been moved then.
+        """
+        args = (self._worker, free, most, *self._places, template, *moved)
+        left, *found = await run(client, TAKE_JOBS, *args)
+        return Taken(tuple(zip(found[::2], found[1::2], strict=True)), left)

@@ -10,9 +10,15 @@ hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command
 hone:1:erased:ID                for ten minutes after it was erased
 hone:1:erasures                 hash: `count` of the deletions since the append-only file was last
                                 rewritten after one; `since`, when the first of them was
-hone:1:due                      sorted set: id -> when to check it (review, retention, handed back;
-                                parked: when it has waited for the longest time allowed)
-hone:1:waiting                  sorted set: id -> when its RQ job may be considered lost
+hone:1:due                      sorted set: id -> when to check it (review, retention, handed back,
+                                start_after; parked: when it has waited for the longest time)
+hone:1:waiting                  sorted set: id -> when its RQ job may be considered lost, or its
+                                place in the line below be looked up
+hone:1:line:TENANT              sorted set: id -> its place among those of the tenant that wait to
+                                be admitted to the RQ queue: time of creation, + 1e13 for `batch`
+hone:1:turns                    sorted set: tenant -> its turn, of those with a line now or lately
+hone:1:low_priority             number of ids in lines whose priority is `batch`
+hone:1:slots                    hash: name of a worker -> its free slots
 hone:1:deadlines                sorted set: id -> its absolute deadline
 hone:1:parked                   set: models and endpoints for which refinements are parked
 hone:1:parked:MODEL             sorted set: tenant -> its turn, of those with parked refinements
@@ -115,6 +121,10 @@ BATCH = f"{PREFIX}batch:"
 BATCH_ITEMS = f"{PREFIX}batch_items:"
 BATCH_LIVE = f"{PREFIX}batch_live:"
 BATCHES = f"{PREFIX}batches"
+LINE = f"{PREFIX}line:"
+TURNS = f"{PREFIX}turns"
+LOW_PRIORITY = f"{PREFIX}low_priority"
+SLOTS = f"{PREFIX}slots"
 OVERTAKEN = f"{PREFIX}overtaken"
 WORKERS = f"{PREFIX}workers"
 HELD = f"{PREFIX}held:"
@@ -176,6 +186,10 @@ LUA = {
     "BATCH_ITEMS": BATCH_ITEMS,
     "BATCH_LIVE": BATCH_LIVE,
     "BATCHES": BATCHES,
+    "LINE": LINE,
+    "TURNS": TURNS,
+    "LOW_PRIORITY": LOW_PRIORITY,
+    "SLOTS": SLOTS,
     "OVERTAKEN": OVERTAKEN,
     "WORKERS": WORKERS,
     "HELD": HELD,
@@ -287,7 +301,7 @@ def endpoint(tenant: str, endpoint_id: str) -> str:
 
 def of_tenant(tenant: str) -> tuple[str, ...]:
     """Return patterns of all keys that belong to a tenant, without its audit log."""
-    alone = (LIST, ACHIEVED, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS)
+    alone = (LIST, LINE, ACHIEVED, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS)
     followed = (
         *(LIST, ACHIEVED, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT),
         *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS),

@@ -213,9 +213,10 @@ MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
 DAY_S = 86_400
 QUOTAS_OF_A_DAY = {"tokens_per_day": "tokens", "cost_usd_per_day": "dollars"}
 QUOTAS = {"queued": "queued", "in_flight": "in flight"}
-DEADLINE_ERRORS = {
-    b"PAST": "the deadline is not in the future",
-    b"FAR": "the deadline is more than 30 days away",
+TIME_ERRORS = {
+    b"PAST": ("/deadline", "the deadline is not in the future"),
+    b"FAR": ("/deadline", "the deadline is more than 30 days away"),
+    b"LATE": ("/start_after", "start_after is more than 30 days away"),
 }
 TURN_S = 60.0  # maximum time in this process, waits for a turn included
 
@@ -619,6 +620,11 @@ class Store:
         return await inspect(self._committer, worker_key)
 
     @refusing
+    async def waiting(self) -> int:
+        """Return how many refinements of all tenants wait for a worker."""
+        return int(await self._committer.execute("ZCARD", keys.WAITING))
+
+    @refusing
     async def limits(self) -> tuple[StoredLimit, ...]:
         """Return the models and providers that are limited or have an open breaker."""
         return await stored_limits(self._committer)
@@ -729,9 +735,9 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     return Conflict(f"{refinement_id} {conflicts[code]}") if code in conflicts else None
 
 
-def _unusable_deadline(code: bytes) -> InvalidRequest:
-    detail = DEADLINE_ERRORS[code]
-    return InvalidRequest(detail, errors=(FieldError(pointer="/deadline", detail=detail),))
+def _unusable_time(code: bytes) -> InvalidRequest:
+    pointer, detail = TIME_ERRORS[code]
+    return InvalidRequest(detail, errors=(FieldError(pointer=pointer, detail=detail),))
 
 
 def _milliseconds_of(deadline: datetime | None) -> int | None:
@@ -782,8 +788,8 @@ class Creation:
             return IdempotencyMismatch(
                 "this Idempotency-Key was used with another body within 24 hours"
             )
-        if code in DEADLINE_ERRORS:
-            return _unusable_deadline(code)
+        if code in TIME_ERRORS:
+            return _unusable_time(code)
         if code.startswith(b"QUOTA"):
             _, quota, most = code.decode().split()
             if quota in QUOTAS_OF_A_DAY:
@@ -817,12 +823,15 @@ class Creation:
     def staged(self, new: NewRefinement, place: BatchPlace) -> tuple[str, tuple[Word, ...]]:
         """Return a new id, and what batch_stage.lua stores so that the refinement can be created.
 
-        Raises InvalidRequest for a deadline that has passed or is more than 30 days away.
+        Raises InvalidRequest for a deadline that has passed, and a time more than 30 days away.
         """
         refinement_id, deadline = f"ref_{self.new_ulid()}", _milliseconds_of(new.request.deadline)
         left_ms = deadline - self._server.time_ms() if deadline else DEADLINE_MS
         if not 0 < left_ms <= DEADLINE_MS:
-            raise _unusable_deadline(b"PAST" if left_ms <= 0 else b"FAR")
+            raise _unusable_time(b"PAST" if left_ms <= 0 else b"FAR")
+        start_after = _milliseconds_of(new.request.start_after) or 0
+        if start_after - self._server.time_ms() > DEADLINE_MS:
+            raise _unusable_time(b"LATE")
         summary = [
             it.decode() if isinstance(it, bytes) else str(it)
             for it in (*self._fields(new), *place.fields())
@@ -849,7 +858,9 @@ class Creation:
             self._lease_ms,
             self._queue.key,
             self._queue_max,
+            new.request.priority,
             int(self._server.used_share >= FULL),
+            _milliseconds_of(new.request.start_after) or "",
             deadline or "",
             "" if idempotency_key is None else keys.idempotency(new.tenant, idempotency_key),
             REMEMBERED_S,
@@ -875,6 +886,12 @@ class Creation:
             "engine_version",
             new.engine_version,
             *(() if new.request.store else ("store", 0)),
+            *(("priority", "batch") if new.request.priority == "batch" else ()),
+            *(
+                ()
+                if (at := new.request.start_after) is None
+                else ("start_after", _milliseconds_of(at) or 0)
+            ),
             *(() if new.parent is None else ("parent", new.parent)),
             *(() if (hook := new.request.webhook) is None else ("webhook", encode_webhook(hook))),
             *(() if (drawn := drawn_in(new)) is None else ("drawn", drawn)),

@@ -386,7 +386,7 @@ async def test_a_request_whose_job_was_lost_with_its_worker_is_found_again(
 ) -> None:
     batch = await accepted(api, line("a"))
     (first,) = await begun(api, worker, batch)
-    await redis.delete(RefinementQueue(settings.queue).key)  # it was not enqueued
+    await redis.delete(redis_keys.LINE + "default")  # it was not enqueued
     await be_up(redis)
     await redis.zadd(redis_keys.WAITING, {first: 0})
     _, jobs = await worker.take_due(10, include_queued=True)

@@ -89,7 +89,12 @@ async def test_a_server_without_workers_is_ready_with_a_warning(
     ready = (await api.get("/readyz")).json()
     assert (ready["status"], ready["workers"], len(ready["warnings"])) == ("ready", 0, 1)
     await worker.renew({})
-    assert (await api.get("/readyz")).json() == {"status": "ready", "workers": 1, "warnings": []}
+    assert (await api.get("/readyz")).json() == {
+        "status": "ready",
+        "workers": 1,
+        "waiting": 0,
+        "warnings": [],
+    }
 
 
 async def test_the_page_needs_nothing_from_elsewhere(api: httpx.AsyncClient) -> None:

@@ -90,6 +90,18 @@ async def test_a_deadline_is_a_time_with_an_offset_that_is_ahead(
     assert why in str(found)
 
 
+async def test_a_start_is_a_time_before_the_deadline_and_shown(api: httpx.AsyncClient) -> None:
+    now = datetime.now(UTC)
+    start, deadline = (f"{now + timedelta(hours=it):%Y-%m-%dT%H:%M:%SZ}" for it in (1, 2))
+    wrong = {**REQUEST, "start_after": deadline, "deadline": start}
+    found = problem(await api.post("/v1/refinements", json=wrong), 422, "invalid_request")
+    assert found["errors"][0]["pointer"] == "/start_after"
+    body = {**REQUEST, "start_after": start, "deadline": deadline, "priority": "batch"}
+    snapshot = (await api.post("/v1/refinements", json=body)).json()
+    assert (snapshot["status"], snapshot["start_after"]) == ("queued", start)
+    assert snapshot["priority"] == "batch"
+
+
 async def test_a_deadline_is_that_of_one_refinement(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:

@@ -227,7 +227,8 @@ class SimulatedServer:
             self.fenced.setdefault(claim, self.loop.time())
         if publishes:
             self._publish()
-        if label in ("create", "enqueue"):
+        is_left = label == "take_jobs" and isinstance(answer, list) and answer[0] > 0
+        if label in ("create", "enqueue") or is_left:
             self.on_job()
         return sent
 

@@ -1,6 +1,7 @@
 """A run: workers, an API and its clients over one store, and the faults that a seed chooses."""
 
 import asyncio
+import json
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -23,7 +24,8 @@ from app.contract.status import TERMINAL
 from app.store import NewRefinement, Store, WorkerStore, keys
 from app.store.committer import Committer
 from app.store.connection import api_client, listening_client, renewal_client, worker_client
-from app.store.enqueue import Enqueuer, Word
+from app.store.enqueue import Enqueuer, JobSource, Word
+from app.store.scripts import JOB_NUMBER, JOB_OF
 from app.store.store import Clock, Creation
 from app.store.worker import renew
 from tests.simulation.event_loop import SimulatedLoop, SimulatedProcess
@@ -80,6 +82,9 @@ class JobList:
         return [("LPUSH" if is_first else "RPUSH", QUEUE, job_id)]
 
 
+TEMPLATE = json.dumps(JobList().commands(JOB_OF, f"{JOB_OF}-{JOB_NUMBER}"))
+
+
 @dataclass(frozen=True)
 class OneId:
     """Gives a refinement the id that the simulation knows it by."""
@@ -111,6 +116,7 @@ class Parts:
     committer: Callable[[AsyncRedis], Committer] = Committer
     store: Callable[..., WorkerStore] = WorkerStore
     refinements: Callable[..., Refinements] = Refinements
+    source: Callable[..., JobSource] = JobSource
     edit: ScriptEdit = str
 
 
@@ -147,8 +153,9 @@ class CallStart:
 class SimulatedWorker:
     """A worker process and what it runs; a restarted one is another worker."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, concurrency: int) -> None:
         self.name = name
+        self.concurrency = concurrency
         self.process = SimulatedProcess(name)
         self.thread = SimulatedProcess(f"{name}'s lease")  # ends with the process
         self.turned_at = self.continued_at = 0.0
@@ -162,7 +169,7 @@ class SimulatedWorker:
 
     def free_slots(self) -> int:
         """Return how many more refinements it can take."""
-        return 0 if self.is_leaving else 9
+        return 0 if self.is_leaving else max(0, self.concurrency - len(self.tasks))
 
 
 @dataclass
@@ -251,7 +258,7 @@ class SimulatedWorld:
     def start_worker(self) -> None:
         """Start a worker as a new process."""
         self._started += 1
-        worker = SimulatedWorker(f"worker-{self._started}")
+        worker = SimulatedWorker(f"worker-{self._started}", self.chance.choice((1, 2, 9)))
         self.workers.append(worker)
         worker.context = self.loop.start(worker.process, self._watched(self._work(worker)))
 
@@ -306,23 +313,35 @@ class SimulatedWorld:
             await asyncio.sleep(LEASE_S / RENEWALS_PER_LEASE)
 
     async def _take_jobs(self, worker: SimulatedWorker, client: AsyncRedis) -> None:
+        queues = (QUEUE, f"{QUEUE}:intermediate")
+        source = self._parts.source(worker.name, queues, "simulated:job:", LEASE_MS)
         while not worker.is_leaving:
             worker.bell.clear()
+            if not (free := worker.free_slots()):
+                await worker.bell.wait()
+                continue
             try:
-                job_id: Any = await client.lpop(QUEUE)
+                taken = await source.take(client, TEMPLATE, free, 9, ())
             except (RedisError, OSError):
                 worker.is_idle = False
                 await asyncio.sleep(0.3)
                 continue
-            worker.is_idle = job_id is None
-            if job_id is None:
+            worker.is_idle = len(taken.jobs) < free
+            for job_id, _ in taken.jobs:
+                self._start(worker, job_id.decode())
+            if not taken.jobs:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOKS_EVERY_S):
                         await worker.bell.wait()
-                continue
-            task = asyncio.get_running_loop().create_task(self._perform(worker, job_id.decode()))
-            worker.tasks.add(task)
-            task.add_done_callback(worker.tasks.discard)
+
+    def _start(self, worker: SimulatedWorker, job_id: str) -> None:
+        def end(task: asyncio.Task[None]) -> None:
+            worker.tasks.discard(task)
+            worker.bell.set()
+
+        task = asyncio.get_running_loop().create_task(self._perform(worker, job_id))
+        worker.tasks.add(task)
+        task.add_done_callback(end)
 
     async def _perform(self, worker: SimulatedWorker, job_id: str) -> None:
         try:
@@ -539,8 +558,15 @@ def new_refinement(
     """Return the refinement of a case."""
     asked = submission.case.request
     strategy = {"kind": submission.kind, **asked.get("strategy", {})}
+    priority = "batch" if submission.id[-1] in "13" else "interactive"
     request = RefinementRequest.model_validate(
-        {"task": "Explain refunds.", "stop": {"tolerance": 0}, **asked, "strategy": strategy}
+        {
+            "task": "Explain refunds.",
+            "stop": {"tolerance": 0},
+            "priority": priority,
+            **asked,
+            "strategy": strategy,
+        }
     )
     limits = request.limits()
     return NewRefinement(
@@ -763,11 +789,12 @@ async def duplicates(world: SimulatedWorld, until: float) -> None:
 
 
 async def lost_jobs(world: SimulatedWorld, until: float) -> None:
-    """Lose everything that is in the queue."""
+    """Lose everything that is in the queue, or also what waits to be admitted to it."""
 
     def happen() -> None:
-        world.trace.add("redis", "(loses the queue)")
-        world.server.redis.ask(b"DEL", QUEUE.encode())
+        line = world.chance.choice(((), (keys.LINE + TENANT, keys.TURNS, keys.LOW_PRIORITY)))
+        world.trace.add("redis", "(loses the queue)", *line)
+        world.server.redis.ask(b"DEL", QUEUE.encode(), *(it.encode() for it in line))
 
     await _now_and_then(world, until, happen)
 

@@ -41,6 +41,7 @@ from tests.store.store_harness import (
     step,
     stopping,
     submit,
+    take,
 )
 
 REFUSALS = (Fenced, StaleLimits, Conflict, RefinementNotFound)
@@ -88,19 +89,20 @@ class StateMachine:
         if len(self.ids) < 3:
             self.ids.append(await submit(self.store, ticket=str(len(self.ids))))
 
-    async def deliver(self) -> None:
+    async def deliver(self) -> bool:
         if job := await self.pop():
             claimed = await self.worker.claim(job.rpartition("-")[0], job, "worker-1")
             if claimed:
                 lossy: Any = LossyCommitter(self.worker._committer)
                 self.claims.append(HeldClaim(claimed.id, claimed, Journal(claimed, lossy)))
+        return job is not None
 
     async def lose_job(self) -> None:
         await self.pop()
 
     async def pop(self) -> str | None:
-        job = await self.redis.lpop(ListQueue.key)
-        return job.decode() if isinstance(job, bytes) else None
+        jobs = await take(self.redis, 1)
+        return jobs[0] if jobs else None
 
     async def append(self, held: HeldClaim, action: str) -> None:
         self.steps += 1
@@ -198,8 +200,8 @@ class StateMachine:
         await self.worker.resume_parked(MODEL, 9)
         await self.worker.resume_parked(EDITOR, 9)
         self.claims.clear()
-        while await self.redis.exists(ListQueue.key):
-            await self.deliver()
+        while await self.deliver():
+            pass
         for held in self.claims:
             await self.append(held, "succeed")
 

@@ -1,5 +1,6 @@
 """What the store's tests share: submissions, claims, entries, and time that passes at once."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -39,8 +40,8 @@ from app.store import (
     keys,
 )
 from app.store.committer import Committer
-from app.store.enqueue import Word
-from app.store.scripts import LuaScript
+from app.store.enqueue import JobSource, Word
+from app.store.scripts import JOB_NUMBER, JOB_OF, LuaScript
 
 TENANT = "default"
 BODY = "a" * 64
@@ -56,6 +57,22 @@ class ListQueue:
         self, refinement_id: str, job_id: str, *, is_first: bool = False
     ) -> Sequence[Sequence[Word]]:
         return [("LPUSH" if is_first else "RPUSH", self.key, job_id)]
+
+
+TEMPLATE = json.dumps(ListQueue().commands(JOB_OF, f"{JOB_OF}-{JOB_NUMBER}"))
+
+
+def job_source(worker: str = "worker-1", **weights: float) -> JobSource:
+    """Return what a worker takes the jobs of a ListQueue from."""
+    queues = (ListQueue.key, f"{ListQueue.key}:intermediate")
+    return JobSource(worker, queues, "test:job:", 5_000, weights)
+
+
+async def take(redis: Redis, free: int, source: JobSource | None = None) -> list[str]:
+    """Return the ids of the jobs that a worker with free slots takes; it starts all of them."""
+    taken = await (source or job_source()).take(redis, TEMPLATE, free, 50, ())
+    await redis.delete(f"{ListQueue.key}:intermediate")
+    return [job_id.decode() for job_id, _ in taken.jobs]
 
 
 class RefusedQueue(ListQueue):

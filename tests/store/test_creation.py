@@ -173,6 +173,7 @@ class RepeatingCommitter(Committer):
 async def test_a_submission_that_is_sent_twice_happens_once_and_is_no_replay(
     redis: Redis, queue: ListQueue, key: str | None
 ) -> None:
+    await redis.hset(keys.SLOTS, "worker-1", "9")
     async with aclosing(RepeatingCommitter(redis)) as committer:
         created = await creation(committer, queue).create(new(), key)
     assert (created.replayed, created.snapshot.status) == (False, Status.QUEUED)

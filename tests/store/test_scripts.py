@@ -1,5 +1,6 @@
 """redis-py sends a command again when its answer is late: every script is harmless then."""
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import cast
@@ -16,12 +17,13 @@ from app.contract.webhooks import Webhook
 from app.store import Store, WorkerStore, keys
 from app.store.codec import Summary, encode_decision, encode_entries, encode_limits, encode_retry
 from app.store.limits import PermitReport, permit_words
-from app.store.scripts import SCRIPTS, run
+from app.store.scripts import DIRECTORY, SCRIPTS, run
 from tests.store.store_harness import (
     BROKEN,
     FAILED,
     JUDGED,
     MODEL,
+    TEMPLATE,
     TENANT,
     ListQueue,
     asking,
@@ -216,13 +218,26 @@ async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> ScriptAr
 async def _enqueue(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, LEASE_MS)
+    return (held.id, LEASE_MS, ListQueue.key, 0)
+
+
+async def _line_up(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    refinement_id = await submit(store)
+    await redis.hset(keys.SLOTS, "worker-1", "0")
+    return (refinement_id, LEASE_MS, ListQueue.key, 0)
+
+
+async def _take_jobs(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    """Return what a worker asks that has moved a job already, and has no slots for more."""
+    queues: ScriptArgs = (ListQueue.key, f"{ListQueue.key}:intermediate", "test:job:")
+    await redis.hset("test:job:ref_1-1", "data", "")
+    return ("worker-1", 1, 50, *queues, LEASE_MS, "{}", TEMPLATE, "ref_1-1")
 
 
 async def _create(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     limits = encode_limits(new().limits)
     fields: ScriptArgs = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
-    queue: ScriptArgs = (ListQueue.key, 10, 0, "")
+    queue: ScriptArgs = (ListQueue.key, 10, "batch", 0, "", "")
     record: ScriptArgs = ("test:record", 60, "hash")
     rest: ScriptArgs = (*record, "{}", "{}", "{}", '{"a":"b"}', "123456", "", len(fields), *fields)
     return ("ref_1", TENANT, LEASE_MS, *queue, *rest, 3, "RPUSH", ListQueue.key, "ref_1-1")
@@ -528,6 +543,8 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("renew", _renew),
     ("take_due", _take_due),
     ("enqueue", _enqueue),
+    ("enqueue", _line_up),
+    ("take_jobs", _take_jobs),
     ("create", _create),
     ("cancel", _cancel_queued),
     ("cancel", _cancel_running),
@@ -592,6 +609,12 @@ def unordered(reply: object) -> object:
 
 def test_every_script_is_sent_twice() -> None:
     assert {name for name, _ in CASES} == set(SCRIPTS)
+
+
+def test_no_two_functions_of_the_prelude_have_one_name() -> None:
+    prelude = (DIRECTORY / "prelude.lua").read_text()
+    names = re.findall(r"^local function (\w+)", prelude, re.MULTILINE)
+    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from rq.registry import FailedJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
 from app.queue import JOB, RefinementQueue
+from app.store.enqueue import JobSource
 from tests.waiting import TIMEOUT_S
 from workers.rq.worker import CoroutineWorker, JobFunction
 
@@ -44,16 +45,25 @@ class RqInspector:
         return result.exc_string or "" if result else ""
 
     def left(self) -> set[str]:
-        """Return every key but the names of queues and the worker that shows it has left."""
+        """Return every key but the names of queues and what shows that the worker has left."""
         keys = {key.decode() for key in cast("list[bytes]", self.client.keys())}
         workers = {key for key in keys if key.startswith("rq:worker:")}
-        return keys - {"rq:queues"} - {key for key in workers if self.client.hexists(key, "death")}
+        return (
+            keys
+            - {"rq:queues", "hone:1:slots"}
+            - {key for key in workers if self.client.hexists(key, "death")}
+        )
 
 
 @contextmanager
 def open_inspector(url: str) -> Iterator[RqInspector]:
     with Redis.from_url(url) as client:
         yield RqInspector(client)
+
+
+def source(worker: str = "dequeuer", **weights: float) -> JobSource:
+    """Return what a worker takes jobs from."""
+    return JobSource(worker, (LIST, INTERMEDIATE), "rq:job:", 5_000, weights)
 
 
 @asynccontextmanager

@@ -7,6 +7,9 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from rq import Queue
 
+from app.queue import RefinementQueue
+from app.store.codec import paired
+from app.store.enqueue import JobSource
 from workers.rq.registry import HeldJob, RqRegistry
 
 log = logging.getLogger(__name__)
@@ -17,7 +20,7 @@ MOST_AT_ONCE = 50
 
 
 class Dequeuer:
-    """Dequeues jobs for one worker.
+    """Dequeues jobs for one worker, as `source` admits them to the queue.
 
     As in RQ, a job moves from the queue into an intermediate list, where it stays until it is
     registered as started. Unlike in RQ, many jobs move at once. A job that stays there, because its
@@ -32,6 +35,7 @@ class Dequeuer:
         queue: Queue,
         client: Redis,
         registry: RqRegistry,
+        source: JobSource,
         *,
         block_s: int = BLOCK_S,
         look_every_s: float = LOOK_EVERY_S,
@@ -40,12 +44,14 @@ class Dequeuer:
         self._queue = queue
         self._client = client
         self._registry = registry
+        self._source = source
+        self._commands = RefinementQueue(queue.name)
         self._block_s = block_s
         self._look_every_s = look_every_s
         self._look_at = 0.0
         self._seen: set[bytes] = set()
         self._moved: list[bytes] = []
-        self._waiting = 0
+        self._may_wait = False  # the last look left free slots, and found nothing more
         self._connection_id: int | None = None
 
     async def take(self, room: int) -> list[HeldJob]:
@@ -54,21 +60,24 @@ class Dequeuer:
         Raises Redis errors; the next call returns the jobs that were moved before the error.
         """
         try:
-            self._moved = self._moved or await self._move(room)
-            if not self._moved:
-                return []
-            pipeline = self._client.pipeline(transaction=False)
-            for job_id in self._moved:
-                pipeline.hgetall(_key(job_id))
-            pipeline.llen(self._queue.key)
-            *hashes, self._waiting = await pipeline.execute(raise_on_error=False)
+            self._moved = self._moved or await self._stranded(room)
+            if (self._moved or not self._may_wait) and (jobs := await self._take(room)):
+                return jobs
+            await self._wait()
+            return await self._take(room) if self._moved else []
         except BaseException:
             self.is_empty, self._connection_id = False, None
+            self._may_wait = False
             self._seen = set()  # during an outage no worker can register what it started
             raise
-        moved, self._moved = self._moved, []
-        self.is_empty = self._waiting == 0 and len(moved) < room
-        jobs = [self._restored(*pair) for pair in zip(moved, hashes, strict=True)]
+
+    async def _take(self, room: int) -> list[HeldJob]:
+        taken = await self._source.take(
+            self._client, self._commands.template(), room, MOST_AT_ONCE, self._moved
+        )
+        self._moved = []
+        self.is_empty = self._may_wait = taken.left == 0 and len(taken.jobs) < room
+        jobs = [self._restored(job_id, paired(fields)) for job_id, fields in taken.jobs]
         return [job for job in jobs if job is not None]
 
     async def put_back(self, jobs: list[HeldJob]) -> None:
@@ -83,40 +92,34 @@ class Dequeuer:
             await pipeline.execute()
         self._moved = []
 
+    async def stop(self) -> None:
+        """Announce that no free slots are left, so that no jobs are admitted for them."""
+        await self._source.take(self._client, "", 0, 0, ())
+
     async def interrupt(self, client: Redis) -> None:
         """Unblock a `take` that waits; `client` must not be the client that waits."""
         if self._connection_id is not None:
             await client.client_unblock(self._connection_id)
 
-    async def _move(self, room: int) -> list[bytes]:
-        clock = asyncio.get_running_loop().time
-        if clock() >= self._look_at:
-            stranded = await self._stranded()
-            self._look_at = clock() + self._look_every_s
-            if stranded:
-                return stranded[:room]
-        if not self._waiting:
-            return await self._wait()
-        pipeline = self._client.pipeline(transaction=False)
-        for _ in range(min(room, self._waiting, MOST_AT_ONCE)):
-            pipeline.lmove(self._queue.key, self._queue.intermediate_queue_key)
-        self._waiting = 0
-        return [job_id for job_id in await pipeline.execute() if job_id is not None]
-
-    async def _wait(self) -> list[bytes]:
+    async def _wait(self) -> None:
+        self._may_wait = False
         if self._connection_id is None:
             self._connection_id = await self._client.client_id()
         job_id = await self._client.blmove(
             self._queue.key, self._queue.intermediate_queue_key, self._block_s
         )
-        self.is_empty = job_id is None
-        return [] if job_id is None else [cast("bytes", job_id)]
+        if job_id is not None:
+            self._moved = [cast("bytes", job_id)]
 
-    async def _stranded(self) -> list[bytes]:
+    async def _stranded(self, room: int) -> list[bytes]:
+        clock = asyncio.get_running_loop().time
+        if clock() < self._look_at:
+            return []
         there = await self._client.lrange(self._queue.intermediate_queue_key, 0, -1)
         held = {job_id.encode() for job_id in self._registry.held}
         before, self._seen = self._seen, set(cast("list[bytes]", there)) - held
-        return [*before & self._seen]
+        self._look_at = clock() + self._look_every_s
+        return [*before & self._seen][:room]
 
     def _restored(self, job_id: bytes, fields: Any) -> HeldJob | None:
         connection, serializer = self._queue.connection, self._queue.serializer
@@ -129,7 +132,3 @@ class Dequeuer:
             return None
         job.origin = self._queue.name
         return job
-
-
-def _key(job_id: bytes) -> bytes:
-    return HeldJob.redis_job_namespace_prefix.encode() + job_id

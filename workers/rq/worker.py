@@ -20,6 +20,7 @@ from rq.serializers import JSONSerializer
 from rq.worker.base import BaseWorker
 
 from app.store.connection import async_client
+from app.store.enqueue import EQUAL_WEIGHTS, JobSource
 from workers.rq.dequeue import Dequeuer
 from workers.rq.registry import HeldJob, RqRegistry
 
@@ -105,6 +106,8 @@ BEAT_EVERY_S = 15.0
 HAND_BACK_S = 5.0
 SETTLE_S = 3.0
 
+LEASE_S = 5.0
+
 JobFunction = Callable[[str, str], Awaitable[None]]
 
 
@@ -121,9 +124,10 @@ class CoroutineWorker(BaseWorker):
     A job is the name of a function in `functions` and a refinement's id. The function is called
     with the job's id and the refinement's id; nothing that a job names is ever imported.
 
-    While its event loop `is_lagging` it dequeues no jobs. On SIGTERM and SIGINT it dequeues no more
-    and calls `leave`. Running jobs have `grace_s` seconds to end; those that remain are cancelled
-    early enough to hand back what they hold.
+    A job that was not started within `lease_s` seconds may be considered lost; `weights` are those
+    of tenants (`JobSource`). While its event loop `is_lagging` it dequeues no jobs. On SIGTERM and
+    SIGINT it dequeues no more and calls `leave`. Running jobs have `grace_s` seconds to end; those
+    that remain are cancelled early enough to hand back what they hold.
     """
 
     def __init__(
@@ -139,6 +143,8 @@ class CoroutineWorker(BaseWorker):
         waiting: Callable[[], int] = lambda: 0,
         most_held: int | None = None,
         name: str | None = None,
+        lease_s: float = LEASE_S,
+        weights: Mapping[str, float] = EQUAL_WEIGHTS,
     ) -> None:
         # RQ requires a client, but writes through RqRegistry's pipelines: this one never connects.
         super().__init__(
@@ -161,7 +167,15 @@ class CoroutineWorker(BaseWorker):
         self._client = persistent_client(redis_url, self.name)
         self._dequeuing = single_try_client(redis_url, self.name)
         self._registry = RqRegistry(self, self._client)
-        self._dequeuer = Dequeuer(self.queues[0], self._dequeuing, self._registry)
+        queue = self.queues[0]
+        source = JobSource(
+            self.name,
+            (queue.key, queue.intermediate_queue_key),
+            HeldJob.redis_job_namespace_prefix,
+            round(lease_s * 1000),
+            weights,
+        )
+        self._dequeuer = Dequeuer(queue, self._dequeuing, self._registry, source)
         self._running: dict[asyncio.Task[None], HeldJob] = {}
         self._room = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -200,6 +214,8 @@ class CoroutineWorker(BaseWorker):
                 while not self._stopping.is_set():
                     await self._fill()
                     heed_cancellation()
+                with suppress(RedisError, OSError):
+                    await self._dequeuer.stop()
                 await self._finish(self._grace_s - self._hand_back_s)
             finally:
                 await self._hand_back()

@@ -69,6 +69,7 @@ end
 
 local n = last + 1
 if status == 'queued' then
+  leave_line(id, tenant)  -- if a job was delivered twice
   relist(id, tenant, 'queued', 'running')
   status = 'running'
   redis.call('HSET', key, 'status', status)

@@ -1,11 +1,11 @@
--- Stores and queues a new refinement: id, tenant, lease in ms, key of the queue, its maximum length,
--- whether memory is nearly full (0 or 1), deadline or '', record of the idempotency key or '', its TTL in
+-- Stores and queues a new refinement: id, tenant, lease in ms, key of the queue, maximum number of those that
+-- wait, priority, whether memory is nearly full (0 or 1), time before which it does not start or '', deadline or '', record of the idempotency key or '', its TTL in
 -- seconds, hash of the body, request, models, data of refinement.queued, metadata, nonce for prompts if the
 -- tenant has none for this day, encrypted secrets of the request or '', number of summary arguments, those (name, value), RQ's commands.
--- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL, MEMORY, PAST, FAR
+-- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL, MEMORY, PAST, FAR, LATE
 -- or QUOTA with the name and the value of the quota that the tenant has reached.
-local id, tenant, lease_ms, queue, queue_max, memory, deadline, record, record_s, body, request, models,
-  queued, metadata, prompt_nonce, secrets, fields = unpack(ARGV, 1, 17)
+local id, tenant, lease_ms, queue, queue_max, priority, memory, start_after, deadline, record, record_s, body, request, models,
+  queued, metadata, prompt_nonce, secrets, fields = unpack(ARGV, 1, 19)
 local key = SUMMARY .. id
 
 local function answer(created, replayed)
@@ -19,22 +19,32 @@ if known then
   if first_body ~= body and first_body ~= ANY_BODY then return 'MISMATCH' end
   return answer(first_id, 1)
 end
-if redis.call('LLEN', queue) >= tonumber(queue_max) then return 'FULL' end
+local waiting, most = redis.call('ZCARD', WAITING), tonumber(queue_max)
+if waiting >= most then  -- a batch lets no interactive one be refused
+  if priority == 'batch' or waiting - (redis.call('GET', LOW_PRIORITY) or 0) >= most then return 'FULL' end
+end
 if memory == '1' then return 'MEMORY' end
-local quota, most = reached(tenant)
-if quota then return 'QUOTA ' .. quota .. ' ' .. most end
+local quota, limit = reached(tenant)
+if quota then return 'QUOTA ' .. quota .. ' ' .. limit end
 
 local at = clock()
+if start_after ~= '' and start_after - at > DEADLINE_MS then return 'LATE' end
 if deadline ~= '' then
   if tonumber(deadline) <= at then return 'PAST' end
   if deadline - at > DEADLINE_MS then return 'FAR' end
 end
 
-perform(18 + fields)  -- first: a job without a record is harmless
+if start_after ~= '' and tonumber(start_after) > at then
+  redis.call('ZADD', DUE, start_after, id)  -- then recovery enqueues it
+elseif has_room(queue, at) then
+  perform(20 + fields)  -- first: a job without a record is harmless
+  redis.call('ZADD', WAITING, at + lease_ms, id)
+else
+  stand_in_line(id, tenant, priority, at, at)
+end
 redis.call('HSET', REQUEST .. id, 'request', request, 'models', models)
 if secrets ~= '' then redis.call('HSET', REQUEST .. id, 'secrets', secrets) end
-create(id, tenant, at, deadline, metadata, queued, prompt_nonce, { unpack(ARGV, 18, 17 + fields) })
-redis.call('ZADD', WAITING, at + lease_ms, id)
+create(id, tenant, at, deadline, metadata, queued, prompt_nonce, { unpack(ARGV, 20, 19 + fields) })
 if record ~= '' then
   redis.call('HSET', key, 'idempotency', record)
   redis.call('SET', record, body .. ' ' .. id, 'EX', record_s)

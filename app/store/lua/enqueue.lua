@@ -1,10 +1,23 @@
--- Enqueues a job: id, lease in ms, RQ's commands. From now on the position in the queue is checked,
--- not the due time, unless a worker has claimed the refinement already, or parked it since.
-local id, lease_ms = unpack(ARGV, 1, 2)
-perform(3)
-local status, holder, lease, parked = unpack(
-  redis.call('HMGET', SUMMARY .. id, 'status', 'holder', 'lease', 'parked'))
+-- Enqueues a job: id, lease in ms, key of the queue, whether it goes to the front (0 or 1), RQ's commands. From
+-- now on the position in the queue is checked, not the due time, unless a worker has claimed the refinement
+-- already, or parked it since. What no worker has begun, or a command let go on, waits in line for its turn.
+local id, lease_ms, queue, is_first = unpack(ARGV, 1, 4)
+local status, holder, lease, parked, tenant, priority, created_at, start_after = unpack(redis.call('HMGET',
+  SUMMARY .. id, 'status', 'holder', 'lease', 'parked', 'tenant', 'priority', 'created_at', 'start_after'))
 local at = clock()
+local is_new = status == 'queued' and not parked and is_first == '0'
+if is_new and start_after and tonumber(start_after) > at then
+  redis.call('ZREM', WAITING, id)
+  redis.call('ZADD', DUE, start_after, id)
+  return
+end
+if is_new and not has_room(queue, at) then
+  redis.call('ZREM', DUE, id)
+  stand_in_line(id, tenant, priority, created_at, at)
+  return
+end
+perform(5)
+if status == 'queued' then leave_line(id, tenant) end
 if status ~= 'queued' and status ~= 'running' then return end
 if parked or is_held(holder, lease, at) then return end
 redis.call('ZREM', DUE, id)

@@ -161,6 +161,50 @@ local function perform(first)
   end
 end
 
+-- Whether anything stands in line. Tenants whose line has become empty keep their turn until it comes:
+-- one that submits one after the other would be first each time.
+local function is_anyone_in_line()
+  while true do
+    local tenant = redis.call('ZRANGE', TURNS, 0, 0)[1]
+    if not tenant then return false end
+    if redis.call('EXISTS', LINE .. tenant) == 1 then return true end
+    redis.call('ZREM', TURNS, tenant)
+  end
+end
+
+-- Whether a job may go straight to the queue: nothing waits in line, and there are more free slots than
+-- jobs. Workers of earlier releases do not say how many they have, and admit nothing.
+local function has_room(queue, at)
+  local free, is_known = 0, false
+  for _, slots in ipairs(redis.call('HVALS', SLOTS)) do free = free + slots; is_known = true end
+  if not is_known then return redis.call('ZCOUNT', WORKERS, at, '+inf') > 0 end
+  return redis.call('LLEN', queue) < free and not is_anyone_in_line()
+end
+
+-- Counts one more, or with -1 one less, at a place in line.
+local function count_place(place, by)
+  if tonumber(place) < LOW_PLACE then return end
+  if redis.call('INCRBY', LOW_PRIORITY, by) <= 0 then redis.call('DEL', LOW_PRIORITY) end
+end
+
+-- Puts a refinement in the line of its tenant, for take_jobs.lua to admit it: by priority, then by age.
+local function stand_in_line(id, tenant, priority, created_at, at)
+  local place = created_at + (priority == 'batch' and LOW_PLACE or 0)
+  local is_new = redis.call('ZADD', LINE .. tenant, place, id) == 1
+  if is_new then count_place(place, 1) end
+  local turn = redis.call('ZRANGE', TURNS, 0, 0, 'WITHSCORES')[2] or 0
+  redis.call('ZADD', TURNS, 'NX', turn, tenant)
+  redis.call('ZADD', WAITING, at + RECHECK_MS, id)
+end
+
+local function leave_line(id, tenant)
+  local place = redis.call('ZSCORE', LINE .. tenant, id)
+  if not place then return end
+  redis.call('ZREM', LINE .. tenant, id)
+  count_place(place, -1)
+  is_anyone_in_line()  -- forgets the turns of those who have left
+end
+
 -- The entries that this script has written and not published yet, by id.
 local unpublished = {}
 
@@ -297,6 +341,7 @@ end
 -- job to enqueue: its place is the front of the queue.
 local function hurried(id, tenant, at, lease_ms)
   unpark(id, tenant)
+  leave_line(id, tenant)
   redis.call('ZREM', WAITING, id)
   redis.call('ZADD', DUE, at + lease_ms / 4, id)  -- unless the job is enqueued
   return -redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
@@ -309,6 +354,7 @@ local function ended(id, tenant, from, to, at, retention_ms)
   relist(id, tenant, from, to)
   release(id)
   unpark(id, tenant)
+  if from == 'queued' then leave_line(id, tenant) end
   redis.call('HDEL', SUMMARY .. id, 'review', 'paused_at', 'review_until', 'waiting', 'parked_at',
     'in_vain')
   redis.call('ZREM', WAITING, id)
@@ -480,6 +526,7 @@ local function forget(id)
   if batch then leave_batch(id, tenant, status, batch, position) end
   if tenant then
     unpark(id, tenant)
+    leave_line(id, tenant)
     redis.call('ZREM', LIST .. tenant, id)
     redis.call('HINCRBY', STORED, tenant, -(redis.call('HGET', SUMMARY .. id, 'bytes') or 0))
     if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then

@@ -93,6 +93,7 @@ end
 
 local count = 0
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', at)) do
+  redis.call('HDEL', SLOTS, name)
   for _, id in ipairs(redis.call('SRANDMEMBER', HELD .. name, limit - count)) do
     count = count + 1
     redis.call('SREM', HELD .. name, id)
@@ -120,7 +121,14 @@ if not idle then
 end
 local lost = redis.call('ZRANGEBYSCORE', WAITING, '-inf', doubted, 'LIMIT', 0, limit - count)
 for _, id in ipairs(lost) do
-  if redis.call('EXISTS', SUMMARY .. id) == 1 then enqueue(id, WAITING, at + lease_ms) else forget(id) end
+  local tenant = redis.call('HGET', SUMMARY .. id, 'tenant')
+  if not tenant then
+    forget(id)
+  elseif redis.call('ZSCORE', LINE .. tenant, id) then  -- its turn has not come
+    redis.call('ZADD', WAITING, at + RECHECK_MS, id)
+  else
+    enqueue(id, WAITING, at + lease_ms)
+  end
 end
 
 found[1] = count + #lost
