@@ -5,7 +5,7 @@ import gc
 import logging
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from random import Random
 from typing import Any
@@ -19,13 +19,14 @@ from app.api.boundary import Boundary
 from app.api.dispatch import Dispatcher
 from app.api.observing import Observed
 from app.api.server import ApiServer, configured
-from app.contract.errors import Unavailable
+from app.contract.errors import HoneError, Unavailable
 from app.queue import RefinementQueue
 from app.service import Admission, Batches, ModelRoles, Selection, Service, Shutdown, Watching
 from app.service.admission import switched_off
 from app.settings import Settings
-from app.store import LiveTexts, UnusableRedis, open_store, open_wakeups
+from app.store import LiveTexts, Store, UnusableRedis, open_store, open_wakeups
 from app.store.connection import place_of
+from app.telemetry import metrics
 
 # Thousands of watchers keep many objects alive, which makes the default thresholds expensive: see
 # workers/__main__.py.
@@ -33,6 +34,7 @@ COLLECT_AFTER = (50_000, 20, 100)
 
 REDIS_WAIT_S = 30.0
 RETRY_S = 0.5
+LOOK_AROUND_S = 10.0
 
 ROUTERS = (
     routes.refinements,
@@ -46,6 +48,7 @@ ROUTERS = (
     administration.tokens,
     administration.tenants,
     administration.audit,
+    administration.monitoring,
     pages.router,
 )
 
@@ -83,6 +86,9 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
             admission = Admission(model_roles, off, settings.longest_retention_s)
             service = Service(store, watching, admission, selection, directory.quotas_of)
+            beside = [
+                asyncio.create_task(it) for it in (metrics.measure_lag(), _look_around(store))
+            ]
             yield {
                 "store": store,
                 "watching": watching,
@@ -96,6 +102,9 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
                 "keyring": Keyring(store.access, settings),
             }
             shutdown.close()
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     app = Api(
         lifespan=lifespan,
@@ -126,10 +135,22 @@ def serve(settings: Settings) -> int:
     except (Unavailable, UnusableRedis, ValueError) as error:
         _log.error("cannot start: %s", _with_cause(error))
         return 1
+    metrics.STREAMS.set_function(lambda: shutdown.waiting)
+    metrics.serve_metrics(settings.metrics_host, settings.metrics_port)
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     server.run()
     return 0
+
+
+async def _look_around(store: Store) -> None:
+    """Measure what stands in Redis, until cancelled."""
+    while True:
+        with suppress(HoneError):
+            for what, count in (await store.standing()).items():
+                metrics.STANDING.labels(what).set(count)
+            metrics.MEMORY.set(await store.used_memory())
+        await asyncio.sleep(LOOK_AROUND_S)
 
 
 async def _reachable(settings: Settings) -> None:

@@ -404,6 +404,14 @@ class Settings(_WithProviders):
     keep_prompts: bool = Field(
         True, description="Keep the text of every prompt with its refinement, for `/steps`."
     )
+    metrics_port: int = Field(
+        0,
+        ge=0,
+        le=65_533,
+        description="Port on which a process serves Prometheus metrics; `hone serve` gives the"
+        " worker the next one, and what sends webhooks the one after. 0: none.",
+    )
+    metrics_host: str = Field("127.0.0.1", description="Address of that port.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The least grave events that are logged."
     )

@@ -28,7 +28,7 @@ from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
 from app.store.connection import place_of
 from app.store.state import new_prompt_nonce
-from app.telemetry import configure_logs
+from app.telemetry import configure_logs, metrics
 from workers.engine.pipeline import load_strategies, sample_prompts, task_of
 from workers.engine.prompts.judging import Judge
 from workers.model_registry import open_models
@@ -80,6 +80,7 @@ def main(
     try:
         settings = Settings()
         configure_logs("worker", settings.log_format, settings.log_level)
+        metrics.serve_metrics(settings.metrics_host, settings.metrics_port)
         load_strategies()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
@@ -166,6 +167,7 @@ async def work(
         partial(resume_parked, store, limiter, bulkhead, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
         partial(heed_watchers, store, texts),
+        metrics.measure_lag,
     )
     async with fork_server, quarantine, _beside(store, lease, refinements, *more):
         log.info("%s runs up to %d refinements at once", name, settings.concurrency)

@@ -14,7 +14,7 @@ from app.contract.errors import Forbidden, HoneError, Unauthenticated
 OPEN = ("/", "/healthz", "/openapi.json", "/docs")
 """What needs no key: it says nothing about any tenant, and how to get in."""
 
-ADMINISTRATION = ("/v1/keys", "/v1/tenants", "/v1/audit")
+ADMINISTRATION = ("/metrics", "/v1/keys", "/v1/tenants", "/v1/audit")
 SAFE = ("GET", "HEAD")
 REVIEWING = ("/reviews", "/ratings")
 READING = ("/tokens",)

@@ -3,6 +3,8 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from app.access import Caller, Directory, Keyring, Tenants
 from app.api import examples
@@ -31,6 +33,7 @@ from app.contract.errors import InvalidRequest, MalformedHeader, NotFound, Refin
 keys = APIRouter(prefix="/v1/keys", tags=["keys"])
 tenants = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 audit = APIRouter(prefix="/v1/audit", tags=["audit"])
+monitoring = APIRouter(tags=["health"])
 tokens = APIRouter(prefix="/v1/refinements/{refinement_id}/tokens", tags=["keys"])
 
 
@@ -259,3 +262,14 @@ async def list_actions(
     kept, also when what they are about was erased. They hold ids and times, and no text.
     """
     return await known.audited(admin, tenant, cursor, limit)
+
+
+@monitoring.get(
+    "/metrics", operation_id="getMetrics", response_class=PlainTextResponse, responses=problems()
+)
+async def measured() -> Response:
+    """Return the metrics of this API process in the text format of Prometheus.
+
+    Workers and what sends webhooks serve theirs on `HONE_METRICS_PORT`.
+    """
+    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

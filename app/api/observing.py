@@ -7,6 +7,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.telemetry import request_id, safe_request_id
+from app.telemetry.metrics import REQUEST_SECONDS, REQUESTS
 
 HEADER = b"x-request-id"
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -32,11 +33,12 @@ class Observed:
         own = safe_request_id(given)
         told = request_id.set(own)
         began, status, made = time.perf_counter(), 0, b""
+        head_s = 0.0
 
         async def answer(message: Message) -> None:
-            nonlocal status, made
+            nonlocal status, made, head_s
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, head_s = message["status"], time.perf_counter() - began
                 headers = message["headers"]
                 made = next((value for name, value in headers if name == b"location"), b"")
                 message = {**message, "headers": [*headers, (HEADER, own.encode())]}
@@ -45,6 +47,9 @@ class Observed:
         try:
             await self._app(scope, receive, answer)
         finally:
+            route = _route(scope)
+            REQUESTS.labels(scope["method"], route, str(status or "none")).inc()
+            REQUEST_SECONDS.labels(route).observe(head_s)
             if log.isEnabledFor(logging.INFO):
                 seconds = time.perf_counter() - began
                 log.log(
@@ -61,18 +66,22 @@ def _level(scope: Scope, status: int) -> int:
 
 
 def _fields(scope: Scope, status: int, seconds: float, made: bytes) -> dict[str, Any]:
-    route = scope.get("route")
     caller = scope.get("state", {}).get("caller")
     parameters = scope.get("path_params", {})
     return {
         "method": scope["method"],
-        "route": getattr(route, "path", None) or "(none)",
+        "route": _route(scope),
         "status": status or None,  # none if the client went first
         "seconds": round(seconds, 4),
         "tenant": getattr(caller, "tenant", None),
         "key": getattr(caller, "key_id", None),
         "refinement": parameters.get("refinement_id") or _id_in(made),
     }
+
+
+def _route(scope: Scope) -> str:
+    """Return the template of the path; of one that leads nowhere nothing is told."""
+    return getattr(scope.get("route"), "path", None) or "(none)"
 
 
 def _id_in(location: bytes) -> str | None:

@@ -64,8 +64,13 @@ def programs(settings: Settings) -> tuple[Program, ...]:
     modules = {"api": ("app.cli", "api"), "worker": ("workers",)}
     if settings.secret_key:
         modules["webhooks"] = (SENDER,)
+    ports = {
+        name: {"HONE_METRICS_PORT": str(settings.metrics_port and settings.metrics_port + nth)}
+        for nth, name in enumerate(modules)
+    }
     return tuple(
-        Program(name, (*python(), "-m", *module), environment) for name, module in modules.items()
+        Program(name, (*python(), "-m", *module), environment | ports[name])
+        for name, module in modules.items()
     )
 
 

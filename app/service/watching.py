@@ -32,6 +32,11 @@ class Shutdown:
         """Whether clients may still wait."""
         return self._open
 
+    @property
+    def waiting(self) -> int:
+        """How many clients wait now."""
+        return len(self._waiting)
+
     def close(self) -> None:
         """End every wait. Call it on the event loop; calling it again has no effect."""
         self._open = False

@@ -12,6 +12,9 @@ from app.store import keys
 from app.store.committer import Committer
 from app.store.scripts import UNPLAYABLE
 
+OVERDUE_MS = 60_000
+"""A webhook that has been due for longer is overdue."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
@@ -57,6 +60,33 @@ async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> Ser
         ),
         unplayable=tuple(sorted(it.decode() for it in await committer.submit(UNPLAYABLE))),
     )
+
+
+async def standing(committer: Committer) -> dict[str, float]:
+    """Return how many refinements, webhooks and workers there are, by what they are."""
+    seconds, _ = await committer.execute("TIME")
+    now_ms = seconds * 1000
+    parked = [it.decode() for it in await committer.execute("SMEMBERS", keys.PARKED)]
+    names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, now_ms, "+inf")
+    waiting, overdue, *counts = await asyncio.gather(
+        committer.execute("ZCARD", keys.WAITING),
+        committer.execute("ZCOUNT", keys.OUTBOX, "-inf", now_ms - OVERDUE_MS),
+        *(committer.execute("SCARD", keys.HELD + it.decode()) for it in names),
+        *(_parked(committer, it) for it in parked),
+    )
+    return {
+        "waiting": waiting,
+        "webhooks_overdue": overdue,
+        "held": sum(counts[: len(names)]),
+        "parked": sum(counts[len(names) :]),
+        "workers": len(names),
+    }
+
+
+async def _parked(committer: Committer, model: str) -> int:
+    tenants = await committer.execute("ZRANGE", f"{keys.PARKED}:{model}", 0, -1)
+    found = (f"{keys.PARKED_OF}{tenant.decode()}:{model}" for tenant in tenants)
+    return sum(await asyncio.gather(*(committer.execute("ZCARD", it) for it in found)))
 
 
 async def _worker(committer: Committer, name: str, worker_key: Callable[[str], str]) -> WorkerFacts:

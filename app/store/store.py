@@ -75,7 +75,7 @@ from app.store.committer import PROBE_MS, Committer
 from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.insights import decode_insights, insight_keys
-from app.store.inspection import ServerFacts, inspect
+from app.store.inspection import ServerFacts, inspect, standing
 from app.store.learning import Agreement, calibrations
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
@@ -625,6 +625,16 @@ class Store:
         return int(await self._committer.execute("ZCARD", keys.WAITING))
 
     @refusing
+    async def standing(self) -> Mapping[str, float]:
+        """Return how many refinements, webhooks and workers stand in Redis, by what they are."""
+        return await standing(self._committer)
+
+    async def used_memory(self) -> float:
+        """Return the share of Redis's maxmemory that is used; 0 without a limit."""
+        await self._creation.server.measure()
+        return self._creation.server.used_share
+
+    @refusing
     async def limits(self) -> tuple[StoredLimit, ...]:
         """Return the models and providers that are limited or have an open breaker."""
         return await stored_limits(self._committer)
@@ -764,8 +774,8 @@ class Creation:
         self._queue_max = queue_max
         self._lease_ms = lease_ms
         self.retention_ms = retention_ms
-        self._server = ServerStatus(committer, clock)
-        self._ids = ULIDGenerator(self._server.time_ms, policy=LaxMonotonicPolicy())
+        self.server = ServerStatus(committer, clock)
+        self._ids = ULIDGenerator(self.server.time_ms, policy=LaxMonotonicPolicy())
 
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
         """Return the new refinement, or the one that the same key and body created.
@@ -773,7 +783,7 @@ class Creation:
         Raises redis errors, IdempotencyMismatch, Overloaded, and InvalidRequest for a deadline that
         has passed or is more than 30 days away.
         """
-        await self._server.measure()
+        await self.server.measure()
         reply = await self.committer.submit(CREATE, *self._args(new, idempotency_key))
         if isinstance(reply, bytes):
             raise self._refusal(reply)
@@ -793,7 +803,7 @@ class Creation:
         if code.startswith(b"QUOTA"):
             _, quota, most = code.decode().split()
             if quota in QUOTAS_OF_A_DAY:
-                until_s = DAY_S - self._server.time_ms() // 1000 % DAY_S
+                until_s = DAY_S - self.server.time_ms() // 1000 % DAY_S
                 detail = f"this tenant may spend {most} {QUOTAS_OF_A_DAY[quota]} a day"
                 return QuotaExceeded(detail, retry_after_s=until_s)
             if quota == "bytes_stored":
@@ -813,8 +823,8 @@ class Creation:
 
     async def is_memory_full(self) -> bool:
         """Return whether no more may be stored."""
-        await self._server.measure()
-        return self._server.used_share >= FULL
+        await self.server.measure()
+        return self.server.used_share >= FULL
 
     def seal(self, secrets: Mapping[str, str], about: str) -> bytes:
         """Encrypt secrets by JSON Pointer."""
@@ -826,11 +836,11 @@ class Creation:
         Raises InvalidRequest for a deadline that has passed, and a time more than 30 days away.
         """
         refinement_id, deadline = f"ref_{self.new_ulid()}", _milliseconds_of(new.request.deadline)
-        left_ms = deadline - self._server.time_ms() if deadline else DEADLINE_MS
+        left_ms = deadline - self.server.time_ms() if deadline else DEADLINE_MS
         if not 0 < left_ms <= DEADLINE_MS:
             raise _unusable_time(b"PAST" if left_ms <= 0 else b"FAR")
         start_after = _milliseconds_of(new.request.start_after) or 0
-        if start_after - self._server.time_ms() > DEADLINE_MS:
+        if start_after - self.server.time_ms() > DEADLINE_MS:
             raise _unusable_time(b"LATE")
         summary = [
             it.decode() if isinstance(it, bytes) else str(it)
@@ -859,7 +869,7 @@ class Creation:
             self._queue.key,
             self._queue_max,
             new.request.priority,
-            int(self._server.used_share >= FULL),
+            int(self.server.used_share >= FULL),
             _milliseconds_of(new.request.start_after) or "",
             deadline or "",
             "" if idempotency_key is None else keys.idempotency(new.tenant, idempotency_key),

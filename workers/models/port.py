@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 from app.contract.judgement import Usage
-from app.contract.models import ReasoningEffort
+from app.contract.models import ReasoningEffort, Role
 from app.contract.waiting import WaitReason
 from workers.engine.prompt_requests import Prompt, PromptRequest
 from workers.engine.replies import CUT_OFF, DECLINED
@@ -178,6 +178,7 @@ class ModelCall:
     prompt: Prompt
     prompt_request: PromptRequest
     key: str
+    role: Role = "generator"
     temperature: float | None = None
     max_output_tokens: int = 4_096
     reasoning_effort: ReasoningEffort | None = None

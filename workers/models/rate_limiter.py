@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from app.contract.waiting import WaitReason
 from app.store.limits import PermitExchange, PermitReport, Permits
+from app.telemetry import metrics
 from workers.models.call_queue import CallQueue
 from workers.models.port import (
     ModelReply,
@@ -265,6 +266,9 @@ class ModelGate:
         self.rate, self.workers = permits.rate, max(1, permits.workers)
         self.paused_until = now + permits.paused_ms / 1000
         self.is_free = not permits.leased and permits.reason is None
+        label = ":".join(metrics.bounded(self.name))
+        metrics.BREAKERS.labels(label).set(permits.reason is not None)
+        metrics.RATES.labels(label).set(0 if self.is_free else permits.rate)
         self._log(now)
 
     def _log(self, now: float) -> None:
@@ -284,6 +288,7 @@ class ModelGate:
     def log_refusal(self, error: NotServed, now: float) -> None:
         """Log that calls are not served, at most once a second, with how many since."""
         self._refusals[error.reason] += 1
+        metrics.NOT_SERVED.labels(metrics.bounded(self.name)[0], error.reason).inc()
         if now - self._refusals_logged_at >= LOG_EVERY_S:
             self._refusals_logged_at = now
             for reason, count in self._refusals.items():

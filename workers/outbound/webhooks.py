@@ -29,7 +29,7 @@ from app.settings import Settings
 from app.store import Store, UnusableRedis, open_signing, open_store
 from app.store.endpoints import endpoint_name
 from app.store.webhooks import DeliveryState, TakenWebhook, WebhookStore
-from app.telemetry import configure_logs
+from app.telemetry import configure_logs, metrics
 from workers.outbound.guarded_client import Answered, EndpointSender, open_endpoints
 
 SCHEDULE_S = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800)
@@ -173,6 +173,7 @@ class WebhookSender:
             "webhook": taken.id,
         }
         told |= {"endpoint": endpoint_name(webhook.url), "status": answer.status}
+        metrics.WEBHOOKS.labels("delivered" if answer.is_accepted else "refused").inc()
         said = "webhook delivered" if answer.is_accepted else "webhook was not accepted"
         log.log(logging.INFO if answer.is_accepted else logging.WARNING, said, extra=told)
         if await self._webhooks.note(taken, webhook.url, accepted=answer.is_accepted):
@@ -236,6 +237,7 @@ def main() -> int:
     try:
         settings = Settings()
         configure_logs("webhooks", settings.log_format, settings.log_level)
+        metrics.serve_metrics(settings.metrics_host, settings.metrics_port)
         uvloop.run(serve(settings))
     except (UnusableRedis, ValidationError) as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback

@@ -16,6 +16,7 @@ from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
 from app.store import Addition, Claimed, Fenced, Journal, StaleLimits, State, Submitted
 from app.store.prompts import PromptKeeper, known_texts
+from app.telemetry import metrics
 from workers.engine import moves
 from workers.engine.moves import (
     Ask,
@@ -275,10 +276,18 @@ class Driver:
         """Log an ending, a pause, or what it waits for without a worker."""
         spent, about = self._replay.spent, {"refinement": self._journal.id, "tenant": self._tenant}
         if ending.parking is not None:
+            metrics.WAITS.inc()
             log.info("refinement waits", extra={**about, "models": ending.parking.models})
             return
         result, reason = ending.changes.get("result"), ending.changes.get("stop_reason")
         error = ending.changes.get("error")
+        if ending.status is not Status.PAUSED:
+            passed = str(bool(ending.changes.get("best_passed"))).lower()
+            kind = self._request.strategy.kind
+            metrics.ENDED.labels(str(ending.status), str(reason or ""), kind, passed).inc()
+        if ending.status is Status.SUCCEEDED:
+            age_s = metrics.since(self._journal.id, self._time.time_in(0))
+            metrics.RESULT.observe(age_s)
         log.log(
             logging.WARNING if ending.status is Status.FAILED else logging.INFO,
             "refinement paused" if ending.status is Status.PAUSED else "refinement ended",
@@ -392,6 +401,9 @@ class Driver:
         recorded = self._replay.limits.get((move.path, move.judgement.scored.score_from))
         if recorded is not None:
             return recorded
+        if not self._replay.iterations and not self._writer.unwritten:
+            at = self._time.time_in(0)
+            metrics.FIRST_DRAFT.observe(metrics.since(self._journal.id, at))
         state = self._writer.state
         lacks = partial(self._request.strategy.lacks, draft=self._request.draft)
         self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq, lacks))

@@ -25,6 +25,7 @@ from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
 from app.contract.waiting import own_key_name
+from app.telemetry.metrics import count_call
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
 from workers.engine.prompts.drafting import Amend
@@ -310,6 +311,7 @@ class StepExecutor:
             prompt=move.prompt,
             prompt_request=move.prompt_request,
             key=self._key(move),
+            role=move.role,
             temperature=move.prompt.temperature
             if choice.temperature is None
             else choice.temperature,
@@ -343,6 +345,17 @@ class StepExecutor:
         )
 
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
+        began = get_running_loop().time()
+        try:
+            reply = await self._call_model(name, call)
+        except (ModelWaits, ModelError) as error:
+            result = "not_served" if isinstance(error, ModelWaits) else "failed"
+            count_call(name, call.role, result, error.usage)
+            raise
+        count_call(name, call.role, "ok", reply.usage, get_running_loop().time() - began)
+        return reply
+
+    async def _call_model(self, name: str, call: ModelCall) -> ModelReply:
         permits = self._permits_for(name)
         has_permit = bool(permits)
         self.permits.difference_update(permits)

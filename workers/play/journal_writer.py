@@ -39,6 +39,7 @@ from app.store import (
 )
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, PromptKeeper
+from app.telemetry import metrics
 from workers.engine.moves import Judged, Judgement, Review
 from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
@@ -495,6 +496,7 @@ class JournalWriter:
         except Exception as error:
             raise JournalUnwritable(self._journal.id) from error
         self._unanswered = None
+        metrics.APPENDS.inc()
         if append.fields.waiting is not None:
             self._told = append.fields.waiting
         if self._prompts:

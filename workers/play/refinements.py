@@ -15,6 +15,7 @@ from app.contract.errors import RefinementNotFound
 from app.contract.models import ModelChoice
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
+from app.telemetry import metrics
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.bulkhead import Bulkhead
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
@@ -144,12 +145,17 @@ class Refinements:
 
     async def _play_claimed(self, claimed: Claimed, loaded: Loaded) -> None:
         refinement_id = claimed.id
+        how = "after_failure" if claimed.attempt > 1 else "resumed" if claimed.resumed else "first"
+        metrics.CLAIMS.labels(how).inc()
+        if how == "first":
+            metrics.QUEUE_WAIT.observe(metrics.since(refinement_id, claimed.at))
         if claimed.attempt > 1 or claimed.resumed:
             level = logging.WARNING if claimed.attempt > 1 else logging.INFO
             log.log(level, "refinement goes on", extra=_about(claimed))
         try:
             await self._play(claimed, loaded)
         except (Fenced, RefinementNotFound):
+            metrics.FENCED.inc()
             log.info("refinement is no longer held by this worker", extra=_about(claimed))
             # It still is if Redis has lost the end of the journal.
             await self._store.hand_back(refinement_id, claimed.token)
@@ -321,6 +327,7 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
         try:
             recovered = await store.recover(include_queued=is_idle())
             if recovered:
+                metrics.RECOVERED.inc(recovered)
                 log.info("recovered what was due or lost", extra={"refinements": recovered})
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)

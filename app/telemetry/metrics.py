@@ -1,0 +1,154 @@
+"""Metrics for Prometheus: what happened in this process, and what stands in Redis.
+
+Labels are bounded: routes by template, models up to `MOST_MODELS` and `other` beyond. A service is
+measured by what its processes say together: sums over instances, never one of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from prometheus_client import Counter, Gauge, Histogram, start_http_server
+from ulid import ULID
+
+MOST_MODELS = 100
+LAG_EVERY_S = 1.0
+SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+LONG_SECONDS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 86_400)
+
+log = logging.getLogger(__name__)
+
+REQUESTS = Counter("hone_http_requests", "Answered requests.", ["method", "route", "status"])
+REQUEST_SECONDS = Histogram(
+    "hone_http_request_seconds", "Time to the head of a response.", ["route"], buckets=SECONDS
+)
+STREAMS = Gauge("hone_event_streams", "Open event streams and waits for an end.")
+ENDED = Counter(
+    "hone_refinements_ended",
+    "Refinements that a worker has ended.",
+    ["status", "reason", "strategy", "passed"],
+)
+CLAIMS = Counter(
+    "hone_claims", "Claims of refinements: first, resumed, or after_failure.", ["kind"]
+)
+FENCED = Counter("hone_claims_lost", "Claims that another worker has taken over.")
+QUEUE_WAIT = Histogram(
+    "hone_queue_wait_seconds", "From submission to the first claim.", buckets=LONG_SECONDS
+)
+FIRST_DRAFT = Histogram(
+    "hone_first_draft_seconds", "From submission to the first judged draft.", buckets=LONG_SECONDS
+)
+RESULT = Histogram(
+    "hone_result_seconds", "From submission to the end of one that succeeded.", buckets=LONG_SECONDS
+)
+WAITS = Counter("hone_refinements_parked", "Waits for a model without a worker.")
+CALLS = Counter(
+    "hone_model_calls",
+    "Model calls; result: ok, not_served or failed.",
+    ["provider", "model", "role", "result"],
+)
+CALL_SECONDS = Histogram(
+    "hone_model_call_seconds", "Duration of answered calls.", ["provider"], buckets=SECONDS
+)
+TOKENS = Counter(
+    "hone_model_tokens",
+    "Tokens: input (cached ones included), cached, output (thinking included), thinking.",
+    ["provider", "model", "role", "kind"],
+)
+DOLLARS = Counter(
+    "hone_model_cost_usd", "Known costs in US dollars.", ["provider", "model", "role"]
+)
+NOT_SERVED = Counter(
+    "hone_model_refusals", "Calls that a provider did not serve now.", ["provider", "reason"]
+)
+BREAKERS = Gauge("hone_model_breaker_open", "1 while a model takes no calls.", ["model"])
+RATES = Gauge(
+    "hone_model_rate",
+    "Allowed calls a second; 0: no limit.",
+    ["model"],
+)
+APPENDS = Counter("hone_appends", "Appends to journals.")
+RECOVERED = Counter("hone_recovered", "Refinements enqueued again because they were due or lost.")
+WEBHOOKS = Counter("hone_webhooks", "Attempts to deliver a webhook.", ["result"])
+LAG = Gauge("hone_loop_lag_seconds", "How late the event loop is, at the last look.")
+STANDING = Gauge(
+    "hone_standing",
+    "In Redis: refinements waiting for a worker, parked for a model, held by workers; webhooks"
+    " overdue; workers.",
+    ["what"],
+)
+MEMORY = Gauge("hone_redis_memory_share", "Share of Redis's maxmemory that is used; 0: no limit.")
+
+_models: set[str] = set()
+
+
+def bounded(model: str) -> tuple[str, str]:
+    """Return provider and model as labels; models beyond `MOST_MODELS` are `other`."""
+    provider, _, name = model.partition(":")
+    if model not in _models:
+        if len(_models) >= MOST_MODELS:
+            return provider[:40], "other"
+        _models.add(model)
+    return provider[:40], name
+
+
+class Consumed(Protocol):
+    """What a call consumed."""
+
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def cached_tokens(self) -> int: ...
+    @property
+    def thinking_tokens(self) -> int: ...
+    @property
+    def cost_usd(self) -> float | None: ...
+
+
+def count_call(
+    model: str, role: str, result: str, used: Consumed, seconds: float | None = None
+) -> None:
+    """Count a call of a model and what it consumed; `seconds` of one that was answered."""
+    labels = (*bounded(model), role)
+    CALLS.labels(*labels, result).inc()
+    if seconds is not None:
+        CALL_SECONDS.labels(labels[0]).observe(seconds)
+    for kind, count in (
+        ("input", used.input_tokens),
+        ("output", used.output_tokens),
+        ("cached", used.cached_tokens),
+        ("thinking", used.thinking_tokens),
+    ):
+        if count:
+            TOKENS.labels(*labels, kind).inc(count)
+    if used.cost_usd:
+        DOLLARS.labels(*labels).inc(used.cost_usd)
+
+
+def since(refinement_id: str, at: datetime) -> float:
+    """Return the seconds since a refinement was submitted, which its id (a ULID) has."""
+    return max(0.0, at.timestamp() - ULID.from_str(refinement_id[-26:]).timestamp)
+
+
+def serve_metrics(host: str, port: int) -> None:
+    """Serve this process's metrics in a thread; port 0: nothing. A port that is taken is logged."""
+    if not port:
+        return
+    try:
+        start_http_server(port, addr=host)
+        log.info("metrics are served", extra={"host": host, "port": port})
+    except OSError as error:
+        log.error("metrics are not served", extra={"port": port, "why": error.strerror})  # noqa: TRY400
+
+
+async def measure_lag(clock: Callable[[], float] | None = None) -> None:
+    """Measure once a second how late the event loop is, until cancelled."""
+    clock = clock or asyncio.get_running_loop().time
+    while True:
+        due = clock() + LAG_EVERY_S
+        await asyncio.sleep(LAG_EVERY_S)
+        LAG.set(max(0.0, clock() - due))
