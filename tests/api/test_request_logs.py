@@ -1,10 +1,9 @@
-"""One line per request, the id by which its lines are found, and what is measured."""
+"""One line per request, and the id by which its lines are found."""
 
 import logging
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.api_client import REQUEST, submitted
 
@@ -40,18 +39,3 @@ async def test_a_request_id_is_returned_the_clients_own_if_it_is_usable(
     assert unusable.headers["X-Request-Id"].startswith("req_")
     refused = await api.post("/v1/refinements", json=REQUEST, headers={"Host": "evil.example"})
     assert (refused.status_code, "X-Request-Id" in refused.headers) == (421, True)
-
-
-async def test_the_api_serves_its_metrics_in_the_format_of_prometheus(
-    api: httpx.AsyncClient,
-) -> None:
-    route = "/v1/refinements"
-    await submitted(api)
-    answer = await api.get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain")
-    families = {it.name: it for it in text_string_to_metric_families(answer.text)}
-    counted = [
-        it.labels for it in families["hone_http_requests"].samples if it.name.endswith("_total")
-    ]
-    assert {"method": "POST", "route": route, "status": "202"} in counted
-    assert {"hone_loop_lag_seconds", "hone_standing", "hone_redis_memory_share"} <= families.keys()

@@ -19,7 +19,7 @@ from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S
 
 OWNER, STRANGER = "owner-of-it-all", "stranger"
-ADMINISTERED = ("/v1/keys", "/v1/tenants", "/v1/audit")
+ADMINISTERED = ("/metrics", "/v1/keys", "/v1/tenants", "/v1/audit")
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,6 @@ class ModelCall:
     prompt: Prompt
     prompt_request: PromptRequest
     key: str
-    role: Role = "generator"
     temperature: float | None = None
     max_output_tokens: int = 4_096
     reasoning_effort: ReasoningEffort | None = None
@@ -189,6 +188,7 @@ class ModelCall:
     expected_output_tokens: int = 0
     is_streamed: bool = False
     follower: TextFollower | None = None
+    role: Role = "generator"
 
 
 @dataclass(frozen=True, slots=True)
