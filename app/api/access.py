@@ -1,5 +1,6 @@
 """Who may call what: an ASGI layer that lets in callers with the scope that an operation needs."""
 
+import asyncio
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -25,6 +26,8 @@ NOT_FOR_TOKENS = ("/request", "/webhooks")
 TOKEN = b"token="
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 BEARER = b"bearer "
+TRUSTED_S = 1.0
+"""Seconds for which it holds that a key works; a longer wait asks again before it answers."""
 
 
 def scope_needed(method: str, path: str) -> access.Scope | None:
@@ -106,6 +109,7 @@ class _Response:
         self._left = left
         self._send = send
         self._sent = 0
+        self._let_in_at = asyncio.get_running_loop().time()
         self._stream: str | None = None
         self.refusal: HoneError | None = None
         """What is to be answered in place of what the route answered."""
@@ -119,12 +123,20 @@ class _Response:
                 await self._count_stream(self._caller.quotas.watchers)
             if self._caller.key_id and _has_effect(self._scope):
                 await self._record(message, self._caller.key_id)
+            await self._require_still()
         # The first parts of a response were produced at once after the caller was let in.
         elif self._sent > 1 and not await self._directory.still_allows(self._caller):
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
             raise _NothingMore
         self._sent += 1
         await self._send(message)
+
+    async def _require_still(self) -> None:
+        """Refuse a response that was waited for if the key has stopped working meanwhile."""
+        waited_s = asyncio.get_running_loop().time() - self._let_in_at
+        if waited_s > TRUSTED_S and not await self._directory.still_allows(self._caller):
+            self.refusal = Unauthenticated("the key has stopped working while the request waited")
+            raise _NothingMore
 
     async def close(self) -> None:
         """Count what was open no longer."""

@@ -72,6 +72,7 @@ from app.api.responses import (
     reported,
     shown,
 )
+from app.contract.access import OPERATOR
 from app.contract.calibration import CalibrationList
 from app.contract.errors import (
     Conflict,
@@ -94,6 +95,7 @@ from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
 from app.contract.steps import StepPage
 from app.service import offers
+from app.store import Store, StoredLimit
 
 
 async def _receiver(request: Request, tenant: Tenant, store: TheStore) -> Receiver:
@@ -620,9 +622,16 @@ async def validators() -> OfferList:
 @server.get(
     "/v1/models", tags=["offers"], operation_id="listModels", responses=problems(Overloaded)
 )
-async def models(model_roles: TheModelRoles, store: TheStore) -> ModelList:
-    """Return the model providers, each with its limits and the JSON Schema of a model choice."""
-    return offers.models(model_roles, await store.limits())
+async def models(model_roles: TheModelRoles, store: TheStore, tenant: Tenant) -> ModelList:
+    """Return the model providers, each with its limits and the JSON Schema of a model choice.
+
+    Limits name the models that any tenant has used: only tenant `default` is told them.
+    """
+    return offers.models(model_roles, await _limits(store, tenant))
+
+
+async def _limits(store: Store, tenant: str) -> tuple[StoredLimit, ...]:
+    return await store.limits() if tenant == OPERATOR else ()
 
 
 @server.get(
@@ -650,13 +659,14 @@ async def health() -> Health:
 
 
 @server.get("/readyz", tags=["health"], operation_id="getReadiness", responses=problems(Overloaded))
-async def readiness(store: TheStore, model_roles: TheModelRoles) -> Readiness:
+async def readiness(store: TheStore, model_roles: TheModelRoles, tenant: Tenant) -> Readiness:
     """Return 200 if Redis responds and accepts writes.
 
-    No running worker is a warning, and so are work that no running worker can play, which waits,
-    a model or provider that takes no calls, and webhooks that nothing sends.
+    No running worker is a warning, and so are work that no running worker can play, which waits, a
+    model or provider that takes no calls (told to tenant `default` only), and webhooks that nothing
+    sends.
     """
     workers, unplayable = await store.workers(), await store.unplayable()
-    limits, overdue = await store.limits(), await store.webhooks.overdue()
+    limits, overdue = await _limits(store, tenant), await store.webhooks.overdue()
     waiting = await store.waiting()
     return offers.readiness(workers, unplayable, model_roles, limits, overdue, waiting)

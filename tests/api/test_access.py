@@ -134,6 +134,22 @@ async def test_a_revoked_key_is_refused_by_every_process_and_its_streams_end(
     assert shown == await keyring.get(OPERATOR, issued.id)
 
 
+async def test_a_long_poll_is_refused_when_its_key_was_revoked_meanwhile(
+    guarded: str, keyring: Keyring
+) -> None:
+    issued = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded, issued.key) as api:
+        path = (await api.post("/v1/refinements", json=REQUEST)).headers["location"]
+        waiting = asyncio.create_task(api.get(path, params={"wait": 2}))
+        posting = asyncio.create_task(
+            api.post("/v1/refinements", json=REQUEST, headers={"Prefer": "wait=2"})
+        )
+        await asyncio.sleep(0.5)
+        await keyring.revoke(OPERATOR, issued.id)
+        for answer in (await waiting, await posting):
+            assert "stopped working" in problem(answer, 401, "unauthenticated")["detail"]
+
+
 async def test_both_keys_work_during_a_rotation(guarded: str, keyring: Keyring) -> None:
     old = await keyring.create(OPERATOR, KeyRequest(tenant="acme", name="mail"))
     new = await keyring.rotate(OPERATOR, old.id, KeyRotation())

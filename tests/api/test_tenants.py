@@ -7,13 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
+from redis.asyncio import Redis
 
 from app.access import Keyring
 from app.api.access import NOT_FOR_TOKENS
-from app.contract.access import KeyRequest, Scope
+from app.contract.access import OPERATOR, KeyRequest, Scope
+from app.contract.providers import BY_NAME
 from app.main import create_app
 from app.settings import Settings
 from app.store import Store, WorkerStore
+from app.store.limits import PermitReport, SharedLimits
 from tests.api.api_client import REQUEST, ended, problem, submitted
 from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S
@@ -243,3 +246,21 @@ async def test_neither_keys_of_requests_nor_cursors_reach_another_tenant(
     api.headers.update(stranger)
     refused = await api.get("/v1/refinements", params={"cursor": cursor})
     problem(refused, 400, "malformed_header")
+
+
+async def test_what_models_others_use_is_told_to_the_operator_alone(
+    api: httpx.AsyncClient, keyring: Keyring, redis_url: str, settings: Settings
+) -> None:
+    fingerprint = settings.fingerprint_of(BY_NAME["openai"])
+    refused = PermitReport(number=1, bad=5, bad_reason="unreachable", detail="their words")
+    async with Redis.from_url(redis_url, protocol=2) as client:
+        names = (f"openai:theirs@{fingerprint}", f"openai@{fingerprint}")
+        await SharedLimits(client, "worker-1").exchange(*names, refused)
+    for tenant, is_told in ((OPERATOR, True), (STRANGER, False)):
+        _, headers = await key_of(keyring, tenant)
+        for path in ("/v1/models", "/readyz"):
+            answer = await api.get(path, headers=headers)
+            assert ("openai:theirs" in answer.text, "their words" in answer.text) == (
+                is_told,
+                is_told,
+            )
