@@ -27,6 +27,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
         "max_iterations": 2,
         "critics": {"panel": [{"name": "customer"}, {"name": "lawyer"}]},
     },
+    "batch": {"max_iterations": 4, "priority": "batch"},
     "other": {
         "max_iterations": 4,
         "models": {"generator": f"{OTHER_PROVIDER}:test", "critic": f"{OTHER_PROVIDER}:test"},

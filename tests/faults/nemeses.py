@@ -9,14 +9,21 @@ from typing import Any
 
 from redis import Redis
 
+from app.contract.events import Queued
+from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.status import Status
 from app.queue import RefinementQueue
-from app.store import keys
+from app.store import NewRefinement, keys, open_store
 from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster
 from tests.faults.history import Loss
 
 Nemesis = Callable[[Cluster], Coroutine[Any, Any, None]]
 
 OUTAGE_S = 4.0
+CROWD = 3_000
+CROWD_S = 30.0
+"""How long refinements of another tenant stay, once all are queued."""
+OTHER_TENANT = "crowd"
 
 
 async def nothing(_cluster: Cluster) -> None:
@@ -260,6 +267,44 @@ async def fail_over(cluster: Cluster) -> None:
         cluster.counts["primaries killed" if is_killed else "primaries demoted"] += 1
         await asyncio.sleep(1)
         group.revive()
+
+
+async def crowd(cluster: Cluster) -> None:
+    """Queue 3,000 refinements of another tenant, and delete them when the clients have submitted.
+
+    Their calls are none of the run's.
+    """
+    settings = cluster.settings.model_copy(update={"redis_url": cluster.redis_url})
+    async with open_store(settings, RefinementQueue(settings.queue)) as store:
+        ids: list[str] = []
+        while len(ids) < CROWD:
+            some = [store.create(_of_the_crowd(), None) for _ in range(50)]
+            ids += [it.id for it in await asyncio.gather(*some)]
+        await asyncio.sleep(CROWD_S)
+        queued = cluster.command("ZCARD", keys.listed_by_status(OTHER_TENANT, Status.QUEUED))
+        cluster.counts["of the other tenant begun"] = CROWD - queued
+        for some_ids in (ids[it : it + 50] for it in range(0, len(ids), 50)):
+            await asyncio.gather(*(store.erase(OTHER_TENANT, it) for it in some_ids))
+    own = set(ids)
+    cluster.calls[:] = [it for it in cluster.calls if it.refinement_id not in own]
+
+
+def _of_the_crowd() -> NewRefinement:
+    model = ModelChoice(model="openai:test", max_output_tokens=100)
+    request = RefinementRequest(task="Explain refunds.", threshold=1.0, max_iterations=4)
+    return NewRefinement(
+        tenant=OTHER_TENANT,
+        request=request,
+        body_sha256="0" * 64,
+        models={"generator": model, "critic": model},
+        limits=request.limits(),
+        queued=Queued(
+            strategy=request.strategy.kind,
+            models={"generator": model.model, "critic": model.model},
+            limits=request.limits(),
+            request_sha256="0" * 64,
+        ),
+    )
 
 
 async def endure_poison(cluster: Cluster) -> None:

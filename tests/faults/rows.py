@@ -47,6 +47,11 @@ def other_first(number: int) -> str:
     return "iterative" if number >= ALONE and number % 2 else "other"
 
 
+def mostly_batch(number: int) -> str:
+    """Return an interactive one of the other provider now and then among those of a batch."""
+    return "batch" if (number + 1) % 20 else "other"
+
+
 @dataclass(frozen=True)
 class FaultRow:
     """One fault and the load under it; `seconds` is how long clients go on submitting.
@@ -320,6 +325,16 @@ ROWS = {
             shape_of=other_first,
             setup=ClusterSetup(settings={"concurrency": 30}),
             ratios={"slowdown": SLOWDOWN_GOAL},
+        ),
+        FaultRow(
+            "crowd",
+            "3,000 refinements of another tenant are queued, and a batch of the own one",
+            nemeses.crowd,
+            160,
+            30,
+            shape_of=mostly_batch,
+            setup=ClusterSetup(settings={"concurrency": 20}),
+            goals={"starting": START_GOAL_S},
         ),
         FaultRow(
             "hang",
