@@ -16,6 +16,7 @@ from app.store.scripts import JOB_NUMBER, JOB_OF
 JOB = "workers.jobs.refine"  # a key in the workers' table; never imported by this name
 
 FAILURE_TTL_S = 3600  # how long RQ keeps a failed job
+STATUS_ALONE = ("HSET", "key", "status", "queued")  # RQ writes it again with all other fields
 NOW = "00NOW00"  # stands for the time
 TIMES = ("created_at", "enqueued_at")
 
@@ -58,7 +59,8 @@ class RefinementQueue:
             at_front=is_first,
             pipeline=self._recorder,
         )
-        return [command for command, _ in self._recorder.command_stack]
+        commands = [command for command, _ in self._recorder.command_stack]
+        return [it for it in commands if it[0] != "HSET" or len(it) > len(STATUS_ALONE)]
 
     def template(self) -> str:
         """Return the commands that enqueue a job now, JSON; JOB_OF and JOB_NUMBER stand for it."""

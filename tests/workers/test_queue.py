@@ -48,7 +48,7 @@ def test_a_job_is_json(redis_url: str) -> None:
 def test_enqueueing_asks_redis_nothing() -> None:
     for job_id in ("ref_1-1", "ref_1-2"):
         commands = [words[0] for words in QUEUE.commands("ref_1", job_id)]
-        assert commands == ["SADD", "HSET", "HSET", "RPUSH"]
+        assert commands == ["SADD", "HSET", "RPUSH"]
 
 
 def test_the_key_is_that_of_what_waits(redis_url: str) -> None:

@@ -11,7 +11,7 @@ if is_new and start_after and tonumber(start_after) > at then
   redis.call('ZADD', DUE, start_after, id)
   return
 end
-if is_new and not has_room(queue, at) then
+if is_new and not has_room(queue, at, redis.call('ZCARD', WAITING)) then
   redis.call('ZREM', DUE, id)
   stand_in_line(id, tenant, priority, created_at, at)
   return

@@ -172,13 +172,14 @@ local function is_anyone_in_line()
   end
 end
 
--- Whether a job may go straight to the queue: nothing waits in line, and there are more free slots than
--- jobs. Workers of earlier releases do not say how many they have, and admit nothing.
-local function has_room(queue, at)
+-- Whether a job may go straight to the queue: there are more free slots than refinements that wait (`waiting`), or
+-- than jobs while nothing waits in line. Workers of earlier releases do not say how many they have, and admit
+-- nothing.
+local function has_room(queue, at, waiting)
   local free, is_known = 0, false
-  for _, slots in ipairs(redis.call('HVALS', SLOTS)) do free = free + slots; is_known = true end
+  for _, slots in ipairs(redis.call('HVALS', SLOTS)) do free, is_known = free + slots, true end
   if not is_known then return redis.call('ZCOUNT', WORKERS, at, '+inf') > 0 end
-  return redis.call('LLEN', queue) < free and not is_anyone_in_line()
+  return waiting < free or redis.call('LLEN', queue) < free and not is_anyone_in_line()
 end
 
 -- Counts one more, or with -1 one less, at a place in line.
