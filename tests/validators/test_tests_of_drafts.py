@@ -1,6 +1,8 @@
 # ruff: noqa: E501 - drafts and tests are shown as they are
 """What tests may do with a draft that is in another process."""
 
+import pytest
+
 from tests.validators.sandboxed_python import needs_sandbox, violations
 
 DRAFT = """
@@ -112,7 +114,7 @@ def test_box():
     b.items.append(7); assert b.size == 3
     with b as c: assert c is b
     assert Box.st() == "st" and isinstance(Box.mk(), Box)
-    b.items = []; assert b.size == 0
+    b.items = []; assert b.size == 0 and vars(b) == b.__dict__ == {"items": []}
     assert not hasattr(b, "nope") and hasattr(b, "add")
 def test_mut():
     x = [3,1,2]; draft.sort(x); assert x == [1,2,3]
@@ -191,7 +193,155 @@ def test_sub():
     assert r.stdout == "5\\n", r.stderr
 """
 
+CLASSES = """
+import abc, enum, threading, functools, typing, collections, dataclasses
+class LRU:
+    def __init__(self, n): self.n = n; self.d = collections.OrderedDict()
+    def get(self, k):
+        if k not in self.d: return -1
+        self.d.move_to_end(k); return self.d[k]
+    def put(self, k, v):
+        self.d[k] = v; self.d.move_to_end(k)
+        if len(self.d) > self.n: self.d.popitem(last=False)
+class InsufficientFunds(Exception):
+    def __init__(self, need, have): super().__init__(f"need {need}, have {have}"); self.need, self.have = need, have
+class Account:
+    def __init__(self, balance=0): self._b = balance
+    @property
+    def balance(self): return self._b
+    @balance.setter
+    def balance(self, v):
+        if v < 0: raise ValueError("negative")
+        self._b = v
+    def withdraw(self, n):
+        if n > self._b: raise InsufficientFunds(n, self._b)
+        self._b -= n
+    def __repr__(self): return f"Account({self._b})"
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self): ...
+class Sq(Shape):
+    def __init__(self, s): self.s = s
+    def area(self): return self.s ** 2
+    def __lt__(self, o): return self.s < o.s
+class Perm(enum.Flag):
+    R = 1; W = 2
+class CI(dict):
+    def __setitem__(self, k, v): super().__setitem__(k.lower(), v)
+    def __getitem__(self, k): return super().__getitem__(k.lower())
+    def __contains__(self, k): return super().__contains__(k.lower())
+class Counter2:
+    def __init__(self): self.n = 0; self.l = threading.Lock()
+    def inc(self):
+        with self.l: self.n += 1
+class Matrix:
+    def __init__(self, rows): self.rows = rows
+    def __matmul__(self, o): return Matrix([[sum(a*b for a,b in zip(r,c)) for c in zip(*o.rows)] for r in self.rows])
+    def __eq__(self, o): return isinstance(o, Matrix) and self.rows == o.rows
+    def __getitem__(self, ij): return self.rows[ij[0]][ij[1]]
+class Obs:
+    def __init__(self): self.subs = []
+    def sub(self, f): self.subs.append(f); return lambda: self.subs.remove(f)
+    def emit(self, *a): return [f(*a) for f in self.subs]
+class Money(typing.NamedTuple):
+    amount: int
+    cur: str = "EUR"
+T = typing.TypeVar("T")
+class Box(typing.Generic[T]):
+    def __init__(self, v): self.v = v
+def main(argv=None):
+    import argparse
+    p = argparse.ArgumentParser(); p.add_argument("n", type=int); a = p.parse_args(argv); print(a.n * 2); return 0
+class Node:
+    def __init__(self, v, nxt=None): self.v, self.next = v, nxt
+def rev(h):
+    prev = None
+    while h: h.next, prev, h = prev, h, h.next
+    return prev
+@dataclasses.dataclass(frozen=True)
+class Fz:
+    a: int
+    tags: list = dataclasses.field(default_factory=list)
+def timed(f):
+    @functools.wraps(f)
+    def w(*a, **k): w.n += 1; return f(*a, **k)
+    w.n = 0
+    return w
+class Tree:
+    def __init__(self): self.root = None
+    def __iter__(self): yield from [1, 2, 3]
+"""
+TESTS_OF_CLASSES = """
+import unittest, collections.abc, copy, pickle, threading, io, contextlib, dataclasses, asyncio, concurrent.futures
+from draft import *
+import draft
+class T(unittest.TestCase):
+    def setUp(self): self.acc = Account(10)
+    def test_acc(self):
+        with self.assertRaises(InsufficientFunds) as cm: self.acc.withdraw(20)
+        self.assertEqual(cm.exception.need, 20); self.assertIn("need 20", str(cm.exception))
+        with self.assertRaises(ValueError): self.acc.balance = -1
+        self.acc.balance = 7; self.assertEqual(self.acc.balance, 7); self.assertEqual(repr(self.acc), "Account(7)")
+        with self.assertRaises(AttributeError): self.acc.nope
+    def test_abc(self):
+        with self.assertRaises(TypeError): Shape()
+        self.assertTrue(issubclass(Sq, Shape)); self.assertIsInstance(Sq(2), Shape); self.assertEqual(Sq(3).area(), 9)
+        self.assertEqual([s.s for s in sorted([Sq(3), Sq(1)])], [1, 3]); self.assertEqual(max([Sq(1), Sq(4)], key=lambda s: s.area()).s, 4)
+    def test_lru(self):
+        c = LRU(2); c.put(1, 1); c.put(2, 2); self.assertEqual(c.get(1), 1); c.put(3, 3); self.assertEqual(c.get(2), -1)
+        self.assertEqual(list(c.d), [1, 3])
+def test_flag(): assert Perm.R | Perm.W == Perm(3) and Perm.R in (Perm.R | Perm.W)
+def test_ci():
+    c = CI(); c["A"] = 1; assert c["a"] == 1 and "A" in c and c == {"a": 1} and len(c) == 1 and list(c) == ["a"] and dict(c) == {"a": 1}
+def test_threads():
+    c = Counter2(); ts = [threading.Thread(target=c.inc) for _ in range(5)]
+    [t.start() for t in ts]; [t.join() for t in ts]; assert c.n == 5
+    with concurrent.futures.ThreadPoolExecutor(3) as ex: list(ex.map(lambda _: c.inc(), range(4)))
+    assert c.n == 9
+def test_matrix():
+    m = Matrix([[1, 2], [3, 4]]); assert m @ m == Matrix([[7, 10], [15, 22]]) and m[0, 1] == 2 and m.rows == [[1,2],[3,4]]
+def test_obs():
+    o = Obs(); seen = []; un = o.sub(seen.append); o.emit(3); assert seen == [3]; un(); o.emit(4); assert seen == [3]
+def test_nt():
+    m = Money(3); assert m == (3, "EUR") and m.amount == 3 and m._replace(amount=4) == (4, "EUR") and isinstance(m, tuple); a, c = m; assert a == 3
+    assert m == Money(3) and hash(m) == hash(Money(3))
+def test_generic(): assert Box[int](3).v == 3
+def test_main():
+    b = io.StringIO()
+    with contextlib.redirect_stdout(b): assert main(["4"]) == 0
+    assert b.getvalue().strip() == "8"
+    try:
+        with contextlib.redirect_stderr(io.StringIO()) as e: main(["x"])
+        assert False
+    except SystemExit as x: assert x.code == 2
+    assert "invalid int" in e.getvalue()
+def test_node():
+    h = rev(Node(1, Node(2, Node(3)))); vs = []
+    while h: vs.append(h.v); h = h.next
+    assert vs == [3, 2, 1]
+def test_fz():
+    f = Fz(1)
+    try: f.a = 2; assert False
+    except dataclasses.FrozenInstanceError: pass
+    try: f.a = 2; assert False
+    except AttributeError: pass
+    assert f.tags == [] and dataclasses.replace(f, a=5).a == 5 and dataclasses.is_dataclass(f)
+def test_deco():
+    @timed
+    def g(x): return x
+    assert g(1) == 1 and g.n == 1 and g.__wrapped__(2) == 2
+def test_abcs():
+    assert isinstance(Tree(), collections.abc.Iterable) and not isinstance(Tree(), collections.abc.Sized) and list(Tree()) == [1,2,3] and 2 in Tree()
+def test_copy():
+    a = Account(3); b = copy.deepcopy(a); b.withdraw(1); assert a.balance == 3 and b.balance == 2
+    assert pickle.loads(pickle.dumps(Fz(3))) == Fz(3)
+def test_state(): assert vars(Account(3)) == {"_b": 3} and Account(1).__dict__ == {"_b": 1}
+def test_doc(): assert Account.__name__ == "Account" and Account.withdraw.__name__ == "withdraw" and hasattr(Account, "withdraw") and not hasattr(Account, "zip")
+def test_none(): assert Node(1).next is None and bool(Node(1)) and (Node(1) == None) is False and Node(1) != None
+"""
+
 
 @needs_sandbox
-async def test_tests_use_a_draft_as_if_it_were_in_their_process() -> None:
-    assert await violations(DRAFT, TESTS) == ()
+@pytest.mark.parametrize(("draft", "tests"), [(DRAFT, TESTS), (CLASSES, TESTS_OF_CLASSES)])
+async def test_tests_use_a_draft_as_if_it_were_in_their_process(draft: str, tests: str) -> None:
+    assert await violations(draft, tests) == ()

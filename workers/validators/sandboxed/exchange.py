@@ -989,6 +989,7 @@ class Peer:
             "__qualname__": qualname,
             "__module__": module,
             "__doc__": doc,
+            "__dict__": vars(ObjectProxy)["__dict__"],
             "_hone_peer": self,
             "_hone_id": number,
         }
