@@ -286,8 +286,8 @@ def _ratings(story: Story) -> Iterator[str]:
 
 def _plans(story: Story) -> Iterator[str]:
     """Yield plans, and tool calls with their answers, in the order of the journal."""
-    kinds = (STRATEGIES[story.snapshot.strategy], *story.request.strategy.every())
-    plans = {name for it in kinds for name in it.plan_steps}
+    plans = {name for it in story.request.strategy.every() for name in it.plan_steps}
+    plans |= set(STRATEGIES[story.snapshot.strategy].plan_steps)
     for step in story.steps():
         if not isinstance(step, StepCompleted):
             continue
