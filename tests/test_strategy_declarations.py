@@ -78,11 +78,15 @@ def test_a_strategy_that_is_not_implemented_is_named() -> None:
         function_of("unwritten")
 
 
+PART_OF = {"workers/engine/sequence.py": "nested"}
+"""Modules that one strategy is made of, beside its own."""
+
+
 def names_of_strategies(path: str, source: str) -> list[str]:
     """Return where a source names a strategy that it should read a declaration of."""
     if path.startswith(DECLARATIONS) or path == EXAMPLES:
         return []
-    own = path.removeprefix("workers/engine/strategies/").removesuffix(".py")
+    own = PART_OF.get(path) or path.removeprefix("workers/engine/strategies/").removesuffix(".py")
     kinds = STRATEGIES.keys() - AMBIGUOUS - {own}
     classes = {it.__name__ for kind, it in STRATEGIES.items() if kind != own}
     return [f"{path}: {it}" for it in _words(ast.parse(source)) if it in kinds or it in classes]

@@ -28,7 +28,7 @@ OWN = frozenset(
 )
 """Attributes of every record; the others are fields of the event."""
 
-QUIET = ("uvicorn", "asyncio", "aiohttp", "httpx", "httpcore")
+QUIET = ("asyncio", "aiohttp", "httpx", "httpcore")
 """Libraries that say more than an operator wants to know."""
 
 
