@@ -18,7 +18,7 @@ from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.limits import LimitsChange
 from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
-from app.contract.reviews import ReviewDecision
+from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.status import Status
 from app.service import ModelRoles, Service, Watching
 from app.service.report import ReportFormat
@@ -286,6 +286,7 @@ ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecisi
 RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_of(RatingRequest))]
 ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]
 Change = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange))]
+PauseBody = Annotated[RequestBody[PauseRequest], Depends(body_of(PauseRequest, is_required=False))]
 RetryBody = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange, is_required=False))]
 IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]
 PreferredWait = Annotated[int | None, Depends(_prefer)]

@@ -103,6 +103,12 @@ REVIEWS: dict[str, Example] = {
     "revise": {"action": "revise", "feedback": "Say first that nothing has to be paid back."},
     "replace": {"action": "replace", "draft": "Refunds take 14 days. Nothing else changes."},
     "rate": {"action": "rate", "score": 0.4, "path": "iterations/2/review"},
+    "resume": {"action": "resume", "path": "pauses/7"},
+}
+
+PAUSES: dict[str, Example] = {
+    "for a week at most": {},
+    "for an hour": {"timeout_s": 3_600, "on_timeout": "resume"},
 }
 
 RATINGS: dict[str, Example] = {
@@ -149,6 +155,7 @@ LINKS = {
     "request": f"/v1/refinements/{REFINEMENT_ID}/request",
     "cancel": f"/v1/refinements/{REFINEMENT_ID}/cancel",
     "finish": f"/v1/refinements/{REFINEMENT_ID}/finish",
+    "pause": f"/v1/refinements/{REFINEMENT_ID}/pause",
     "reviews": f"/v1/refinements/{REFINEMENT_ID}/reviews",
     "retry": f"/v1/refinements/{REFINEMENT_ID}/retry",
     "report": f"/v1/refinements/{REFINEMENT_ID}/report",

@@ -25,6 +25,7 @@ from app.api.dependencies import (
     Limit,
     Metadata,
     OfBatch,
+    PauseBody,
     PreferredWait,
     RatingBody,
     RefinementId,
@@ -91,7 +92,7 @@ from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
 from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
-from app.contract.reviews import ReviewDecision
+from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
 from app.contract.steps import StepPage
 from app.service import offers
@@ -258,6 +259,29 @@ async def finish(
 ) -> Snapshot:
     """End a refinement with the best draft so far; without one, as soon as a draft is judged."""
     return await store.finish(tenant, refinement_id, versions=versions)
+
+
+@refinements.post(
+    "/{refinement_id}/pause",
+    operation_id="pauseRefinement",
+    status_code=202,
+    responses=ACCEPTED | problems(MalformedHeader, RefinementNotFound, *IN_VAIN, *UNREADABLE),
+    openapi_extra=body(PauseRequest, examples.PAUSES, is_required=False),
+)
+async def pause(
+    refinement_id: RefinementId,
+    pause: PauseBody,
+    versions: Versions,
+    tenant: Tenant,
+    store: TheStore,
+) -> Snapshot:
+    """Pause a refinement after the steps in progress, whose replies are kept.
+
+    It is `paused` when they have ended: `review` in the snapshot has the key and the deadline. Send
+    the action `resume` to `reviews` to continue. A refinement that is paused already stays as it
+    is, and one that ends with the steps in progress is not paused.
+    """
+    return await store.pause(tenant, refinement_id, pause.content, versions=versions)
 
 
 @refinements.get(

@@ -213,6 +213,11 @@ class Client:
         """End a refinement with its best draft so far, and return its snapshot."""
         return self._read(Snapshot, self._send("POST", f"{_path(refinement_id)}/finish"))
 
+    def pause(self, refinement_id: str, pause: Mapping[str, Any]) -> Snapshot:
+        """Pause a refinement after the steps in progress, and return its snapshot."""
+        response = self._send("POST", f"{_path(refinement_id)}/pause", json=pause)
+        return self._read(Snapshot, response)
+
     def review(self, refinement_id: str, decision: Mapping[str, Any]) -> Snapshot:
         """Send a decision to a paused refinement, and return its snapshot."""
         response = self._send("POST", f"{_path(refinement_id)}/reviews", json=decision)

@@ -33,7 +33,7 @@ from app.cli.root import (
 from app.contract.criteria import AUTO
 from app.contract.insights import Dimension
 from app.contract.judgement import FindingsReply
-from app.contract.reviews import ReviewAction
+from app.contract.reviews import OnPauseTimeout, ReviewAction
 from app.contract.status import Status
 from app.contract.steps import Step
 
@@ -241,6 +241,25 @@ def finish(refinement_id: RefinementIdArgument, server: ServerOption = None) -> 
     """End a refinement with its best draft so far, and print its status."""
     with connected(server) as client:
         say(console(), client.finish(refinement_id).status)
+
+
+@app.command()
+def pause(
+    refinement_id: RefinementIdArgument,
+    *,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="At most so long.  [default: a week]")
+    ] = None,
+    on_timeout: Annotated[
+        OnPauseTimeout | None, typer.Option(help="What happens then.  [default: finish]")
+    ] = None,
+    server: ServerOption = None,
+) -> None:
+    """Pause a refinement after the steps in progress; `hone review ID resume` continues it."""
+    fields = {"timeout_s": timeout, "on_timeout": on_timeout}
+    given = {name: value for name, value in fields.items() if value is not None}
+    with connected(server) as client:
+        say(console(), client.pause(refinement_id, given).status)
 
 
 @app.command()

@@ -521,10 +521,15 @@ def _asked(progress: Progress, refinement_id: str) -> list[str]:
     asked, until = progress.asked, progress.asked_until
     if asked is None or until is None:
         return []
-    others = "reject, revise --feedback TEXT, replace --draft FILE, rate --score S"
-    return [
+    lines = [
         f"paused at {asked.key}: {asked.question}",
         f"  until {until:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}",
+    ]
+    if asked.when == "requested":
+        return [*lines, f"  hone review {refinement_id} resume    lets it continue"]
+    others = "reject, revise --feedback TEXT, replace --draft FILE, rate --score S"
+    return [
+        *lines,
         f"  hone review {refinement_id}    shows the draft",
         f"  hone review {refinement_id} approve    or: {others}",
     ]

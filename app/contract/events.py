@@ -244,9 +244,12 @@ class IterationCompleted(Contract):
 
 
 class Changed(Contract):
-    """A PATCH was accepted: the limits now in force."""
+    """A PATCH was accepted: the limits now in force. Or a pause, which leaves them as they were."""
 
     limits: Limits
+    pause_requested: bool = Field(
+        False, description="Whether it pauses after the steps in progress."
+    )
 
 
 class Stopping(Contract):

@@ -1,6 +1,7 @@
 """Reviews by people: when a refinement asks for one, and what a reviewer can decide.
 
 While it waits it is `paused` and holds no worker. The draft itself is the iteration at `path`.
+A client can also pause it at any time: then nothing is asked, and `resume` lets it go on.
 """
 
 from datetime import datetime
@@ -13,13 +14,17 @@ from app.contract.drafts import MAX_TEXT
 from app.contract.judgement import Score
 
 ReviewWhen = Literal["each_iteration", "before_completion"]
+PausedWhen = Literal[ReviewWhen, "requested"]
 OnTimeout = Literal["approve", "reject", "finish"]
+OnPauseTimeout = Literal["finish", "resume"]
+PausedOnTimeout = Literal[OnTimeout, OnPauseTimeout]
 ReviewAction = Annotated[
-    Literal["approve", "reject", "revise", "replace", "rate"],
+    Literal["approve", "reject", "revise", "replace", "rate", "resume"],
     Field(
         description="`approve`: end with the draft under review; `reject`: end with the best one,"
         " not passed; `revise`: revise the draft under review by the feedback; `replace`: continue"
-        " with the given draft; `rate`: override its score and continue by the usual rules."
+        " with the given draft; `rate`: override its score and continue by the usual rules;"
+        " `resume`: continue after a pause that was requested, which takes no other action."
     ),
 ]
 
@@ -40,6 +45,25 @@ class ReviewPlan(Contract):
     on_timeout: OnTimeout = Field(
         "finish", description="Decision after a timeout; `finish` ends with the best draft."
     )
+
+
+class PauseRequest(Contract):
+    """How long a requested pause lasts at most, and what happens then."""
+
+    timeout_s: float = Field(
+        A_WEEK_S, gt=0, le=A_WEEK_S, description="Maximum duration of the pause in seconds."
+    )
+    on_timeout: OnPauseTimeout = Field(
+        "finish",
+        description="What happens then: `finish` ends with the best draft (without one, as soon as"
+        " a draft is judged), `resume` continues.",
+    )
+
+
+class PendingPause(PauseRequest):
+    """A requested pause that begins before the next step; `key` names it."""
+
+    key: str
 
 
 class ReviewDecision(Contract):
@@ -68,22 +92,27 @@ class ReviewDecision(Contract):
             raise ValueError(f"`draft` is not supported for the action {self.action}")
         if self.action == "rate" and self.score is None:
             raise ValueError("`score` is required for the action rate")
+        if self.action == "resume" and not (self.feedback is None and self.score is None):
+            raise ValueError("the action resume takes no `feedback` and no `score`")
         if self.action == "replace" and self.score is not None:
             raise ValueError("`score` is not supported for replace: the new draft is judged")
         return self
 
 
 class Paused(Contract):
-    """A reviewer is asked about one judged draft, with a timeout of `timeout_s` from `at`."""
+    """A reviewer is asked about one judged draft, with a timeout of `timeout_s` from `at`.
+
+    If the pause was requested, the draft is the best one so far; without one its fields are null.
+    """
 
     key: str = Field(description="Key of the step that records the decision.")
-    path: str = Field(description="Path of the iteration under review.")
-    iteration: int = Field(ge=0)
-    score: Score | None
-    sha256: str
-    when: ReviewWhen
+    path: str | None = Field(None, description="Path of the iteration under review.")
+    iteration: int | None = Field(None, ge=0)
+    score: Score | None = None
+    sha256: str | None = None
+    when: PausedWhen
     timeout_s: float = Field(gt=0)
-    on_timeout: OnTimeout
+    on_timeout: PausedOnTimeout
     question: str
 
 
@@ -99,11 +128,18 @@ class Reviewed(Contract):
 
 
 class PendingReview(Contract):
-    """The review that a paused refinement waits for."""
+    """The review that a paused refinement waits for, or the pause that was requested."""
 
     key: str
-    path: str = Field(description="Path of the iteration under review.")
+    path: str | None = Field(
+        None,
+        description="Path of the iteration under review; of the best one if the pause was"
+        " requested, `null` before a draft was judged.",
+    )
+    when: PausedWhen | None = Field(
+        None, description="`requested`: only the action `resume` answers it."
+    )
     question: str
-    on_timeout: OnTimeout
+    on_timeout: PausedOnTimeout
     asked_at: datetime
     deadline: datetime

@@ -88,6 +88,7 @@ class Links(Contract):
     request: str
     cancel: str
     finish: str
+    pause: str
     reviews: str
     retry: str
     report: str

@@ -15,7 +15,7 @@ from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rated
 from app.contract.requests import ModelChoice, RefinementRequest
-from app.contract.reviews import Paused, PendingReview, ReviewDecision, Reviewed
+from app.contract.reviews import Paused, PendingPause, PendingReview, ReviewDecision, Reviewed
 from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
 from app.contract.status import TERMINAL, Status, StopReason
 from app.contract.waiting import Waiting
@@ -47,6 +47,7 @@ _FIELDS: dict[str, TypeAdapter[Any]] = {
     "achieved": TypeAdapter(dict[str, tuple[float, float | None]]),
 }
 _LIMITS = TypeAdapter(Limits)
+_PAUSE = TypeAdapter(PendingPause)
 UNKNOWN_FIELDS: Final = "allow"
 """Keep the fields that a later release stored; requests from clients stay strict."""
 
@@ -145,7 +146,7 @@ def decode_state(reply: bytes, known: State | None) -> State:
 
     Raises UnreadableRecord for a status or a reason of a later release.
     """
-    status, last, stopping, finish, seq, limits = reply.split(b" ", 5)
+    status, last, stopping, finish, pause, seq, limits = reply.split(b" ", 6)
     if status not in _STATUS or stopping not in _REASON:
         raise UnreadableRecord(f"status {status.decode()}, stopping {stopping.decode()}")
     if limits:
@@ -160,6 +161,7 @@ def decode_state(reply: bytes, known: State | None) -> State:
         limits_seq=int(seq),
         stopping=_REASON[stopping],
         finish_requested=finish == b"1",
+        pause=None if pause == b"-" else _PAUSE.validate_json(pause, extra=UNKNOWN_FIELDS),
     )
 
 
@@ -266,6 +268,7 @@ def links(refinement_id: str) -> Links:
         request=f"{at}/request",
         cancel=f"{at}/cancel",
         finish=f"{at}/finish",
+        pause=f"{at}/pause",
         reviews=f"{at}/reviews",
         retry=f"{at}/retry",
         report=f"{at}/report",
@@ -380,6 +383,7 @@ def _review(summary: Summary) -> bytes:
     pending = PendingReview(
         key=asked.key,
         path=asked.path,
+        when=asked.when,
         question=asked.question,
         on_timeout=asked.on_timeout,
         asked_at=moment(int(summary[b"paused_at"])),
@@ -389,7 +393,9 @@ def _review(summary: Summary) -> bytes:
 
 
 def _waiting(summary: Summary) -> bytes:
-    """Return the wait that began last; it lasts until its step has a reply."""
+    """Return the wait that began last, until its step has a reply; none during a pause."""
+    if b"review" in summary:
+        return b"null"
     waits = from_json(summary.get(b"waiting", b"[]"))
     return to_json(waits[-1]) if waits else b"null"
 

@@ -19,6 +19,7 @@ from app.contract.judgement import Usage
 from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
@@ -35,6 +36,7 @@ class State:
     limits_seq: int  # grows with every PATCH
     stopping: StopReason | None  # set once `refinement.stopping` is journaled
     finish_requested: bool  # a finish came before anything was judged
+    pause: PendingPause | None = None  # a pause was requested, and has not begun
     is_parked: bool = False  # the claim was given up, until there is a permit for a model
 
 

@@ -42,7 +42,7 @@ from app.contract.insights import KEPT_DAYS, Dimension, Key, Sums
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
-from app.contract.reviews import ReviewDecision
+from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.contract.webhooks import Delivery
@@ -102,6 +102,7 @@ from app.store.scripts import (
     FINISH,
     FULL,
     MOST_RATINGS,
+    PAUSE,
     RATE,
     RETRY,
     REVIEW,
@@ -461,6 +462,24 @@ class Store:
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
+    async def pause(
+        self,
+        tenant: str,
+        refinement_id: str,
+        pause: PauseRequest,
+        command_id: str | None = None,
+        versions: Versions = None,
+    ) -> Snapshot:
+        """Pause it after the steps in progress; nothing changes if it is paused already.
+
+        Raises RefinementNotFound, Conflict if it has ended or is about to, and PreconditionFailed.
+        """
+        plan = pause.model_dump_json()
+        args = (command_id or uuid4().hex, plan, self._lease_ms, _between_commas(versions))
+        await self._give(PAUSE, tenant, refinement_id, *args)
+        return await self._snapshot(tenant, refinement_id)
+
+    @refusing
     async def review(
         self,
         tenant: str,
@@ -726,7 +745,10 @@ def _between_commas(versions: Versions) -> str:
 def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     conflicts = {
         "ENDED": "has ended or is being canceled",
+        "STOPPING": "is about to end",
         "UNASKED": "is not waiting for a review",
+        "REQUESTED": "was paused on request: only the action resume is possible",
+        "UNREQUESTED": "is waiting for a review, which the action resume does not answer",
         "OTHER": f"is waiting for another review, {detail}",
         "UNFAILED": f"is {detail}, and only a failed refinement can be retried; an ended one with"
         " a result can be continued",

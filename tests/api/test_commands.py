@@ -94,6 +94,23 @@ async def test_a_long_poll_of_what_is_erased_is_a_404(api: httpx.AsyncClient) ->
     problem(await polling, 404, "not_found")
 
 
+async def test_a_pause_is_journaled_at_once_and_only_once(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    refinement_id = await submitted(api)
+    url = f"/v1/refinements/{refinement_id}"
+    asked = await api.post(f"{url}/pause", json={"timeout_s": 60})
+    assert (asked.status_code, asked.json()["status"]) == (202, "queued")
+    assert (await api.post(f"{url}/pause")).json() == asked.json()
+    page = await api.get(f"{url}/events", headers={"Accept": "application/json"})
+    assert [it["data"].get("pause_requested") for it in page.json()["data"]] == [None, True]
+    problem(await api.post(f"{url}/pause", json={"timeout_s": 0}), 422, "invalid_request")
+    refused = await api.post(f"{url}/pause", headers={"If-Match": '"1"'})
+    problem(refused, 412, "precondition_failed")
+    await api.post(f"{url}/finish")
+    problem(await api.post(f"{url}/pause"), 409, "conflict")
+
+
 SENT = {"cancel": None, "finish": None, "": {"threshold": 0.5}, "reviews": {"action": "approve"}}
 
 

@@ -1,4 +1,4 @@
-"""`hone finish | review | retry | continue`, and what `hone watch` says of pause and retry."""
+"""`hone finish | pause | review | retry | continue`, and what `hone watch` says of pause and retry."""
 
 import json
 from pathlib import Path
@@ -49,12 +49,21 @@ def test_finish_prints_the_status_after_it(server: ScriptedApi, hone: Run) -> No
     assert hone("finish", ID).stdout == "running\n"
 
 
+def test_pause_sends_the_limits_that_were_given_and_prints_the_status(
+    server: ScriptedApi, hone: Run
+) -> None:
+    server.answers[f"POST {at('/pause')}"] = answered(Status.RUNNING)
+    assert hone("pause", ID, "--timeout", "60", "--on-timeout", "resume").stdout == "running\n"
+    assert json.loads(server.asked[0].body) == {"timeout_s": 60, "on_timeout": "resume"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "body"),
     [
         (("approve",), {"action": "approve"}),
         (("revise", "--feedback", "Shorter."), {"action": "revise", "feedback": "Shorter."}),
         (("rate", "--score", "0.5"), {"action": "rate", "score": 0.5}),
+        (("resume",), {"action": "resume"}),
         (("reject", "--key", "a/review"), {"action": "reject", "path": "a/review"}),
         (("replace", "--draft", "-"), {"action": "replace", "draft": "Mine.\n"}),
     ],

@@ -55,6 +55,10 @@ class AwaitingReview(Exception):
     """A review was requested: this claim ends, and a new claim continues after the review."""
 
 
+class PauseRequested(Exception):
+    """A client has paused it: this claim ends before the next step."""
+
+
 class WorkerLeaving(Exception):
     """This worker is shutting down: another worker performs the next step."""
 
@@ -264,13 +268,17 @@ class Driver:
                 ending = await self._ending()
             except EveryBranchWaits as waits:
                 ending = Ending.parked(waits)
+            except PauseRequested:
+                ending = await self._pausing()
             self.is_giving_up = True
             state = await self._writer.write(ending)
             self._log(ending)
         except StaleLimits as stale:
             self._writer.state = stale.state
             return False
-        return ending.parking is None or state.is_parked
+        held = state.status in (Status.RUNNING, Status.CANCELING)
+        goes_on = ending.status is Status.PAUSED and held
+        return not goes_on and (ending.parking is None or state.is_parked)
 
     def _log(self, ending: Ending) -> None:
         """Log an ending, a pause, or what it waits for without a worker."""
@@ -334,11 +342,17 @@ class Driver:
             return Ending.failed(failure.code, failure.detail, steps)
         except Incompatible as found:
             return Ending.failed("incompatible", f"{found}: {self._versions}")
-        except (*ENDS_OF_A_CLAIM, Fenced, StaleLimits, JournalUnwritable):
+        except (*ENDS_OF_A_CLAIM, PauseRequested, Fenced, StaleLimits, JournalUnwritable):
             raise
         except Exception:
             log.exception("%s: internal error while playing the strategy", self._journal.id)
             return Ending.failed("internal_error", "internal error: see the log of the worker")
+
+    async def _pausing(self) -> Ending:
+        """Journal what is done, and return the pause that was requested."""
+        state = await self._writer.write()
+        assert state.pause is not None
+        return Ending.paused_on_request(state.pause, self._replay)
 
     def _additions(self, outcome: Outcome) -> tuple[Addition, ...]:
         judged = self._replay.iterations | self._writer.unwritten
@@ -437,6 +451,7 @@ class Driver:
         return step.reply()
 
     async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
+        self._pause_if_requested()
         granted = self._granted(move)
         if granted is None:
             return refused(move)
@@ -446,6 +461,7 @@ class Driver:
             self._heed(await self._writer.write())
             if self._is_leaving:
                 raise WorkerLeaving
+            self._pause_if_requested()
             self._admit(move)
             if self._is_spared(move):
                 return spared(move)
@@ -525,6 +541,7 @@ class Driver:
             await self._waits.over(move.path)
             if self._is_leaving:
                 raise WorkerLeaving
+            self._pause_if_requested()
         self._count_time()
 
     def _admit(self, move: moves.StepMove | Review) -> None:
@@ -534,11 +551,23 @@ class Driver:
         if self._replay.stopping and not isinstance(move, Check):
             raise Stopped
 
+    def _pause_if_requested(self) -> None:
+        if self._is_pausing():
+            raise PauseRequested
+
+    def _is_pausing(self) -> bool:
+        """Return whether a requested pause is due: what ends anyway does not pause."""
+        state = self._writer.state
+        ends = self._replay.stopping or state.finish_requested or state.status is Status.CANCELING
+        return state.pause is not None and not ends
+
     def _heed(self, state: State) -> None:
         """Apply what the API has decided meanwhile."""
         self._replay.stopping = self._replay.stopping or state.stopping
         if state.finish_requested and self._replay.best:
             self._writer.stop(StopReason.FINISHED_EARLY)
+        if self._is_pausing():
+            self._waits.interrupt()
         self._count_time()
         self._abort()
 

@@ -22,7 +22,7 @@ from app.contract.insights import additions_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.requests import RefinementRequest
-from app.contract.reviews import Paused, ReviewPlan
+from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.contract.waiting import REFUSALS, Waiting
@@ -168,6 +168,25 @@ class Ending:
                 "best_passed": found.passed,
             }
         return cls(Status.PAUSED, changes, asked)
+
+    @classmethod
+    def paused_on_request(cls, pause: PendingPause, recorded: Replay) -> Self:
+        """Return the pause that a client has requested, with the best draft so far."""
+        best = recorded.best
+        state = "No draft was judged yet."
+        if best is not None:
+            score = "was not measured" if best.score is None else f"scored {best.score:g}"
+            state = f"The best draft so far, at {best.path}, {score}."
+        asked = Paused(
+            key=pause.key,
+            **(best.model_dump() if best else {}),
+            when="requested",
+            timeout_s=pause.timeout_s,
+            on_timeout=pause.on_timeout,
+            question=f"It was paused on request. {state} Resume it, change its limits, finish or"
+            " cancel it.",
+        )
+        return cls(Status.PAUSED, {"phase": ()}, asked)
 
     @classmethod
     def parked(cls, waits: EveryBranchWaits) -> Self:

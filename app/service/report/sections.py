@@ -265,6 +265,9 @@ def _reviews(story: Story) -> Iterator[str]:
 
 def _decision(at: datetime, made: Reviewed) -> str:
     is_timeout = made.by == "timeout"
+    if made.action == "resume":
+        who = "The pause timed out. It continues." if is_timeout else "It was resumed."
+        return f"{wording.moment(at)}: {who}"
     who = "The review timed out, which counts as if a reviewer" if is_timeout else "A reviewer"
     line = f"{wording.moment(at)}: {who} {wording.ACTIONS[made.action]}"
     line += f", with a score of {wording.score(made.score)}." if made.score is not None else "."
@@ -355,6 +358,8 @@ def _happenings(story: Story) -> Iterator[str]:
     for event in story.events:
         at = wording.moment(event.at)
         match event.data:
+            case Changed(pause_requested=True):
+                yield f"{at}: a pause was requested."
             case Changed(limits=changed):
                 yield f"{at}: limits changed: {_changes(limits, changed)}."
                 limits = changed

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from app.contract.drafts import Escape
 from app.contract.judgement import CriterionScore, IssueState, Usage, Verdict
-from app.contract.reviews import OnTimeout, ReviewAction, ReviewWhen
+from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
 from app.service.report.markdown import NOTHING, plain
 
@@ -14,7 +14,7 @@ OF_A_LATER_RELEASE = "A later release of Hone added this, and this server cannot
 STATUSES: Mapping[Status, str] = {
     Status.QUEUED: "It waits for a worker.",
     Status.RUNNING: "It is in progress: the report shows it so far.",
-    Status.PAUSED: "It waits for a review and occupies no worker.",
+    Status.PAUSED: "It waits for a person and occupies no worker.",
     Status.CANCELING: "It is being canceled: the steps in progress are being stopped.",
     Status.SUCCEEDED: "It has ended.",
     Status.FAILED: "It could not continue.",
@@ -114,12 +114,14 @@ ACTIONS: Mapping[ReviewAction, str] = {
     "revise": "asked for a revision",
     "replace": "replaced the draft",
     "rate": "rated the draft",
+    "resume": "let it continue",
 }
 
-TIMEOUTS: Mapping[OnTimeout, str] = {
+TIMEOUTS: Mapping[PausedOnTimeout, str] = {
     "approve": "the draft counts as approved",
     "reject": "the draft counts as rejected",
     "finish": "it ends with the best draft",
+    "resume": "it continues",
 }
 
 WHENS: Mapping[ReviewWhen, str] = {

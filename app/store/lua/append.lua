@@ -7,9 +7,9 @@ local id, nonce, op, seen, relied, known, to, models, waited_ms = unpack(ARGV, 1
 local first = 11 + ARGV[10]
 local key = SUMMARY .. id
 local held, holder, status, last, done, seq, stopping, finish_requested, tenant, retention_ms,
-  steps, attempt, parked_at = unpack(redis.call('HMGET', key, 'nonce', 'holder', 'status', 'last_event',
+  steps, attempt, parked_at, pause = unpack(redis.call('HMGET', key, 'nonce', 'holder', 'status', 'last_event',
     'op', 'limits_seq', 'stopping', 'finish_requested', 'tenant', 'retention_ms', 'steps', 'attempt',
-    'parked_at'))
+    'parked_at', 'pause'))
 
 if held ~= nonce then return 'FENCED' end
 -- Redis has lost the end of the journal, in a failover or by an older copy: the worker has it. A command
@@ -18,7 +18,7 @@ if tonumber(last) < tonumber(seen) or op - done > 1 then return 'SHORT ' .. done
 
 local function answer(code)
   local limits = seq ~= known and redis.call('HGET', key, 'limits')
-  return state(code, status, last, stopping, finish_requested, seq, limits)
+  return state(code, status, last, stopping, finish_requested, pause, seq, limits)
 end
 
 local function repeated()
@@ -67,7 +67,7 @@ for i = first, #ARGV, 2 do
 end
 
 if #prompts > 0 then redis.call('HSET', PROMPTS .. id, unpack(prompts)) end
-local parks = models ~= '' and status == 'running' and not stopping
+local parks = models ~= '' and status == 'running' and not stopping and not pause
 local set = { 'op', op, 'last_event', n }
 if n > tonumber(last) then  -- a summary changes only with an entry
   for i = 11, first - 1 do set[#set + 1] = ARGV[i] end

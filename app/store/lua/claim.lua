@@ -11,15 +11,15 @@ local status, lease, holder, before, token, attempt, started, last, tenant, step
     'lease', 'holder', 'claimant', 'token', 'attempt', 'started_at', 'last_event', 'tenant',
     'steps', 'limits_seq', 'limits', 'stopping', 'finish_requested', 'jobs',
     'paused_ms', 'anew'))
-local waited_ms, parked, parked_at, deadline, permit = unpack(redis.call('HMGET', key,
-  'waited_ms', 'parked', 'parked_at', 'deadline', 'permit'))
+local waited_ms, parked, parked_at, deadline, permit, pause = unpack(redis.call('HMGET', key,
+  'waited_ms', 'parked', 'parked_at', 'deadline', 'permit', 'pause'))
 waited_ms = tonumber(waited_ms or 0)
 if not status or TERMINAL[status] then return false end
 
 local at = clock()
 local function granted(resumed)
   return { token, attempt, resumed, at - started - (paused_ms or 0) - waited_ms, tenant,
-    state('OK', status, last, stopping, finish_requested, seq, limits),
+    state('OK', status, last, stopping, finish_requested, pause, seq, limits),
     at, waited_ms, deadline and deadline - at or '', permit or '',
     redis.call('HGET', REQUEST .. id, 'learnt') or '' }
 end

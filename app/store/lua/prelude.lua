@@ -292,15 +292,17 @@ local function paused(id, tenant, from, at, asked)
   local deadline = at + math.floor(cjson.decode(asked).timeout_s * 1000)
   relist(id, tenant, from, 'paused')
   release(id)
+  redis.call('HDEL', SUMMARY .. id, 'pause')
   redis.call('ZADD', DUE, deadline, id)
   return 'status', 'paused', 'attempt', 0, 'review', asked, 'paused_at', at, 'review_until', deadline
 end
 
 -- Journals the decision about the draft under review: `decision` is the data without its key.
 local function reviewed(id, n, at, asked, decision)
+  local it = cjson.decode(asked)
   write(id, n, at, 'refinement.reviewed',
-    '{"key":"' .. cjson.decode(asked).key .. '",' .. string.sub(decision, 2))
-  redis.call('HINCRBY', SUMMARY .. id, 'steps', 1)
+    '{"key":"' .. it.key .. '",' .. string.sub(decision, 2))
+  if it.when ~= 'requested' then redis.call('HINCRBY', SUMMARY .. id, 'steps', 1) end  -- a step asked for it
 end
 
 -- Puts a refinement back into the queue; `n` is the number of its last entry.
@@ -332,8 +334,13 @@ local function stop(id, n, at, reason, limit)
   publish(id)
 end
 
--- Makes a paused refinement end with its best draft once a worker has claimed it.
+-- Makes a paused refinement end with its best draft once a worker has claimed it; without one, which only a
+-- requested pause allows, as soon as a draft is judged.
 local function finished_early(id, tenant, n, at, lease_ms)
+  if redis.call('HEXISTS', SUMMARY .. id, 'best') == 0 then
+    redis.call('HSET', SUMMARY .. id, 'finish_requested', 1)
+    return unpaused(id, tenant, n - 1, at, lease_ms)
+  end
   stop(id, n, at, 'finished_early')
   return unpaused(id, tenant, n, at, lease_ms)
 end
@@ -357,7 +364,7 @@ local function ended(id, tenant, from, to, at, retention_ms)
   unpark(id, tenant)
   if from == 'queued' then leave_line(id, tenant) end
   redis.call('HDEL', SUMMARY .. id, 'review', 'paused_at', 'review_until', 'waiting', 'parked_at',
-    'in_vain')
+    'in_vain', 'pause')
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
   local is_stored = redis.call('HGET', SUMMARY .. id, 'store') ~= '0'
@@ -441,9 +448,9 @@ local function add(hash, addition, at)
 end
 
 -- Returns the state for a worker, with the limits only if it does not have them yet.
-local function state(code, status, n, stopping, finish_requested, seq, limits)
+local function state(code, status, n, stopping, finish_requested, pause, seq, limits)
   return code .. ' ' .. status .. ' ' .. n .. ' ' .. (stopping or '-') .. ' '
-    .. (finish_requested or '0') .. ' ' .. seq .. ' ' .. (limits or '')
+    .. (finish_requested or '0') .. ' ' .. (pause or '-') .. ' ' .. seq .. ' ' .. (limits or '')
 end
 
 -- Notes that something was deleted, which is still in the append-only file.
