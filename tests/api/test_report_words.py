@@ -13,7 +13,7 @@ from app.contract.caveats import BLOCKING
 from app.contract.drafts import Escape
 from app.contract.judgement import Comparison, IssueState, ScoreFrom
 from app.contract.limits import Limits
-from app.contract.reviews import OnTimeout, ReviewAction, ReviewWhen
+from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
 from app.service.report import wording
 from app.service.report.markdown import fenced, plain, table
@@ -52,7 +52,7 @@ def test_every_other_choice_of_the_contract_has_its_words() -> None:
     assert wording.CAVEATS.keys() == {*BLOCKING, "item_dropped"}
     assert wording.SCORES_FROM.keys() == set(get_args(get_args(ScoreFrom)[0]))
     assert wording.ACTIONS.keys() == set(get_args(get_args(ReviewAction)[0]))
-    assert wording.TIMEOUTS.keys() == set(get_args(OnTimeout))
+    assert wording.TIMEOUTS.keys() == set(get_args(PausedOnTimeout))
     assert wording.WHENS.keys() == set(get_args(ReviewWhen))
     assert wording.VERDICTS.keys() == set(get_args(Comparison.model_fields["verdict"].annotation))
     assert RULES.keys() == set(Limits.model_fields)

@@ -1,4 +1,4 @@
-"""`hone finish | pause | review | retry | continue`, and what `hone watch` says of pause and retry."""
+"""`hone finish | pause | review | retry | continue`, and what `hone watch` says of them."""
 
 import json
 from pathlib import Path

@@ -274,6 +274,11 @@ async def _finish(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await started(store, worker)).id, TENANT, "command", LEASE_MS)
 
 
+async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    held = await started(store, worker)
+    return (held.id, TENANT, "command", PauseRequest().model_dump_json(), LEASE_MS)
+
+
 async def _finish_judged(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await held.journal.append([iteration(held)], JUDGED)
@@ -555,6 +560,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("review", _review),
     ("finish", _finish_paused),
     ("finish", _finish),
+    ("pause", _pause),
     ("finish", _finish_judged),
     ("change", _change),
     ("retry", _retry),
