@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from app.contract.batches import BatchOptions
 from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
-from app.contract.reviews import ReviewDecision
+from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.status import Status
 from app.contract.webhooks import Webhook
 from app.store import Store, WorkerStore, keys
