@@ -274,7 +274,7 @@ async def _finish(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await started(store, worker)).id, TENANT, "command", LEASE_MS)
 
 
-async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+async def _request_pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     return (held.id, TENANT, "command", PauseRequest().model_dump_json(), LEASE_MS)
 
@@ -560,7 +560,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("review", _review),
     ("finish", _finish_paused),
     ("finish", _finish),
-    ("pause", _pause),
+    ("pause", _request_pause),
     ("finish", _finish_judged),
     ("change", _change),
     ("retry", _retry),

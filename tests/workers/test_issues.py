@@ -49,6 +49,7 @@ async def test_what_a_reviewer_asked_for_is_revised_from_what_they_were_shown(
     await harness.play(refinement_id, models)
     shown = (await harness.snapshot(refinement_id)).review
     assert shown is not None
+    assert shown.path is not None
     await harness.say(refinement_id, action="revise", feedback="Name the deadline.")
     await harness.play(refinement_id, models, "second")
     told = await issues(harness, refinement_id)
