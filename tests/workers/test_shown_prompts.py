@@ -34,4 +34,4 @@ def test_a_request_that_cannot_be_read_is_an_error(
 
 def test_other_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["prompts"]) == 2
-    assert "usage: python -m workers [prompts FILE]" in capsys.readouterr().err
+    assert "usage: python -m workers [prompts FILE | call MODEL ...]" in capsys.readouterr().err
