@@ -14,7 +14,7 @@ from app.settings import Settings
 from app.store import open_store
 from tests.store.store_harness import new
 from tests.workers.rq_queue import INTERMEDIATE, LIST, NAME, open_inspector, source, until
-from workers.rq.dequeue import Dequeuer
+from workers.rq.dequeue import MOST_AT_ONCE, Dequeuer
 from workers.rq.registry import RqRegistry
 from workers.rq.worker import CoroutineWorker, persistent_client, single_try_client
 
@@ -116,6 +116,17 @@ async def test_what_stands_in_line_becomes_a_job_as_rq_writes_it(
         admitted = fields_of(inspector.client, job.id)
         inspector.enqueue([refinement_id])
         assert admitted == fields_of(inspector.client, job.id)
+
+
+async def test_more_than_come_at_once_come_one_after_the_other_without_a_wait(
+    redis_url: str, dequeuer: Dequeuer
+) -> None:
+    async with open_store(Settings(redis_url=redis_url), RefinementQueue(NAME)) as store:
+        await asyncio.gather(*(store.create(new(), None) for _ in range(MOST_AT_ONCE + 10)))
+    assert len(await dequeuer.take(200)) == MOST_AT_ONCE
+    assert not dequeuer.is_empty  # the others stand in line: it must not wait for them to be pushed
+    assert len(await dequeuer.take(150)) == 10
+    assert dequeuer.is_empty
 
 
 def fields_of(client: Redis, job_id: str) -> dict[str, Any]:

@@ -76,7 +76,8 @@ class Dequeuer:
             self._client, self._commands.template(), room, MOST_AT_ONCE, self._moved
         )
         self._moved = []
-        self.is_empty = self._may_wait = taken.left == 0 and len(taken.jobs) < room
+        wanted = min(room, MOST_AT_ONCE)  # no more are admitted: others may stand in line
+        self.is_empty = self._may_wait = taken.left == 0 and len(taken.jobs) < wanted
         jobs = [self._restored(job_id, paired(fields)) for job_id, fields in taken.jobs]
         return [job for job in jobs if job is not None]
 
