@@ -36,7 +36,7 @@ from app.contract.limits import LimitsChange
 from app.contract.presets import PresetRequest
 from app.contract.ratings import RatingRequest
 from app.contract.requests import Continuation, RefinementRequest
-from app.contract.reviews import ReviewDecision
+from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Snapshot
 from app.contract.webhooks import (
     WEBHOOK_EVENTS,
@@ -228,6 +228,7 @@ UNSEEN = (
     RefinementRequest,
     LimitsChange,
     ReviewDecision,
+    PauseRequest,
     RatingRequest,
     Continuation,
     PresetRequest,
