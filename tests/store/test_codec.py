@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
 from app.store import Fields, State, Submitted
@@ -112,7 +113,9 @@ def test_what_was_submitted(task: str, temperature: float, schema: dict[str, int
 def test_the_state_that_scripts_write(
     status: Status, stopping: StopReason | None, finish: bool, it: Limits
 ) -> None:
-    head = f"{status} 12 {stopping or '-'} {int(finish)} 3 ".encode()
-    state = State(status, 12, it, 3, stopping, finish)
-    assert decode_state(head + encode_limits(it), None) == state
-    assert decode_state(head, state) == state
+    asked = PendingPause(timeout_s=60, key="pauses/1")
+    for pause, written in ((None, "-"), (asked, asked.model_dump_json())):
+        head = f"{status} 12 {stopping or '-'} {int(finish)} {written} 3 ".encode()
+        state = State(status, 12, it, 3, stopping, finish, pause)
+        assert decode_state(head + encode_limits(it), None) == state
+        assert decode_state(head, state) == state
