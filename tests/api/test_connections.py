@@ -180,7 +180,7 @@ def test_sigterm_ends_open_streams_and_polls_cleanly(
 
     watchers = [threading.Thread(target=watch) for _ in range(5)]
     polling = threading.Thread(target=poll)
-    for thread in (*watchers, polling):
+    for thread in (polling, *watchers):  # the poll has arrived when all streams are open
         thread.start()
     assert eventually(lambda: opened.count("id: 1") == 5)
     api.send_signal(signal.SIGTERM)
