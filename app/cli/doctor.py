@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MINIMUM_FREE = 0.1  # of a disk
 LARGEST_SKEW_S = 1.0
-FULL, NEARLY_FULL = 0.8, 0.6  # of maxmemory; new refinements are refused from FULL on
+NEARLY_FULL = 0.6  # of maxmemory
 STYLES = {"ok": "green", "warning": "yellow", "failure": "bold red"}
 OF_THE_COMMAND_LINE = frozenset({"HONE_SERVER"})
 RECENTLY_USED = 5  # at most so many models beside the default one are called
@@ -228,6 +228,8 @@ def _persistence(server: "ServerFacts") -> Diagnosis:
 
 
 def _memory(info: Mapping[str, Any]) -> Diagnosis:
+    from app.store.scripts import FULL  # noqa: PLC0415 - importing the store takes time
+
     used, bound = int(info["used_memory"]), int(info.get("maxmemory", 0))
     if not bound:
         return Diagnosis(

@@ -12,9 +12,6 @@ from app.store import keys
 from app.store.committer import Committer
 from app.store.scripts import UNPLAYABLE
 
-OVERDUE_MS = 60_000
-"""A webhook that has been due for longer is overdue."""
-
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
@@ -63,20 +60,15 @@ async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> Ser
 
 
 async def standing(committer: Committer) -> dict[str, float]:
-    """Return how many refinements, webhooks and workers there are, by what they are."""
+    """Return how many workers there are, and how many refinements they hold or a model parks."""
     seconds, _ = await committer.execute("TIME")
-    now_ms = seconds * 1000
     parked = [it.decode() for it in await committer.execute("SMEMBERS", keys.PARKED)]
-    names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, now_ms, "+inf")
-    waiting, overdue, *counts = await asyncio.gather(
-        committer.execute("ZCARD", keys.WAITING),
-        committer.execute("ZCOUNT", keys.OUTBOX, "-inf", now_ms - OVERDUE_MS),
+    names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, seconds * 1000, "+inf")
+    counts = await asyncio.gather(
         *(committer.execute("SCARD", keys.HELD + it.decode()) for it in names),
         *(_parked(committer, it) for it in parked),
     )
     return {
-        "waiting": waiting,
-        "webhooks_overdue": overdue,
         "held": sum(counts[: len(names)]),
         "parked": sum(counts[len(names) :]),
         "workers": len(names),

@@ -646,7 +646,9 @@ class Store:
     @refusing
     async def standing(self) -> Mapping[str, float]:
         """Return how many refinements, webhooks and workers stand in Redis, by what they are."""
-        return await standing(self._committer)
+        waiting, overdue = await self.waiting(), await self.webhooks.overdue()
+        found = await standing(self._committer)
+        return {**found, "waiting": waiting, "webhooks_overdue": overdue}
 
     async def used_memory(self) -> float:
         """Return the share of Redis's maxmemory that is used; 0 without a limit."""
