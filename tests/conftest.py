@@ -1,5 +1,6 @@
 """Every run of the tests is alike: a Redis of its own, and nothing of the caller's environment."""
 
+import faulthandler
 import os
 import signal
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ collect_ignore = ["extending"]
 
 ROOT = Path(__file__).parent.parent
 READ_BY_SETTINGS = ("HONE_", "OPENAI_", "ANTHROPIC_")
+STDERR = pytest.StashKey[int]()  # of the process itself, which pytest captures during tests
 DEFAULT_HANDLERS: dict[signal.Signals, Any] = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
@@ -42,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     That is the variables and the `.env` that Settings reads, and ignored signals: a shell that
     starts the run in the background has it ignore SIGINT.
     """
+    config.stash[STDERR] = os.dup(2)
     for name in [name for name in os.environ if name.upper().startswith(READ_BY_SETTINGS)]:
         del os.environ[name]
     for number, handler in DEFAULT_HANDLERS.items():
@@ -53,6 +56,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(without_env_file.cleanup)
     config.add_cleanup(lambda: os.chdir(config.invocation_params.dir))
     os.chdir(without_env_file.name)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """End a process whose test failed and does not come to its end.
+
+    A failure stops pytest's own limit, and what the test left running may be waited for.
+    """
+    limit = float(item.config.getini("faulthandler_timeout"))
+    faulthandler.dump_traceback_later(limit, exit=True, file=item.config.stash[STDERR])
+
+
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> None:
+    """Name what failed at once: a run that is cut off writes no summary."""
+    if report.failed:
+        os.write(config.stash[STDERR], f"\nfailed: {report.nodeid} ({report.when})\n".encode())
 
 
 def pytest_report_header() -> str:

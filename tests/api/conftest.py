@@ -38,9 +38,12 @@ def running(
         thread.join()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def settings(redis_server: EmbeddedRedis) -> Settings:
-    """Settings of servers that outlive tests: keys of one test do not concern the next."""
+    """Settings of servers that outlive tests: keys of one test do not concern the next.
+
+    They end with these tests: what they write would be found in the Redis of others.
+    """
     return Settings(
         redis_url=redis_server.url,
         redis_timeout_s=TIMEOUT_S,
@@ -50,20 +53,20 @@ def settings(redis_server: EmbeddedRedis) -> Settings:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(settings: Settings) -> Iterator[str]:
     with running(settings) as url:
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def keyed(settings: Settings) -> Settings:
     """Settings with which endpoints may be called."""
     key = SecretStr("a secret key of the server")
     return settings.model_copy(update={"secret_key": key, "openai_api_key": SecretStr("key")})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def keyed_server(keyed: Settings) -> Iterator[str]:
     with running(keyed) as url:
         yield url

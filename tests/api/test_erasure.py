@@ -51,6 +51,7 @@ def traces(redis: Any) -> dict[str, str]:
         "set": redis.smembers,
         "list": lambda name: redis.lrange(name, 0, -1),
         "stream": redis.xrange,
+        "none": lambda _name: "",  # it expired since it was found
     }
     found = [name.decode() for name in redis.scan_iter()]
     return {name: str(readers[redis.type(name).decode()](name)) for name in found}
