@@ -99,7 +99,9 @@ def player_of(kind: str) -> StrategyPlayer:
 
 def scripted(script: ScriptedExample) -> StrategyPlayer:
     """Return a player for a scripted example."""
-    return StrategyPlayer(RefinementRequest.model_validate(script.request), script, script)
+    return StrategyPlayer(
+        RefinementRequest.model_validate(script.request), script, script.resources
+    )
 
 
 async def played(kind: str) -> tuple[str, str]:

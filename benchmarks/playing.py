@@ -21,10 +21,9 @@ from workers.engine.moves import (
 from workers.engine.pipeline import strategy_for
 from workers.engine.search import Outcome
 from workers.models.port import ModelCall, ModelError, ModelReply
-from workers.outbound.guarded_client import EndpointClient
 from workers.play.driver import play_moves
 from workers.play.executor import Tools
-from workers.validators import compile_validators
+from workers.validators import NO_RESOURCES, ServerResources, compile_validators
 
 NONCE = "482913"
 """The number in the tags around texts, as a record has one."""
@@ -42,16 +41,18 @@ class StrategyPlayer:
 
     request: RefinementRequest
     model: AnsweringModel
-    endpoints: EndpointClient | None = None
+    resources: ServerResources = NO_RESOURCES
     steps: list[str] = field(default_factory=list)
     calls: int = 0
 
     async def play(self) -> Outcome:
         """Play the strategy and return its outcome."""
         self._checks = compile_validators(
-            self.request.validators, items=self.request.strategy.item_validators()
+            self.request.validators,
+            resources=self.resources,
+            items=self.request.strategy.item_validators(),
         )
-        self._tools = Tools(self.request.tools, self.endpoints)
+        self._tools = Tools(self.request.tools, self.resources.endpoints)
         outcome: Outcome = await self._played(strategy_for(self.request, NONCE, is_exact=True))
         return outcome
 
@@ -79,7 +80,7 @@ class StrategyPlayer:
             case Check(of="calls"):
                 return FindingsReply(findings=await self._tools.check(move.draft))
             case Check():
-                return await self._checks.examine(move.draft, scopes=move.scopes)
+                return await self._checks.examine(move.draft, move.path, move.scopes)
             case Ask():
                 return await self._asked(move)
         raise TypeError(move)

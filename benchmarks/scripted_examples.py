@@ -1,35 +1,82 @@
 """Examples of strategies that need a language model: a script replies instead, by step key."""
 
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from app.contract.endpoints import Endpoint
 from app.contract.judgement import Usage
 from workers.models.port import ModelCall, ModelReply
 from workers.outbound.guarded_client import EndpointUnavailable
+from workers.validators import ServerResources
+from workers.validators.python import Interpreter, Sandbox
 
 
 @dataclass(frozen=True)
 class ScriptedExample:
-    """A request, the model's reply to each step, and the answers of the tools."""
+    """A request, the model's reply to each step, and the answers of tools and endpoints."""
 
     request: Mapping[str, Any]
     says: Mapping[str, str]
     tool: Callable[[Mapping[str, Any]], str] | None = None
+    verdict: Callable[[str], Mapping[str, Any]] | None = None
+    """What the endpoint of an `http` validator says of a draft."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Return the script's reply to the step. Raises `KeyError` without one."""
         return ModelReply(self.says[call.key], call.model, Usage(calls=1))
 
     async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
-        """Return the tool's answer. Raises `EndpointUnavailable` without one."""
+        """Return the answer of a tool, or the verdict on a draft.
+
+        Raises `EndpointUnavailable` where the tool has no answer.
+        """
+        given = json.loads(body)
+        if "draft" in given:
+            assert self.verdict is not None
+            return json.dumps(self.verdict(given["draft"])).encode()
         assert self.tool is not None
         try:
-            return self.tool(json.loads(body)["arguments"]).encode()
+            return self.tool(given["arguments"]).encode()
         except LookupError:
             raise EndpointUnavailable("tools.example.com answered 404: no such order") from None
+
+    @property
+    def resources(self) -> ServerResources:
+        """What answers its tools and its endpoints, and runs its tests."""
+        return ServerResources(TrustingSandbox(), self)
+
+
+class TrustingSandbox(Sandbox):
+    """Runs tests against the drafts of a script in this process: nobody else wrote them."""
+
+    def __init__(self) -> None:
+        super().__init__(Interpreter.own())
+
+    async def run(self, draft: str, tests: str, timeout_s: int) -> dict[str, Any]:
+        """Return the report of the tests."""
+        ran = list(outcomes(draft, tests))
+        failed = [{"test": name, "error": error} for name, error in ran if error]
+        return {"found": failed, "ran": True, "passed": len(ran) - len(failed), "of": len(ran)}
+
+
+def outcomes(draft: str, tests: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each test function and its error, which is empty if it passes."""
+    sys.modules["draft"] = module = ModuleType("draft")
+    exec(draft, vars(module))  # a script's own text
+    defined: dict[str, Any] = {}
+    exec(tests, defined)
+    for name, test in defined.items():
+        if name.startswith("test"):
+            try:
+                test()
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with the draft
+                yield name, repr(error)
+            else:
+                yield name, ""
 
 
 def _verdict(score: float, criterion: str = "quality") -> str:
@@ -242,9 +289,108 @@ def contract(sections: int, *revised: int) -> ScriptedExample:
     return ScriptedExample({"draft": draft, "strategy": {"kind": "nested"}}, says)
 
 
+TURNOVER = "SELECT name, sum(total) FROM customers JOIN orders ON customer = customers.id"
+
+QUERY = ScriptedExample(
+    request={
+        "task": "One SQLite query for the turnover of each customer, the highest first. Canceled"
+        " orders do not count.",
+        "strategy": {"kind": "self_correction"},
+        "validators": [
+            {
+                "kind": "sql",
+                "dialect": "sqlite",
+                "tables": {
+                    "customers": ["id", "name"],
+                    "orders": ["id", "customer", "total", "canceled"],
+                },
+                "rows": {
+                    "customers": [[1, "Ada"], [2, "Ben"]],
+                    "orders": [[1, 1, 12.5, 0], [2, 1, 3, 0], [3, 2, 40, 1], [4, 2, 9, 0]],
+                },
+                "expected_rows": [["Ada", 15.5], ["Ben", 9]],
+                "in_order": True,
+            }
+        ],
+    },
+    says={
+        "iterations/1/draft": f"{TURNOVER.replace('total', 'amount')} GROUP BY name",
+        "iterations/2/revise": f"{TURNOVER} GROUP BY name ORDER BY sum(total) DESC",
+        "iterations/3/revise": f"{TURNOVER} WHERE NOT canceled GROUP BY name"
+        " ORDER BY sum(total) DESC",
+    },
+)
+
+HIDDEN = """
+from draft import postage
+
+def test_the_lightest(): assert postage(1) == 85
+def test_the_heaviest(): assert postage(1_000) == 275
+def test_between(): assert postage(51) == postage(500) == 160
+def test_nothing_weighs_nothing(): refuses(0)
+def test_too_heavy(): refuses(1_001)
+
+def refuses(grams):
+    try:
+        postage(grams)
+    except ValueError:
+        return
+    raise AssertionError(grams)
+"""
+
+
+def hidden_score(draft: str) -> Mapping[str, Any]:
+    """Return the share of the hidden tests that a draft passes, and nothing else about them."""
+    errors = [error for _, error in outcomes(draft, HIDDEN)]
+    passed = errors.count("")
+    return {"score": passed / len(errors), "reason": f"{passed} of {len(errors)} passed"}
+
+
+def postage(comparison: str, refused: str) -> str:
+    """Return a function as a model writes it."""
+    return f"""\
+PRICES = {{20: 85, 50: 100, 500: 160, 1_000: 275}}
+
+
+def postage(grams):
+{refused}    return next(price for most, price in PRICES.items() if grams {comparison} most)
+"""
+
+
+FUNCTION = ScriptedExample(
+    request={
+        "task": "A Python function `postage(grams)`: the price of a letter in cents. Up to 20 g it"
+        " is 85, up to 50 g 100, up to 500 g 160, up to 1,000 g 275. Other weights are a"
+        " ValueError.",
+        "strategy": {"kind": "self_correction"},
+        "validators": [
+            {
+                "kind": "python_tests",
+                "tests": "from draft import postage\n\n"
+                "def test_steps(): assert [postage(it) for it in (20, 21)] == [85, 100]\n",
+            },
+            {
+                "kind": "http",
+                "url": "https://tests.example.com/postage",
+                "score": {"as": "decides", "name": "hidden tests"},
+            },
+        ],
+    },
+    says={
+        "iterations/1/draft": postage("<", ""),
+        "iterations/2/revise": postage("<=", ""),
+        "iterations/3/revise": postage(
+            "<=", "    if not 0 < grams <= 1_000:\n        raise ValueError(grams)\n"
+        ),
+    },
+    verdict=hidden_score,
+)
+
 COMPOSED: Mapping[str, ScriptedExample] = {
     "a report on topics": REPORT,
     "a story in chapters": STORY,
+    "SQL that returns the rows expected": QUERY,
+    "a function and its hidden tests": FUNCTION,
     "a contract of 60 sections": contract(60, 17, 42),
 }
 """What strategies make of each other, by a name."""

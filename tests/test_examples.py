@@ -38,6 +38,11 @@ Replies = Mapping[str, str]
 REPLIES: dict[str, Replies] = {
     "best-of-four.json": {"draft": "20 % off all garden tools until 30 April"},
     "outline-draft-polish.json": {"draft": "1. Count what is on the shelves."},
+    "correct-sql.json": {
+        "draft": "SELECT name, total FROM customers JOIN orders ON customer = customers.id",
+        "revise": "SELECT name, sum(total) FROM customers JOIN orders ON customer = customers.id"
+        " WHERE NOT canceled GROUP BY name ORDER BY sum(total) DESC",
+    },
     "verify-facts.json": {
         "draft": "A refund is sent within 14 days.",
         "questions": questions(("within 14 days", "When is a refund sent?")),

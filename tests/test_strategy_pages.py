@@ -7,7 +7,10 @@ import pytest
 from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
 from benchmarks.examples import EDITED, EXAMPLES, PAGES, played
-from benchmarks.scripted_examples import SCRIPTED
+from benchmarks.scripted_examples import COMPOSED, SCRIPTED
+
+RUN = ("SQL that returns the rows expected", "a function and its hidden tests")
+"""The compositions whose requests are long, and shown as they were played."""
 
 
 @pytest.mark.parametrize("kind", STRATEGIES)
@@ -32,7 +35,9 @@ def test_the_compositions_on_their_page_are_accepted() -> None:
     page = (PAGES.parent / "compositions.md").read_text()
     examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     requests = [RefinementRequest.model_validate_json(it, strict=True) for it in examples]
-    assert [it.strategy.depth() for it in requests] == [2, 2, 2, 3]
+    assert [it.strategy.depth() for it in requests] == [2, 2, 2, 1, 1, 3]
+    played = [COMPOSED[name].request for name in RUN]
+    assert requests[3:5] == [RefinementRequest.model_validate(it) for it in played]
 
 
 def test_a_script_plays_only_what_the_editor_cannot() -> None:

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from benchmarks.model_replies import improving
 from tests.e2e.running_service import RunningService, running_service
+from tests.e2e.sandboxed_worker import MODULE
 from tests.local_endpoint import SECRET, THIS_MACHINE
 
 
@@ -24,9 +25,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 async def shared_service(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[RunningService]:
-    """A service whose worker may call endpoints on this machine."""
+    """A service whose worker may call endpoints on this machine, and runs tests of drafts."""
     async with running_service(
         tmp_path_factory.mktemp("service"),
+        worker_module=MODULE,
+        python_tests=True,
         outbound_allow=THIS_MACHINE,
         secret_key=SecretStr(SECRET),
         lease_s=8,

@@ -1,14 +1,19 @@
 """Strategies put together, over real HTTP with a real worker, against scripts."""
 
+import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat
-from benchmarks.scripted_examples import COMPOSED, DAWN, ScriptedExample
+from benchmarks.scripted_examples import COMPOSED, DAWN, HIDDEN, ScriptedExample, hidden_score
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import key_of
+from tests.local_endpoint import endpoint
+from tests.validators.sandboxed_python import needs_sandbox
 
 
 async def played(service: RunningService, script: ScriptedExample) -> dict[str, Any]:
@@ -68,6 +73,55 @@ async def test_of_a_contract_of_60_sections_58_stay_byte_for_byte(service: Runni
     assert given.count("Somebody pays, some day.") == 2
     assert ended["result"]["draft"] == expected
     assert ended["usage"]["calls"] == 1 + 60 + 2 * 2 + 1
+
+
+async def revisions(service: RunningService, refinement_id: str) -> list[str]:
+    """Return what the reviser was asked in iteration 2 and 3."""
+    steps = f"/v1/refinements/{refinement_id}/steps"
+    paths = [f"iterations/{number}/revise" for number in (2, 3)]
+    said = [(await service.client.get(steps, params={"path": it})).json() for it in paths]
+    return [it["data"][0]["prompt"]["user"] for it in said]
+
+
+async def test_sql_is_corrected_until_it_runs_and_returns_the_rows_expected(
+    service: RunningService,
+) -> None:
+    script = COMPOSED["SQL that returns the rows expected"]
+    ended = await played(service, script)
+    assert ended["stop_reason"] == "validators_passed"
+    assert "WHERE NOT canceled" in ended["result"]["draft"]
+    assert ended["usage"]["calls"] == len(script.says)
+    first, second = await revisions(service, ended["id"])
+    assert "unknown column 'amount'" in first
+    assert "49" in second
+
+
+@needs_sandbox
+async def test_hidden_tests_score_a_function_over_http_and_visible_ones_steer(
+    service: RunningService,
+) -> None:
+    script = COMPOSED["a function and its hidden tests"]
+
+    async def verdict(request: web.Request) -> web.StreamResponse:
+        return web.json_response(hidden_score(json.loads(await request.text())["draft"]))
+
+    async with endpoint(verdict) as (url, asked, _):
+        visible, hidden = script.request["validators"]
+        validators = [visible, {**hidden, "url": url, "timeout_s": 60}]
+        request = {**script.request, "validators": validators}
+        ended = await played(service, replace(script, request=request))
+    assert len(asked) == len(script.says) == 3
+    assert [it["score"] for it in ended["scores"]] == [0.2, 0.6, 1.0]
+    assert (ended["stop_reason"], ended["result"]["score_from"]) == (
+        "validators_passed",
+        "validators",
+    )
+    first, second = await revisions(service, ended["id"])
+    assert "test_steps" in first
+    assert "AssertionError" in first
+    assert "hidden tests: 3 of 5 passed (not met yet)" in second
+    names = re.findall(r"def (test_\w+)", HIDDEN)
+    assert not [it for it in names if it in first + second]
 
 
 JUDGED = {"name": "a", "body": {"kind": "critique"}}

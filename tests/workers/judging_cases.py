@@ -1,6 +1,6 @@
 """Cases with other judges, with other revisers, and with a reviewer."""
 
-from benchmarks.scripted_examples import REPORT, STORY, ScriptedExample, contract
+from benchmarks.scripted_examples import FUNCTION, QUERY, REPORT, STORY, ScriptedExample, contract
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
 from tests.workers.replay_cases import CASES, CLEAR, ReplayCase
@@ -138,7 +138,7 @@ def replying(script: ScriptedExample) -> ReplayCase:
     async def answer(key: str, _call: ModelCall) -> str:
         return script.says[key]
 
-    return ReplayCase(script.request, lambda: ScriptedAnswers(answer))
+    return ReplayCase(script.request, lambda: ScriptedAnswers(answer, outside=script.resources))
 
 
 CHOSEN = {"kind": "best_of_n", "n": 2}
@@ -149,6 +149,8 @@ DEEP = {"kind": "nested", "parts": [{"name": "one", "instructions": "All."}], "b
 COMPOSED: dict[str, ReplayCase] = {
     "a report on topics": replying(REPORT),
     "a story in chapters": replying(STORY),
+    "SQL": replying(QUERY),
+    "a function": replying(FUNCTION),
     "a contract": replying(contract(3, 1, 3)),
     "four deep": ReplayCase({"strategy": DEEP, "threshold": 0.6}, lambda: improving(0.6, 0.1)),
 }
