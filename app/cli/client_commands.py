@@ -386,9 +386,13 @@ def _show_pending(client: Client, refinement_id: str) -> None:
     asked = client.get(refinement_id).review
     if asked is None:
         raise CliError(f"{refinement_id} is not waiting for a review")
-    shown = next(it for it in client.iterations(refinement_id) if it.path == asked.path)
     say(console(), asked.question, "bold")
     say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
+    if asked.call is not None:
+        say(console(), f"{asked.call.why}\n")
+        say(console(), json.dumps(asked.call.arguments, indent=2, ensure_ascii=False))
+        return
+    shown = next(it for it in client.iterations(refinement_id) if it.path == asked.path)
     say(console(), shown.draft)
 
 

@@ -138,6 +138,11 @@ class Endpoint(Contract):
     )
     timeout_s: TimeoutS = 10
 
+    @property
+    def tries(self) -> int:
+        """How often one call is sent at most, with the same key."""
+        return 3
+
     def secrets(self) -> dict[str, str]:
         """Return what is secret in it, by JSON Pointer."""
         found = {f"/headers/{name}": it for name, it in self.headers.items()}

@@ -4,8 +4,9 @@ While it waits it is `paused` and holds no worker. The draft itself is the itera
 A client can also pause it at any time: then nothing is asked, and `resume` lets it go on.
 """
 
+import json
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,7 +15,7 @@ from app.contract.drafts import MAX_TEXT
 from app.contract.judgement import Score
 
 ReviewWhen = Literal["each_iteration", "before_completion"]
-PausedWhen = Literal[ReviewWhen, "requested"]
+PausedWhen = Literal[ReviewWhen, "before_call", "requested"]
 OnTimeout = Literal["approve", "reject", "finish"]
 OnPauseTimeout = Literal["finish", "resume"]
 PausedOnTimeout = Literal[OnTimeout, OnPauseTimeout]
@@ -23,12 +24,15 @@ ReviewAction = Annotated[
     Field(
         description="`approve`: end with the draft under review; `reject`: end with the best one,"
         " not passed; `revise`: revise the draft under review by the feedback; `replace`: continue"
-        " with the given draft; `rate`: override its score and continue by the usual rules;"
-        " `resume`: continue after a pause that was requested, which takes no other action."
+        " with the given draft; `rate`: override its score and continue by the usual rules. Of a"
+        " call of a tool: `approve`: make it; `replace`: make it with the given `arguments`;"
+        " `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a"
+        " pause that was requested, which takes no other action."
     ),
 ]
 
 MAX_FEEDBACK = 20_000
+MAX_ARGUMENTS = 100_000
 A_WEEK_S = 604_800
 
 
@@ -66,13 +70,26 @@ class PendingPause(PauseRequest):
     key: str
 
 
+class PlannedCall(Contract):
+    """A call of a tool that a plan wants to make."""
+
+    tool: str
+    arguments: dict[str, Any]
+    why: str = Field(description="The step of the plan that wants it, in words.")
+
+
 class ReviewDecision(Contract):
-    """A reviewer's decision about the draft under review."""
+    """A reviewer's decision about the draft, or the call of a tool, under review."""
 
     action: ReviewAction
     feedback: str | None = Field(None, min_length=1, max_length=MAX_FEEDBACK)
     draft: str | None = Field(
         None, min_length=1, max_length=MAX_TEXT, description="The new draft; only for `replace`."
+    )
+    arguments: dict[str, Any] | None = Field(
+        None,
+        description="The new arguments of the call under review; only for `replace`. If the tool's"
+        " schema rejects them, the review is asked for again.",
     )
     score: Score | None = Field(
         None, description="Overrides the score of the draft under review; required for `rate`."
@@ -86,10 +103,14 @@ class ReviewDecision(Contract):
 
     @model_validator(mode="after")
     def _says_what_its_action_needs(self) -> Self:
-        if self.action == "replace" and self.draft is None:
-            raise ValueError("`draft` is required for the action replace")
+        if self.action == "replace" and (self.draft is None) == (self.arguments is None):
+            raise ValueError("`draft` or `arguments` is required for the action replace")
         if self.action != "replace" and self.draft is not None:
             raise ValueError(f"`draft` is not supported for the action {self.action}")
+        if self.action != "replace" and self.arguments is not None:
+            raise ValueError(f"`arguments` is not supported for the action {self.action}")
+        if len(json.dumps(self.arguments)) > MAX_ARGUMENTS:
+            raise ValueError(f"`arguments` must have at most {MAX_ARGUMENTS} characters of JSON")
         if self.action == "rate" and self.score is None:
             raise ValueError("`score` is required for the action rate")
         if self.action == "resume" and not (self.feedback is None and self.score is None):
@@ -100,16 +121,20 @@ class ReviewDecision(Contract):
 
 
 class Paused(Contract):
-    """A reviewer is asked about one judged draft, with a timeout of `timeout_s` from `at`.
+    """A reviewer is asked about one judged draft, or about a call of a tool before it is made.
 
-    If the pause was requested, the draft is the best one so far; without one its fields are null.
+    The timeout is `timeout_s` from `at`. If the pause was requested, the draft is the best one so
+    far; without one its fields are null.
     """
 
     key: str = Field(description="Key of the step that records the decision.")
-    path: str | None = Field(None, description="Path of the iteration under review.")
-    iteration: int | None = Field(None, ge=0)
+    path: str | None = Field(
+        None, description="Path of the iteration, or of the step of a plan, under review."
+    )
+    iteration: int | None = Field(None, ge=0, description="Null for a call of a tool.")
     score: Score | None = None
-    sha256: str | None = None
+    sha256: str | None = Field(None, description="Of the draft; null for a call of a tool.")
+    call: PlannedCall | None = Field(None, description="The call under review; null for a draft.")
     when: PausedWhen
     timeout_s: float = Field(gt=0)
     on_timeout: PausedOnTimeout
@@ -123,6 +148,7 @@ class Reviewed(Contract):
     action: ReviewAction
     feedback: str | None = None
     draft: str | None = None
+    arguments: dict[str, Any] | None = None
     score: Score | None = None
     by: Literal["reviewer", "timeout"]
 
@@ -133,13 +159,16 @@ class PendingReview(Contract):
     key: str
     path: str | None = Field(
         None,
-        description="Path of the iteration under review; of the best one if the pause was"
-        " requested, `null` before a draft was judged.",
+        description="Path of the iteration, or of the step of a plan, under review; of the best"
+        " iteration if the pause was requested, `null` before a draft was judged.",
     )
     when: PausedWhen | None = Field(
-        None, description="`requested`: only the action `resume` answers it."
+        None,
+        description="`requested`: only the action `resume` answers it; `before_call`: a call of a"
+        " tool is under review.",
     )
     question: str
+    call: PlannedCall | None = Field(None, description="The call under review; null for a draft.")
     on_timeout: PausedOnTimeout
     asked_at: datetime
     deadline: datetime

@@ -385,6 +385,7 @@ def _review(summary: Summary) -> bytes:
         path=asked.path,
         when=asked.when,
         question=asked.question,
+        call=asked.call,
         on_timeout=asked.on_timeout,
         asked_at=moment(int(summary[b"paused_at"])),
         deadline=moment(int(summary[b"review_until"])),

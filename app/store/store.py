@@ -744,6 +744,12 @@ def _between_commas(versions: Versions) -> str:
     return "" if versions is None else f",{','.join(map(str, sorted(versions)))},"
 
 
+UNSUITED = {
+    "call": "a call of a tool is under review: approve it, replace its `arguments`, or reject it",
+    "draft": "a draft is under review: `arguments` replaces those of a call of a tool",
+}
+
+
 def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     conflicts = {
         "ENDED": "has ended or is being canceled",
@@ -758,6 +764,8 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     }
     if code == "MISSING":
         return RefinementNotFound(refinement_id)
+    if code == "UNSUITED":
+        return InvalidRequest(UNSUITED[detail])
     if code == "UNSTORED":
         return NotStored(refinement_id)
     if code == "DIFFERS":

@@ -10,6 +10,7 @@ from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from tests.engine.scripted_replies import in_marks, said
 from workers.engine.moves import (
+    Approval,
     Ask,
     Call,
     Check,
@@ -89,7 +90,7 @@ class EngineDriver:
                 return said if isinstance(said, FindingsReply) else FindingsReply(findings=said)
             case Judged():
                 return limits
-            case Review():
+            case Review() | Approval():
                 return next(self.reviewer)
             case Together(parts=parts):
                 return self._together(parts, limits)

@@ -350,3 +350,21 @@ def test_a_planner_that_is_marked_as_refusing_is_asked_again() -> None:
     model = planning(declined, plan("Think."), revised())
     model.play(asked())
     assert model.paths[:3] == ["plan", "plan/again/1", "steps/1/do"]
+
+
+def test_without_an_answer_in_time_a_call_that_needs_an_approval_is_not_made() -> None:
+    model = planning(plan(step("Look it up.", "look_up", id=7)), revised(), tool=found)
+    model.reviewer = iter([ReviewerReply("reject", is_timeout=True)])
+    strategy = {"kind": "plan_execute", "approval": "before_call"}
+    outcome = model.play(asked(strategy=strategy, tools=[{**LOOK_UP, "effects": True}]))
+    assert calls(model) == []
+    assert "nobody answered in time" in prompts(model, "steps/1/replan")
+    assert outcome.passed is False
+
+
+def test_only_a_tool_with_effects_needs_an_approval() -> None:
+    model = planning(plan(step("Look it up.", "look_up", id=7)), MET, tool=found)
+    changing = {**LOOK_UP, "name": "change", "effects": True}
+    strategy = {"kind": "plan_execute", "approval": "before_call"}
+    assert model.play(asked(strategy=strategy, tools=[LOOK_UP, changing])).passed
+    assert calls(model) == [("steps/1/call", {"id": 7})]

@@ -18,7 +18,7 @@ from app.contract.judgement import (
 )
 from app.contract.limits import Limits
 from app.contract.models import Role
-from app.contract.reviews import ReviewAction, ReviewWhen
+from app.contract.reviews import PlannedCall, ReviewAction, ReviewWhen
 from app.contract.status import StopReason
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompt_requests import Prompt, PromptRequest
@@ -111,6 +111,7 @@ class Judgement:
 
 
 __all__ = [
+    "Approval",
     "Ask",
     "Call",
     "Check",
@@ -259,10 +260,15 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Call(Move[ToolResult]):
-    """Asks for a tool's result; it only prepares a draft, like an `Ask` with `prepares`."""
+    """Asks for a tool's result; it only prepares a draft, like an `Ask` with `prepares`.
+
+    One that is not repeatable is sent at most once: begun, it is not aborted, and if its worker
+    dies, the result is that the outcome is unknown.
+    """
 
     tool: str
     arguments: Mapping[str, Any]
+    is_repeatable: bool = True
     prepares: ClassVar[bool] = True
 
 
@@ -288,13 +294,17 @@ class Judged(Move[Limits]):
 
 @dataclass(frozen=True, slots=True)
 class ReviewerReply:
-    """A reviewer's decision; `draft` goes with replace, and `score` overrides the draft's."""
+    """A reviewer's decision; `draft` or `arguments` go with replace, and `score` overrides the
+    draft's."""
 
     action: ReviewAction
     feedback: str | None = None
     draft: str | None = None
     score: float | None = None
     limits: Limits | None = None  # those in force when it was said
+    arguments: Mapping[str, Any] | None = None
+    is_timeout: bool = False
+    """Whether nobody answered."""
 
 
 @dataclass(frozen=True)
@@ -305,6 +315,19 @@ class Review(Move[ReviewerReply]):
     when: ReviewWhen
     result: "ReviewedResult | None" = None
     """What the refinement would end with; None while the strategy goes on after the review."""
+
+
+@dataclass(frozen=True)
+class Approval(Move[ReviewerReply]):
+    """Asks a person whether a tool may be called; never within a part or side by side.
+
+    A decision counts only for the call that was shown.
+    """
+
+    call: PlannedCall
+    timeout_s: float
+    error: str = ""
+    """Why the arguments that the reviewer gave before cannot be sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ class GuardedClient:
         message_id = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         try:
             request = await self._request(endpoint, body, message_id, tenant)
-            return await self._attempts(endpoint, key).post(request)
+            return await self._attempts(endpoint, key, endpoint.tries).post(request)
         except Unavailable:
             raise EndpointAway("its secret cannot be read now", "unreachable") from None
         except RequestUnanswered as error:
@@ -226,7 +226,7 @@ class GuardedClient:
         own = own_fields(endpoint)
         return Request(endpoint.url, own | fields, body, more_secrets=_masked(own.values()))
 
-    def _attempts(self, endpoint: Endpoint, key: str, tries: int = 3) -> RequestAttempts:
+    def _attempts(self, endpoint: Endpoint, key: str, tries: int) -> RequestAttempts:
         timeout_s = endpoint.timeout_s
         retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s), tries=tries)
         session = self._session(endpoint.url)

@@ -19,6 +19,7 @@ from app.store.prompts import PromptKeeper, known_texts
 from app.telemetry import metrics
 from workers.engine import moves
 from workers.engine.moves import (
+    Approval,
     Ask,
     Call,
     Check,
@@ -43,7 +44,15 @@ from workers.play.journal_writer import (
     JudgedDraft,
 )
 from workers.play.lessons import additions_of, kind_of
-from workers.play.replay import RecordedStep, Replay, refused, spared, unwaited
+from workers.play.replay import (
+    RecordedStep,
+    Replay,
+    interrupted,
+    refused,
+    spared,
+    unasked,
+    unwaited,
+)
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
 
@@ -168,6 +177,13 @@ class Rehearsal:
                 reply = self._recorded.limits.get((move.path, move.judgement.scored.score_from))
                 return self._recorded_reply(move, reply)
             case Review():
+                return self._recorded_reply(move, self._recorded.words.get(move.path))
+            case Approval():
+                if self._recorded.shown.get(move.path, move.call) != move.call:
+                    raise Incompatible(f"at {move.path} a reviewer was shown another call")
+                if (step := self._recorded.steps.get(move.path)) is not None:
+                    self._unasked.pop(move.path, None)
+                    return step.reply()
                 return self._recorded_reply(move, self._recorded.words.get(move.path))
             case Together():
                 return joined([await self._part(part) for part in move.parts])
@@ -381,7 +397,7 @@ class Driver:
                 return self._step(move)
             case Judged():
                 return self._judged(move)
-            case Review():
+            case Review() | Approval():
                 return self._review(move)
             case Together():
                 return self._together(move)
@@ -423,20 +439,37 @@ class Driver:
         self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq, lacks))
         return state.limits
 
-    async def _review(self, move: Review) -> moves.ReviewerReply:
+    async def _review(self, move: Review | Approval) -> moves.ReviewerReply:
         word = self._replay.words.get(move.path)
         if word is not None:
             return word
+        if (step := self._replay.steps.get(move.path)) is not None:
+            left_out: moves.ReviewerReply = step.reply()
+            return left_out
         self._admit(move)
-        assert self._plan is not None  # else no strategy asks for a review
         self.is_giving_up = True
-        state = await self._writer.write(Ending.paused(move, self._plan, self._replay))
+        state = await self._writer.write(self._pause(move))
         if state.status not in (Status.RUNNING, Status.CANCELING):
             raise AwaitingReview
         self.is_giving_up = False
         self._heed(state)
         self._admit(move)
+        if isinstance(move, Approval):  # a finish waits for the first draft
+            return self._left_out(move)
         raise Stopped  # it was not paused, so it ends without a review
+
+    def _left_out(self, move: Approval) -> moves.ReviewerReply:
+        """Journal that a reviewer is not asked. Raises Stopped."""
+        step = RecordedStep(unasked(move))
+        self._replay.add(step)
+        self._writer.add(step)
+        raise Stopped(move.path)
+
+    def _pause(self, move: Review | Approval) -> Ending:
+        if isinstance(move, Approval):
+            return Ending.awaiting_approval(move)
+        assert self._plan is not None  # else no strategy asks for a review
+        return Ending.paused(move, self._plan, self._replay)
 
     async def _step(self, move: moves.StepMove) -> Any:
         step = self._replay.steps.get(move.path)
@@ -451,6 +484,9 @@ class Driver:
         return step.reply()
 
     async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
+        is_single = isinstance(move, Call) and not move.is_repeatable
+        if isinstance(move, Call) and is_single and move.path in self._replay.begun:
+            return interrupted(move)
         self._pause_if_requested()
         granted = self._granted(move)
         if granted is None:
@@ -459,9 +495,8 @@ class Driver:
         self._writer.under_way[move.path] = None
         try:
             self._heed(await self._writer.write())
-            if self._is_leaving:
-                raise WorkerLeaving
-            self._pause_if_requested()
+            if not is_single:  # it counts as begun: only a stop keeps it from being made
+                self._leave_or_pause()
             self._admit(move)
             if self._is_spared(move):
                 return spared(move)
@@ -539,17 +574,20 @@ class Driver:
             if not self._waits.is_parked and not self._is_leaving:
                 self._heed(await self._writer.write())
             await self._waits.over(move.path)
-            if self._is_leaving:
-                raise WorkerLeaving
-            self._pause_if_requested()
+            self._leave_or_pause()
         self._count_time()
 
-    def _admit(self, move: moves.StepMove | Review) -> None:
+    def _admit(self, move: moves.StepMove | Review | Approval) -> None:
         """Raise `Canceled` or `Stopped` if a step must not start."""
         if self._writer.state.status is Status.CANCELING:
             raise Canceled
         if self._replay.stopping and not isinstance(move, Check):
             raise Stopped
+
+    def _leave_or_pause(self) -> None:
+        if self._is_leaving:
+            raise WorkerLeaving
+        self._pause_if_requested()
 
     def _pause_if_requested(self) -> None:
         if self._is_pausing():
@@ -586,6 +624,8 @@ class Driver:
 
         def is_refused(move: moves.StepMove) -> bool:
             goes_on = isinstance(move, Check) and not self._waits.has(move.path)
+            if isinstance(move, Call) and not move.is_repeatable:
+                return False  # its outcome would be unknown
             return canceling or (stopping and not goes_on) or self._is_spared(move)
 
         self._in_flight.abort(is_refused)

@@ -32,9 +32,15 @@ from workers.engine.prompts.drafting import Amend
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
 from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits, TextFollower
-from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
+from workers.outbound.guarded_client import (
+    EndpointAway,
+    EndpointClient,
+    EndpointUnavailable,
+    EndpointWaits,
+)
 from workers.play.bulkhead import RefinementCalls
 from workers.play.live_text import TextPublisher
+from workers.play.replay import UNKNOWN
 from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
 
@@ -162,14 +168,21 @@ class Tools:
             return ToolResult(False, NO_KEY)
         tool = self._tools[name]
         body = json.dumps({"tool": name, "arguments": arguments}, ensure_ascii=False).encode()
+        return await self._answer(self._endpoints, tool, body, key)
+
+    @staticmethod
+    async def _answer(endpoints: EndpointClient, tool: Tool, body: bytes, key: str) -> ToolResult:
         try:
-            answer = await self._endpoints.post(tool, body, key)
+            answer = await endpoints.post(tool, body, key)
+        except EndpointAway as error:
+            unknown = "" if tool.is_repeatable else f": {UNKNOWN}"
+            return ToolResult(False, f"{error.detail}{unknown}")
         except EndpointUnavailable as error:
             return ToolResult(False, error.detail)
         try:
             return ToolResult(True, _cut(answer.decode()))
         except UnicodeDecodeError:
-            return ToolResult(False, f"the answer of {name} is not valid UTF-8")
+            return ToolResult(False, f"the answer of {tool.name} is not valid UTF-8")
 
     async def _flaws(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)

@@ -1,6 +1,7 @@
 """Writes the journal: steps done, steps under way, judged drafts, and how a refinement ends."""
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -40,7 +41,7 @@ from app.store import (
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, PromptKeeper
 from app.telemetry import metrics
-from workers.engine.moves import Judged, Judgement, Review
+from workers.engine.moves import Approval, Judged, Judgement, Review
 from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
@@ -189,6 +190,25 @@ class Ending:
         return cls(Status.PAUSED, {"phase": ()}, asked)
 
     @classmethod
+    def awaiting_approval(cls, move: Approval) -> Self:
+        """Return the pause for the approval of a call; without an answer it is not made."""
+        call = move.call
+        again = f"The arguments given cannot be sent: {move.error}. " if move.error else ""
+        arguments = json.dumps(call.arguments, ensure_ascii=False)
+        asked = Paused(
+            key=move.path,
+            path=move.path.partition("/approval")[0],
+            score=None,
+            call=call,
+            when="before_call",
+            timeout_s=move.timeout_s,
+            on_timeout="reject",
+            question=f"{again}Call {call.tool} with {arguments[:MOST_SHOWN]}? Approve it, replace"
+            " its arguments, or reject it with the reason.",
+        )
+        return cls(Status.PAUSED, {"phase": (move.path,)}, asked)
+
+    @classmethod
     def parked(cls, waits: EveryBranchWaits) -> Self:
         """Return the end of a claim whose steps all wait for models."""
         return cls(None, {"phase": waits.keys}, parking=Parking(waits.models))
@@ -217,6 +237,10 @@ class Ending:
         for wait in list(recorded.waits.values())[-1:]:
             detail = f"{detail} while it waited for {wait.model}, which {REFUSALS[wait.reason]}"
         return cls.failed("nothing_judged", detail, steps)
+
+
+MOST_SHOWN = 2_000
+"""Characters of arguments in a question; the event and the snapshot have all of them."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from app.contract.events import (
     Retried,
     StepCompleted,
     StepFailed,
+    StepStarted,
     Stopping,
     TextReply,
     ToolReply,
@@ -23,7 +24,7 @@ from app.contract.events import (
 from app.contract.judgement import FindingsReply, ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.providers import cost_usd
-from app.contract.reviews import Reviewed
+from app.contract.reviews import Paused, PlannedCall, Reviewed
 from app.contract.snapshot import Best, IterationScore
 from app.contract.status import StopReason
 from app.contract.waiting import Waiting
@@ -41,6 +42,8 @@ MOST_TOLD = 500
 
 SPARED = "finished_early"
 """The code of a preparing step that is skipped because a finish waits for the first draft."""
+
+UNKNOWN = "whether the call took effect is unknown, and it is not made again"
 
 UNWAITED = "stopped_waiting"
 """The code of a check whose endpoint was away when the refinement was stopped."""
@@ -73,6 +76,10 @@ class Replay:
 
     steps: dict[str, RecordedStep] = field(default_factory=dict)
     words: dict[str, moves.ReviewerReply] = field(default_factory=dict)
+    shown: dict[str, PlannedCall | None] = field(default_factory=dict)
+    """The calls of tools that reviewers were shown, by the key of the review."""
+    begun: set[str] = field(default_factory=set)
+    """Keys of the steps that earlier claims have begun."""
     limits: dict[tuple[str, ScoreFrom], Limits] = field(default_factory=dict)
     scores: dict[str, IterationScore] = field(default_factory=dict)
     best: Best | None = None
@@ -208,10 +215,15 @@ def read(events: Sequence[Event]) -> Replay:
             case Retried():
                 limits = event.data.limits
                 recorded.give_up()
+            case StepStarted():
+                recorded.begun.update(event.data.next)
             case StepCompleted() | StepFailed():
+                recorded.begun.update(event.data.next)
                 recorded.add(RecordedStep(event.data, is_journaled=True))
             case IterationCompleted():
                 recorded.judged(event.data)
+            case Paused():
+                recorded.shown[event.data.key] = event.data.call
             case Reviewed():
                 recorded.words[event.data.key] = _word(event.data, limits)
             case Stopping():
@@ -234,10 +246,32 @@ def spared(move: moves.StepMove) -> StepFailed:
     return _not_performed(move, SPARED, detail)
 
 
+def unasked(move: moves.Approval) -> StepFailed:
+    """Return the journal entry of an approval that a finish skips."""
+    detail = "a finish was requested: the first draft is written without this call"
+    return StepFailed(key=move.path, code=SPARED, detail=detail, usage=Usage(), next=())
+
+
 def unwaited(move: moves.StepMove) -> StepFailed:
     """Return the journal entry of a check that would have to wait after a stop."""
     detail = "the refinement was stopped while an endpoint that checks drafts was away"
     return _not_performed(move, UNWAITED, detail)
+
+
+def interrupted(move: moves.Call) -> StepCompleted:
+    """Return the journal entry of a call that a worker had begun when it died.
+
+    It is not made again: it may have taken effect.
+    """
+    return StepCompleted(
+        key=move.path,
+        kind="call",
+        reply=ToolReply(ok=False, text=f"the worker that called {move.tool} died: {UNKNOWN}"),
+        usage=Usage(),
+        seconds=0,
+        about=about(move),
+        next=(),
+    )
 
 
 def _not_performed(move: moves.StepMove, code: str, detail: str) -> StepFailed:
@@ -252,7 +286,15 @@ def score_of(entry: IterationCompleted) -> IterationScore:
 
 
 def _word(said: Reviewed, limits: Limits | None) -> moves.ReviewerReply:
-    return moves.ReviewerReply(said.action, said.feedback, said.draft, said.score, limits)
+    return moves.ReviewerReply(
+        said.action,
+        said.feedback,
+        said.draft,
+        said.score,
+        limits,
+        arguments=said.arguments,
+        is_timeout=said.by == "timeout",
+    )
 
 
 def _value(reply: AnyReply) -> Any:

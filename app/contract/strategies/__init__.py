@@ -178,6 +178,13 @@ class Strategy(Contract):
                         f"the score of a validator does not count in {self.kind}",
                     )
         yield from self.refused_tools(request)
+        if any(it.asks_before_calls() for it in self.every() if it is not self):
+            detail = "`approval` is supported only by the strategy itself, not by one within it"
+            yield FieldConflict("/strategy", detail)
+
+    def asks_before_calls(self) -> bool:
+        """Return whether a reviewer is asked before a tool is called."""
+        return False
 
     def refused_tools(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         """Yield a conflict if the request has tools and the strategy does not use them."""

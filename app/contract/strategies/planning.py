@@ -8,6 +8,7 @@ from pydantic import Field
 from app.contract.calls import Rates
 from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
+from app.contract.reviews import A_WEEK_S
 from app.contract.strategies import LanguageNeed, Strategy
 
 if TYPE_CHECKING:
@@ -25,6 +26,17 @@ class PlanExecuteStrategy(Strategy):
     """
 
     kind: Literal["plan_execute"]
+    approval: Literal["before_call"] | None = Field(
+        None,
+        description="`before_call`: a reviewer is asked before a tool with `effects` is called."
+        " Null: no one is asked.",
+    )
+    approval_timeout_s: float = Field(
+        A_WEEK_S,
+        gt=0,
+        le=A_WEEK_S,
+        description="Timeout of one approval in seconds; then the call is not made.",
+    )
     max_steps: int = Field(8, ge=1, le=30, description="Maximum number of steps carried out.")
 
     needs_language: ClassVar[LanguageNeed | None] = LanguageNeed(
@@ -48,3 +60,9 @@ class PlanExecuteStrategy(Strategy):
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         if request.task is None:
             yield FieldConflict("/task", "`task` is required for plan_execute: it is the goal")
+        if self.approval and not any(tool.effects for tool in request.tools):
+            detail = "no tool of the request has `effects`: there is nothing to approve"
+            yield FieldConflict("/strategy/approval", detail)
+
+    def asks_before_calls(self) -> bool:
+        return self.approval is not None

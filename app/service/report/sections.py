@@ -260,19 +260,23 @@ def _reviews(story: Story) -> Iterator[str]:
         answer = decisions.get(asked.key)
         heading = f"### {path(asked.key)}"
         line = f"{wording.moment(at)}: {plain(asked.question)}"
-        yield joined((heading, line, _decision(*answer) if answer else "No answer yet."))
+        yield joined((heading, line, _decision(*answer, asked) if answer else "No answer yet."))
 
 
-def _decision(at: datetime, made: Reviewed) -> str:
+def _decision(at: datetime, made: Reviewed, asked: Paused) -> str:
     is_timeout = made.by == "timeout"
     if made.action == "resume":
         who = "The pause timed out. It continues." if is_timeout else "It was resumed."
         return f"{wording.moment(at)}: {who}"
     who = "The review timed out, which counts as if a reviewer" if is_timeout else "A reviewer"
     line = f"{wording.moment(at)}: {who} {wording.ACTIONS[made.action]}"
+    if asked.call is not None:
+        line = line.removesuffix("draft") + "call"
     line += f", with a score of {wording.score(made.score)}." if made.score is not None else "."
     if made.draft is not None:
         line += f" The new draft has {wording.counted(len(made.draft), 'character')}."
+    if made.arguments is not None:
+        line += f" The new arguments: {plain(json.dumps(made.arguments, ensure_ascii=False))}"
     return joined((line, fenced(made.feedback) if made.feedback else ""))
 
 

@@ -12,6 +12,7 @@ from app.contract.calls import AGAIN
 from app.contract.caveats import Caveat
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
+from app.contract.reviews import PlannedCall
 from app.contract.strategies.planning import PlanExecuteStrategy
 from app.contract.tools import Tool
 from workers.engine.asking import (
@@ -26,7 +27,16 @@ from workers.engine.asking import (
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
 from workers.engine.matching import Source, even
-from workers.engine.moves import Ask, Call, Check, StepError, Stopped, within
+from workers.engine.moves import (
+    Approval,
+    Ask,
+    Call,
+    Check,
+    ReviewerReply,
+    StepError,
+    Stopped,
+    within,
+)
 from workers.engine.prompt_requests import (
     Observation,
     PlannedStep,
@@ -97,7 +107,7 @@ def _described(task: Task, tool: Tool) -> str:
     return fenced(task, "tool", text)
 
 
-REPLAN_VERSION = 3
+REPLAN_VERSION = 4
 REPLAN = f"""\
 You revise a plan after a step of it. {STEPS_RULE}
 First say whether the goal is met: whether what was observed is all the text needs. If it is, prove
@@ -105,7 +115,8 @@ it with evidence: the number of a step and words quoted from what was observed t
 character: three words or more, of which a figure counts as two, or a whole line. Then give every
 step that remains, in order; none when nothing remains.
 When a step failed, change the plan: another tool, other arguments, or a way without it. A call that
-failed is not made again with the same arguments.
+failed is not made again with the same arguments. A call that a reviewer refused is not made in
+another way either, unless what they said allows it.
 Answer with one JSON object and nothing else:
 {{"goal_met": {{"met": false, "evidence": [{{"step": 1, "quote": "<words>"}}]}},
  "steps": [{{"name": "<short name>", "instruction": "<what to do, and what for>",
@@ -336,6 +347,9 @@ def _steps(said: Sequence[_Step], tools: Collection[str]) -> tuple[PlannedStep, 
 
 UNREADABLE = "unreadable_plan"
 
+MOST_APPROVALS = 10
+"""How often a reviewer is asked about one call: again while their arguments cannot be sent."""
+
 
 ASKS_AT_THE_END = 3
 """The version of the engine from which the last step allowed is followed by a verdict, too, and
@@ -371,18 +385,19 @@ class Pursuit:
         return (Caveat(code="goal_not_met", path="plan", detail=self.shortfall), *failed)
 
 
-async def pursued(task: Task, most: int) -> Pursuit:
-    """Plan, carry out at most `most` steps, and return what was observed.
+async def pursued(task: Task, plan: PlanExecuteStrategy) -> Pursuit:
+    """Plan, carry out at most `max_steps` steps, and return what was observed.
 
-    It ends when quotations prove that the goal is met, when no step remains, when `most` steps were
-    carried out, and when it is stopped: the rest of the budget is for the text.
+    It ends when quotations prove that the goal is met, when no step remains, when `max_steps` steps
+    were carried out, and when it is stopped: the rest of the budget is for the text.
     """
+    most = plan.max_steps
     observations: list[Observation] = []
     shortfall: str | None = "no step remained, and no quotation proved that the goal is met"
     try:
         steps = (await _plan(task, most)).steps
         while steps:
-            observations.append(await _carried_out(task, steps[0], observations))
+            observations.append(await _carried_out(task, plan, steps[0], observations))
             is_last = len(observations) == most
             if is_last:
                 shortfall = f"no quotation proved that the goal is met after {most} steps"
@@ -402,23 +417,72 @@ async def pursued(task: Task, most: int) -> Pursuit:
     return Pursuit(tuple(observations), shortfall)
 
 
-def as_documents(observations: Sequence[Observation]) -> tuple[ContextDocument, ...]:
-    """Return observations as context documents of the text; failed tool calls are left out."""
+def as_documents(task: Task, observations: Sequence[Observation]) -> tuple[ContextDocument, ...]:
+    """Return observations as context documents of the text.
+
+    Failed calls are left out unless they were to have effects: a text must not say that what was
+    refused was done.
+    """
+    with_effects = {tool.name for tool in task.tools if tool.effects}
     return tuple(
-        ContextDocument(name=f"Step {it.number}: {it.step.title}", text=it.text)
+        ContextDocument(
+            name=f"Step {it.number}{'' if it.ok else ', failed'}: {it.step.title}", text=it.text
+        )
         for it in observations
-        if it.ok
+        if it.ok or it.step.tool in with_effects
     )
 
 
-async def _carried_out(task: Task, step: PlannedStep, before: Sequence[Observation]) -> Observation:
+async def _carried_out(
+    task: Task, plan: PlanExecuteStrategy, step: PlannedStep, before: Sequence[Observation]
+) -> Observation:
     """Carry out a step; return a tool's result or failure, or a writer's text."""
     number = len(before) + 1
-    if step.tool is not None:
-        result = await Call(f"steps/{number}/call", step.tool, step.arguments or {})
+    tool = next((it for it in task.tools if it.name == step.tool), None)
+    if tool is not None:
+        if tool.effects and plan.approval == "before_call":
+            step, refused = await _approved(step, number, plan.approval_timeout_s)
+            if refused is not None:
+                return Observation(number, step, False, refused)
+        at, arguments = f"steps/{number}/call", step.arguments or {}
+        result = await Call(at, tool.name, arguments, tool.is_repeatable)
         return Observation(number, step, result.ok, result.text)
     asked = _question(f"steps/{number}/do", Do(task, step, tuple(before)))
     return Observation(number, step, True, await ask(asked, text_in, "empty_step"))
+
+
+async def _approved(
+    step: PlannedStep, number: int, timeout_s: float
+) -> tuple[PlannedStep, str | None]:
+    """Return a step as a reviewer lets it be carried out, and why not if they refuse it.
+
+    Arguments of theirs that the schema of the tool rejects are returned with the error.
+    """
+    error = ""
+    for attempt in range(MOST_APPROVALS):
+        path = f"steps/{number}/approval" + (f"/again/{attempt}" if attempt else "")
+        call = PlannedCall(
+            tool=step.tool or "", arguments=dict(step.arguments or {}), why=step.instruction
+        )
+        word = await Approval(path, call, timeout_s, error)
+        if word.action == "approve":
+            return step, None
+        if word.arguments is None:
+            return step, _refused(word)
+        given = replace(step, arguments=word.arguments)
+        try:
+            await _require_arguments_that_fit(path, [given])
+        except Unreadable as unreadable:
+            error = str(unreadable)
+        else:
+            return given, None
+    return step, f"not called: the reviewer's arguments could not be sent: {error}"
+
+
+def _refused(word: ReviewerReply) -> str:
+    if word.is_timeout:
+        return "not called: it needs an approval, and nobody answered in time"
+    return f"not called: a reviewer refused it. {word.feedback or 'No reason was given.'}"
 
 
 async def _plan(task: Task, most: int) -> Revision:
@@ -501,8 +565,8 @@ async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) ->
     with Search.of(task, limits) as search:
         if await passes_as_it_is(task, search):
             return search.outcome()
-        found = await pursued(going_on(task, search), plan.max_steps)
-        observed = as_documents(found.observations)
+        found = await pursued(going_on(task, search), plan)
+        observed = as_documents(task, found.observations)
         search.task = knowing = informed(task, observed)
         for at in search.iterations():
             draft = await within(at, propose(knowing, search))
