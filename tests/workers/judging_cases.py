@@ -4,7 +4,7 @@ from benchmarks.scripted_examples import FUNCTION, QUERY, REPORT, STORY, Scripte
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
 from tests.workers.replay_cases import CASES, CLEAR, ReplayCase
-from tests.workers.scripted_models import improving
+from tests.workers.scripted_models import BOOK, booking, improving
 from workers.engine.prompts.judging import Judge, ListCriteria
 from workers.models.port import ModelCall, ModelUnavailable
 
@@ -113,6 +113,15 @@ REVIEWED: dict[str, ReplayCase] = {
             "iterations/1/review": {"action": "rate", "score": 0.6},
             "iterations/2/review": MORE,
             "iterations/3/review": {"action": "approve"},
+        },
+    ),
+    "plan_execute, before a call": ReplayCase(
+        {"strategy": {"kind": "plan_execute", "approval": "before_call"}, "tools": [BOOK]},
+        booking,
+        {
+            "steps/1/approval": {"action": "reject", "feedback": "Number 8 instead."},
+            "steps/2/approval": {"action": "replace", "arguments": {"id": "eight"}},
+            "steps/2/approval/again/1": {"action": "replace", "arguments": {"id": 8}},
         },
     ),
     "multi_pass, before completion": ReplayCase(

@@ -113,6 +113,24 @@ def planning() -> ScriptedAnswers:
     return ScriptedAnswers(answer, outside=ServerResources(endpoints=Policies()))
 
 
+BOOK = LOOK_UP | {"name": "book", "effects": True, "idempotent": True}
+BOOKED = {
+    "plan": plan(step("Book the small one.", "book", id=1)),
+    "steps/1/replan": revised(step("Book what was allowed.", "book", id=8)),
+    "steps/2/replan": revised(met=True, evidence=((2, "14 days"),)),
+    "iterations/1/draft": "We refund within 14 days.",
+}
+
+
+def booking() -> ScriptedAnswers:
+    """A planner that changes its plan when a reviewer refuses a call."""
+
+    async def answer(key: str, call: ModelCall) -> str:
+        return verdict(0.9, call) if isinstance(call.prompt_request, Judge) else BOOKED[key]
+
+    return ScriptedAnswers(answer, outside=ServerResources(endpoints=Policies()))
+
+
 def sampling() -> ScriptedAnswers:
     """Four samples, one of which cannot be had; a critic groups and weighs the others."""
 
