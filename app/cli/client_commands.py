@@ -269,7 +269,7 @@ def review(
         str | None,
         typer.Argument(
             metavar="[" + "|".join(ACTIONS) + "]",
-            help="Decision about the draft; without one, show the draft.",
+            help="Decision about the draft or the call; without one, show it.",
         ),
     ] = None,
     *,
@@ -278,15 +278,27 @@ def review(
         Path | None,
         typer.Option(metavar="FILE", help="The new draft; - reads standard input."),
     ] = None,
+    arguments: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="New arguments of the call, as JSON; - reads standard input."
+        ),
+    ] = None,
     score: Annotated[float | None, typer.Option(help="Your score for it, 0 to 1.")] = None,
     key: Annotated[
         str | None, typer.Option(help="Key of the review; rejected if another is pending.")
     ] = None,
     server: ServerOption = None,
 ) -> None:
-    """Decide about the draft under review and print the status; without ACTION show the draft."""
-    text = read_text(draft, sys.stdin.buffer) if draft else None
-    fields = {"action": action, "feedback": feedback, "draft": text, "score": score, "path": key}
+    """Decide about the draft or call under review and print the status; without ACTION show it."""
+    fields = {
+        "action": action,
+        "feedback": feedback,
+        "draft": read_text(draft, sys.stdin.buffer) if draft else None,
+        "arguments": read_request(arguments, sys.stdin.buffer) if arguments else None,
+        "score": score,
+        "path": key,
+    }
     given = {name: value for name, value in fields.items() if value is not None}
     if action is None and given:
         raise typer.BadParameter(f"an action is required: {', '.join(ACTIONS)}")
@@ -391,9 +403,9 @@ def _show_pending(client: Client, refinement_id: str) -> None:
     if asked.call is not None:
         say(console(), f"{asked.call.why}\n")
         say(console(), json.dumps(asked.call.arguments, indent=2, ensure_ascii=False))
-        return
-    shown = next(it for it in client.iterations(refinement_id) if it.path == asked.path)
-    say(console(), shown.draft)
+    elif asked.path is not None:
+        drafts = client.iterations(refinement_id)
+        say(console(), next(it.draft for it in drafts if it.path == asked.path))
 
 
 @app.command()

@@ -111,6 +111,29 @@ def test_review_without_an_action_shows_the_draft_that_is_asked_about(
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ({"call": {"tool": "book", "arguments": {"seats": 4}, "why": "So."}}, '"seats": 4'),
+        ({"path": None, "when": "requested"}, "Is this draft good enough?"),
+    ],
+)
+def test_review_without_an_action_shows_a_call_or_a_pause_without_a_draft(
+    server: ScriptedApi, hone: Run, asked: dict[str, Any], shown: str
+) -> None:
+    review = PendingReview.model_validate(ASKED.model_dump() | asked)
+    waiting = snapshot(Status.PAUSED, None, None).model_copy(update={"review": review})
+    server.answers[f"GET {at('')}"] = [CannedResponse(waiting.model_dump_json())]
+    assert shown in hone("review", ID).stdout
+
+
+def test_review_sends_the_arguments_of_a_call(server: ScriptedApi, hone: Run) -> None:
+    server.answers[f"POST {at('/reviews')}"] = answered(Status.QUEUED)
+    hone("review", ID, "replace", "--arguments", "-", stdin='{"seats": 6}')
+    body = {"action": "replace", "arguments": {"seats": 6}}
+    assert [json.loads(asked.body) for asked in server.asked] == [body]
+
+
 def test_review_without_an_action_of_what_is_not_paused_says_so(
     server: ScriptedApi, hone: Run
 ) -> None:
