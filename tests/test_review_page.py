@@ -16,8 +16,9 @@ def test_every_action_is_shown_with_a_body_that_is_taken() -> None:
         ReviewDecision.model_validate_json(body, strict=True) for to, body in SENT if to == "$R"
     ]
     actions = ReviewDecision.model_json_schema()["properties"]["action"]["enum"]
-    of_a_call = [words.pop(place) for place in (7, 6, 5)]
-    assert [word.action for word in words] == actions
+    of_a_call = [words.pop(place) for place in (8, 7, 6)]
+    assert [*dict.fromkeys(word.action for word in words)] == actions
+    assert any(word.spans for word in words)
     assert [word.action for word in of_a_call] == ["reject", "replace", "approve"]
     assert of_a_call[1].arguments
 

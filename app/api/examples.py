@@ -101,6 +101,11 @@ REVIEWS: dict[str, Example] = {
     "approve": {"action": "approve"},
     "reject": {"action": "reject", "feedback": "We do not send this kind of letter."},
     "revise": {"action": "revise", "feedback": "Say first that nothing has to be paid back."},
+    "revise one passage": {
+        "action": "revise",
+        "feedback": "Name the day on which the 14 days begin.",
+        "spans": [{"quote": "within 14 days"}],
+    },
     "replace": {"action": "replace", "draft": "Refunds take 14 days. Nothing else changes."},
     "rate": {"action": "rate", "score": 0.4, "path": "iterations/2/review"},
     "resume": {"action": "resume", "path": "pauses/7"},

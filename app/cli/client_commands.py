@@ -274,6 +274,10 @@ def review(
     ] = None,
     *,
     feedback: Annotated[str | None, typer.Option(help="What to change, or why.")] = None,
+    quote: Annotated[
+        list[str] | None,
+        typer.Option(help="Words of the draft that alone may change; may be repeated."),
+    ] = None,
     draft: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The new draft; - reads standard input."),
@@ -298,6 +302,7 @@ def review(
         "arguments": read_request(arguments, sys.stdin.buffer) if arguments else None,
         "score": score,
         "path": key,
+        "spans": [{"quote": it} for it in quote] if quote else None,
     }
     given = {name: value for name, value in fields.items() if value is not None}
     if action is None and given:

@@ -3,11 +3,13 @@
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from app.contract import Contract
+from app.contract.errors import FieldConflict
 from app.contract.judgement import Span
 
 MAX_TEXT = 200_000
@@ -99,3 +101,102 @@ def locked_spans(text: str, locked: Sequence[str]) -> tuple[Span, ...]:
         else:
             spans.append(Span(start=start, end=end))
     return tuple(spans)
+
+
+class Passage(Contract):
+    """A passage of a draft: its words, its place, or both."""
+
+    quote: str | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_TEXT,
+        description="The words, character for character. Without a place they must occur in the"
+        " draft exactly once.",
+    )
+    start: int | None = Field(
+        None,
+        ge=0,
+        description="Its first character, counted in Unicode code points from 0 (not in UTF-16"
+        " units or bytes).",
+    )
+    end: int | None = Field(None, ge=0, description="The character after its last one.")
+
+    @model_validator(mode="after")
+    def _says_where_it_is(self) -> Self:
+        if (self.start is None) != (self.end is None):
+            raise ValueError("`start` and `end` go together")
+        if self.quote is None and self.start is None:
+            raise ValueError("`quote` is required, or `start` and `end`")
+        return self
+
+    def span_in(self, draft: str) -> Span:
+        """Return its place in a draft. Raises ValueError if it is not there, or ambiguous."""
+        if self.start is None or self.end is None:
+            return self._quoted_in(draft, self.quote or "")
+        if not self.start < self.end <= len(draft):
+            raise ValueError(
+                f"the place {self.start} to {self.end} is no passage of the draft, which has"
+                f" {len(draft)} characters (Unicode code points)"
+            )
+        found = draft[self.start : self.end]
+        if self.quote is not None and found != self.quote:
+            raise ValueError(f"the draft has other words there than `quote`: {found[:200]}")
+        if not found.strip():
+            raise ValueError("the passage has no words, only white space")
+        return Span(start=self.start, end=self.end)
+
+    @staticmethod
+    def _quoted_in(draft: str, quote: str) -> Span:
+        start = draft.find(quote)
+        if start < 0:
+            raise ValueError("the draft does not have these words: copy them exactly")
+        if draft.find(quote, start + 1) >= 0:
+            raise ValueError(
+                "the draft has these words more than once: quote more of it, or say which by"
+                " `start` and `end`"
+            )
+        if not quote.strip():
+            raise ValueError("the passage has no words, only white space")
+        return Span(start=start, end=start + len(quote))
+
+
+MOST_PASSAGES = 20
+
+Passages = Annotated[
+    tuple[Passage, ...],
+    Field(
+        max_length=MOST_PASSAGES,
+        description="The passages that `feedback` is about: nothing else of the draft changes. They"
+        " must not overlap.",
+    ),
+]
+
+
+def spans_of(
+    draft: str, passages: Sequence[Passage], locked: Sequence[str] = ()
+) -> tuple[Span, ...]:
+    """Return the places of passages in a draft, in order.
+
+    Raises FieldConflict for one that is not there exactly once, that overlaps with another, or that
+    has only a part of a locked text or nothing else.
+    """
+    spans: dict[int, Span] = {}
+    for index, it in enumerate(passages):
+        try:
+            spans[index] = it.span_in(draft)
+        except ValueError as error:
+            raise FieldConflict(f"/spans/{index}", str(error)) from None
+    ordered = sorted(spans.items(), key=lambda it: it[1].start)
+    for (_, one), (index, other) in pairwise(ordered):
+        if other.start < one.end:
+            detail = f"it overlaps with the passage at {one.start} to {one.end}: mark them as one"
+            raise FieldConflict(f"/spans/{index}", detail)
+    for index, span in ordered:
+        for kept in locked_spans(draft, locked):
+            is_apart = span.end <= kept.start or kept.end <= span.start
+            has_more = span != kept and span.start <= kept.start and kept.end <= span.end
+            if not (is_apart or has_more):
+                shown = draft[kept.start : kept.end][:200]
+                detail = f"it is locked, or cuts through locked text, which stays: {shown}"
+                raise FieldConflict(f"/spans/{index}", detail)
+    return tuple(span for _, span in ordered)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from app.contract import Contract
-from app.contract.drafts import MAX_TEXT
+from app.contract.drafts import MAX_TEXT, Passages
 from app.contract.judgement import Score
 
 ReviewWhen = Literal["each_iteration", "before_completion"]
@@ -83,6 +83,7 @@ class ReviewDecision(Contract):
 
     action: ReviewAction
     feedback: str | None = Field(None, min_length=1, max_length=MAX_FEEDBACK)
+    spans: Passages = ()
     draft: str | None = Field(
         None, min_length=1, max_length=MAX_TEXT, description="The new draft; only for `replace`."
     )
@@ -111,6 +112,8 @@ class ReviewDecision(Contract):
             raise ValueError(f"`arguments` is not supported for the action {self.action}")
         if len(json.dumps(self.arguments)) > MAX_ARGUMENTS:
             raise ValueError(f"`arguments` must have at most {MAX_ARGUMENTS} characters of JSON")
+        if self.spans and (self.action != "revise" or self.feedback is None):
+            raise ValueError("`spans` is only supported for the action revise, with `feedback`")
         if self.action == "rate" and self.score is None:
             raise ValueError("`score` is required for the action rate")
         if self.action == "resume" and not (self.feedback is None and self.score is None):
@@ -147,6 +150,7 @@ class Reviewed(Contract):
     key: str
     action: ReviewAction
     feedback: str | None = None
+    spans: Passages = ()
     draft: str | None = None
     arguments: dict[str, Any] | None = None
     score: Score | None = None

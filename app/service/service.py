@@ -11,10 +11,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.contract.access import Quotas
-from app.contract.drafts import in_order, lacking
+from app.contract.drafts import in_order, lacking, spans_of
 from app.contract.editor import EDITOR
 from app.contract.endpoints import REVEALED
-from app.contract.errors import Conflict, FieldError, InvalidRequest
+from app.contract.errors import (
+    Conflict,
+    FieldConflict,
+    FieldError,
+    InvalidRequest,
+    PreconditionFailed,
+)
 from app.contract.estimates import RefinementEstimate
 from app.contract.events import Event, Queued
 from app.contract.insights import Dimension, InsightList, ranked
@@ -37,6 +43,9 @@ from app.service.watching import Watching
 from app.store import NewRefinement, Store
 from app.store.prompts import known_texts
 
+MARKS_PASSAGES = 3
+"""The version of the engine from which a reviewer can have passages revised."""
+
 MOST_CHARACTERS = 8_000_000
 """Of the texts of the request in the prompts of one page."""
 
@@ -54,6 +63,16 @@ def require_locked(review: ReviewDecision, request: RefinementRequest) -> None:
     if gone := lacking(review.draft or "", in_order(request.draft, request.locked)):
         detail = f"locked text is missing, changed or out of order: {gone[0][:200]}"
         raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))
+
+
+def require_passages(review: ReviewDecision, draft: str, locked: Collection[str]) -> None:
+    """Raise InvalidRequest unless the passages of a review can be told in the draft."""
+    try:
+        spans_of(draft, review.spans, [*locked])
+    except FieldConflict as conflict:
+        detail = str(conflict)
+        error = FieldError(pointer=conflict.pointer, detail=detail)
+        raise InvalidRequest(detail, errors=(error,)) from None
 
 
 def continued(
@@ -298,15 +317,47 @@ class Service:
         """Resume a paused refinement with a reviewer's decision; `replayed` if it had taken effect.
 
         Raises Conflict unless this review is pending, InvalidRequest for feedback that its
-        generator cannot follow and for a draft without the locked texts, IdempotencyMismatch for a
-        key that was used with another decision about it, and PreconditionFailed.
+        generator cannot follow, for a draft without the locked texts and for passages that the
+        draft under review does not have, IdempotencyMismatch for a key that was used with another
+        decision about it, and PreconditionFailed.
         """
         require_usable_feedback(review, await self._queued(tenant, refinement_id))
         if review.draft is not None:
             require_locked(review, await self._store.request(tenant, refinement_id))
         is_replayed = await self._store.was_given(refinement_id, "review", key)
-        snapshot = await self._store.review(tenant, refinement_id, review, key, versions)
+        if review.spans and not is_replayed:
+            snapshot = await self._review_passages(tenant, refinement_id, review, key, versions)
+        else:
+            snapshot = await self._store.review(tenant, refinement_id, review, key, versions)
         return Accepted(snapshot, is_replayed)
+
+    async def _review_passages(
+        self,
+        tenant: str,
+        refinement_id: str,
+        review: ReviewDecision,
+        key: str | None,
+        versions: Collection[int] | None,
+    ) -> Snapshot:
+        """Take a review of passages that the draft under review has, and of no other draft."""
+        if await self._store.engine_version(tenant, refinement_id) < MARKS_PASSAGES:
+            raise Conflict(
+                f"{refinement_id} was submitted to an earlier release, which revises whole drafts:"
+                " omit `spans`, or continue it once it has ended"
+            )
+        request = await self._store.request(tenant, refinement_id)
+        seen = await self._store.snapshot(tenant, refinement_id)
+        found = await self.iterations(tenant, refinement_id, None) if seen.review else ()
+        for it in found:
+            if seen.review and it.path == seen.review.path:
+                require_passages(review, it.draft, request.locked)
+        if versions is not None:
+            pinned = [it for it in versions if it == seen.last_event]
+            return await self._store.review(tenant, refinement_id, review, key, pinned)
+        try:
+            return await self._store.review(tenant, refinement_id, review, key, [seen.last_event])
+        except PreconditionFailed:
+            raise Conflict(f"{refinement_id} has changed in the meantime: get it again") from None
 
     async def rate(
         self, tenant: str, refinement_id: str, rating: RatingRequest, key: str | None

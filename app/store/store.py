@@ -504,6 +504,12 @@ class Store:
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
+    async def engine_version(self, tenant: str, refinement_id: str) -> int:
+        """Return the version of the engine that it was made for, else raise RefinementNotFound."""
+        summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
+        return int(summary.get(b"engine_version", 1))
+
+    @refusing
     async def was_given(self, refinement_id: str, kind: str, command_id: str | None) -> bool:
         """Return whether a command of a client, `review` or `retry`, has taken effect before."""
         if command_id is None:

@@ -57,7 +57,8 @@ async def test_a_reviewers_word_is_journaled_and_it_goes_on(
     assert response.status_code == 202
     assert (response.json()["status"], response.json()["review"]) == ("queued", None)
     last = (await events(api, refinement_id))[-1]
-    left_out = {"feedback": None, "draft": None, "arguments": None, "score": None}
+    nothing = dict.fromkeys(("feedback", "draft", "arguments", "score"))
+    left_out: dict[str, Any] = {**nothing, "spans": []}
     word = {name: value for name, value in said.items() if name != "path"}
     known = {"key": "iterations/0/review", "by": "reviewer"}
     assert (last["type"], last["data"]) == ("refinement.reviewed", left_out | known | word)

@@ -1,11 +1,13 @@
 """People in the loop over real HTTP: what a reviewer sees, says, and gets."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.model_replies import draft
+from benchmarks.model_replies import chat, draft
 from tests.e2e.running_service import TERMINAL, RunningService, running_service
+from tests.e2e.scripted_models import answering
 from tests.waiting import TIMEOUT_S
 
 MORE = {"action": "revise", "feedback": "Name the deadline."}
@@ -83,6 +85,24 @@ async def test_before_completion_what_is_asked_for_is_made_and_rated(
     result = ended["result"]
     assert (result["path"], result["draft"]) == ("reviews/1/iterations/1", draft(2))
     assert (result["score"], result["score_from"]) == (0.99, "review")
+
+
+async def test_a_marked_passage_is_revised_and_the_rest_stays(service: RunningService) -> None:
+    said = json.dumps({"passages": {"p1": "within 30 days"}})
+    service.models.behaviour = answering(
+        lambda key, _: chat(f"```json\n{said}\n```") if key.endswith("/revise") else None
+    )
+    text = "Draft number 1.\r\n\r\nWe refund \U0001f4b6 within 14 days.\r\n"
+    refinement_id = await service.submit(draft=text, review={"when": "each_iteration"})
+    await until_asked(service, refinement_id, "iterations/0/review")
+    marked = {"feedback": "It is 30 days now.", "spans": [{"quote": "within 14 days"}]}
+    await say(service, refinement_id, action="revise", **marked)
+    await until_asked(service, refinement_id, "iterations/1/review")
+    revised = await service.get(refinement_id, "/iterations/1")
+    assert revised["draft"] == text.replace("14 days", "30 days")
+    assert revised["edits"]["applied"] == 1
+    await say(service, refinement_id, action="approve")
+    assert (await service.ended(refinement_id))["result"]["draft"] == revised["draft"]
 
 
 async def test_it_waits_while_no_worker_lives_and_goes_on_with_another(tmp_path: Path) -> None:

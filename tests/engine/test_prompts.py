@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import workers.engine
 from app.contract.budget import PROMPT_BYTES, prompt_tokens
 from app.contract.criteria import PanelMember
-from app.contract.judgement import CriterionScore, Critique, Finding
+from app.contract.judgement import CriterionScore, Critique, Finding, Span
 from app.contract.output_tokens import tokens_in
 from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import driver_scoring, request
@@ -26,7 +26,16 @@ from workers.engine.moves import Ask
 from workers.engine.pipeline import sample_prompts, task_of
 from workers.engine.prompt_requests import Observation, PlannedStep, Prompt, PromptRequest, Task
 from workers.engine.prompts import DIVERSE, HASHED_SYSTEM, VERDICT, fenced, harmless
-from workers.engine.prompts.drafting import Amend, Derive, Reason, Redo, Revise, Solve, Write
+from workers.engine.prompts.drafting import (
+    Amend,
+    Derive,
+    Reason,
+    Redo,
+    Revise,
+    RevisePassages,
+    Solve,
+    Write,
+)
 from workers.engine.prompts.judging import (
     ADVERSARIAL,
     EXAMPLES,
@@ -102,6 +111,7 @@ def every(task: Task) -> Iterator[PromptRequest]:
     """Yield a request of each kind; their texts begin with `TEXT-`."""
     revise = Revise(task, "TEXT-draft", ("TEXT-failing",), CRITIQUE, ())
     yield from (Write(task), Solve(task), revise, Amend(task, revise), Reason(task))
+    yield RevisePassages(task, revise, (Span(start=0, end=4), Span(start=5, end=10)))
     yield from (Derive(task, "TEXT-draft", "TEXT-order"), Judge(task, "TEXT-draft"))
     yield Redo(task, "TEXT-kept", "TEXT-rest", 2, ("TEXT-failing",), CRITIQUE)
     yield from (Compare(task, "TEXT-a", "TEXT-b"), ListCriteria(task), Plan(task, 3))
@@ -114,7 +124,7 @@ def every(task: Task) -> Iterator[PromptRequest]:
 
 
 KINDS = [type(it) for it in every(TASK)]
-WRITING = (Write, Solve, Revise, Amend, Reason, Redo, Derive, Do, Outline)
+WRITING = (Write, Solve, Revise, Amend, RevisePassages, Reason, Redo, Derive, Do, Outline)
 JUDGING = (Judge, Compare, ListCriteria, Question, Answer, Contradict, CheckSteps, Vote, Weigh)
 
 
@@ -202,7 +212,7 @@ def test_a_writer_has_its_own_style_and_so_have_critics(kind: type[PromptRequest
         assert "We say you." not in prompt_of(judging).user
 
 
-DRAFTING = (Write, Revise, Amend, Reason, Redo, Solve)
+DRAFTING = (Write, Revise, Amend, RevisePassages, Reason, Redo, Solve)
 
 
 @pytest.mark.parametrize("kind", DRAFTING, ids=lambda it: it.__name__)

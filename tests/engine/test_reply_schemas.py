@@ -9,11 +9,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from app.contract.criteria import Criterion
-from app.contract.judgement import Critique
+from app.contract.judgement import Critique, Span
 from tests.engine.replies.case import READERS, TASK
 from workers.engine.judging import reader
 from workers.engine.prompt_requests import Observation, PlannedStep, PromptRequest, Task
-from workers.engine.prompts.drafting import Amend, Revise
+from workers.engine.prompts.drafting import Amend, Revise, RevisePassages
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 from workers.engine.prompts.verification import CheckSteps, Contradict, Question, Vote, Weigh
 from workers.engine.replies import ReplyReader
@@ -32,6 +32,11 @@ ASKED: Mapping[str, PromptRequest] = {
     "plan": Plan(ABOUT, 3),
     "replan": Replan(ABOUT, (), SEEN, 3),
     "edits": Amend(ABOUT, Revise(ABOUT, DRAFT, (), Critique(scores=()), ())),
+    "passages": RevisePassages(
+        ABOUT,
+        Revise(ABOUT, DRAFT, (), Critique(scores=()), ()),
+        (Span(start=0, end=7), Span(start=13, end=15)),
+    ),
     "preference": Compare(ABOUT, "a", "b"),
     "checklist": ListCriteria(ABOUT),
     "questions": Question(ABOUT, DRAFT, 3),

@@ -5,16 +5,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.contract.calls import AGAIN, AMENDED_AGAIN
-from app.contract.drafts import EditMode, EditsMade, lacking, sha256_of
-from app.contract.judgement import Finding, IssueState, OnFail
+from app.contract.drafts import EditMode, EditsMade, lacking, sha256_of, spans_of
+from app.contract.judgement import Critique, Finding, IssueState, OnFail, Span
 from workers.engine.asking import CutOff, WrittenText, ask, question, written_in
-from workers.engine.edits import CannotApply, Edited, SearchReplace, applied, restored
+from workers.engine.edits import (
+    CannotApply,
+    Edited,
+    Replaced,
+    SearchReplace,
+    applied,
+    replaced,
+    restored,
+)
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor
 from workers.engine.matching import repeats
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import Amend, Revise, Write
+from workers.engine.prompts.drafting import Amend, Revise, RevisePassages, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.search import RequestedRevision, Search
 
@@ -183,6 +191,56 @@ async def amended(
         raise
 
 
+UNUSABLE_PASSAGES = "unusable_passages"
+
+
+class _Passages(ReplyModel):
+    """The new text of each passage, by `p1` and so on."""
+
+    passages: dict[str, str]
+
+
+def passages_in(
+    draft: str, spans: Sequence[Span], locked: Sequence[str] = ()
+) -> Callable[[ReplyReader], Replaced]:
+    """Return a function that reads the texts of passages and puts them in their places.
+
+    It raises `Unreadable` when one is missing, or when nothing would be left of the draft.
+    """
+
+    def read(reply: ReplyReader) -> Replaced:
+        said = reply.read_as(_Passages).passages
+        names = [f"p{number}" for number in range(1, len(spans) + 1)]
+        if missing := [it for it in names if it not in said]:
+            raise Unreadable(f"no text for {', '.join(missing)}: give one for every passage")
+        made = replaced(draft, spans, [said[it] for it in names], locked)
+        if not made.text.strip():
+            raise Unreadable("nothing would be left of the draft")
+        return made
+
+    return read
+
+
+async def revise_passages(
+    task: Task, scored: Scored, parent: str, spans: tuple[Span, ...], failing: tuple[str, ...]
+) -> Draft:
+    """Return a draft in which these passages are revised and everything else is as it was.
+
+    Raises `StepError` (`unusable_passages`) when the reply stays unusable: a whole text would not
+    keep what is around them.
+    """
+    before = scored.draft.text
+    revision = Revise(task, before, failing, Critique(scores=()), scored.findings)
+    made = await ask(
+        question("revise", "generator", RevisePassages(task, revision, spans)),
+        passages_in(before, spans, task.locked),
+        UNUSABLE_PASSAGES,
+    )
+    untouched = 1 - sum(it.end - it.start for it in spans) / len(before)
+    edits = EditsMade(applied=len(spans), untouched=round(untouched, 6))
+    return Draft(made.text, sha256_of(made.text), parent, failing, False, edits, spans=made.spans)
+
+
 First = Callable[[Task], MoveCoroutine[Draft]]
 Revised = Callable[[Task, Scored, str, float, IssueTracker, tuple[str, ...]], MoveCoroutine[Draft]]
 
@@ -302,6 +360,10 @@ async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: 
         return Draft(word.draft, sha256_of(word.draft), wish.of.path, is_reply=False)
     if word.feedback is not None:
         said = Finding(source="reviewer", kind="review", message=word.feedback)
+        if word.spans:
+            spans = spans_of(scored.draft.text, word.spans, task.locked)
+            scored = replace(scored, findings=(said,))
+            return await revise_passages(task, scored, wish.of.path, spans, (_line(said),))
         scored = replace(scored, findings=(said, *scored.findings))
     tried = tried_on(scored, search.revisions_of(wish.of.path))
     threshold = search.limits.threshold

@@ -84,6 +84,49 @@ def applied(draft: str, edits: Sequence[SearchReplace], locked: Sequence[str] = 
     return Edited(text, len(changes), round(1 - touched / len(draft), 6))
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A draft with other passages, and where these are; all around them is as it was."""
+
+    text: str
+    spans: tuple[Span, ...]
+
+
+def replaced(
+    draft: str, spans: Sequence[Span], texts: Sequence[str], locked: Sequence[str] = ()
+) -> Replaced:
+    """Return the draft with each passage replaced by its text; `spans` are in order.
+
+    The white space at the ends of a passage stays, unless the passage is deleted. In a draft whose
+    lines all end with CRLF those of the texts do. Locked text in a passage stays.
+    """
+    pieces: list[str] = []
+    found: list[Span] = []
+    at = length = 0
+    has_crlf = "\r\n" in draft and "\n" not in draft.replace("\r\n", "")
+    for span, text in zip(spans, texts, strict=True):
+        before = draft[span.start : span.end]
+        new = _in_place_of(before, text, has_crlf=has_crlf)
+        new = restored(before, new, [it for it in locked if it in before])
+        length += span.start - at
+        found.append(Span(start=length, end=length + len(new)))
+        pieces += [draft[at : span.start], new]
+        at, length = span.end, length + len(new)
+    return Replaced("".join([*pieces, draft[at:]]), tuple(found))
+
+
+def _in_place_of(before: str, text: str, *, has_crlf: bool) -> str:
+    """Return a text with the white space around it, and the ends of lines, of what it replaces."""
+    bare = text.strip()
+    if not bare:
+        return ""
+    if has_crlf:
+        bare = re.sub(r"\r?\n", "\r\n", bare)
+    start = before[: len(before) - len(before.lstrip())]
+    end = before[len(before.rstrip()) :]
+    return f"{start}{bare}{end}"
+
+
 def between(before: str, after: str) -> tuple[SearchReplace, ...]:
     """Return edits that turn one text into another: few, and each found exactly once.
 

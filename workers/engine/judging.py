@@ -599,7 +599,7 @@ async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
     """Return the draft as validators corrected it, and what they and `locked` say of it."""
     checked = NOTHING_FOUND
     if task.scopes:
-        checked = await check(task, draft.text)
+        checked = await check(task, draft.text, corrects=not draft.spans)
         draft = corrected(draft, checked)
     gone = tuple(_gone(it) for it in lacking(draft.text, task.locked))
     if not gone:
@@ -615,9 +615,11 @@ def corrected(draft: Draft, checked: FindingsReply) -> Draft:
     return replace(draft, text=checked.text, sha256=sha256, is_reply=False, fixes=checked.fixes)
 
 
-async def check(task: Task, draft: str, path: str = "check") -> FindingsReply:
+async def check(
+    task: Task, draft: str, path: str = "check", *, corrects: bool = True
+) -> FindingsReply:
     """Return what validators say; the finding that one did not run vetoes, unless accepted."""
-    checked = await Check(path, draft, scopes=task.scopes)
+    checked = await Check(path, draft, scopes=task.scopes, corrects=corrects)
     if "validator_skipped" in task.accepted:
         return checked
     veto = {"on_fail": OnFail.VETO}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.caveats import Caveat
-from app.contract.drafts import EditsMade, Escape
+from app.contract.drafts import EditsMade, Escape, Passage
 from app.contract.judgement import (
     CriterionScore,
     Critique,
@@ -15,6 +15,7 @@ from app.contract.judgement import (
     OnFail,
     QualityEstimate,
     ScoreFrom,
+    Span,
 )
 from app.contract.limits import Limits
 from app.contract.models import Role
@@ -45,6 +46,8 @@ class Draft:
     """How it was made in another way than usual, because the search stood still."""
     fixes: tuple[FixMade, ...] = ()
     """What validators corrected in it."""
+    spans: tuple[Span, ...] = ()
+    """The passages that alone may differ from the draft it was made from; empty if all may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +250,8 @@ class Check(Move[FindingsReply]):
     of: Literal["draft", "calls"] = "draft"
     scopes: tuple[str, ...] = ("",)
     """Whose validators: those of the request, and those of items by their paths."""
+    corrects: bool = True
+    """Whether validators that are asked to correct the draft may; else they report."""
     prepares: ClassVar[bool] = False
 
 
@@ -294,8 +299,8 @@ class Judged(Move[Limits]):
 
 @dataclass(frozen=True, slots=True)
 class ReviewerReply:
-    """A reviewer's decision; `draft` or `arguments` go with replace, and `score` overrides the
-    draft's."""
+    """A reviewer's decision; `draft` or `arguments` go with replace, `spans` with the feedback of
+    revise, and `score` overrides the draft's."""
 
     action: ReviewAction
     feedback: str | None = None
@@ -305,6 +310,7 @@ class ReviewerReply:
     arguments: Mapping[str, Any] | None = None
     is_timeout: bool = False
     """Whether nobody answered."""
+    spans: tuple[Passage, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,16 @@ from app.contract.output_tokens import (
 from app.contract.requests import RefinementRequest
 from workers.engine.moves import Ask
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts.drafting import Amend, Derive, Reason, Redo, Revise, Solve, Write
+from workers.engine.prompts.drafting import (
+    Amend,
+    Derive,
+    Reason,
+    Redo,
+    Revise,
+    RevisePassages,
+    Solve,
+    Write,
+)
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
 
@@ -68,8 +77,8 @@ def reply_size(prompt_request: PromptRequest, request: RefinementRequest) -> Rep
             size = as_long_as(100 * number)
         case Contradict(answered=answered):
             size = as_long_as(100 + 80 * len(answered))
-        case CheckSteps(draft=draft):
-            size = as_long_as(100 + tokens_in(draft))
+        case CheckSteps(draft=text) | RevisePassages(marked=text):
+            size = as_long_as(100 + tokens_in(text))
         case Vote(answers=answers):
             size = as_long_as(100 + 10 * len(answers))
         case Answer() | Compare():

@@ -28,7 +28,7 @@ from app.contract.waiting import own_key_name
 from app.telemetry.metrics import count_call
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
-from workers.engine.prompts.drafting import Amend
+from workers.engine.prompts.drafting import Amend, RevisePassages
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
 from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits, TextFollower
@@ -214,11 +214,15 @@ class ModelCaller(Protocol):
         """Take up to `most` permits for refinements that wait for a model; return how many."""
 
 
+OBJECTS = (Amend, RevisePassages)
+"""What a generator answers with an object about the draft, not with the draft."""
+
+
 class DraftChecks(Protocol):
     """The validators of one request."""
 
     async def examine(
-        self, draft: str, key: str, scopes: Sequence[str] = ("",)
+        self, draft: str, key: str, scopes: Sequence[str] = ("",), *, corrects: bool = True
     ) -> FindingsReply: ...
 
 
@@ -301,7 +305,9 @@ class StepExecutor:
             reply = FindingsReply(findings=await self.tools.check(move.draft))
         else:
             try:
-                reply = await self.checks.examine(move.draft, key, move.scopes)
+                reply = await self.checks.examine(
+                    move.draft, key, move.scopes, corrects=move.corrects
+                )
             except EndpointWaits as away:
                 wait = ModelWaits(away.name, away.reason, away.wait_s, away.detail)
                 raise StepWaits([wait], NOTHING) from None
@@ -386,7 +392,7 @@ class StepExecutor:
     def _published(self, move: Ask) -> AbstractContextManager[TextFollower | None]:
         """Return who follows the reply: for texts only, not for edits, plans or verdicts."""
         is_text = move.role == "generator" and not move.prepares
-        if self.texts is None or not is_text or isinstance(move.prompt_request, Amend):
+        if self.texts is None or not is_text or isinstance(move.prompt_request, OBJECTS):
             return nullcontext()
         return self.texts.writing(self.refinement_id, move.path)
 

@@ -293,6 +293,7 @@ def _word(said: Reviewed, limits: Limits | None) -> moves.ReviewerReply:
         said.score,
         limits,
         arguments=said.arguments,
+        spans=said.spans,
         is_timeout=said.by == "timeout",
     )
 

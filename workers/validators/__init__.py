@@ -151,9 +151,11 @@ class RequestValidators:
         return (await self.examine(draft, key)).findings
 
     async def examine(
-        self, draft: str, key: str = "", scopes: Sequence[str] = ("",)
+        self, draft: str, key: str = "", scopes: Sequence[str] = ("",), *, corrects: bool = True
     ) -> FindingsReply:
         """Return the findings on the draft, in the order of the validators, and their scores.
+
+        Unless it `corrects`, the draft is checked as it is.
 
         It blocks the event loop for a few milliseconds at most. A validator that is too expensive
         for this draft is a finding too: a draft that could not be checked has not passed. `key` is
@@ -164,7 +166,7 @@ class RequestValidators:
         findings: list[Finding] = []
         scores: list[CriterionScore] = []
         validators = list(chain.from_iterable(self._sources[it].items() for it in scopes))
-        text, fixes = await self._fixed(validators, draft, key)
+        text, fixes = await self._fixed(validators if corrects else (), draft, key)
         for source, validator in validators:
             for it in await self._check(source, validator, text, key):
                 if isinstance(it, Violation):

@@ -277,7 +277,19 @@ def _decision(at: datetime, made: Reviewed, asked: Paused) -> str:
         line += f" The new draft has {wording.counted(len(made.draft), 'character')}."
     if made.arguments is not None:
         line += f" The new arguments: {plain(json.dumps(made.arguments, ensure_ascii=False))}"
-    return joined((line, fenced(made.feedback) if made.feedback else ""))
+    said = fenced(made.feedback) if made.feedback else ""
+    return joined((line, said, _marked(made)))
+
+
+def _marked(made: Reviewed) -> str:
+    """Return the passages that feedback is about; nothing if it is about the whole draft."""
+    if not made.spans:
+        return ""
+    places = (
+        fenced(shortened(it.quote)) if it.quote else f"Characters {it.start} to {it.end}."
+        for it in made.spans
+    )
+    return joined(("Nothing but these passages was to change:", *places))
 
 
 def _ratings(story: Story) -> Iterator[str]:

@@ -73,6 +73,7 @@ ERRORS: Mapping[str, str] = {
     "unreadable_steps": "The numbered steps of a revision could not be parsed.",
     "unreadable_verification": "The questions or verdicts of a verification could not be parsed.",
     "unreadable_vote": "The vote on which answers agree could not be parsed.",
+    "unusable_passages": "A model repeatedly sent no usable texts for the marked passages.",
     "unusable_edits": "The edits that a model made could not be applied to the draft.",
     "validator_unavailable": "A validator could not run, or its endpoint was unreachable.",
 }

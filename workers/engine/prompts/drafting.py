@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from app.contract.judgement import Critique, Finding
+from app.contract.judgement import Critique, Finding, Span
 from workers.engine.matching import repeats
 from workers.engine.prompt_requests import IN_WORDS, JsonDocument, Prompt, PromptRequest, Task
 from workers.engine.prompts import (
@@ -12,6 +12,7 @@ from workers.engine.prompts import (
     at_least,
     checks,
     closed,
+    each,
     fenced,
     grounded,
 )
@@ -181,6 +182,70 @@ class Amend(PromptRequest):
         words = AMEND.format(grounded=grounded(self.task, "the draft"))
         given = material(self.revision)
         return _written(self.task, "amend", AMEND_VERSION, words, *given, schema=schema)
+
+
+PASSAGES_VERSION = 1
+PASSAGES = """\
+Revise only the marked passages of a draft. Do in them what the review says, and nothing that it
+does not ask for. All that stands around them stays as it is: what you write takes the place of the
+passage alone, so it must go on from what stands before it and lead to what stands after it, and
+repeat neither. Keep facts, numbers, names, quotations and links unless the review says they are
+wrong; locked text stays as it is. {grounded}
+Answer with one JSON object and nothing else. It has the new text of each passage, without comment;
+an empty text deletes the passage:
+{{"passages": {{{form}}}}}"""
+SURROUNDINGS = 2_000
+"""Characters of a draft before and after a passage that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevisePassages(PromptRequest):
+    """Revise passages of a draft; what is around them stays."""
+
+    revision: Revise
+    spans: tuple[Span, ...]
+
+    @property
+    def passages(self) -> tuple[str, ...]:
+        """The passages as they are."""
+        return tuple(self.revision.draft[it.start : it.end] for it in self.spans)
+
+    @property
+    def marked(self) -> str:
+        """All of them together."""
+        return "".join(self.passages)
+
+    def prompt(self) -> Prompt:
+        task, said = self.task, self.revision
+        names = [f"p{number}" for number in range(1, len(self.spans) + 1)]
+        words = PASSAGES.format(
+            grounded=grounded(task, "the draft"), form=", ".join(f'"{it}": "..."' for it in names)
+        )
+        marked = zip(names, self.spans, strict=True)
+        given = [it for name, span in marked for it in self._at(name, span)]
+        locked = [it for it in task.locked if any(it in passage for passage in self.passages)]
+        return _written(
+            task,
+            "passages",
+            PASSAGES_VERSION,
+            words,
+            *given,
+            *[fenced(task, "locked text", it) for it in locked],
+            fenced(task, "review", review(said)),
+            schema=closed({"passages": each("p", len(names), TEXT)}),
+        )
+
+    def _at(self, name: str, span: Span) -> list[str]:
+        """Return a passage and what stands around it, each under its name."""
+        draft = self.revision.draft
+        before = draft[max(0, span.start - SURROUNDINGS) : span.start]
+        after = draft[span.end : span.end + SURROUNDINGS]
+        found = (
+            (f"before {name}", before),
+            (f"passage {name}", draft[span.start : span.end]),
+            (f"after {name}", after),
+        )
+        return [fenced(self.task, label, text) for label, text in found if text]
 
 
 DERIVE_VERSION = 2
