@@ -26,7 +26,7 @@ from app.service.admission import switched_off
 from app.settings import Settings
 from app.store import LiveTexts, Store, UnusableRedis, open_store, open_wakeups
 from app.store.connection import place_of
-from app.telemetry import metrics
+from app.telemetry import NO_TRACES, Traces, metrics, open_traces
 
 # Thousands of watchers keep many objects alive, which makes the default thresholds expensive: see
 # workers/__main__.py.
@@ -65,7 +65,9 @@ class Api(FastAPI):
         return self.openapi_schema
 
 
-def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, shutdown: Shutdown | None = None, traces: Traces = NO_TRACES
+) -> FastAPI:
     """Return the API, which connects to Redis at startup. Closing `shutdown` ends all watching.
 
     Raises ValueError for settings that contradict each other.
@@ -116,7 +118,7 @@ def create_app(settings: Settings, shutdown: Shutdown | None = None) -> FastAPI:
     app.add_middleware(Dispatcher, api=app, routes=chain.from_iterable(it.routes for it in ROUTERS))
     app.add_middleware(AccessControl)
     app.add_middleware(Boundary, settings=settings)
-    app.add_middleware(Observed)
+    app.add_middleware(Observed, traces=traces)
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
@@ -128,9 +130,15 @@ def serve(settings: Settings) -> int:
 
     Waits up to 30 seconds for an unreachable Redis; rejects a Redis that would lose records.
     """
+    with open_traces("api") as traces:
+        return _serve(settings, traces)
+
+
+def _serve(settings: Settings, traces: Traces) -> int:
     shutdown = Shutdown()
     try:
-        server = ApiServer(configured(create_app(settings, shutdown), settings), shutdown.close)
+        app = create_app(settings, shutdown, traces)
+        server = ApiServer(configured(app, settings), shutdown.close)
         asyncio.run(_reachable(settings))
     except (Unavailable, UnusableRedis, ValueError) as error:
         _log.error("cannot start: %s", _with_cause(error))

@@ -16,6 +16,7 @@ WEAK_COPYLEFT = {
     *("MPL-1.1", "MPL-2.0"),
 }
 NAMES = {
+    "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "BSD License": "BSD-3-Clause",

@@ -28,7 +28,7 @@ from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
 from app.store.connection import place_of
 from app.store.state import new_prompt_nonce
-from app.telemetry import configure_logs, metrics
+from app.telemetry import Traces, configure_logs, metrics, open_traces
 from workers.engine.pipeline import load_strategies, sample_prompts, task_of
 from workers.engine.prompts.judging import Judge
 from workers.model_registry import open_models
@@ -120,17 +120,11 @@ async def work(
     limiter: EndpointLimiter,
     name: str,
     *,
+    traces: Traces,
     fork_server: ForkServer,
 ) -> None:
     """Play refinements from the queue until a signal stops the worker."""
-    quarantine = Quarantine(
-        store,
-        fork_server.start,
-        name,
-        children=settings.quarantine,
-        lease_s=settings.lease_s,
-        stall_s=settings.stall_s,
-    )
+    quarantine = _quarantine(settings, store, fork_server, name)
     texts = TextPublisher(store.publish_text)
     bulkhead = Bulkhead(settings.concurrency, settings.most_held, settings.model_timeout_s)
     refinements = Refinements(
@@ -145,6 +139,7 @@ async def work(
         endpoint_limiter=limiter,
         bulkhead=bulkhead,
         most_aside=settings.queue_max,
+        traces=traces,
     )
     lease = _lease(settings, name, refinements)
     worker = CoroutineWorker(
@@ -174,6 +169,19 @@ async def work(
         await worker.serve()
 
 
+def _quarantine(
+    settings: Settings, store: WorkerStore, fork_server: ForkServer, name: str
+) -> Quarantine:
+    return Quarantine(
+        store,
+        fork_server.start,
+        name,
+        children=settings.quarantine,
+        lease_s=settings.lease_s,
+        stall_s=settings.stall_s,
+    )
+
+
 async def play_suspects(
     settings: Settings,
     store: WorkerStore,
@@ -182,6 +190,7 @@ async def play_suspects(
     limiter: EndpointLimiter,
     name: str,
     *,
+    traces: Traces,
     parent: Parent,
 ) -> None:
     """Play the refinements that the parent process names until it closes the pipe."""
@@ -196,6 +205,7 @@ async def play_suspects(
         keeps_prompts=settings.keep_prompts,
         max_output_tokens=settings.max_output_tokens,
         endpoint_limiter=limiter,
+        traces=traces,
     )
     lease, heeding = _lease(settings, name, refinements), partial(heed_watchers, store, texts)
     async with _beside(store, lease, refinements, heeding):
@@ -242,6 +252,19 @@ async def _start(
     run: Callable[..., Awaitable[None]],
 ) -> None:
     """Connect and run; retry for `CONNECT_TIMEOUT_S` seconds while Redis is unreachable."""
+    with open_traces("worker") as traces:
+        await _connected(
+            open_server_resources, open_models, settings, name, partial(run, traces=traces)
+        )
+
+
+async def _connected(
+    open_server_resources: OpenResources,
+    open_models: OpenModels,
+    settings: Settings,
+    name: str,
+    run: Callable[..., Awaitable[None]],
+) -> None:
     give_up = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_S
     while True:
         try:

@@ -2,11 +2,20 @@
 
 import logging
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.telemetry import request_id, safe_request_id
+from app.telemetry import (
+    NO_TRACES,
+    Origin,
+    TraceContext,
+    Traces,
+    TraceSpan,
+    about_request,
+    safe_request_id,
+)
 from app.telemetry.metrics import REQUEST_SECONDS, REQUESTS
 
 HEADER = b"x-request-id"
@@ -19,19 +28,30 @@ class Observed:
     """Adds `X-Request-Id` to each response, the client's own if it sent a usable one.
 
     One line is logged per request, also for a stream, when it ends: method, route, status, seconds,
-    tenant, key, and the refinement that it is about.
+    tenant, key, and the refinement that it is about. A span is recorded for it, probes excepted, in
+    the trace of the client, if it sent a valid `traceparent`.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, traces: Traces = NO_TRACES) -> None:
         self._app = app
+        self._traces = traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = next((value for name, value in scope["headers"] if name == HEADER), None)
-        own = safe_request_id(given)
-        told = request_id.set(own)
+        known_as, trace = _origin_of(scope["headers"])
+        traces = NO_TRACES if scope["path"] in PROBES else self._traces
+        told = {"http.request.method": scope["method"], "url.path": scope["path"]}
+        with (
+            about_request(known_as),
+            traces.span(Origin(known_as, trace), scope["method"], "server", told) as span,
+        ):
+            await self._answer(scope, receive, send, known_as, span)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, known_as: str, span: TraceSpan
+    ) -> None:
         began, status, made = time.perf_counter(), 0, b""
         head_s = 0.0
 
@@ -41,7 +61,7 @@ class Observed:
                 status, head_s = message["status"], time.perf_counter() - began
                 headers = message["headers"]
                 made = next((value for name, value in headers if name == b"location"), b"")
-                message = {**message, "headers": [*headers, (HEADER, own.encode())]}
+                message = {**message, "headers": [*headers, (HEADER, known_as.encode())]}
             await send(message)
 
         try:
@@ -50,12 +70,45 @@ class Observed:
             route = _route(scope)
             REQUESTS.labels(scope["method"], route, str(status or "none")).inc()
             REQUEST_SECONDS.labels(route).observe(head_s)
+            if span.is_recorded:
+                _describe(span, scope, status, made)
             if log.isEnabledFor(logging.INFO):
                 seconds = time.perf_counter() - began
                 log.log(
                     _level(scope, status), "request", extra=_fields(scope, status, seconds, made)
                 )
-            request_id.reset(told)
+
+
+def _origin_of(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, TraceContext | None]:
+    """Return the id of a request, and its place in a trace, if it has one."""
+    given, parents, states = None, [], []
+    for name, value in headers:
+        if name == HEADER and given is None:
+            given = value
+        elif name == b"traceparent":
+            parents.append(value)
+        elif name == b"tracestate":
+            states.append(value)
+    if len(parents) != 1:
+        return safe_request_id(given), None
+    state = b",".join(states).decode("latin-1")
+    return safe_request_id(given), TraceContext.read(parents[0].decode("latin-1"), state)
+
+
+def _describe(span: TraceSpan, scope: Scope, status: int, made: bytes) -> None:
+    """Name a span as OpenTelemetry's conventions for HTTP servers ask."""
+    route = _route(scope)
+    span.rename(f"{scope['method']} {route}")
+    caller, parameters = scope.get("state", {}).get("caller"), scope.get("path_params", {})
+    span.set(
+        {
+            "http.route": route,
+            "http.response.status_code": status or None,
+            "hone.tenant": getattr(caller, "tenant", None),
+            "hone.refinement.id": parameters.get("refinement_id") or _id_in(made),
+        },
+        error=str(status) if status >= 500 else None,
+    )
 
 
 def _level(scope: Scope, status: int) -> int:

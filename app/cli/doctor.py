@@ -25,6 +25,7 @@ from app.contract.access import OPERATOR
 from app.contract.providers import PROVIDERS, added, provider_of
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import PROVIDER_VARIABLE, Settings
+from app.telemetry.traces import ENDPOINTS, flaw_in, wants_traces
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,6 +106,7 @@ def examine(
     Without HONE_REDIS_URL the Redis of the data directory is started for this, unless it runs.
     """
     yield from _configuration(environ)
+    yield from _traces(environ)
     yield from _access_settings(settings)
     seen: Seen | None = None
     try:
@@ -152,6 +154,18 @@ def _configuration(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
         yield Diagnosis("configuration", Level.WARNING, f"{name} is not read by Hone", advice)
     if not unknown:
         yield Diagnosis("configuration", Level.OK, f"{len(ours)} variables are set, all are known")
+
+
+def _traces(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """Say whether spans are exported; nothing while no variable asks for it."""
+    if flaw := flaw_in(environ):
+        yield Diagnosis("traces", Level.WARNING, f"not exported: {flaw}", "change the variable")
+    elif wants_traces(environ):
+        where = next((environ[it] for it in ENDPOINTS if environ.get(it)), None)
+        yield Diagnosis("traces", Level.OK, f"exported to {where or 'the default address'}")
+    elif wants_traces({**dotenv_values(".env"), **environ}):
+        text = "OTEL_* variables in .env are not read, only HONE_* are"
+        yield Diagnosis("traces", Level.WARNING, text, "set them in the environment")
 
 
 def _access_settings(settings: Settings) -> Iterator[Diagnosis]:

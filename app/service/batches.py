@@ -1,13 +1,13 @@
 """Receives batches: checks each line as a single submission would be, and stores it."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.contract.batches import Batch, BatchOptions, BatchRefusal, RefusedLine
 from app.contract.errors import FieldError, HoneError, InvalidRequest, Overloaded
 from app.contract.requests import RefinementRequest
 from app.contract.resources import ENDPOINTS
-from app.service.service import Service
+from app.service.service import Service, origin_of_request
 from app.store import BatchUpload, Store
 
 MOST_AT_ONCE = 8
@@ -76,7 +76,7 @@ class Batches:
     async def _submit(
         self, tenant: str, received: AsyncIterator[Received], key: str | None
     ) -> tuple[Batch, bool]:
-        upload = await self._store.batches.upload(tenant)
+        upload = await self._store.batches.upload(tenant, origin_of_request())
         try:
             batch_id = await self._receive(upload, tenant, received, key)
         except BaseException:  # a client that has gone cancels
@@ -110,6 +110,8 @@ class Batches:
             if "priority" not in request.model_fields_set:
                 request = request.model_copy(update={"priority": "batch"})
             new = await self._service.admitted(tenant, request, it.sha256)
+            # Thousands of refinements in one trace are of use to nobody: each refers to it.
+            new = replace(new, origin=origin_of_request(as_link=True))
             await upload.add(it.line, it.custom_id, new)
         except InvalidRequest as why:
             await upload.refuse(refused(it.line, it.custom_id, why, "/request"))

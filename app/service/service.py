@@ -42,6 +42,7 @@ from app.service.steps import ended_steps, replies_in, step_of
 from app.service.watching import Watching
 from app.store import NewRefinement, Store
 from app.store.prompts import known_texts
+from app.telemetry import Origin, current_span, request_id
 
 MARKS_PASSAGES = 3
 """The version of the engine from which a reviewer can have passages revised."""
@@ -114,6 +115,11 @@ def _changed(request: RefinementRequest, changes: dict[str, Any]) -> RefinementR
     wanted = request.model_copy(update=changes)
     written = wanted.model_dump_json(by_alias=True, context=REVEALED)
     return RefinementRequest.model_validate_json(written)
+
+
+def origin_of_request(*, as_link: bool = False) -> str:
+    """Return the id of the request that is answered now and its place in a trace, to be stored."""
+    return Origin(request_id.get(), current_span().context).encode(as_link=as_link)
 
 
 PAGE = 200
@@ -206,6 +212,7 @@ class Service:
                 draws={seat: it for seat, it in draws.items() if seat != "generator"},
             ),
             parent=parent,
+            origin=origin_of_request(),
         )
 
     async def _choices(self, tenant: str, request: RefinementRequest) -> Choices:

@@ -81,12 +81,15 @@ class BatchUpload:
     It holds at most one part in memory. What is abandoned is deleted, after an hour at the latest.
     """
 
-    def __init__(self, tenant: str, committer: Committer, creation: "Creation") -> None:
+    def __init__(
+        self, tenant: str, committer: Committer, creation: "Creation", origin: str = ""
+    ) -> None:
         self.id = f"{BATCH_PREFIX}{creation.new_ulid()}"
         self.total = self.invalid = 0
         self._tenant = tenant
         self._committer = committer
         self._creation = creation
+        self._origin = origin
         self._errors: list[RefusedLine] = []
         self._words: list[Word] = []
         self._size = self._lines = 0
@@ -177,6 +180,8 @@ class BatchUpload:
         fields: tuple[Word, ...] = ("errors", to_json(errors))
         fields += "metadata", encode_metadata(options.metadata)
         fields += "retention_ms", self._creation.retention_ms
+        if self._origin:
+            fields += "origin", self._origin
         if (hook := options.webhook) is not None:
             fields += "webhook", f"{round(hook.timeout_s * 1000)} {BATCH_COMPLETED}"
             fields += "webhook_request", hook.model_dump_json()
@@ -201,12 +206,15 @@ class BatchStore:
         self._creation = creation
         self._sealer = sealer
 
-    async def upload(self, tenant: str) -> BatchUpload:
-        """Return a batch to be received; raise Overloaded if no more may be stored."""
+    async def upload(self, tenant: str, origin: str = "") -> BatchUpload:
+        """Return a batch to be received; raise Overloaded if no more may be stored.
+
+        `origin` is stored with it for its webhook.
+        """
         with refusals():
             if await self._creation.is_memory_full():
                 raise _no_memory()
-        return BatchUpload(tenant, self._creation.committer, self._creation)
+        return BatchUpload(tenant, self._creation.committer, self._creation, origin)
 
     async def get(self, tenant: str, batch_id: str) -> Batch:
         """Return a batch as it is now."""

@@ -171,6 +171,7 @@ class Loaded:
     submitted: Submitted
     events: tuple[Event, ...]
     last_event: int
+    origin: str = ""  # as it was stored with the refinement
 
 
 def new_prompt_nonce() -> str:
@@ -193,6 +194,7 @@ class NewRefinement:
     prompt_nonce: str = field(
         default_factory=new_prompt_nonce
     )  # used if the tenant has none for this day
+    origin: str = ""  # request id and place in a trace; the store does not read it
 
 
 @dataclass(frozen=True, slots=True)

@@ -941,6 +941,7 @@ class Creation:
                 else ("start_after", _milliseconds_of(at) or 0)
             ),
             *(() if new.parent is None else ("parent", new.parent)),
+            *(("origin", new.origin) if new.origin else ()),
             *(() if (hook := new.request.webhook) is None else ("webhook", encode_webhook(hook))),
             *(() if (drawn := drawn_in(new)) is None else ("drawn", drawn)),
         )

@@ -72,6 +72,7 @@ class TakenWebhook:
     tenant: str
     nonce: str
     state: DeliveryState
+    origin: str = ""  # of the refinement or batch
 
     @property
     def id(self) -> str:
@@ -115,8 +116,9 @@ class WebhookStore:
                 tenant.decode(),
                 nonce,
                 _STATE.validate_json(state, extra=UNKNOWN_FIELDS),
+                origin.decode(),
             )
-            for refinement_id, event, tenant, state in found
+            for refinement_id, event, tenant, state, origin in found
         ]
 
     async def settle(self, taken: TakenWebhook, state: DeliveryState, wait_s: float | None) -> None:

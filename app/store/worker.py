@@ -402,7 +402,7 @@ class WorkerStore:
         if reply is None:
             raise RefinementNotFound(refinement_id)
         assert isinstance(reply, list)
-        request, models, prompt_nonce, version, stored, secrets = reply
+        request, models, prompt_nonce, version, stored, secrets, origin = reply
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
         if has_ended([entry for _, entry in entries]):
             raise Fenced(f"{refinement_id} has ended")
@@ -414,7 +414,10 @@ class WorkerStore:
         )
         events = (decoded_event(*it, b"") for it in entries if not ends(it[1]))
         return Loaded(
-            submitted, tuple(it for it in events if it is not None), number_of(entries[-1][0])
+            submitted,
+            tuple(it for it in events if it is not None),
+            number_of(entries[-1][0]),
+            origin.decode(),
         )
 
     async def put_back(self, refinement_id: str, lacking: str) -> None:

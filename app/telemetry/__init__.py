@@ -1,5 +1,20 @@
 """What a process tells the people who operate it."""
 
-from app.telemetry.logs import Formats, configure_logs, request_id, safe_request_id
+from app.telemetry.logs import Formats, about_request, configure_logs, request_id, safe_request_id
+from app.telemetry.spans import NO_TRACES, Origin, TraceContext, Traces, TraceSpan, current_span
+from app.telemetry.traces import open_traces
 
-__all__ = ["Formats", "configure_logs", "request_id", "safe_request_id"]
+__all__ = [
+    "NO_TRACES",
+    "Formats",
+    "Origin",
+    "TraceContext",
+    "TraceSpan",
+    "Traces",
+    "about_request",
+    "configure_logs",
+    "current_span",
+    "open_traces",
+    "request_id",
+    "safe_request_id",
+]

@@ -10,11 +10,14 @@ import secrets
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 from pythonjsonlogger.json import JsonFormatter
+
+from app.telemetry.spans import current_span
 
 Formats = Literal["auto", "json", "text"]
 
@@ -37,6 +40,16 @@ def safe_request_id(given: bytes | None) -> str:
     if given is not None and ACCEPTED.fullmatch(given):
         return given.decode()
     return f"req_{secrets.token_hex(8)}"
+
+
+@contextmanager
+def about_request(known_as: str | None) -> Iterator[None]:
+    """Let lines be about a request until the context ends, such as what was submitted by it."""
+    told = request_id.set(known_as)
+    try:
+        yield
+    finally:
+        request_id.reset(told)
 
 
 def configure_logs(
@@ -62,6 +75,8 @@ def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
     about = request_id.get()
     if about is not None and not hasattr(record, "request_id"):
         yield "request_id", about
+    if (place := current_span().context) is not None:
+        yield "trace_id", place.trace_id
 
 
 def _trace(error: BaseException) -> str:

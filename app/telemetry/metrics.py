@@ -131,7 +131,12 @@ def count_call(
 
 def since(refinement_id: str, at: datetime) -> float:
     """Return the seconds since a refinement was submitted, which its id (a ULID) has."""
-    return max(0.0, at.timestamp() - ULID.from_str(refinement_id[-26:]).timestamp)
+    return max(0.0, at.timestamp() - ulid_of(refinement_id).timestamp)
+
+
+def ulid_of(refinement_id: str) -> ULID:
+    """Return the time and the random number in the id of a refinement."""
+    return ULID.from_str(refinement_id[-26:])
 
 
 def serve_metrics(host: str, port: int) -> None:

@@ -29,7 +29,7 @@ UNSTORED: dict[str, Any] = {
     "criteria": [{"name": "clarity"}, {"name": f"of-{MARK}", "description": MARK}],
     "metadata": {MARK: MARK},
 }
-KEY = {"Idempotency-Key": "once"}
+KEY = {"Idempotency-Key": "once", "X-Request-Id": MARK}
 GONE = (
     "request",
     "iterations",

@@ -106,6 +106,17 @@ def test_misspelt_variables_are_named_with_what_was_meant(
     ]
 
 
+def test_traces_that_cannot_be_exported_are_named_with_the_variable(
+    hone: Run, redis_url: str
+) -> None:
+    where = {"HONE_REDIS_URL": redis_url, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", **NOBODY}
+    ((level, text, _),) = found(hone("doctor", "--json", **where).stdout, "traces")
+    assert (level, text) == ("ok", "exported to http://c:4317")
+    grpc = hone("doctor", "--json", OTEL_EXPORTER_OTLP_PROTOCOL="grpc", **where).stdout
+    ((level, text, _),) = found(grpc, "traces")
+    assert (level, "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'" in text) == ("warning", True)
+
+
 def test_a_model_that_refuses_is_named_with_its_refusal(
     hone: Run, server: ScriptedApi, redis_url: str
 ) -> None:

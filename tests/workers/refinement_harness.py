@@ -171,6 +171,7 @@ class RefinementHarness:
         choice: ModelChoice = TEST_MODEL,
         draw: Draw | None = None,
         engine_version: int = ENGINE_VERSION,
+        origin: str = "",
         **fields: Any,
     ) -> str:
         """Submit a task alone, unless the fields say otherwise; the model plays both roles."""
@@ -191,6 +192,7 @@ class RefinementHarness:
                 draw=draw,
             ),
             engine_version=engine_version,
+            origin=origin,
         )
         return (await self.store.create(new, None)).id
 

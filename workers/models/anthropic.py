@@ -126,7 +126,7 @@ class Anthropic:
             is_cut_off=message.stop_reason in CUT_OFF,
             is_withheld=message.stop_reason == "refusal",
         )
-        return ChatReply(text, message.model, _counted(message.usage), flaw)
+        return ChatReply(text, message.model, _counted(message.usage), flaw, message.stop_reason)
 
     def parts(self) -> "_Events":
         """Return what merges the events of a message."""

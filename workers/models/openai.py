@@ -170,7 +170,7 @@ class OpenAI:
             is_cut_off=choice.finish_reason == "length",
             is_withheld=choice.finish_reason == "content_filter",
         )
-        return ChatReply(text, completion.model, tokens, flaw)
+        return ChatReply(text, completion.model, tokens, flaw, choice.finish_reason)
 
     def parts(self) -> "_Chunks":
         """Return what merges the chunks of a completion."""

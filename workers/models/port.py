@@ -196,13 +196,14 @@ class ModelReply:
     """The reply of a model; `usage.calls` counts the requests made for it.
 
     `model` is `provider:name` with the name that the server returned; `limits` are what the server
-    reports of its limits.
+    reports of its limits, and `finish_reason` is why the model stopped, in the server's words.
     """
 
     text: str
     model: str
     usage: Usage
     limits: tuple[ReportedLimit, ...] = ()
+    finish_reason: str | None = None
 
 
 class Model(Protocol):

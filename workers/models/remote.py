@@ -207,13 +207,14 @@ FEWEST_OUTPUT = 512
 class ChatReply:
     """The reply of a model; `tokens` is None when the server did not count them.
 
-    A reply with a `flaw` must not be used, although it was paid for.
+    `finish_reason` is why the model stopped, in the words of its server. A reply with a `flaw` must not be used, although it was paid for.
     """
 
     text: str
     model: str | None
     tokens: TokenCount | None
     flaw: ModelError | None = None
+    finish_reason: str | None = None
 
 
 class WireFormat(Protocol):
@@ -332,7 +333,8 @@ class Remote:
             self._broken_streams.pop(call.model, None)
         usage = self._usage(call, step, said, perf_counter() - started)
         answered = f"{self._provider}:{said.model or call.model}"
-        return ModelReply(said.text, answered, usage, reported_limits(step.fields))
+        limits = reported_limits(step.fields)
+        return ModelReply(said.text, answered, usage, limits, said.finish_reason)
 
     def _read(self, body: bytes, request: Request) -> ChatReply:
         """Parse a response; one that is no reply may be a failure of the server with status 200."""

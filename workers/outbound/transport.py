@@ -27,6 +27,7 @@ from urllib.parse import quote, urlsplit
 
 from multidict import CIMultiDict
 
+from app.telemetry import current_span
 from workers.outbound.deadlines import Deadline, Deadlines
 from workers.outbound.http1 import (
     AddressRefused,
@@ -337,6 +338,8 @@ class RequestAttempts:
         """Send the request once; turn every failure into an error of this module."""
         self.calls += 1
         headers = CIMultiDict(FIELDS)
+        if (place := current_span().context) is not None:
+            headers.update(place.fields())
         headers.update(request.headers)
         headers["Idempotency-Key"] = self._key + variant
         try:

@@ -29,7 +29,16 @@ from app.settings import Settings
 from app.store import Store, UnusableRedis, open_signing, open_store
 from app.store.endpoints import endpoint_name
 from app.store.webhooks import DeliveryState, TakenWebhook, WebhookStore
-from app.telemetry import configure_logs, metrics
+from app.telemetry import (
+    NO_TRACES,
+    Origin,
+    Traces,
+    about_request,
+    configure_logs,
+    current_span,
+    metrics,
+    open_traces,
+)
 from workers.outbound.guarded_client import Answered, EndpointSender, open_endpoints
 
 SCHEDULE_S = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800)
@@ -75,12 +84,18 @@ class WebhookSender:
     """Sends what is due, at most `in_flight` at a time, and few to one endpoint."""
 
     def __init__(
-        self, store: Store, webhooks: WebhookStore, client: EndpointSender, pace: Pace = Pace()
+        self,
+        store: Store,
+        webhooks: WebhookStore,
+        client: EndpointSender,
+        pace: Pace = Pace(),
+        traces: Traces = NO_TRACES,
     ) -> None:
         self._store = store
         self._webhooks = webhooks
         self._client = client
         self._pace = pace
+        self._traces = traces
         self._sending: set[asyncio.Task[None]] = set()
         self._busy: Counter[str] = Counter()
 
@@ -137,6 +152,20 @@ class WebhookSender:
 
     async def send(self, taken: TakenWebhook) -> None:
         """Make one attempt and settle it, unless its endpoint is paused or busy."""
+        origin = Origin.decode(taken.origin)
+        told = {
+            "hone.refinement.id": taken.refinement_id,
+            "hone.tenant": taken.tenant,
+            "hone.webhook.id": taken.id,
+            "hone.webhook.type": taken.state.type,
+        }
+        with (
+            about_request(origin.request_id),
+            self._traces.span(origin, "webhook", "client", told),
+        ):
+            await self._send(taken)
+
+    async def _send(self, taken: TakenWebhook) -> None:
         try:
             webhook = await self._store.webhook(taken.tenant, taken.refinement_id)
         except NotFound:  # erased in the meantime
@@ -173,6 +202,10 @@ class WebhookSender:
             "webhook": taken.id,
         }
         told |= {"endpoint": endpoint_name(webhook.url), "status": answer.status}
+        current_span().set(
+            {"http.response.status_code": answer.status},
+            error=None if answer.is_accepted else str(answer.status or "unreachable"),
+        )
         metrics.WEBHOOKS.labels("delivered" if answer.is_accepted else "refused").inc()
         said = "webhook delivered" if answer.is_accepted else "webhook was not accepted"
         log.log(logging.INFO if answer.is_accepted else logging.WARNING, said, extra=told)
@@ -206,7 +239,7 @@ class WebhookSender:
         return to_json({"type": told["type"], "timestamp": told["at"], "data": told["data"]})
 
 
-async def serve(settings: Settings, pace: Pace = Pace()) -> None:
+async def serve(settings: Settings, pace: Pace = Pace(), traces: Traces = NO_TRACES) -> None:
     """Send webhooks until a signal arrives."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -223,7 +256,7 @@ async def serve(settings: Settings, pace: Pace = Pace()) -> None:
                 open_endpoints(signing.of, allowed=settings.outbound_allow) as client,
             ):
                 log.info("sends webhooks")
-                sender = WebhookSender(store, store.webhooks, client, pace)
+                sender = WebhookSender(store, store.webhooks, client, pace, traces)
                 await sender.run(stopping, settings.grace_s)
         except Unavailable as error:
             log.warning("waiting for Redis: %s", error)
@@ -238,7 +271,8 @@ def main() -> int:
         settings = Settings()
         configure_logs("webhooks", settings.log_format, settings.log_level)
         metrics.serve_metrics(settings.metrics_host, settings.metrics_port)
-        uvloop.run(serve(settings))
+        with open_traces("webhooks") as traces:
+            uvloop.run(serve(settings, traces=traces))
     except (UnusableRedis, ValidationError) as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
         return 1

@@ -16,7 +16,7 @@ from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
 from app.store import Addition, Claimed, Fenced, Journal, StaleLimits, State, Submitted
 from app.store.prompts import PromptKeeper, known_texts
-from app.telemetry import metrics
+from app.telemetry import current_span, metrics
 from workers.engine import moves
 from workers.engine.moves import (
     Approval,
@@ -53,6 +53,7 @@ from workers.play.replay import (
     unasked,
     unwaited,
 )
+from workers.play.step_spans import describe_ending, describe_entry, step_span
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
 
@@ -249,6 +250,7 @@ class Driver:
             drawn=_drawn_in(submitted),
         )
         self._request, self._plan = submitted.request, submitted.request.review
+        self._models = submitted.models
         self._budget_guard = BudgetGuard(submitted.request, submitted.models, max_output_tokens)
         self._executor = executor
         self._in_flight = InFlight()
@@ -302,6 +304,7 @@ class Driver:
         if ending.parking is not None:
             metrics.WAITS.inc()
             log.info("refinement waits", extra={**about, "models": ending.parking.models})
+            current_span().set({"hone.status": "parked"})
             return
         result, reason = ending.changes.get("result"), ending.changes.get("stop_reason")
         error = ending.changes.get("error")
@@ -312,25 +315,26 @@ class Driver:
         if ending.status is Status.SUCCEEDED:
             age_s = metrics.since(self._journal.id, self._time.time_in(0))
             metrics.RESULT.observe(age_s)
+        told = {
+            "status": str(ending.status),
+            "stop_reason": None if reason is None else str(reason),
+            "error": None if error is None else error.code,
+            "strategy": self._request.strategy.kind,
+            "score": None if result is None else result.score,
+            "passed": ending.changes.get("best_passed"),
+            "caveats": sorted({it.code for it in result.caveats}) if result else None,
+            "iterations": len(self._replay.iterations),
+            "calls": spent.calls,
+            "tokens": spent.input_tokens + spent.output_tokens,
+            "cost_usd": spent.cost_usd,
+            "seconds": round(spent.seconds, 3),
+        }
         log.log(
             logging.WARNING if ending.status is Status.FAILED else logging.INFO,
             "refinement paused" if ending.status is Status.PAUSED else "refinement ended",
-            extra={
-                **about,
-                "status": ending.status,
-                "stop_reason": reason,
-                "error": None if error is None else error.code,
-                "strategy": self._request.strategy.kind,
-                "score": None if result is None else result.score,
-                "passed": ending.changes.get("best_passed"),
-                "caveats": sorted({it.code for it in result.caveats}) if result else None,
-                "iterations": len(self._replay.iterations),
-                "calls": spent.calls,
-                "tokens": spent.input_tokens + spent.output_tokens,
-                "cost_usd": spent.cost_usd,
-                "seconds": round(spent.seconds, 3),
-            },
+            extra={**about, **told},
         )
+        describe_ending(current_span(), told)
 
     async def look(self) -> None:
         """Read and apply commands: cancel and finish abort the calls in flight."""
@@ -500,7 +504,7 @@ class Driver:
             self._admit(move)
             if self._is_spared(move):
                 return spared(move)
-            done = await self._in_flight.perform(move, self._perform_persistently(move))
+            done = await self._in_flight.perform(move, self._perform_traced(move))
             if done is None:
                 self._admit(move)
             return done or (unwaited(move) if isinstance(move, Check) else spared(move))
@@ -533,6 +537,12 @@ class Driver:
         if limits.max_cost_usd is None:
             return self._replay.spent
         return self._replay.spent.model_copy(update={"cost_usd": self._replay.spent_usd})
+
+    async def _perform_traced(self, move: moves.StepMove) -> StepCompleted | StepFailed:
+        with step_span(move, self._models) as span:
+            done = await self._perform_persistently(move)
+            describe_entry(span, move, done, is_stored=self._request.store)
+            return done
 
     async def _perform_persistently(self, move: moves.StepMove) -> StepCompleted | StepFailed:
         """Perform a step again and again, until its models do not refuse it any more."""
@@ -569,6 +579,7 @@ class Driver:
             key=move.path, reason=wait.reason, model=wait.model, until=until, lost=lost
         )
         self._writer.wait(waiting)
+        current_span().event("waits", {"hone.model": wait.model, "hone.wait_s": wait.wait_s})
         with self._waits.waiting(move.path, wait.wait_s, refusal.models):
             self._count_time()
             if not self._waits.is_parked and not self._is_leaving:

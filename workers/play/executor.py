@@ -41,6 +41,7 @@ from workers.outbound.guarded_client import (
 from workers.play.bulkhead import RefinementCalls
 from workers.play.live_text import TextPublisher
 from workers.play.replay import UNKNOWN
+from workers.play.step_spans import describe_refusal, describe_reply
 from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
 
@@ -350,6 +351,7 @@ class StepExecutor:
                 call = replace(call, follower=follower)
             served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
         answer = served.reply
+        describe_reply(answer)
         return StepCompleted(
             key=move.path,
             kind="ask",
@@ -370,6 +372,7 @@ class StepExecutor:
         except (ModelWaits, ModelError) as error:
             result = "not_served" if isinstance(error, ModelWaits) else "failed"
             count_call(name, call.role, result, error.usage)
+            describe_refusal(name, error)
             raise
         count_call(name, call.role, "ok", reply.usage, get_running_loop().time() - began)
         return reply

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +16,16 @@ from app.contract.errors import RefinementNotFound
 from app.contract.models import ModelChoice
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
-from app.telemetry import metrics
+from app.telemetry import (
+    NO_TRACES,
+    Origin,
+    Traces,
+    TraceSpan,
+    about_request,
+    current_span,
+    metrics,
+)
+from app.telemetry.spans import Attributes
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.bulkhead import Bulkhead
 from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
@@ -84,6 +94,7 @@ class Refinements:
         endpoint_limiter: EndpointLimiter | None = None,
         bulkhead: Bulkhead | None = None,
         most_aside: int = 10_000,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
         self.refining: Counter[str] = Counter()
@@ -100,6 +111,7 @@ class Refinements:
         self._endpoint_limiter = endpoint_limiter or EndpointLimiter()
         self._bulkhead = bulkhead or Bulkhead(1, 1)
         self._most_aside = most_aside
+        self._traces = traces
         self._is_leaving = False
 
     async def refine(self, job_id: str, refinement_id: str) -> None:
@@ -140,12 +152,37 @@ class Refinements:
             assert self._quarantine
             await self._quarantine.refine(job_id, refinement_id)
             return
-        if claimed is not None:
-            await self._play_claimed(claimed, loaded)
-
-    async def _play_claimed(self, claimed: Claimed, loaded: Loaded) -> None:
-        refinement_id = claimed.id
+        if claimed is None:
+            return
         how = "after_failure" if claimed.attempt > 1 else "resumed" if claimed.resumed else "first"
+        origin = Origin.decode(loaded.origin)
+        with about_request(origin.request_id), self._claim_span(claimed, loaded, origin, how):
+            await self._play_claimed(claimed, loaded, how)
+
+    def _claim_span(
+        self, claimed: Claimed, loaded: Loaded, origin: Origin, how: str
+    ) -> AbstractContextManager[TraceSpan]:
+        """Return the span of a claim; all claims of a refinement are in one trace.
+
+        Where the submission was in none, the id of the refinement is that of the trace, so that
+        another worker goes on with it after a crash.
+        """
+        strategy = loaded.submitted.request.strategy.kind
+        told: Attributes = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": strategy,
+            "hone.refinement.id": claimed.id,
+            "hone.tenant": claimed.tenant,
+            "hone.request.id": origin.request_id,
+            "hone.claim": how,
+            "hone.attempt": claimed.attempt,
+        }
+        trace_id = int.from_bytes(metrics.ulid_of(claimed.id).bytes)
+        name = f"invoke_workflow {strategy}"
+        return self._traces.span(origin, name, "consumer", told, trace_id=trace_id)
+
+    async def _play_claimed(self, claimed: Claimed, loaded: Loaded, how: str) -> None:
+        refinement_id = claimed.id
         metrics.CLAIMS.labels(how).inc()
         if how == "first":
             metrics.QUEUE_WAIT.observe(metrics.since(refinement_id, claimed.at))
@@ -156,17 +193,20 @@ class Refinements:
             await self._play(claimed, loaded)
         except (Fenced, RefinementNotFound):
             metrics.FENCED.inc()
+            current_span().set({"hone.status": "lost"})
             log.info("refinement is no longer held by this worker", extra=_about(claimed))
             # It still is if Redis has lost the end of the journal.
             await self._store.hand_back(refinement_id, claimed.token)
         except AwaitingReview:
             log.debug("%s waits for a review", refinement_id)
         except (WorkerLeaving, UnreadableRecord):
+            current_span().set({"hone.status": "handed_back"})
             await self._store.hand_back(refinement_id, claimed.token)
         except (asyncio.CancelledError, RedisError):
             await self._store.hand_back(refinement_id, claimed.token)
             raise
-        except Exception:
+        except Exception as error:
+            current_span().set({}, error=type(error).__qualname__)
             await self._store.hand_back(refinement_id, claimed.token, failed=True)
             raise
 

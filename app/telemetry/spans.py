@@ -1,0 +1,153 @@
+"""What goes on now as part of a trace: W3C Trace Context, and spans that others may record.
+
+Nothing here needs OpenTelemetry. Without an exporter a trace that a client began is still passed on
+to whatever Hone calls, and its id is on the lines of the log.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal, Self
+
+TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
+KNOWN_FLAGS = 0x03
+"""Sampled, and a trace id that is random."""
+
+Kind = Literal["server", "client", "consumer", "internal"]
+Attribute = str | bool | int | float | Sequence[str] | None
+Attributes = Mapping[str, Attribute]
+"""Of a span or an event; None: not known, and left out."""
+
+NO_ATTRIBUTES: Attributes = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """The place in a trace at which something is called (W3C Trace Context)."""
+
+    traceparent: str
+    tracestate: str = ""
+
+    @classmethod
+    def read(cls, traceparent: str, tracestate: str = "") -> Self | None:
+        """Return the context in header fields; None, as the standard demands, if it is invalid.
+
+        A state that is longer than 512 characters is left out.
+        """
+        found = TRACEPARENT.fullmatch(traceparent.strip())
+        if found is None or not int(found[2], 16) or not int(found[3], 16):
+            return None
+        if found[1] == "00" and found[5]:
+            return None
+        flags = int(found[4], 16) & KNOWN_FLAGS
+        is_usable = TRACESTATE.fullmatch(tracestate)
+        return cls(f"00-{found[2]}-{found[3]}-{flags:02x}", tracestate if is_usable else "")
+
+    @property
+    def trace_id(self) -> str:
+        """The 32 hexadecimal digits that all spans of the trace share."""
+        return self.traceparent[3:35]
+
+    def fields(self) -> dict[str, str]:
+        """Return the header fields of a request that belongs to the trace."""
+        state = {"tracestate": self.tracestate} if self.tracestate else {}
+        return {"traceparent": self.traceparent, **state}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The request by which a refinement was submitted: its id, and its place in a trace.
+
+    `is_link`: the trace is that of a batch, and the refinement has one of its own.
+    """
+
+    request_id: str | None = None
+    trace: TraceContext | None = None
+    is_link: bool = False
+
+    def encode(self, *, as_link: bool = False) -> str:
+        """Return what is stored with a refinement; empty if nothing is known."""
+        if self.trace is None:
+            return self.request_id or ""
+        sign = "+" if as_link or self.is_link else ""
+        parts = (self.request_id or "-", sign + self.trace.traceparent, self.trace.tracestate)
+        return " ".join(parts).rstrip()
+
+    @classmethod
+    def decode(cls, stored: str) -> Self:
+        """Return what `encode` has stored; of what cannot be read nothing is known."""
+        request_id, _, rest = stored.partition(" ")
+        traceparent, _, tracestate = rest.partition(" ")
+        trace = TraceContext.read(traceparent.removeprefix("+"), tracestate)
+        known_as = None if request_id in ("", "-") else request_id
+        return cls(known_as, trace, traceparent.startswith("+"))
+
+
+class TraceSpan:
+    """A part of a trace that is not recorded: it only knows where in a trace it is."""
+
+    is_recorded = False
+    has_content = False
+    """Whether the texts of prompts and replies are wanted."""
+
+    def __init__(self, context: TraceContext | None = None) -> None:
+        self.context = context
+
+    @contextmanager
+    def child(
+        self, name: str, kind: Kind = "internal", attributes: Attributes = NO_ATTRIBUTES
+    ) -> "Iterator[TraceSpan]":
+        """Begin a span inside this one; it is the current one until the context ends."""
+        del name, kind, attributes
+        yield self
+
+    def set(self, attributes: Attributes, *, error: str | None = None) -> None:
+        """Add attributes; `error` is a code that says that the span failed."""
+
+    def rename(self, name: str) -> None:
+        """Give the span another name."""
+
+    def event(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> None:
+        """Add something that happened at this moment."""
+
+
+class Traces:
+    """Where the spans of a process begin; nothing is recorded by this class."""
+
+    @contextmanager
+    def span(
+        self,
+        origin: Origin,
+        name: str,
+        kind: Kind,
+        attributes: Attributes = NO_ATTRIBUTES,
+        *,
+        trace_id: int | None = None,
+    ) -> Iterator[TraceSpan]:
+        """Go on with the trace of a request; it is the current one until the context ends.
+
+        `trace_id` is that of a trace which begins here, 128 bits; by default it is random.
+        """
+        del name, kind, attributes, trace_id
+        with current(TraceSpan(origin.trace)) as span:
+            yield span
+
+
+NO_TRACES = Traces()
+NO_SPAN = TraceSpan()
+_current: ContextVar[TraceSpan] = ContextVar("span", default=NO_SPAN)
+current_span: Callable[[], TraceSpan] = _current.get
+"""Returns the span of what goes on now; one that records nothing outside of all."""
+
+
+@contextmanager
+def current(span: TraceSpan) -> Iterator[TraceSpan]:
+    """Make a span the current one until the context ends."""
+    told = _current.set(span)
+    try:
+        yield span
+    finally:
+        _current.reset(told)

@@ -1,0 +1,169 @@
+"""Spans of steps, by OpenTelemetry's conventions for generative AI (semantic conventions 1.4x).
+
+One span is one step: the call of a model with its waits, refusals and fallbacks as events, a check
+of a draft, or the call of a tool. A step that is replayed has none. Texts are added only if the
+process is asked for them, and the request lets them be stored.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from app.contract.events import StepCompleted, StepFailed, TextReply, ToolReply
+from app.contract.judgement import FindingsReply
+from app.contract.models import ModelChoice, seat_at
+from app.telemetry import TraceSpan, current_span
+from app.telemetry.spans import Attributes, Kind
+from workers.engine.moves import Ask, Call, Check, StepMove
+from workers.models.port import ModelError, ModelReply, ModelWaits
+
+PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "vertex": "gcp.vertex_ai",
+    "xai": "x_ai",
+}
+"""Well-known names of the convention for providers that are usually named otherwise."""
+
+
+@contextmanager
+def step_span(move: StepMove, choices: Mapping[str, ModelChoice]) -> Iterator[TraceSpan]:
+    """Begin the span of a step; it is the current one until the context ends."""
+    now = current_span()
+    if not now.is_recorded:
+        yield now
+        return
+    name, kind, told = _begun(move, choices)
+    with now.child(name, kind, {"hone.step": move.path, **told}) as span:
+        yield span
+
+
+def _begun(move: StepMove, choices: Mapping[str, ModelChoice]) -> tuple[str, Kind, Attributes]:
+    """Return name, kind and first attributes of the span of a step."""
+    match move:
+        case Ask():
+            choice = choices[seat_at(choices, move.seat, move.path)]
+            return f"chat {_name_in(choice.model)}", "client", _asked(move, choice)
+        case Call():
+            told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": move.tool}
+            return f"execute_tool {move.tool}", "client", told
+        case Check():
+            return "check", "internal", {}
+
+
+def _asked(move: Ask, choice: ModelChoice) -> Attributes:
+    temperature = choice.temperature
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": _provider_in(choice.model),
+        "gen_ai.request.model": _name_in(choice.model),
+        "gen_ai.request.temperature": move.prompt.temperature
+        if temperature is None
+        else temperature,
+        "gen_ai.request.max_tokens": move.max_output_tokens or choice.max_output_tokens,
+        "gen_ai.output.type": "text" if move.prompt.schema is None else "json",
+        "gen_ai.prompt.name": move.prompt.name,
+        "hone.role": move.role,
+    }
+
+
+def describe_entry(
+    span: TraceSpan, move: StepMove, entry: StepCompleted | StepFailed, *, is_stored: bool
+) -> None:
+    """Add to the span of a step what came of it, texts if they are wanted and may be stored."""
+    if not span.is_recorded:
+        return
+    if isinstance(move, Ask):
+        used = entry.usage
+        span.set(
+            {
+                "gen_ai.usage.input_tokens": used.input_tokens,
+                "gen_ai.usage.output_tokens": used.output_tokens,
+                "gen_ai.usage.cache_read.input_tokens": used.cached_tokens or None,
+                "gen_ai.usage.reasoning.output_tokens": used.thinking_tokens or None,
+                "hone.requests": used.calls,
+                "hone.cost_usd": used.cost_usd,
+            }
+        )
+    if span.has_content and is_stored:
+        span.set(_texts(move, entry))
+    if isinstance(entry, StepFailed):
+        span.set({}, error=entry.code)
+        return
+    match entry.reply:
+        case TextReply() if entry.model is not None:
+            provider, answered = _provider_in(entry.model), _name_in(entry.model)
+            span.set({"gen_ai.provider.name": provider, "gen_ai.response.model": answered})
+        case FindingsReply():
+            span.set({"hone.findings": len(entry.reply.findings)})
+        case ToolReply(ok=False):
+            span.set({}, error="tool_failed")
+
+
+def describe_reply(reply: ModelReply) -> None:
+    """Add why the model stopped, which no journal has, to the step that goes on."""
+    span = current_span()
+    if span.is_recorded and reply.finish_reason is not None:
+        span.set({"gen_ai.response.finish_reasons": (reply.finish_reason,)})
+
+
+def describe_refusal(model: str, error: ModelError | ModelWaits) -> None:
+    """Note that a model did not answer, as an event of the step that goes on."""
+    span = current_span()
+    if not span.is_recorded:
+        return
+    if isinstance(error, ModelError):
+        span.event("model failed", {"gen_ai.request.model": model, "error.type": error.code})
+        return
+    told: Attributes = {
+        "gen_ai.request.model": model,
+        "hone.reason": error.reason,
+        "hone.wait_s": round(error.wait_s, 3),
+        "hone.breaker_open": error.is_open,
+    }
+    span.event("model does not serve now", told)
+
+
+def describe_ending(span: TraceSpan, told: Mapping[str, Any]) -> None:
+    """Add to the span of a claim how the refinement ended, or that it was paused."""
+    if span.is_recorded:
+        span.set({f"hone.{name}": value for name, value in told.items()}, error=told["error"])
+
+
+def _texts(move: StepMove, entry: StepCompleted | StepFailed) -> dict[str, str]:
+    """Return what was said to a model or a tool and what it answered."""
+    reply = entry.reply if isinstance(entry, StepCompleted) else None
+    if isinstance(move, Call):
+        told = {"gen_ai.tool.call.arguments": json.dumps(move.arguments, ensure_ascii=False)}
+        if isinstance(reply, ToolReply):
+            told["gen_ai.tool.call.result"] = reply.text
+        return told
+    if not isinstance(move, Ask):
+        return {}
+    told = {
+        "gen_ai.system_instructions": json.dumps([_part(move.prompt.system)], ensure_ascii=False),
+        "gen_ai.input.messages": _messages("user", move.prompt.user),
+    }
+    if isinstance(reply, TextReply):
+        told["gen_ai.output.messages"] = _messages("assistant", reply.text)
+    return told
+
+
+def _messages(role: str, text: str) -> str:
+    return json.dumps([{"role": role, "parts": [_part(text)]}], ensure_ascii=False)
+
+
+def _part(text: str) -> dict[str, str]:
+    return {"type": "text", "content": text}
+
+
+def _provider_in(model: str) -> str:
+    provider = model.partition(":")[0]
+    return PROVIDERS.get(provider, provider)
+
+
+def _name_in(model: str) -> str:
+    return model.partition(":")[2]
