@@ -207,7 +207,8 @@ FEWEST_OUTPUT = 512
 class ChatReply:
     """The reply of a model; `tokens` is None when the server did not count them.
 
-    `finish_reason` is why the model stopped, in the words of its server. A reply with a `flaw` must not be used, although it was paid for.
+    `finish_reason` is why the model stopped, in the words of its server. A reply with a `flaw` must
+    not be used, although it was paid for.
     """
 
     text: str
