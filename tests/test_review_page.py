@@ -1,13 +1,16 @@
-"""What the page on reviews tells a reader to send is what this server takes."""
+"""What the pages on reviews and on continuing tell a reader to send is what this server takes."""
 
 import re
 from pathlib import Path
 
-from app.contract.requests import Continuation, RefinementRequest
+from app.contract.continuations import DISABLED_BY_NULL, KEPT, Continuation
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import StopReason
 
-PAGE = (Path(__file__).parent.parent / "docs" / "reviews.md").read_text()
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = (DOCS / "reviews.md").read_text()
+CONTINUING = (DOCS / "continuing.md").read_text()
 SENT = re.findall(r"curl (\S+).* -d '(.*)'", PAGE)
 
 
@@ -23,9 +26,11 @@ def test_every_action_is_shown_with_a_body_that_is_taken() -> None:
     assert of_a_call[1].arguments
 
 
-def test_the_continuation_that_is_shown_is_taken() -> None:
-    [body] = [body for to, body in SENT if to.endswith("/continue")]
-    assert Continuation.model_validate_json(body, strict=True).changes()
+def test_the_continuations_that_are_shown_are_taken() -> None:
+    bodies = re.findall(r"curl \$R/continue .* -d '(.*)'", CONTINUING)
+    assert len(bodies) > 2
+    for body in bodies:
+        Continuation.model_validate_json(body, strict=True)
 
 
 def test_the_request_that_is_shown_asks_for_reviews() -> None:
@@ -33,8 +38,11 @@ def test_the_request_that_is_shown_asks_for_reviews() -> None:
     assert RefinementRequest.model_validate_json(request, strict=True).review
 
 
-def test_every_field_that_is_named_exists() -> None:
-    named = re.search(r"what changes: (.*?)\.\n", PAGE)
-    assert named
-    assert set(re.findall(r"`(\w+)`", named[1])) == set(Continuation.model_fields)
+def test_every_field_that_null_takes_away_is_named() -> None:
+    [named] = re.findall(r"\| `null` \| takes (.*?) away", CONTINUING)
+    kept_apart = {"start_after", "deadline"}
+    assert set(re.findall(r"`(\w+)`", named)) | kept_apart == {*DISABLED_BY_NULL} - {*KEPT}
+
+
+def test_the_decisions_that_end_it_are_stop_reasons() -> None:
     assert {"approved", "rejected"} <= set(StopReason)

@@ -13,11 +13,12 @@ from app.access import Caller
 from app.api.bodies import RequestBody, body_of, submission_of
 from app.api.problems import NotAcceptable, invalid_query
 from app.contract.batches import BATCH_ID
+from app.contract.continuations import Continuation
 from app.contract.errors import MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.limits import LimitsChange
 from app.contract.ratings import RatingRequest
-from app.contract.requests import Continuation, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.status import Status
 from app.service import ModelRoles, Service, Watching

@@ -143,6 +143,10 @@ RETRIES: dict[str, Example] = {
 
 CONTINUATIONS: dict[str, Example] = {
     "with more iterations": {"max_iterations": 10},
+    "from an earlier draft, with other criteria": {
+        "path": "iterations/1",
+        "criteria": [{"name": "tone", "description": "Warm, plain, no jargon."}],
+    },
     "with a reviewer": {"threshold": 0.95, "review": {"when": "before_completion"}},
 }
 

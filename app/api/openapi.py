@@ -30,12 +30,13 @@ from app.contract.batches import (
     BatchMessage,
     BatchResult,
 )
+from app.contract.continuations import Continuation
 from app.contract.errors import HoneError, Problem
 from app.contract.events import DATA_OF, EventPage
 from app.contract.limits import LimitsChange
 from app.contract.presets import PresetRequest
 from app.contract.ratings import RatingRequest
-from app.contract.requests import Continuation, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Snapshot
 from app.contract.webhooks import (

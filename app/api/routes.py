@@ -75,6 +75,7 @@ from app.api.responses import (
 )
 from app.contract.access import OPERATOR
 from app.contract.calibration import CalibrationList
+from app.contract.continuations import Continuation
 from app.contract.errors import (
     Conflict,
     IdempotencyMismatch,
@@ -91,7 +92,7 @@ from app.contract.insights import InsightList
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
 from app.contract.ratings import Rating, RatingRequest
-from app.contract.requests import Continuation, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
 from app.contract.steps import StepPage
@@ -411,12 +412,13 @@ async def continue_(
     receiver: TheReceiver,
     response: Response,
 ) -> Snapshot | Response:
-    """Start a new refinement from the result of one that has ended.
+    """Start a new refinement from a draft of one that has ended.
 
-    It has this one as its `parent` and starts from its best draft. Fields that the body omits are
-    taken from the original request, without later changes by PATCH. A strategy that cannot start
-    from a draft (`nested` with its own `parts`, `self_consistency`) is replaced by `iterative`
-    unless the body names one.
+    It has this one as its `parent` and starts from its best draft, or from that of the iteration at
+    `path` (`continued_from`). Fields that the body omits are taken from the original request,
+    without later changes by PATCH. A strategy that cannot start from a draft (`nested` with its own
+    `parts`, `self_consistency`) is replaced by `iterative` unless the body names one. Judgements,
+    usage and time begin anew.
     """
     result = await service.continue_(
         tenant,

@@ -375,6 +375,10 @@ def retry(
 def continue_(
     refinement_id: RefinementIdArgument,
     *,
+    path: Annotated[
+        str | None,
+        typer.Option("--from", help="Path of the draft to start from.  [default: the result's]"),
+    ] = None,
     threshold: ThresholdOption = None,
     max_iterations: MaxIterationsOption = None,
     model: ModelOption = None,
@@ -385,13 +389,13 @@ def continue_(
     texts: TextsOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Start a new refinement from the result of one that has ended, and print its id.
+    """Start a new refinement from a draft of one that has ended, and print its id.
 
     Exit code: 0; with --watch 1 if it failed or was canceled.
     """
     changes: dict[str, Any] = read_request(json, sys.stdin.buffer) if json else {}
     options = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
-    changes |= fields_of(options)
+    changes |= fields_of(options) | ({"path": path} if path else {})
     with connected(server) as client:
         child = client.continue_(refinement_id, changes)
         say(console(), child.id)

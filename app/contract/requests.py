@@ -1,7 +1,7 @@
-"""The request for a refinement, and the request that continues one."""
+"""The request for a refinement."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -115,9 +115,13 @@ class RoleInstructions(Contract):
     critic: Instructions = Field("", description="How drafts are to be judged.")
 
 
-def _grounding(given: dict[str, Any]) -> Grounding:
+def default_grounding(context: Sequence[ContextDocument]) -> Grounding:
     """Return the default of `grounding`: facts of the context only, where context is given."""
-    return "context" if given.get("context") else "open"
+    return "context" if context else "open"
+
+
+def _grounding(given: dict[str, Any]) -> Grounding:
+    return default_grounding(given.get("context", ()))
 
 
 def _enough_iterations(given: dict[str, Any]) -> int:
@@ -318,35 +322,3 @@ class RefinementRequest(Contract):
             max_iterations=self.max_iterations,
             **self.stop.model_dump(),
         )
-
-
-class Continuation(Contract):
-    """Changes to the request of the refinement that is continued; omitted fields are kept."""
-
-    threshold: Threshold | None = None
-    max_iterations: MaxIterations | None = None
-    stop: Stop | None = None
-    start_after: StartAfter | None = Field(
-        None, description="Time before which no worker takes it; that of the continued one is past."
-    )
-    deadline: Deadline | None = Field(
-        None, description="Time at which it ends; that of the continued one does not count."
-    )
-    priority: Priority | None = Field(None, description=PRIORITY)
-    metadata: dict[MetadataKey, MetadataValue] | None = Field(
-        None, max_length=16, json_schema_extra={"additionalProperties": False}
-    )
-    strategy: AnyStrategy | None = None
-    models: Models | None = None
-    review: ReviewPlan | None = Field(None, description="An explicit `null` disables reviews.")
-    webhook: Webhook | None = Field(None, description="An explicit `null` disables it.")
-    store: bool | None = None
-    retention_s: Retention | None = Field(
-        None, description="An explicit `null` stands for that of the server."
-    )
-
-    def changes(self) -> dict[str, Any]:
-        """Return the fields of a request that it replaces, by name."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        nullable = {"review", "webhook", "retention_s"}
-        return {name: it for name, it in given.items() if it is not None or name in nullable}

@@ -77,6 +77,14 @@ class Failure(Contract):
     )
 
 
+class ContinuedFrom(Contract):
+    """The draft that it started from: the iteration of another refinement."""
+
+    id: str
+    path: str
+    iteration: int = Field(ge=0)
+
+
 class Links(Contract):
     """Related resources, as paths on this server."""
 
@@ -122,6 +130,9 @@ class Snapshot(Contract):
     )
     priority: StoredPriority = "interactive"
     parent: str | None
+    continued_from: ContinuedFrom | None = Field(
+        None, description="The iteration of `parent` whose draft it started from."
+    )
     batch: str | None = Field(None, description="Id of the batch that it belongs to.")
     custom_id: str | None = Field(None, description="Its `custom_id` in that batch.")
     created_at: datetime

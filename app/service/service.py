@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.contract.access import Quotas
+from app.contract.continuations import Continuation
 from app.contract.drafts import in_order, lacking, spans_of
 from app.contract.editor import EDITOR
 from app.contract.endpoints import REVEALED
@@ -26,9 +27,9 @@ from app.contract.events import Event, Queued
 from app.contract.insights import Dimension, InsightList, ranked
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rating, RatingRequest
-from app.contract.requests import Continuation, RefinementRequest
+from app.contract.requests import RefinementRequest, default_grounding
 from app.contract.reviews import ReviewDecision
-from app.contract.snapshot import Diff, Iteration, Snapshot
+from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapshot
 from app.contract.status import TERMINAL, Status
 from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
@@ -76,30 +77,46 @@ def require_passages(review: ReviewDecision, draft: str, locked: Collection[str]
         raise InvalidRequest(detail, errors=(error,)) from None
 
 
-def continued(
-    request: RefinementRequest, parent: Snapshot, continuation: Continuation
-) -> RefinementRequest:
-    """Return the request of `parent` with its best draft as the draft and the given changes.
-
-    A strategy that cannot start from that draft is replaced by the default unless one is named, and
-    `tools` are kept only for a strategy that uses them. Raises Conflict if there is no result yet,
-    and InvalidRequest for conflicting fields.
-    """
+def require_continuable(parent: Snapshot) -> Result:
+    """Return the result of a refinement; raise Conflict unless it has ended with one."""
     if not parent.status.is_terminal:
         raise Conflict(f"{parent.id} has not ended: use PATCH to change its limits")
     if parent.result is None:
         raise Conflict(f"{parent.id} has no result to start from")
-    times = {"start_after": None, "deadline": None}
-    changes = {"draft": parent.result.draft, **times, **continuation.changes()}
-    if continuation.strategy is None and not _can_start_from(parent.result.draft, request):
+    return parent.result
+
+
+def continued(
+    request: RefinementRequest, draft: str, continuation: Continuation
+) -> RefinementRequest:
+    """Return a request with another draft and the given changes.
+
+    A strategy that cannot start from that draft is replaced by the default unless one is named,
+    `tools` are kept only for a strategy that uses them, and a `grounding` that was the default
+    follows the context. Raises InvalidRequest for conflicting fields.
+    """
+    given = continuation.changes()
+    changes = {"draft": draft, "start_after": None, "deadline": None, **given}
+    if "strategy" not in given and not _can_start_from(draft, request):
         changes["strategy"] = DEFAULT
-    if not any(it.uses_tools for it in changes.get("strategy", request.strategy).every()):
+    uses = any(it.uses_tools for it in changes.get("strategy", request.strategy).every())
+    if "tools" not in given and not uses:
         changes["tools"] = ()
+    if request.grounding == default_grounding(request.context):
+        changes.setdefault("grounding", default_grounding(given.get("context", request.context)))
     try:
         return _changed(request, changes)
     except ValidationError as invalid:
-        detail = invalid.errors()[0]["msg"].removeprefix("Value error, ")
-        raise InvalidRequest(detail, errors=(FieldError(pointer="", detail=detail),)) from None
+        raise _refused(invalid) from None
+
+
+def _refused(invalid: ValidationError) -> InvalidRequest:
+    """Return the refusal of fields that do not go together."""
+    error = invalid.errors()[0]
+    conflict = error.get("ctx", {}).get("error")
+    pointer = conflict.pointer if isinstance(conflict, FieldConflict) else ""
+    detail = error["msg"].removeprefix("Value error, ")
+    return InvalidRequest(detail, errors=(FieldError(pointer=pointer, detail=detail),))
 
 
 def _can_start_from(draft: str, request: RefinementRequest) -> bool:
@@ -163,13 +180,13 @@ class Service:
         *,
         key: str | None = None,
         wait_s: float = 0,
-        parent: str | None = None,
+        continued_from: ContinuedFrom | None = None,
     ) -> Accepted:
         """Create a refinement; return it once it ends or waits for a review, or after `wait_s`.
 
         Raises InvalidRequest, IdempotencyMismatch, QuotaExceeded and Overloaded.
         """
-        new = await self.admitted(tenant, request, body_sha256, parent)
+        new = await self.admitted(tenant, request, body_sha256, continued_from)
         created = await self._store.create(new, key)
         if wait_s <= 0:
             return Accepted(created.snapshot, created.replayed)
@@ -183,7 +200,7 @@ class Service:
         tenant: str,
         request: RefinementRequest,
         body_sha256: str,
-        parent: str | None = None,
+        continued_from: ContinuedFrom | None = None,
     ) -> NewRefinement:
         """Return what is to be stored of a request that this server can carry out.
 
@@ -211,7 +228,7 @@ class Service:
                 draw=draws.get("generator"),
                 draws={seat: it for seat, it in draws.items() if seat != "generator"},
             ),
-            parent=parent,
+            continued_from=continued_from,
             origin=origin_of_request(),
         )
 
@@ -239,18 +256,31 @@ class Service:
         key: str | None = None,
         wait_s: float = 0,
     ) -> Accepted:
-        """Create a refinement that starts from the result of another one, its parent.
+        """Create a refinement that starts from an iteration of another one, its parent.
 
-        Raises Conflict unless the parent has ended with a result, and what `submit` raises.
+        Without a path that is the result. Raises Conflict unless the parent has ended with a
+        result, and what `submit` raises.
         """
-        parent = await self._store.snapshot(tenant, refinement_id)
+        result = require_continuable(await self._store.snapshot(tenant, refinement_id))
         request = await self._store.request(tenant, refinement_id)
-        request = continued(request, parent, continuation)
+        path, number, draft = continuation.path, result.iteration, result.draft
+        if path is not None and path != result.path:
+            found = await self._judged_at(tenant, refinement_id, path)
+            number, draft = found.iteration, found.draft
+        request = continued(request, draft, continuation)
+        origin = ContinuedFrom(id=refinement_id, path=path or result.path, iteration=number)
         # A key belongs to body and parent: the same body may continue another refinement.
         sent = sha256(f"{refinement_id} {body_sha256}".encode()).hexdigest()
         return await self.submit(
-            tenant, request, sent, key=key, wait_s=wait_s, parent=refinement_id
+            tenant, request, sent, key=key, wait_s=wait_s, continued_from=origin
         )
+
+    async def _judged_at(self, tenant: str, refinement_id: str, path: str) -> Iteration:
+        for it in await self.iterations(tenant, refinement_id, None):
+            if it.path == path:
+                return it
+        detail = f"no judged draft at {path}: the paths are in GET .../iterations"
+        raise InvalidRequest(detail, errors=(FieldError(pointer="/path", detail=detail),))
 
     async def iterations(
         self, tenant: str, refinement_id: str, path: str | None

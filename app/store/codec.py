@@ -16,7 +16,15 @@ from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rated
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import Paused, PendingPause, PendingReview, ReviewDecision, Reviewed
-from app.contract.snapshot import Best, Failure, IterationScore, Links, Result, Snapshot
+from app.contract.snapshot import (
+    Best,
+    ContinuedFrom,
+    Failure,
+    IterationScore,
+    Links,
+    Result,
+    Snapshot,
+)
 from app.contract.status import TERMINAL, Status, StopReason
 from app.contract.waiting import Waiting
 from app.contract.webhooks import Webhook
@@ -133,6 +141,13 @@ def _addition(it: Addition) -> bytes:
     if it.listed_in is not None:
         told["list"] = it.listed_in
     return b"%b\n%b" % (to_json(told), it.about.encode())
+
+
+def encode_continued_from(began: ContinuedFrom | None) -> tuple[str | bytes, ...]:
+    """Return the fields of a summary that say which draft it started from."""
+    if began is None:
+        return ()
+    return ("parent", began.id, "continued_from", began.model_dump_json().encode())
 
 
 def encode_decision(review: ReviewDecision) -> bytes:
@@ -311,6 +326,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"waiting": b"null" if has_ended else _waiting(summary),
         b"priority": b'"%b"' % summary.get(b"priority", b"interactive"),
         b"parent": quoted(b"parent"),
+        b"continued_from": summary.get(b"continued_from", b"null"),
         b"batch": quoted(b"batch"),
         b"custom_id": summary.get(b"custom_id", b"null"),
         b"created_at": json_moment(summary[b"created_at"]),

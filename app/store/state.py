@@ -20,7 +20,7 @@ from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import PendingPause
-from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
+from app.contract.snapshot import Best, ContinuedFrom, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
@@ -189,7 +189,7 @@ class NewRefinement:
     models: Mapping[str, ModelChoice]
     limits: Limits
     queued: Queued
-    parent: str | None = None  # the refinement whose result it starts from
+    continued_from: ContinuedFrom | None = None  # the draft that it starts from
     engine_version: int = ENGINE_VERSION
     prompt_nonce: str = field(
         default_factory=new_prompt_nonce

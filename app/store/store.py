@@ -56,6 +56,7 @@ from app.store.codec import (
     decode_snapshot,
     decoded_event,
     encode_additions,
+    encode_continued_from,
     encode_decision,
     encode_limits,
     encode_metadata,
@@ -940,7 +941,7 @@ class Creation:
                 if (at := new.request.start_after) is None
                 else ("start_after", _milliseconds_of(at) or 0)
             ),
-            *(() if new.parent is None else ("parent", new.parent)),
+            *encode_continued_from(new.continued_from),
             *(("origin", new.origin) if new.origin else ()),
             *(() if (hook := new.request.webhook) is None else ("webhook", encode_webhook(hook))),
             *(() if (drawn := drawn_in(new)) is None else ("drawn", drawn)),

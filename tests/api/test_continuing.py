@@ -5,12 +5,11 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.examples import SNAPSHOT
-from app.contract.requests import Continuation, RefinementRequest
-from app.contract.snapshot import Snapshot
+from app.contract.continuations import Continuation
+from app.contract.requests import RefinementRequest
 from app.service.service import continued as continued_by
 from app.store import WorkerStore
-from tests.api.api_client import REQUEST, ManualWorker, ended, paused, problem, submitted
+from tests.api.api_client import DRAFT, REQUEST, ManualWorker, ended, paused, problem, submitted
 
 REVIEW = {"when": "each_iteration", "timeout_s": 60, "on_timeout": "reject"}
 
@@ -99,9 +98,7 @@ def test_a_strategy_that_cannot_start_from_a_draft_gives_way_to_iterative(
     request = RefinementRequest.model_validate(
         {"task": "Write.", "draft": draft, "strategy": requested, "tools": tools}
     )
-    result = {"draft": "Ours.", "iteration": 1, "path": "i", "score": 0.5, "sha256": "0" * 64}
-    parent = Snapshot.model_validate({**SNAPSHOT, "status": "succeeded", "result": result})
-    wanted = continued_by(request, parent, Continuation.model_validate(named))
+    wanted = continued_by(request, "Ours.", Continuation.model_validate(named))
     assert (wanted.draft, wanted.strategy.kind) == ("Ours.", played)
     assert bool(wanted.tools) == (played == "plan_execute")
 
@@ -128,13 +125,73 @@ async def test_what_does_not_go_together_is_refused(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     parent = await ended(api, worker)
-    for wishes in (
-        {"strategy": {"kind": "best_of_n", "n": 9}},
-        {"models": {"generator": "nobody:knows"}},
-        {"max_iterations": 0},
-        {"draft": "Mine."},
+    for wishes, pointer in (
+        ({"strategy": {"kind": "best_of_n", "n": 9}}, "/max_iterations"),
+        ({"models": {"generator": "nobody:knows"}}, "/models/generator"),
+        ({"max_iterations": 0}, "/max_iterations"),
+        ({"draft": "Mine."}, "/draft"),
+        ({"path": "iterations/7"}, "/path"),
+        ({"path": ""}, "/path"),
+        ({"locked": ["Not in it."]}, "/locked/0"),
+        ({"tools": [TOOL]}, "/tools"),
+        ({"criteria": [{"name": "tone"}, {"name": "tone"}]}, "/criteria"),
+        ({"strategy": {"kind": "self_correction"}}, "/validators"),
+        ({"strategy": {"kind": "self_consistency"}}, "/draft"),
     ):
-        problem(await continued(api, parent, wishes), 422, "invalid_request")
+        found = problem(await continued(api, parent, wishes), 422, "invalid_request")
+        assert found["errors"][0]["pointer"] == pointer, wishes
+
+
+async def test_it_starts_from_any_judged_draft_and_says_which(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    parent = await submitted(api)
+    manual = await ManualWorker.claim(worker, parent)
+    await manual.judge(0, DRAFT, 0.4)
+    await manual.judge(1, "Better.", 0.5)
+    await manual.complete()
+    for body, path, draft in (
+        ({}, "iterations/1", "Better."),
+        ({"path": "iterations/0"}, "iterations/0", DRAFT),
+    ):
+        child = (await continued(api, parent, body)).json()
+        origin = {"id": parent, "path": path, "iteration": int(path[-1])}
+        assert (child["parent"], child["continued_from"]) == (parent, origin)
+        assert (await request_of(api, child["id"]))["draft"] == draft
+        listed = (await api.get("/v1/refinements")).json()["data"]
+        assert listed[0]["continued_from"] == origin
+        report = (await api.get(f"{child['links']['self']}/report?format=md")).text
+        assert f"`{parent}`, from `{path}`" in report
+    assert (await api.get(f"/v1/refinements/{parent}")).json()["continued_from"] is None
+
+
+async def test_task_criteria_validators_and_context_can_be_others(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    parent = await given(api, worker, task="Explain.", validators=[{"kind": "json"}])
+    wishes = {
+        "task": None,
+        "criteria": [{"name": "conciseness"}, {"name": "spelling"}],
+        "validators": [{"kind": "length", "max_words": 9}],
+        "context": [{"name": "policy.md", "text": "14 days."}],
+        "outputs": [],
+        "locked": ["Better"],
+        "compare": True,
+    }
+    request = await request_of(api, (await continued(api, parent, wishes)).json()["id"])
+    assert (request["task"], request["draft"]) == (None, "Better.")
+    assert [it["name"] for it in request["criteria"]] == ["conciseness", "spelling"]
+    assert [it["kind"] for it in request["validators"]] == ["length"]
+    assert (request["grounding"], request["locked"]) == ("context", ["Better"])
+    assert request["compare"]
+    again = await given(api, worker, grounding="context")
+    request = await request_of(api, (await continued(api, again, {"context": []})).json()["id"])
+    assert request["grounding"] == "context"
+
+
+async def test_every_field_of_a_request_can_be_another_but_draft_and_preset() -> None:
+    fields = Continuation.model_json_schema()["properties"].keys()
+    assert fields ^ RefinementRequest.model_fields.keys() == {"path", "draft", "preset"}
 
 
 async def test_a_key_stands_for_one_continuation_of_one_refinement(

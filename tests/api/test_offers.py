@@ -15,13 +15,14 @@ from redis.asyncio import Redis
 
 from app.api import examples
 from app.contract.access import KeyRequest, KeyRotation, Quotas, TokenRequest
+from app.contract.continuations import Continuation
 from app.contract.events import Event, EventPage, EventType
 from app.contract.insights import InsightList
 from app.contract.limits import LimitsChange
 from app.contract.offers import ModelLimit
 from app.contract.providers import BY_NAME, PROVIDERS
 from app.contract.ratings import RatingRequest
-from app.contract.requests import Continuation, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
 from app.contract.strategies import STRATEGIES, AnyStrategy

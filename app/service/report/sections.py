@@ -511,7 +511,8 @@ def _facts(it: Snapshot) -> Iterator[tuple[str, str]]:
     if it.phase and not it.status.is_terminal:
         yield "in progress", ", ".join(map(path, it.phase))
     if it.parent:
-        yield "continues", path(it.parent)
+        begun = f", from {path(it.continued_from.path)}" if it.continued_from else ""
+        yield "continues", f"{path(it.parent)}{begun}"
     yield "submitted", wording.moment(it.created_at)
     yield "started", wording.moment(it.started_at)
     if it.ended_at:
