@@ -36,20 +36,23 @@ check: install ## check format, lint, types, import contracts, OpenAPI document
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict $(PACKAGES)
+	$(BIN)/mypy --strict -p hone
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	diff -u openapi/openapi.json openapi/openapi.json.new || { echo "stale: run make openapi"; exit 1; }
 	rm openapi/openapi.json.new
+	$(BIN)/python clients/python/generate.py --check || { echo "stale: run make openapi"; exit 1; }
 
 fix: install ## format, and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-openapi: $(VENV)/run.stamp ## write openapi/openapi.json from the code
+openapi: install ## write openapi/openapi.json from the code, and from it what the clients generate
 	mkdir -p openapi
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
+	$(BIN)/python clients/python/generate.py
 
 sim: install ## simulate crashes and lost answers for ten minutes; SIM="--once 7" repeats a run
 	$(BIN)/python -m tests.simulation --seconds 600 $(SIM)
@@ -89,6 +92,7 @@ $(VENV)/run.stamp: pyproject.toml requirements.lock requirements-build.lock | $(
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/dev.stamp: requirements-dev.lock $(VENV)/run.stamp
+$(VENV)/dev.stamp: requirements-dev.lock clients/python/pyproject.toml $(VENV)/run.stamp
 	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps --no-build-isolation --editable clients/python
 	@touch $@

@@ -1,0 +1,464 @@
+"""The asynchronous client. `client.py`, the synchronous one, is generated from this file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, Unpack
+from urllib.parse import quote
+
+import httpx
+
+from hone import models
+from hone.decoding import decode
+from hone.errors import (
+    CLASSES,
+    ApiError,
+    RefinementCanceled,
+    RefinementFailed,
+    ServerUnreachable,
+    Unavailable,
+)
+from hone.events import Event, MessageReader, read_event
+from hone.params import (
+    Continuation,
+    LimitsChange,
+    PauseRequest,
+    RatingRequest,
+    RefinementOptions,
+    RefinementRequest,
+    ReviewDecision,
+)
+
+Answer = TypeVar("Answer")
+
+TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+SILENCE_S = 45.0  # three times the interval of the comments of an event stream
+HELD_S = 25  # how long the server holds a request for news
+PATIENCE_S = 120.0  # without an answer, until waiting for news is given up
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
+LONGEST_RETRY_AFTER_S = 60.0
+REPEATED = {408, 429, 502, 503, 504}
+
+
+class AsyncHone:
+    """A client of one Hone server; safe to be shared by tasks.
+
+    `url` defaults to the variable HONE_URL, else to http://localhost:8080; `api_key` to
+    HONE_API_KEY. A request that finds no server, or is told to come again, is repeated up to
+    `max_retries` times with growing pauses, which is about 25 s; submissions carry an
+    `Idempotency-Key`, so that none is made twice. All methods raise ApiError or ServerUnreachable.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout: float | httpx.Timeout = TIMEOUT,
+        max_retries: int = 8,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        self.url = (url or os.environ.get("HONE_URL") or "http://localhost:8080").rstrip("/")
+        self.max_retries = max_retries
+        key = api_key if api_key is not None else os.environ.get("HONE_API_KEY", "")
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._timeout = timeout
+        self._http = http_client or httpx.AsyncClient(timeout=timeout)
+        self._owns_http = http_client is None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    # One text, from beginning to end
+
+    async def refine(
+        self,
+        draft: str | None = None,
+        *,
+        timeout: float | None = None,
+        idempotency_key: str | None = None,
+        **request: Unpack[RefinementOptions],
+    ) -> models.Result:
+        """Refine a text, or write one for `task`, and return the best draft with its score.
+
+        Waits until it has ended, through restarts of the server, at most `timeout` seconds. Raises
+        RefinementFailed or RefinementCanceled, whose `snapshot` has what there is; TimeoutError,
+        while the refinement goes on.
+        """
+        snapshot = await self.submit(draft, idempotency_key=idempotency_key, **request)
+        snapshot = await self.wait(snapshot, timeout=timeout)
+        if snapshot.status == "canceled":
+            raise RefinementCanceled(snapshot)
+        if snapshot.status == "failed" or snapshot.result is None:
+            raise RefinementFailed(snapshot)
+        return snapshot.result
+
+    async def submit(
+        self,
+        draft: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+        **request: Unpack[RefinementOptions],
+    ) -> models.Snapshot:
+        """Create a refinement; return at once.
+
+        The same `idempotency_key` and request within 24 hours return the same refinement.
+        """
+        body: dict[str, Any] = dict(request)
+        if draft is not None:
+            body["draft"] = draft
+        headers = _idempotent(idempotency_key)
+        return await self._get(
+            models.Snapshot, "POST", "/v1/refinements", json=body, headers=headers
+        )
+
+    async def get(self, refinement: str | models.Snapshot) -> models.Snapshot:
+        """Return a refinement as it is now."""
+        return await self._get(models.Snapshot, "GET", _path(refinement))
+
+    async def wait(
+        self, refinement: str | models.Snapshot, *, timeout: float | None = None
+    ) -> models.Snapshot:
+        """Return a refinement when it has ended; `paused` is no end.
+
+        Raises TimeoutError after `timeout` seconds.
+        """
+        started = heard = time.monotonic()
+        snapshot = await self.get(refinement)
+        while snapshot.status not in ("succeeded", "failed", "canceled"):
+            left = HELD_S if timeout is None else min(HELD_S, started + timeout - time.monotonic())
+            if left <= 0:
+                raise TimeoutError(f"{snapshot.id} is {snapshot.status} after {timeout:g} s")
+            try:
+                response = await self._send(
+                    "GET",
+                    _path(snapshot),
+                    params={"wait": max(1, round(left))},
+                    headers={"If-None-Match": f'"{snapshot.last_event}"'},
+                    timeout=SILENCE_S,
+                )
+            except (ServerUnreachable, Unavailable):
+                if time.monotonic() - heard > PATIENCE_S:
+                    raise
+                continue
+            heard = time.monotonic()
+            if response.status_code != 304:
+                snapshot = decode(models.Snapshot, response.json())
+        return snapshot
+
+    async def events(
+        self, refinement: str | models.Snapshot, *, after: int = 0, deltas: bool = False
+    ) -> AsyncIterator[Event]:
+        """Yield each event after the one with number `after`, until the refinement has ended.
+
+        A stream that breaks is resumed where it broke: no event is missed or seen twice, also
+        across restarts of the server. With `deltas`, also pieces of text as they are written.
+        Raises ServerUnreachable when no server has answered for two minutes.
+        """
+        heard, has_ended, failures = time.monotonic(), False, 0
+        while not has_ended:
+            try:
+                async for event in self._stream(refinement, after, deltas=deltas):
+                    heard, failures = time.monotonic(), 0
+                    if event is None:
+                        return
+                    after = max(after, event.event)
+                    has_ended = event.is_terminal
+                    yield event
+            except (httpx.TransportError, Unavailable) as error:
+                if time.monotonic() - heard > PATIENCE_S:
+                    raise ServerUnreachable(f"{self.url}: {error}") from error
+                failures += 1
+                await asyncio.sleep(_pause(failures))
+
+    async def list(
+        self,
+        *,
+        status: str | None = None,
+        batch: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[models.Snapshot]:
+        """Yield refinements, newest first, a page at a time as they are needed."""
+        params = {"status": status, "batch": batch}
+        params |= {f"metadata.{name}": value for name, value in (metadata or {}).items()}
+        query: dict[str, Any] = {name: it for name, it in params.items() if it is not None}
+        has_more = True
+        while has_more:
+            page = await self._get(models.SnapshotPage, "GET", "/v1/refinements", params=query)
+            for snapshot in page.data:
+                yield snapshot
+            has_more, query["cursor"] = page.has_more, page.next_cursor
+
+    # Steering
+
+    async def cancel(self, refinement: str | models.Snapshot) -> models.Snapshot:
+        """Cancel it: `canceling`, then `canceled` when work has stopped."""
+        return await self._get(models.Snapshot, "POST", f"{_path(refinement)}/cancel")
+
+    async def finish(self, refinement: str | models.Snapshot) -> models.Snapshot:
+        """End it with the best draft so far."""
+        return await self._get(models.Snapshot, "POST", f"{_path(refinement)}/finish")
+
+    async def pause(
+        self, refinement: str | models.Snapshot, **pause: Unpack[PauseRequest]
+    ) -> models.Snapshot:
+        """Put it before a reviewer after the step under way."""
+        return await self._get(models.Snapshot, "POST", f"{_path(refinement)}/pause", json=pause)
+
+    async def change(
+        self,
+        refinement: str | models.Snapshot,
+        *,
+        if_match: int | None = None,
+        **limits: Unpack[LimitsChange],
+    ) -> models.Limits:
+        """Change limits while it runs; return those now in force."""
+        path, headers = _path(refinement), _if_match(if_match)
+        return await self._get(models.Limits, "PATCH", path, json=limits, headers=headers)
+
+    async def review(
+        self,
+        refinement: str | models.Snapshot,
+        *,
+        if_match: int | None = None,
+        **decision: Unpack[ReviewDecision],
+    ) -> models.Snapshot:
+        """Say a person's word to a paused refinement.
+
+        `if_match`, the `last_event` that the person saw, makes a second reviewer who acts at the
+        same time see PreconditionFailed.
+        """
+        path, headers = f"{_path(refinement)}/reviews", _idempotent(None) | _if_match(if_match)
+        return await self._get(models.Snapshot, "POST", path, json=decision, headers=headers)
+
+    async def rate(
+        self, refinement: str | models.Snapshot, **rating: Unpack[RatingRequest]
+    ) -> models.Rating:
+        """Record a person's score for a draft."""
+        path, headers = f"{_path(refinement)}/ratings", _idempotent(None)
+        return await self._get(models.Rating, "POST", path, json=rating, headers=headers)
+
+    async def retry(
+        self, refinement: str | models.Snapshot, **limits: Unpack[LimitsChange]
+    ) -> models.Snapshot:
+        """Let a failed refinement go on from its journal."""
+        path, headers = f"{_path(refinement)}/retry", _idempotent(None)
+        return await self._get(models.Snapshot, "POST", path, json=limits, headers=headers)
+
+    async def continue_from(
+        self,
+        refinement: str | models.Snapshot,
+        *,
+        idempotency_key: str | None = None,
+        **changes: Unpack[Continuation],
+    ) -> models.Snapshot:
+        """Create a refinement that starts from the result of this one."""
+        path, headers = f"{_path(refinement)}/continue", _idempotent(idempotency_key)
+        return await self._get(models.Snapshot, "POST", path, json=changes, headers=headers)
+
+    async def erase(self, refinement: str | models.Snapshot) -> None:
+        """Erase it and everything derived from it, in any status."""
+        await self._send("DELETE", _path(refinement))
+
+    # What it did
+
+    async def iterations(self, refinement: str | models.Snapshot) -> models.IterationList:
+        """Return each draft that was judged."""
+        return await self._get(models.IterationList, "GET", f"{_path(refinement)}/iterations")
+
+    async def diff(self, refinement: str | models.Snapshot, before: int, after: int) -> models.Diff:
+        """Return the difference between two iterations."""
+        query = {"from": before, "to": after}
+        return await self._get(models.Diff, "GET", f"{_path(refinement)}/diff", params=query)
+
+    async def report(
+        self, refinement: str | models.Snapshot, format_: Literal["md", "html"] = "md"
+    ) -> str:
+        """Return the whole story for a person."""
+        path, query = f"{_path(refinement)}/report", {"format": format_}
+        return (await self._send("GET", path, params=query)).text
+
+    async def estimate(
+        self, draft: str | None = None, **request: Unpack[RefinementOptions]
+    ) -> models.RefinementEstimate:
+        """Return what a request would cost, without running it."""
+        body: dict[str, Any] = dict(request)
+        if draft is not None:
+            body["draft"] = draft
+        return await self._get(models.RefinementEstimate, "POST", "/v1/estimates", json=body)
+
+    # Batches
+
+    async def batch(
+        self,
+        requests: Mapping[str, RefinementRequest] | Iterable[RefinementRequest],
+        *,
+        defaults: RefinementRequest | None = None,
+        metadata: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> models.Batch:
+        """Submit up to 10,000 requests in one; the keys of a mapping are their `custom_id`.
+
+        Others get their number from 0 on. Those that are invalid are in `errors`; the others run.
+        """
+        named = (
+            requests
+            if isinstance(requests, Mapping)
+            else {f"{number}": it for number, it in enumerate(requests)}
+        )
+        head = {"batch": {"defaults": defaults or {}, "metadata": metadata or {}}}
+        lines = [head, *({"custom_id": name, "request": it} for name, it in named.items())]
+        headers = _idempotent(idempotency_key) | {"Content-Type": "application/jsonl"}
+        content = "\n".join(json.dumps(it) for it in lines).encode()
+        path = "/v1/batches"
+        return await self._get(models.Batch, "POST", path, content=content, headers=headers)
+
+    async def get_batch(self, batch: str | models.Batch) -> models.Batch:
+        """Return a batch as it is now."""
+        return await self._get(models.Batch, "GET", _batch_path(batch))
+
+    async def wait_for_batch(
+        self, batch: str | models.Batch, *, timeout: float | None = None, every: float = 1.0
+    ) -> models.Batch:
+        """Return a batch when all of it has ended. Raises TimeoutError after `timeout` seconds."""
+        started = time.monotonic()
+        while True:
+            found = await self.get_batch(batch)
+            if found.ended_at is not None:
+                return found
+            if timeout is not None and time.monotonic() - started > timeout:
+                raise TimeoutError(f"{found.id} is {found.status} after {timeout:g} s")
+            await asyncio.sleep(every)
+
+    async def batch_results(self, batch: str | models.Batch) -> AsyncIterator[models.BatchResult]:
+        """Yield what has ended so far, in the order of the requests."""
+        response = await self._send("GET", f"{_batch_path(batch)}/results", timeout=600.0)
+        for line in response.text.split("\n"):
+            if line:
+                yield decode(models.BatchResult, json.loads(line))
+
+    async def cancel_batch(self, batch: str | models.Batch) -> models.Batch:
+        """Cancel what has not ended."""
+        return await self._get(models.Batch, "POST", f"{_batch_path(batch)}/cancel")
+
+    # Everything else
+
+    async def request(self, method: str, path: str, **options: Any) -> Any:
+        """Send any request of the API, such as `("GET", "/v1/models")`; return its JSON.
+
+        Takes `json`, `params`, `headers`, `content` and `timeout` as httpx does.
+        """
+        response = await self._send(method, path, **options)
+        return response.json() if response.content else None
+
+    async def _get(self, kind: type[Answer], method: str, path: str, **options: Any) -> Answer:
+        return decode(kind, (await self._send(method, path, **options)).json())
+
+    async def _send(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **options: Any
+    ) -> httpx.Response:
+        """Send a request until it is answered for good."""
+        failures = 0
+        while True:
+            wait = 0.0
+            error: ApiError | ServerUnreachable
+            try:
+                response = await self._http.request(
+                    method, self.url + path, headers=self._headers | (headers or {}), **options
+                )
+                if response.is_success or response.status_code == 304:
+                    return response
+                error = problem_of(response)
+                if response.status_code not in REPEATED or error.code == "quota_exceeded":
+                    raise error
+                wait = _retry_after(response)
+            except httpx.TransportError as failure:
+                error = ServerUnreachable(f"{self.url}: {str(failure) or type(failure).__name__}")
+                error.__cause__ = failure
+            failures += 1
+            if failures > self.max_retries:
+                raise error
+            await asyncio.sleep(max(wait, _pause(failures)))
+
+    async def _stream(
+        self, refinement: str | models.Snapshot, after: int, *, deltas: bool
+    ) -> AsyncIterator[Event | None]:
+        """Yield the events of one connection; None if there are no more."""
+        headers = self._headers | {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
+        url = f"{self.url}{_path(refinement)}/events" + ("?deltas=true" if deltas else "")
+        timeout = httpx.Timeout(SILENCE_S, connect=10.0)
+        async with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
+            if response.status_code == 204:
+                yield None
+                return
+            if not response.is_success:
+                await response.aread()
+                if response.status_code in REPEATED:
+                    raise Unavailable(response.status_code, {"detail": response.text})
+                raise problem_of(response)
+            reader = MessageReader()
+            async for chunk in response.aiter_bytes():
+                for message in reader.feed(chunk):
+                    yield read_event(message)
+
+
+def problem_of(response: httpx.Response) -> ApiError:
+    """Return the error of a response; one that is not of Hone, such as a proxy's, has no code."""
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        problem = {"title": f"{response.status_code}", "detail": response.text[:500]}
+    kind = CLASSES.get(str(problem.get("code")), ApiError)
+    return kind(response.status_code, problem, response.headers.get("X-Request-Id"))
+
+
+def _path(refinement: str | models.Snapshot) -> str:
+    id_ = refinement if isinstance(refinement, str) else refinement.id
+    return f"/v1/refinements/{quote(id_, safe='')}"
+
+
+def _batch_path(batch: str | models.Batch) -> str:
+    return f"/v1/batches/{quote(batch if isinstance(batch, str) else batch.id, safe='')}"
+
+
+def _idempotent(key: str | None) -> dict[str, str]:
+    return {"Idempotency-Key": key or str(uuid.uuid4())}
+
+
+def _if_match(last_event: int | None) -> dict[str, str]:
+    return {} if last_event is None else {"If-Match": f'"{last_event}"'}
+
+
+def _pause(failures: int) -> float:
+    """Return the pause before the next attempt: exponential, with full jitter above a half."""
+    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (failures - 1))
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads clients
+
+
+def _retry_after(response: httpx.Response) -> float:
+    try:
+        return min(LONGEST_RETRY_AFTER_S, float(response.headers.get("Retry-After", 0)))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,213 @@
+"""The Python client without a server: retries, errors, streams, other releases of the server."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks import Webhook
+
+import hone
+from app.contract import errors
+from hone.async_client import PATIENCE_S
+from hone.decoding import decode
+from hone.errors import CLASSES
+from hone.events import MessageReader, read_event
+from hone.models import Snapshot
+
+SNAPSHOT: dict[str, Any] = {
+    "id": "ref_1",
+    "status": "running",
+    "last_event": 3,
+    "usage": {"calls": 2},
+    "result": {"draft": "Better.", "score": 0.9, "sha256": "0", "of_a_later_release": 1},
+    "scores": [{"iteration": 1, "path": "iterations/1", "score": 0.5}],
+}
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def client_of(
+    *answers: httpx.Response | Exception, **options: Any
+) -> tuple[hone.Hone, list[httpx.Request]]:
+    """Return a client whose server gives these answers, and the requests that it gets."""
+    given_, requests = list(answers), list[httpx.Request]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        next_ = given_.pop(0)
+        if isinstance(next_, Exception):
+            raise next_
+        return next_
+
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    return hone.Hone("http://hone.test", http_client=http, **options), requests
+
+
+def problem(status: int, code: str, **headers: str) -> httpx.Response:
+    return httpx.Response(status, json={"code": code, "title": "T", "detail": "D"}, headers=headers)
+
+
+def test_every_error_of_the_server_has_a_class() -> None:
+    found = [getattr(it, "code", None) for it in vars(errors).values() if isinstance(it, type)]
+    codes = {it for it in found if isinstance(it, str)}
+    assert len(codes) > 10
+    assert codes - CLASSES.keys() == set()
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    methods = [
+        {name for name in vars(it) if not name.startswith("_")}
+        for it in (hone.Hone, hone.AsyncHone)
+    ]
+    assert methods[0] ^ methods[1] == {"close", "aclose"}
+
+
+def test_a_submission_is_repeated_with_the_same_key() -> None:
+    client, requests = client_of(
+        httpx.ConnectError("refused"),
+        problem(503, "unavailable", **{"Retry-After": "0"}),
+        httpx.Response(502, text="<html>"),
+        httpx.Response(202, json=SNAPSHOT),
+    )
+    assert client.submit("Text", threshold=0.5).id == "ref_1"
+    assert len({it.headers["Idempotency-Key"] for it in requests}) == 1
+    assert [json.loads(it.content) for it in requests] == [{"threshold": 0.5, "draft": "Text"}] * 4
+
+
+def test_retries_have_an_end() -> None:
+    client, requests = client_of(*[httpx.ConnectError("refused")] * 3, max_retries=2)
+    with pytest.raises(hone.ServerUnreachable, match=r"hone\.test: refused"):
+        client.get("ref_1")
+    assert len(requests) == 3
+
+
+def test_a_refusal_is_not_repeated_and_says_what_is_wrong() -> None:
+    body = {
+        "code": "invalid_request",
+        "title": "The request is invalid",
+        "detail": "1 field is wrong",
+        "errors": [{"pointer": "/threshold", "detail": "must be at most 1"}],
+    }
+    refusal = httpx.Response(422, json=body, headers={"X-Request-Id": "abc"})
+    client, requests = client_of(refusal)
+    with pytest.raises(hone.InvalidRequest, match="/threshold: must be at most 1") as caught:
+        client.submit("Text", threshold=2)
+    assert (caught.value.status, caught.value.request_id, len(requests)) == (422, "abc", 1)
+
+
+def test_an_exhausted_quota_is_not_waited_for() -> None:
+    client, requests = client_of(problem(429, "quota_exceeded", **{"Retry-After": "50000"}))
+    with pytest.raises(hone.QuotaExceeded):
+        client.submit("Text")
+    assert len(requests) == 1
+
+
+def test_refine_raises_for_a_failure_and_gives_what_there_is() -> None:
+    failed = {**SNAPSHOT, "status": "failed", "error": {"code": "poisoned", "detail": "It kills."}}
+    client, _ = client_of(httpx.Response(202, json=SNAPSHOT), httpx.Response(200, json=failed))
+    with pytest.raises(hone.RefinementFailed, match="poisoned: It kills") as caught:
+        client.refine("Text")
+    assert caught.value.snapshot.result is not None
+    assert caught.value.snapshot.result.draft == "Better."
+
+
+def test_a_wait_has_an_end() -> None:
+    client, _ = client_of(*[httpx.Response(200, json=SNAPSHOT)] * 2)
+    with pytest.raises(TimeoutError, match="ref_1 is running"):
+        client.wait("ref_1", timeout=0)
+
+
+def test_a_snapshot_of_another_release_is_read() -> None:
+    later = decode(Snapshot, {**SNAPSHOT, "status": "hibernating", "new": [1]})
+    assert later.status == "hibernating"  # type: ignore[comparison-overlap]
+    assert later.scores[0].score == 0.5
+    assert later.waiting is None
+
+
+def test_lists_are_read_page_by_page() -> None:
+    pages = [
+        {"data": [{**SNAPSHOT, "id": "a"}], "has_more": True, "next_cursor": "c"},
+        {"data": [{**SNAPSHOT, "id": "b"}], "has_more": False, "next_cursor": None},
+    ]
+    client, requests = client_of(*(httpx.Response(200, json=it) for it in pages))
+    assert [it.id for it in client.list(status="running", metadata={"k": "v"})] == ["a", "b"]
+    assert requests[1].url.params == httpx.QueryParams(
+        {"status": "running", "metadata.k": "v", "cursor": "c"}
+    )
+
+
+def stream(*lines: str) -> httpx.Response:
+    return httpx.Response(200, content="\n".join([*lines, "", ""]).encode())
+
+
+def message(number: int, type_: str) -> list[str]:
+    body = {"event": number, "type": type_, "at": "now", "data": {"number": number}}
+    return [f"id: {number}", f"event: {type_}", f"data: {json.dumps(body)}", ""]
+
+
+def test_a_stream_that_breaks_is_resumed_after_the_last_event() -> None:
+    client, requests = client_of(
+        stream(": welcome", *message(1, "of.a.later.release")),
+        httpx.ConnectError("restarting"),
+        httpx.Response(503, text="proxy"),
+        stream(*message(2, "refinement.canceled")),
+    )
+    seen = list(client.events("ref_1"))
+    assert [(it.event, it.is_terminal) for it in seen] == [(1, False), (2, True)]
+    assert seen[0].data == {"number": 1}
+    assert [it.headers["Last-Event-ID"] for it in requests] == ["0", "1", "1", "1"]
+    assert PATIENCE_S > 60
+
+
+def test_what_has_nothing_left_to_see_ends() -> None:
+    client, _ = client_of(httpx.Response(204))
+    assert list(client.events("ref_1", after=9)) == []
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.integers(1, 7),
+)
+def test_messages_do_not_depend_on_how_the_bytes_are_cut(
+    texts: list[str], end: str, size: int
+) -> None:
+    sent = "".join(f": comment{end}data: {json.dumps(it)}{end}{end}" for it in texts).encode()
+    sent += f": the last line end is complete{end}{end} ".encode()
+    reader = MessageReader()
+    found = [it for at in range(0, len(sent), size) for it in reader.feed(sent[at : at + size])]
+    assert [json.loads(it.data) for it in found] == texts
+
+
+def test_a_delta_is_no_journaled_event() -> None:
+    (found,) = MessageReader().feed(b'event: step.delta\ndata: {"key": "k", "text": "He"}\n\n')
+    assert (read_event(found).event, read_event(found).data["text"]) == (0, "He")
+
+
+def test_a_webhook_is_verified_as_the_standard_has_it() -> None:
+    body = json.dumps({"type": "refinement.completed", "timestamp": "t", "data": SNAPSHOT})
+    now = datetime.now(tz=UTC)
+    headers = {
+        "Webhook-Id": "msg_1",
+        "Webhook-Timestamp": str(int(now.timestamp())),
+        "Webhook-Signature": Webhook(SECRET).sign("msg_1", now, body),
+    }
+    message_ = hone.verify_webhook(body, headers, SECRET)
+    assert (message_.id, message_.type, message_.data.id) == (
+        "msg_1",
+        "refinement.completed",
+        "ref_1",
+    )
+    for changed in (
+        {**headers, "Webhook-Id": "msg_2"},
+        {**headers, "Webhook-Timestamp": str(int(now.timestamp()) - 600)},
+        {**headers, "Webhook-Signature": "v1,AAAA"},
+        {},
+    ):
+        with pytest.raises(hone.WebhookRejected):
+            hone.verify_webhook(body, changed, SECRET)
+    with pytest.raises(hone.WebhookRejected):
+        hone.verify_webhook(body + " ", headers, SECRET)
