@@ -175,6 +175,17 @@ class ContextDocument:
 
 
 @dataclass
+class ContinuedFrom:
+    """
+    The draft that it started from: the iteration of another refinement.
+    """
+
+    id: str
+    path: str
+    iteration: int
+
+
+@dataclass
 class CritiqueStrategy:
     """
     Judge the given draft once and revise nothing.
@@ -516,37 +527,14 @@ class PanelMember:
 
 
 @dataclass
-class Paused:
+class Passage:
     """
-    A reviewer is asked about one judged draft, with a timeout of `timeout_s` from `at`.
-
-    If the pause was requested, the draft is the best one so far; without one its fields are null.
+    A passage of a draft: its words, its place, or both.
     """
 
-    key: str
-    when: Literal["each_iteration", "before_completion", "requested"]
-    timeout_s: float
-    on_timeout: Literal["approve", "reject", "finish", "resume"]
-    question: str
-    path: str | None = None
-    iteration: int | None = None
-    score: float | None = None
-    sha256: str | None = None
-
-
-@dataclass
-class PendingReview:
-    """
-    The review that a paused refinement waits for, or the pause that was requested.
-    """
-
-    key: str
-    question: str
-    on_timeout: Literal["approve", "reject", "finish", "resume"]
-    asked_at: str
-    deadline: str
-    path: str | None = None
-    when: Literal["each_iteration", "before_completion", "requested"] | None = None
+    quote: str | None = None
+    start: int | None = None
+    end: int | None = None
 
 
 @dataclass
@@ -562,7 +550,20 @@ class PlanExecuteStrategy:
     """
 
     kind: Literal["plan_execute"]
+    approval: Literal["before_call"] | None = None
+    approval_timeout_s: float | None = None
     max_steps: int | None = None
+
+
+@dataclass
+class PlannedCall:
+    """
+    A call of a tool that a plan wants to make.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    why: str
 
 
 @dataclass
@@ -759,18 +760,6 @@ class RefinementEstimate:
 
 
 @dataclass
-class RefinementPausedEvent:
-    """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
-    """
-
-    event: int
-    type: Literal["refinement.paused"]
-    at: str
-    data: Paused
-
-
-@dataclass
 class RefinementRatedEvent:
     """
     One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
@@ -854,7 +843,9 @@ class Reviewed:
     action: Literal["approve", "reject", "revise", "replace", "rate", "resume"]
     by: Literal["reviewer", "timeout"]
     feedback: str | None = None
+    spans: list[Passage] | None = None
     draft: str | None = None
+    arguments: dict[str, Any] | None = None
     score: float | None = None
 
 
@@ -1121,7 +1112,8 @@ class Tool:
     It receives `{"tool": "<name>", "arguments": {...}}` by POST, signed according to Standard
     Webhooks, with an `Idempotency-Key` made of refinement and step, and must answer 2xx with text
     (JSON or any other, UTF-8), of which the plan observes the first 20,000 characters. Any other
-    answer is a failed step of the plan, which is then revised. Only public addresses and those in
+    answer is a failed step of the plan, which is then revised. A call of a tool with `effects` is
+    sent at most once, unless the tool is `idempotent`. Only public addresses and those in
     HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
     """
 
@@ -1132,6 +1124,8 @@ class Tool:
     headers: dict[str, str] | None = None
     secret: str | None = None
     timeout_s: float | None = None
+    effects: bool | None = None
+    idempotent: bool | None = None
 
 
 @dataclass
@@ -1647,6 +1641,43 @@ class ModelOffer:
 
 
 @dataclass
+class Paused:
+    """
+    A reviewer is asked about one judged draft, or about a call of a tool before it is made.
+
+    The timeout is `timeout_s` from `at`. If the pause was requested, the draft is the best one so
+    far; without one its fields are null.
+    """
+
+    key: str
+    when: Literal["each_iteration", "before_completion", "before_call", "requested"]
+    timeout_s: float
+    on_timeout: Literal["approve", "reject", "finish", "resume"]
+    question: str
+    path: str | None = None
+    iteration: int | None = None
+    score: float | None = None
+    sha256: str | None = None
+    call: PlannedCall | None = None
+
+
+@dataclass
+class PendingReview:
+    """
+    The review that a paused refinement waits for, or the pause that was requested.
+    """
+
+    key: str
+    question: str
+    on_timeout: Literal["approve", "reject", "finish", "resume"]
+    asked_at: str
+    deadline: str
+    path: str | None = None
+    when: Literal["each_iteration", "before_completion", "before_call", "requested"] | None = None
+    call: PlannedCall | None = None
+
+
+@dataclass
 class PythonTestsValidator:
     """
     The draft is Python, fenced or not, and passes these tests in a sandbox.
@@ -1700,6 +1731,18 @@ class RefinementChangedEvent:
     type: Literal["refinement.changed"]
     at: str
     data: Changed
+
+
+@dataclass
+class RefinementPausedEvent:
+    """
+    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    """
+
+    event: int
+    type: Literal["refinement.paused"]
+    at: str
+    data: Paused
 
 
 @dataclass
@@ -1856,6 +1899,7 @@ class Snapshot:
     review: PendingReview | None = None
     waiting: Waiting | None = None
     priority: Literal["interactive", "batch"] | None = None
+    continued_from: ContinuedFrom | None = None
     batch: str | None = None
     custom_id: str | None = None
     start_after: str | None = None

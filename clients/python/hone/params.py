@@ -131,6 +131,16 @@ class PanelMember(TypedDict):
     adversarial: NotRequired[bool]
 
 
+class Passage(TypedDict):
+    """
+    A passage of a draft: its words, its place, or both.
+    """
+
+    quote: NotRequired[str | None]
+    start: NotRequired[int | None]
+    end: NotRequired[int | None]
+
+
 class PauseRequest(TypedDict):
     """
     How long a requested pause lasts at most, and what happens then.
@@ -152,6 +162,8 @@ class PlanExecuteStrategy(TypedDict):
     """
 
     kind: Literal["plan_execute"]
+    approval: NotRequired[Literal["before_call"] | None]
+    approval_timeout_s: NotRequired[float]
     max_steps: NotRequired[int]
 
 
@@ -246,12 +258,14 @@ class RegexValidator(TypedDict):
 
 class ReviewDecision(TypedDict):
     """
-    A reviewer's decision about the draft under review.
+    A reviewer's decision about the draft, or the call of a tool, under review.
     """
 
     action: Literal["approve", "reject", "revise", "replace", "rate", "resume"]
     feedback: NotRequired[str | None]
+    spans: NotRequired[list[Passage]]
     draft: NotRequired[str | None]
+    arguments: NotRequired[dict[str, Any] | None]
     score: NotRequired[float | None]
     path: NotRequired[str | None]
 
@@ -429,7 +443,8 @@ class Tool(TypedDict):
     It receives `{"tool": "<name>", "arguments": {...}}` by POST, signed according to Standard
     Webhooks, with an `Idempotency-Key` made of refinement and step, and must answer 2xx with text
     (JSON or any other, UTF-8), of which the plan observes the first 20,000 characters. Any other
-    answer is a failed step of the plan, which is then revised. Only public addresses and those in
+    answer is a failed step of the plan, which is then revised. A call of a tool with `effects` is
+    sent at most once, unless the tool is `idempotent`. Only public addresses and those in
     HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
     """
 
@@ -439,6 +454,8 @@ class Tool(TypedDict):
     timeout_s: NotRequired[float]
     name: str
     description: str
+    effects: NotRequired[bool]
+    idempotent: NotRequired[bool]
     parameters: dict[str, Any]
 
 
@@ -692,13 +709,13 @@ class Continuation(TypedDict):
     Changes to the request of the refinement that is continued; omitted fields are kept.
     """
 
-    threshold: NotRequired[float | None]
-    max_iterations: NotRequired[int | None]
-    stop: NotRequired[Stop | None]
-    start_after: NotRequired[str | None]
-    deadline: NotRequired[str | None]
-    priority: NotRequired[Literal["interactive", "batch"] | None]
-    metadata: NotRequired[dict[str, str] | None]
+    path: NotRequired[str | None]
+    task: NotRequired[str | None]
+    context: NotRequired[list[ContextDocument] | None]
+    grounding: NotRequired[Literal["context", "open"] | None]
+    instructions: NotRequired[RoleInstructions | None]
+    criteria: NotRequired[list[Criterion] | Literal["auto"] | None]
+    critics: NotRequired[Critics | None]
     strategy: NotRequired[
         Union[
             IterativeStrategy,
@@ -715,9 +732,47 @@ class Continuation(TypedDict):
         ]
         | None
     ]
+    threshold: NotRequired[float | None]
+    max_iterations: NotRequired[int | None]
+    stop: NotRequired[Stop | None]
+    start_after: NotRequired[str | None]
+    deadline: NotRequired[str | None]
+    priority: NotRequired[Literal["interactive", "batch"] | None]
+    validators: NotRequired[
+        list[
+            CitationsValidator
+            | YamlValidator
+            | TomlValidator
+            | XmlValidator
+            | MarkdownValidator
+            | HttpValidator
+            | JsonValidator
+            | JsonSchemaValidator
+            | PythonValidator
+            | PythonTestsValidator
+            | SqlValidator
+            | LengthValidator
+            | ContainsValidator
+            | ExcludesValidator
+            | RegexValidator
+            | ReadabilityValidator
+            | SpellingValidator
+        ]
+        | None
+    ]
+    tools: NotRequired[list[Tool] | None]
+    edits: NotRequired[Literal["full", "delta", "auto"] | None]
+    locked: NotRequired[list[str] | None]
+    compare: NotRequired[bool | None]
+    outputs: NotRequired[list[Output] | None]
     models: NotRequired[Models | None]
     review: NotRequired[ReviewPlan | None]
     webhook: NotRequired[Webhook | None]
+    accept: NotRequired[
+        list[Literal["stage_given_up", "goal_not_met", "unverified", "validator_skipped"]] | None
+    ]
+    learn: NotRequired[bool | None]
+    metadata: NotRequired[dict[str, str] | None]
     store: NotRequired[bool | None]
     retention_s: NotRequired[int | None]
 
