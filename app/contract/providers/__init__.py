@@ -170,6 +170,7 @@ def price_list() -> PriceList:
     return PriceList.model_validate_json(pkgutil.get_data(__package__, "prices.json") or b"")
 
 
+@lru_cache(maxsize=1_024)
 def price_of(model: str) -> Price | None:
     """Return what `provider:name` costs, or None when that is unknown."""
     prices = price_list().models
