@@ -1,7 +1,6 @@
 """The parts of every prompt request: the task, the plan as data, and the resulting prompt."""
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -212,11 +211,14 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptRequest(ABC):
-    """What a model is asked to do about a task, as data; `prompt` puts it into words."""
+class PromptRequest:
+    """What a model is asked to do about a task, as data; `prompt` puts it into words.
+
+    It is no `ABC`, as its type is looked at several times per call and those take longer.
+    """
 
     task: Task
 
-    @abstractmethod
     def prompt(self) -> Prompt:
         """Return the prompt. Other words need a new version; recorded replies keep theirs."""
+        raise NotImplementedError

@@ -5,10 +5,11 @@ prompt, so that a prompt in other words keeps the replies that were paid for.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
+from types import NoneType
 from typing import Any
 
 from pydantic import BaseModel
@@ -57,25 +58,29 @@ def _subject(move: StepMove) -> Mapping[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON can write it."""
-    kind = type(value)
-    if kind is str or value is None or isinstance(value, (str, int, float)):
-        return value
-    if covered := COVERED.get(kind):
-        return [_plain(getattr(value, name)) for name in covered]
-    if isinstance(value, (tuple, list)):
-        return [_plain(it) for it in value]
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", exclude_defaults=True)
-    if isinstance(value, Mapping):
-        return {name: _plain(it) for name, it in value.items()}
-    defaults = _defaults(kind)  # type: ignore[arg-type] # mypy: type[Any] is not Hashable
-    found = ((name, getattr(value, name), default) for name, default in defaults)
-    return {name: _plain(it) for name, it, default in found if it != default}
+    return _plainly(type(value))(value)  # type: ignore[arg-type] # mypy: type[Any] is not Hashable
 
 
 @cache
-def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
-    """Return the covered fields of a dataclass with their defaults."""
+def _plainly(kind: type) -> Callable[[Any], Any]:
+    """Return what makes the values of a type plain."""
+    if issubclass(kind, (str, int, float, NoneType)):
+        return _unchanged
+    if covered := COVERED.get(kind):
+        return lambda value: [_plain(getattr(value, name)) for name in covered]
+    if issubclass(kind, (tuple, list)):
+        return lambda value: [_plain(it) for it in value]
+    if issubclass(kind, BaseModel):
+        return partial(kind.model_dump, mode="json", exclude_defaults=True)
+    if issubclass(kind, Mapping):
+        return lambda value: {name: _plain(it) for name, it in value.items()}
     if not is_dataclass(kind):
         raise TypeError(f"{kind.__name__} is no dataclass: its hash would differ between processes")
-    return tuple((it.name, it.default) for it in fields(kind) if not it.metadata.get(IN_WORDS))
+    given = [(it.name, it.default) for it in fields(kind) if not it.metadata.get(IN_WORDS)]
+    return lambda value: {
+        name: _plain(it) for name, default in given if (it := getattr(value, name)) != default
+    }
+
+
+def _unchanged(value: Any) -> Any:
+    return value
