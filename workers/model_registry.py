@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import cache, partial
 
 from app.contract.editor import EDITOR
@@ -110,7 +109,7 @@ class ModelRegistry:
         """
         model, rest = self.get(name)
         gate = self._gate(name)
-        named = replace(call, model=rest)
+        named = call.changed(model=rest)
         if gate is None:
             return await model.complete(named)
         return await self.through(gate, model, named)

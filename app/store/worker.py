@@ -175,8 +175,8 @@ class Journal:
     @property
     def bytes_kept(self) -> int:
         """About how much memory the appends take that are kept."""
-        words = (word for _, payload in self._kept.values() for word in payload)
-        return sum(len(word) for word in words if not isinstance(word, int))
+        words = [word for _, payload in self._kept.values() for word in payload]
+        return sum([len(word) for word in words if not isinstance(word, int)])
 
     async def look(self) -> State:
         """Return the current state, else raise Fenced."""

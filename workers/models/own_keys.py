@@ -1,7 +1,7 @@
 """Calls models under the tenant's own key for their provider, where it has one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from app.contract.errors import Unavailable
@@ -72,7 +72,7 @@ class OwnKeys:
             raise ModelWaits(known_as, "unreachable", READ_LATER_S, detail) from None
         if own is None:
             return await self._models.complete(name, call)
-        named = replace(call, model=name.partition(":")[2])
+        named = call.changed(model=name.partition(":")[2])
         return await self._models.through(own.gate, own.model, named)
 
     async def permits(self, name: str, most: int) -> int:

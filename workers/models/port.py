@@ -17,7 +17,7 @@ ModelWaits            the same, with the time of the next try; this is what call
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from app.contract.judgement import Usage
 from app.contract.models import ReasoningEffort, Role
@@ -165,7 +165,7 @@ class TextFollower(Protocol):
         """Follow what `text` returns, in place of what was followed before: a try begins."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelCall:
     """One call to one model. `key` is the same whenever the same step is repeated.
 
@@ -189,6 +189,12 @@ class ModelCall:
     is_streamed: bool = False
     follower: TextFollower | None = None
     role: Role = "generator"
+
+    def changed(self, **fields: Any) -> Self:
+        """Return the same call with other values in these fields; `replace` takes far longer."""
+        call = object.__new__(type(self))
+        call.__dict__.update(self.__dict__ | fields)
+        return call
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
@@ -311,7 +311,7 @@ class Remote:
         """Answer a call; the `usage` of the reply or error counts every request made for it."""
         started = perf_counter()
         if self._is_streamed(call):
-            call = replace(call, is_streamed=True)
+            call = call.changed(is_streamed=True)
         step = self._transport.step(call.key)
         said: ChatReply | None = None
         received: list[ResponseInParts] = []
@@ -403,13 +403,13 @@ class Remote:
             asked = tokens_in(call.prompt.system) + tokens_in(call.prompt.user)
             left = capacity.context_tokens - asked
             most = min(most, capacity.max_output_tokens, left if left > 0 else most)
-        return call if most >= call.max_output_tokens else replace(call, max_output_tokens=most)
+        return call if most >= call.max_output_tokens else call.changed(max_output_tokens=most)
 
     def _lowered(self, call: ModelCall, most: int, said: str) -> ModelCall:
         """Return the call with a lower limit; a maximum of the model holds for later calls too."""
         if not CONTEXT.search(said.lower()):
             self._most_output[call.model] = most
-        return replace(call, max_output_tokens=most)
+        return call.changed(max_output_tokens=most)
 
     def _is_streamed(self, call: ModelCall) -> bool:
         if call.model in self._slow:

@@ -94,7 +94,7 @@ async def ask_in_turn(
     spent = NOTHING
     for name in names:
         is_other = name != call.model
-        asked = replace(call, model=name, key=f"{call.key};model={name}") if is_other else call
+        asked = call.changed(model=name, key=f"{call.key};model={name}") if is_other else call
         try:
             reply = await complete(name, asked)
         except ModelWaits as wait:
@@ -326,29 +326,28 @@ class StepExecutor:
 
     async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted:
         choice = self.choices[seat_at(self.choices, move.seat, move.path)]
-        call = ModelCall(
-            model=choice.model,
-            prompt=move.prompt,
-            prompt_request=move.prompt_request,
-            key=self._key(move),
-            role=move.role,
-            temperature=move.prompt.temperature
-            if choice.temperature is None
-            else choice.temperature,
-            max_output_tokens=(
-                move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
-            ),
-            expected_output_tokens=move.expected_output_tokens,
-            reasoning_effort=choice.reasoning_effort,
-            tenant=self.tenant,
-            progress=progress,
-            tries=tries,
-        )
         # The model for which there is a permit goes first: the others are known to be busy.
         names = sorted(choice.names(), key=lambda name: not self._permits_for(name))
         with self._published(move) as follower:
-            if follower is not None:
-                call = replace(call, follower=follower)
+            call = ModelCall(
+                model=choice.model,
+                prompt=move.prompt,
+                prompt_request=move.prompt_request,
+                key=self._key(move),
+                role=move.role,
+                temperature=move.prompt.temperature
+                if choice.temperature is None
+                else choice.temperature,
+                max_output_tokens=(
+                    move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
+                ),
+                expected_output_tokens=move.expected_output_tokens,
+                reasoning_effort=choice.reasoning_effort,
+                tenant=self.tenant,
+                progress=progress,
+                tries=tries,
+                follower=follower,
+            )
             served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
         answer = served.reply
         describe_reply(answer)
@@ -382,7 +381,7 @@ class StepExecutor:
         has_permit = bool(permits)
         self.permits.difference_update(permits)
         if has_permit:
-            call = replace(call, has_permit=True)
+            call = call.changed(has_permit=True)
         if self.calls is None or name == EDITOR:  # which is busy, rather than waiting
             return await self.models.complete(name, call)
         with self.calls.calling(name, has_permit=has_permit):
