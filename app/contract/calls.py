@@ -38,6 +38,8 @@ class Rates:
     revise: int
     judge: int
     is_usual: bool = False
+    has_look_ups: bool = False
+    """Whether the request has tools without effects."""
 
     def turns(self, most: int) -> int:
         """Return how many turns of at most `most` a loop takes: all, or usually half of them."""
@@ -68,9 +70,11 @@ class Questions:
 def questions(request: "RefinementRequest", *, is_usual: bool = False) -> Questions:
     """Return the questions of a request: at most, or as many as there usually are."""
     strategy, most, draft = request.strategy, request.max_iterations, request.draft
+    has_look_ups = not all(it.effects for it in request.tools)
 
     def counted(ask: int = 0, revise: int = 0, judge: int = 0) -> int:
-        return strategy.calls(Rates(ask, revise, judge, is_usual), most, draft)
+        rates = Rates(ask, revise, judge, is_usual, has_look_ups)
+        return strategy.calls(rates, most, draft)
 
     can_differ = strategy.can_differ(most, has_draft=draft is not None)
     return Questions(

@@ -154,7 +154,9 @@ class RefinementRequest(Contract):
     priority: Priority = Field("interactive", description=PRIORITY)
     validators: tuple[AnyValidator, ...] = Field((), max_length=20)
     tools: tuple[Tool, ...] = Field(
-        (), max_length=16, description="Endpoints that the steps of a plan may call."
+        (),
+        max_length=16,
+        description="Endpoints that plans may call, and questions may be looked up with.",
     )
     edits: Edits = "full"
     locked: tuple[LockedText, ...] = Field(

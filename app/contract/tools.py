@@ -9,10 +9,10 @@ from app.contract.drafts import PartName
 from app.contract.endpoints import Endpoint
 
 MAX_RESULT = 20_000
-"""Characters of a tool's answer that a plan observes."""
+"""Characters of a tool's answer that prompts show."""
 
 MAX_PARAMETERS = 20_000
-"""Characters of the JSON Schema of the arguments: every revision of a plan reads it."""
+"""Characters of the JSON Schema of the arguments: whoever picks a tool reads it."""
 
 
 def _is_short_enough(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -22,14 +22,14 @@ def _is_short_enough(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 class Tool(Endpoint):
-    """An endpoint of the caller that does one thing; only `plan_execute` calls it.
+    """An endpoint of the caller that does one thing, for plans and for questions about a draft.
 
     It receives `{"tool": "<name>", "arguments": {...}}` by POST, signed according to Standard
     Webhooks, with an `Idempotency-Key` made of refinement and step, and must answer 2xx with text
-    (JSON or any other, UTF-8), of which the plan observes the first 20,000 characters. Any other
-    answer is a failed step of the plan, which is then revised. A call of a tool with `effects` is
-    sent at most once, unless the tool is `idempotent`. Only public addresses and those in
-    HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
+    (JSON or any other, UTF-8), of which the first 20,000 characters are read. Any other answer is a
+    failed step of the plan, which is then revised, or a failed look-up. A call of a tool with
+    `effects` is sent at most once, unless the tool is `idempotent`. Only public addresses and those
+    in HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
     """
 
     name: PartName

@@ -92,16 +92,15 @@ def continued(
     """Return a request with another draft and the given changes.
 
     A strategy that cannot start from that draft is replaced by the default unless one is named,
-    `tools` are kept only for a strategy that uses them, and a `grounding` that was the default
+    `tools` are kept only for a strategy that may call them, and a `grounding` that was the default
     follows the context. Raises InvalidRequest for conflicting fields.
     """
     given = continuation.changes()
     changes = {"draft": draft, "start_after": None, "deadline": None, **given}
     if "strategy" not in given and not _can_start_from(draft, request):
         changes["strategy"] = DEFAULT
-    uses = any(it.uses_tools for it in changes.get("strategy", request.strategy).every())
-    if "tools" not in given and not uses:
-        changes["tools"] = ()
+    strategy = changes.get("strategy", request.strategy)
+    changes.setdefault("tools", strategy.callable_of(request.tools))
     if request.grounding == default_grounding(request.context):
         changes.setdefault("grounding", default_grounding(given.get("context", request.context)))
     try:

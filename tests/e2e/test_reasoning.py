@@ -1,15 +1,24 @@
 """Strategies that only a language model can play, over real HTTP with a real worker."""
 
+import json
 from collections.abc import Mapping
 
 from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply, chat
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import key_of
 from tests.engine.engine_driver import verdict
-from tests.engine.scripted_replies import contradictions, questions, steps
+from tests.engine.scripted_replies import contradictions, look_ups, questions, steps
+from tests.local_endpoint import answering_with, endpoint
 
 WRONG = "Refunds take 30 days."
 RIGHT = "Refunds take 14 days."
+
+FIND_ORDER = {
+    "name": "find_order",
+    "description": "Returns one order.",
+    "parameters": {"required": ["order"], "properties": {"order": {"type": "integer"}}},
+    "timeout_s": 60,
+}
 
 
 def replying(said: Mapping[str, str]) -> Behaviour:
@@ -45,6 +54,34 @@ async def test_a_contradicted_draft_is_mended(service: RunningService) -> None:
     first, _ = (await service.get(ended["id"], "/iterations"))["data"]
     (finding,) = first["findings"]
     assert (finding["source"], finding["quote"]) == ("verification", "take 30 days")
+
+
+async def test_a_draft_is_contradicted_by_what_a_tool_says(service: RunningService) -> None:
+    picked = look_ups(("find_order", {"order": 4711}))
+    said = {
+        **VERIFIED,
+        **{f"iterations/{number}/verify/lookups": picked for number in (1, 2)},
+    }
+
+    def answer(asked: AskedPrompt) -> ModelServerReply:
+        key = key_of(asked)
+        is_known = b"sent within 14 days" in asked.body
+        return chat("unknown" if "/answers/" in key and not is_known else said[key])
+
+    service.models.behaviour = answer
+    strategy = {"kind": "chain_of_verification"}
+    async with endpoint(answering_with("4711: sent within 14 days")) as (url, asked, _):
+        tools = [{**FIND_ORDER, "url": url}]
+        ended = await service.ended(await service.submit(strategy=strategy, tools=tools))
+        bodies = [json.loads(await it.text()) for it in asked]
+        keys = [it.headers["Idempotency-Key"] for it in asked]
+    assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+    assert (ended["result"]["draft"], ended["result"]["caveats"]) == (RIGHT, [])
+    assert ended["usage"]["calls"] == len(said)
+    assert bodies == [{"tool": "find_order", "arguments": {"order": 4711}}] * 2
+    assert keys == [f"{ended['id']}/iterations/{number}/verify/answers/1/call" for number in (1, 2)]
+    first, _ = (await service.get(ended["id"], "/iterations"))["data"]
+    assert "looked up: find_order" in first["findings"][0]["message"]
 
 
 async def test_the_answer_that_most_samples_give_is_returned(service: RunningService) -> None:

@@ -84,6 +84,14 @@ KINDS = {**OWN, **NESTED, **INSIDE}
 PARTS = [{"name": name, "instructions": "Of three."} for name in ("one", "two", "three")]
 
 
+LOOK_UP = {
+    "name": "look_up",
+    "description": "Finds.",
+    "url": "https://tools.example.com",
+    "parameters": {},
+}
+
+
 def spent_on(kind: str, *, has_draft: bool, **around: Any) -> RefinementRequest:
     """Return a request that nothing but its caps ends; critics are left out where refused."""
     name = kind.split(maxsplit=1)[0]

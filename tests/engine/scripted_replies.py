@@ -1,6 +1,7 @@
 """Replies of a model to a prompt request that asks for neither a text nor a verdict."""
 
 import json
+from collections.abc import Mapping
 
 from workers.engine.prompt_requests import PromptRequest, Task
 from workers.engine.prompts.drafting import CLOSES, OPENS, Solve, Write
@@ -9,6 +10,7 @@ from workers.engine.prompts.verification import (
     Answer,
     CheckSteps,
     Contradict,
+    LookUp,
     Question,
     Vote,
     Weigh,
@@ -27,6 +29,17 @@ def replied(text: str, asked: PromptRequest | None = None) -> ReplyReader:
 def questions(*asked: Pair) -> str:
     """Verification questions, each with the claim that it is about."""
     return json.dumps({"questions": [{"claim": c, "question": q} for c, q in asked]})
+
+
+def look_ups(*calls: tuple[str, Mapping[str, object]] | None) -> str:
+    """The tool and its arguments that are called for question 1, 2, 3 ..."""
+    picked = [
+        {"tool": None, "arguments": None}
+        if it is None
+        else {"tool": it[0], "arguments": json.dumps(it[1])}
+        for it in calls
+    ]
+    return json.dumps({"lookups": {f"q{number}": it for number, it in enumerate(picked, 1)}})
 
 
 def contradictions(*found: tuple[str, int]) -> str:
@@ -90,6 +103,8 @@ def said(prompt_request: PromptRequest, *, finds_fault: bool = False) -> str | N
     match prompt_request:
         case Question():
             reply = questions((prompt_request.draft.split()[0], "What is it?"))
+        case LookUp(questions=asked):
+            reply = look_ups(*[None] * len(asked))
         case Answer():
             reply = "Something else."
         case Contradict():

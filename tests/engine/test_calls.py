@@ -9,7 +9,14 @@ from app.contract.calls import AGAIN, at_most
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.strategies.parts import StepwiseStrategy
-from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, CostlyDriver, spent_on
+from tests.engine.costly_models import (
+    DRAFTS,
+    ITERATION,
+    KINDS,
+    LOOK_UP,
+    CostlyDriver,
+    spent_on,
+)
 from workers.engine.moves import Ask
 
 PANEL = {"samples": 2, "panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
@@ -67,7 +74,15 @@ def calls(model: CostlyDriver) -> int:
 def test_what_a_request_costs_at_most_is_what_it_costs_at_worst(
     kind: str, has_draft: bool, around: str
 ) -> None:
-    asked = spent_on(kind, has_draft=has_draft, **AROUND[around])
+    costs_what_it_may(spent_on(kind, has_draft=has_draft, **AROUND[around]))
+
+
+@pytest.mark.parametrize("kind", ["chain_of_verification", "plan_execute", "stepwise of bodies"])
+def test_so_is_what_a_request_with_tools_costs(kind: str) -> None:
+    costs_what_it_may(spent_on(kind, has_draft=False, tools=[LOOK_UP]))
+
+
+def costs_what_it_may(asked: RefinementRequest) -> None:
     model = worst(asked)
     model.play(asked)
     assert calls(model) == at_most(asked)

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from app.contract.judgement import OnFail
+from app.contract.calls import at_most
+from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, driver_scoring, request
-from tests.engine.scripted_replies import contradictions, questions
-from workers.engine.moves import Judged, Scored, StepError, Stopped
+from tests.engine.scripted_replies import contradictions, look_ups, questions
+from workers.engine.moves import Call, Check, Judged, Scored, StepError, Stopped, ToolResult
 from workers.engine.pipeline import strategy_for
 
 WRONG = "Refunds take 30 days. Shops pay cash."
@@ -238,3 +239,179 @@ def test_the_number_of_questions_is_bounded(most: int) -> None:
 def test_a_stop_that_leaves_the_last_draft_unverified_is_why_it_ended() -> None:
     outcome = driver_scoring(0.9, Stopped(), writer=[WRONG]).play(verifying(max_iterations=1))
     assert (outcome.reason, outcome.passed) == (None, False)
+
+
+TOOL = {
+    "name": "policy",
+    "description": "Returns a policy.",
+    "url": "https://tools.example.com",
+    "parameters": {"required": ["about"], "properties": {"about": {"type": "string"}}},
+}
+REFUNDS = ("policy", {"about": "refunds"})
+BOTH = questions(DAYS, CASH)
+FOUND = ToolResult(True, "TEXT-policy")
+NOT_A_TEXT = Finding(source="tools/policy", kind="arguments", message="7 is not a string")
+
+
+def looking_up(
+    *said: str | float | Stopped | StepError,
+    result: ToolResult | Stopped = FOUND,
+    **fields: object,
+) -> EngineDriver:
+    """Play a draft that is verified with a tool, to a success."""
+    model = driver_scoring(0.9, BOTH, *said, NONE, writer=[WRONG])
+    model.tool = lambda _: result
+    assert model.play(verifying(tools=[TOOL], **fields)).passed
+    return model
+
+
+def answering(model: EngineDriver, number: int) -> str:
+    (ask,) = [it for it in model.asked("critic") if it.path.endswith(f"/answers/{number}")]
+    return ask.prompt.user
+
+
+def test_a_question_is_answered_from_what_was_looked_up_for_it() -> None:
+    model = looking_up(look_ups(REFUNDS, None), "14 days", "cash")
+    (call,) = [it for it in model.moves if isinstance(it, Call)]
+    assert (call.path, call.tool) == ("iterations/1/verify/answers/1/call", "policy")
+    assert call.arguments == {"about": "refunds"}
+    assert "TEXT-policy" in answering(model, 1)
+    assert "what was looked up" in answering(model, 1)
+    assert "TEXT-policy" not in answering(model, 2)
+    assert "what was looked up" not in answering(model, 2)
+    comparing = model.asked("critic")[-1].prompt.user
+    assert '14 days\n[looked up: policy {"about": "refunds"}]' in comparing
+    assert "cash\n[looked up" not in comparing
+    assert judged(model)[0].caveats == ()
+
+
+def test_whoever_picks_the_tool_sees_tools_and_questions_and_nothing_of_the_draft() -> None:
+    model = looking_up(
+        look_ups(None, None),
+        "14 days",
+        "cash",
+        criteria=[{"name": "quality", "description": "Is it so?"}],
+    )
+    (picking,) = [it for it in model.asked("critic") if it.path.endswith("/verify/lookups")]
+    for shown in ("policy: Returns a policy.", '"about"', DAYS[1], CASH[1], "Explain refunds."):
+        assert shown in picking.prompt.user
+    for hidden in (WRONG, DAYS[0], CASH[0], "Is it so?"):
+        assert hidden not in picking.prompt.user + repr(picking.prompt_request)
+    assert not [it for it in model.moves if isinstance(it, Call | Check)]
+
+
+def test_arguments_that_do_not_fit_are_asked_for_again_with_the_error() -> None:
+    wrong = look_ups(("policy", {"about": 7}), None)
+    model = driver_scoring(
+        0.9, BOTH, wrong, look_ups(REFUNDS, None), "14 days", "cash", NONE, writer=[WRONG]
+    )
+    model.fits = lambda calls: (NOT_A_TEXT,) if "7" in calls else ()
+    model.play(verifying(tools=[TOOL]))
+    checked = [it.path for it in model.moves if isinstance(it, Check)]
+    assert checked == [f"iterations/1/verify/lookups{at}/check" for at in ("", "/again/1")]
+    (again,) = [it for it in model.asked("critic") if it.path.endswith("/lookups/again/1")]
+    assert NOT_A_TEXT.message in again.prompt.user
+    (call,) = [it for it in model.moves if isinstance(it, Call)]
+    assert call.arguments == {"about": "refunds"}
+
+
+def test_a_failed_look_up_answers_nothing_and_is_said() -> None:
+    model = looking_up(
+        look_ups(REFUNDS, None), "14 days", "cash", result=ToolResult(False, "answered 503")
+    )
+    assert "503" not in answering(model, 1)
+    assert "looked up" not in answering(model, 1) + model.asked("critic")[-1].prompt.user
+    (told,) = judged(model)[0].caveats
+    assert (told.code, told.path) == ("item_dropped", "verify/answers/1/call")
+    assert "answered 503" in told.detail
+
+
+def test_without_a_usable_pick_questions_are_answered_without_tools() -> None:
+    unusable = look_ups(("oracle", {}), ("oracle", {}))
+    model = looking_up(unusable, "no", "no", "14 days", "cash")
+    assert not [it for it in model.moves if isinstance(it, Call)]
+    (told,) = judged(model)[0].caveats
+    assert (told.code, told.path) == ("item_dropped", "verify/lookups")
+
+
+@pytest.mark.parametrize("bad", ['{"tool": "oracle"}', '{"tool": "policy", "arguments": "["}', "3"])
+def test_what_cannot_be_read_of_a_pick_is_not_looked_up(bad: str) -> None:
+    picked = json.loads(look_ups(None, REFUNDS))["lookups"] | {"q1": json.loads(bad)}
+    model = looking_up(json.dumps({"lookups": picked}), "14 days", "cash")
+    (call,) = [it for it in model.moves if isinstance(it, Call)]
+    assert call.path == "iterations/1/verify/answers/2/call"
+
+
+def test_arguments_that_never_fit_fail_their_look_up_alone() -> None:
+    picked = look_ups(("policy", {"about": 7}), REFUNDS)
+    model = driver_scoring(0.9, BOTH, *[picked] * 3, "14 days", "cash", NONE, writer=[WRONG])
+    model.fits = lambda _: (NOT_A_TEXT,)
+    model.tool = lambda call: ToolResult(call.arguments == {"about": "refunds"}, "not sent")
+    model.play(verifying(tools=[TOOL]))
+    (told,) = judged(model)[0].caveats
+    assert told.path == "verify/answers/1/call"
+
+
+def test_a_look_up_that_a_finish_leaves_out_leaves_its_question() -> None:
+    model = looking_up(look_ups(REFUNDS, None), "14 days", "cash", result=Stopped())
+    assert "iterations/1/verify/contradictions" in model.paths
+    (told,) = judged(model)[0].caveats
+    assert told.path == "verify/answers/1/call"
+
+
+def test_a_version_before_looks_nothing_up() -> None:
+    asked = verifying(tools=[TOOL])
+    model = driver_scoring(0.9, questions(DAYS), "30 days", NONE, writer=[WRONG])
+    assert model.run(strategy_for(asked, None, 2), asked.limits()).passed
+
+
+def test_tools_that_nothing_looks_up_with_are_refused() -> None:
+    strategy = {"kind": "chain_of_verification", "look_up": False}
+    with pytest.raises(ValueError, match="no strategy of the request may call the tool policy"):
+        verifying(strategy=strategy, tools=[TOOL])
+
+
+def test_a_tool_with_effects_is_refused_unless_a_plan_may_call_it() -> None:
+    booking = {**TOOL, "name": "book", "effects": True}
+    with pytest.raises(ValueError, match="the tool book, which has `effects`"):
+        verifying(tools=[TOOL, booking])
+    stages = [
+        {"name": "booked", "body": {"kind": "plan_execute", "max_steps": 1}},
+        {"name": "text", "mode": "revise", "body": {"kind": "chain_of_verification"}},
+    ]
+    model = driver_scoring(
+        *(0.9, 0.9, questions(DAYS), look_ups(None), "30 days", NONE, 0.9),
+        writer=["Booked.", WRONG],
+    )
+    model.play(verifying(strategy={"kind": "stepwise", "stages": stages}, tools=[TOOL, booking]))
+    (picking,) = [it for it in model.asked("critic") if it.path.endswith("lookups")]
+    assert "policy: Returns" in picking.prompt.user
+    assert "book: Returns" not in picking.prompt.user
+
+
+def test_only_tools_without_effects_make_a_look_up_count() -> None:
+    stages = [
+        {"name": "booked", "body": {"kind": "plan_execute", "max_steps": 1}},
+        {"name": "text", "mode": "revise", "body": {"kind": "chain_of_verification"}},
+    ]
+    of = {"strategy": {"kind": "stepwise", "stages": stages}}
+    without = at_most(verifying(**of))
+    assert at_most(verifying(tools=[{**TOOL, "effects": True}], **of)) == without
+    assert at_most(verifying(tools=[TOOL], **of)) > without
+
+
+def test_beside_another_verification_that_looks_up_one_may_do_without() -> None:
+    body = {"kind": "chain_of_verification", "look_up": False}
+    stages = [
+        {"name": "facts", "body": {"kind": "chain_of_verification"}},
+        {"name": "text", "mode": "revise", "body": body},
+    ]
+    asked = (look_ups(REFUNDS), "30 days", NONE)
+    model = driver_scoring(
+        *(0.9, questions(DAYS), *asked, 0.9),
+        *(0.9, questions(DAYS), "30 days", NONE, 0.9),
+        writer=[WRONG],
+    )
+    model.play(verifying(strategy={"kind": "stepwise", "stages": stages}, tools=[TOOL]))
+    picked = [it.path for it in model.asked("critic") if it.path.endswith("lookups")]
+    assert picked == ["stages/facts/iterations/1/verify/lookups"]

@@ -48,6 +48,7 @@ from workers.engine.prompts.verification import (
     Answer,
     CheckSteps,
     Contradict,
+    LookUp,
     Question,
     Vote,
     Weigh,
@@ -115,7 +116,8 @@ def every(task: Task) -> Iterator[PromptRequest]:
     yield from (Derive(task, "TEXT-draft", "TEXT-order"), Judge(task, "TEXT-draft"))
     yield Redo(task, "TEXT-kept", "TEXT-rest", 2, ("TEXT-failing",), CRITIQUE)
     yield from (Compare(task, "TEXT-a", "TEXT-b"), ListCriteria(task), Plan(task, 3))
-    yield from (Question(task, "TEXT-draft", 3), Answer(task, "TEXT-question"))
+    yield from (Question(task, "TEXT-draft", 3), LookUp(task, ("TEXT-question",)))
+    yield Answer(task, "TEXT-question", "TEXT-call", "TEXT-found")
     yield from (Contradict(task, "TEXT-draft", (("TEXT-asked", "TEXT-answer"),)),)
     yield from (CheckSteps(task, "TEXT-steps"), Vote(task, ("TEXT-one", "TEXT-two")))
     yield Weigh(task, ("TEXT-one", "TEXT-two"), ("TEXT-why", "TEXT-because"))
@@ -125,7 +127,9 @@ def every(task: Task) -> Iterator[PromptRequest]:
 
 KINDS = [type(it) for it in every(TASK)]
 WRITING = (Write, Solve, Revise, Amend, RevisePassages, Reason, Redo, Derive, Do, Outline)
-JUDGING = (Judge, Compare, ListCriteria, Question, Answer, Contradict, CheckSteps, Vote, Weigh)
+JUDGING = (
+    *(Judge, Compare, ListCriteria, Question, LookUp, Answer, Contradict, CheckSteps, Vote, Weigh),
+)
 
 
 def prompt_of(kind: type[PromptRequest], task: Task = TASK) -> Prompt:

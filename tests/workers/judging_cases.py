@@ -4,7 +4,7 @@ from benchmarks.scripted_examples import FUNCTION, QUERY, REPORT, STORY, Scripte
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
 from tests.workers.replay_cases import CASES, CLEAR, ReplayCase
-from tests.workers.scripted_models import BOOK, booking, improving
+from tests.workers.scripted_models import BOOK, LOOK_UP, booking, improving, looking_up
 from workers.engine.prompts.judging import Judge, ListCriteria
 from workers.models.port import ModelCall, ModelUnavailable
 
@@ -165,5 +165,13 @@ COMPOSED: dict[str, ReplayCase] = {
 }
 """Cases of strategies within strategies, and of parts that follow each other."""
 
-EVERY: dict[str, ReplayCase] = {**CASES, **REVIEWED, **REVISED, **JUDGED, **COMPOSED}
+CHECKED = {"kind": "chain_of_verification", "max_questions": 2}
+LOOKED_UP: dict[str, ReplayCase] = {
+    "facts looked up": ReplayCase(
+        {"strategy": CHECKED, "tools": [LOOK_UP], "max_iterations": 2}, looking_up
+    ),
+}
+"""Cases of tools beside plans."""
+
+EVERY: dict[str, ReplayCase] = {**CASES, **REVIEWED, **REVISED, **JUDGED, **COMPOSED, **LOOKED_UP}
 """All cases by name; what is played is the kind that the name or the request says."""

@@ -5,6 +5,7 @@ import json
 from app.contract.endpoints import Endpoint
 from tests.engine.scripted_replies import (
     contradictions,
+    look_ups,
     plan,
     preference,
     questions,
@@ -19,6 +20,7 @@ from workers.engine.prompts.verification import (
     Answer,
     CheckSteps,
     Contradict,
+    LookUp,
     Question,
     Vote,
     Weigh,
@@ -100,6 +102,26 @@ class Policies:
         if json.loads(body)["arguments"] != {"id": 8}:
             raise EndpointUnavailable("example.com answered 404: no such policy")
         return b"Refunds take 14 days."
+
+
+def looking_up() -> ScriptedAnswers:
+    """A critic who looks questions up: arguments that do not fit, a failed call, and one that says
+    14 days."""
+    models = verifying()
+
+    async def answer(key: str, call: ModelCall) -> str:
+        match call.prompt_request:
+            case LookUp() if key == "iterations/1/verify/lookups":
+                return look_ups(("look_up", {"id": "seven"}), None)
+            case LookUp():
+                return look_ups(("look_up", {"id": 7}), ("look_up", {"id": 8}))
+            case Answer(found="Refunds take 14 days."):
+                return "14 days."
+            case Judge() | Question() | Contradict() | Answer():
+                return await models.answer(key, call)
+        return f"Text of {key}. " * 3
+
+    return ScriptedAnswers(answer, outside=ServerResources(endpoints=Policies()))
 
 
 def planning() -> ScriptedAnswers:

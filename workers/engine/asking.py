@@ -1,6 +1,6 @@
 """Asks a model for a reply in a given form, and again with the error if it is unreadable."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -34,20 +34,25 @@ async def ask(
     code: str,
     times: int = AGAIN,
     spared: int = 0,
+    check: Callable[[str, Read], Awaitable[None]] | None = None,
 ) -> Read:
     """Return the parsed reply; ask again with the error, up to `times` times, if it is unreadable.
 
-    A reply that was cut off is asked for again with more room, unless the server refuses that;
-    `spared` of the times are kept for another way then. Raises `StepError`, made up of all replies:
-    with `code` when the last one is unreadable too, `model_refused` when the model refused twice,
-    `CutOff`: there is no default.
+    `check` is given the path of the step and what was read, and may raise `Unreadable` too. A reply
+    that was cut off is asked for again with more room, unless the server refuses that; `spared` of
+    the times are kept for another way then. Raises `StepError`, made up of all replies: with `code`
+    when the last one is unreadable too, `model_refused` when the model refused twice, `CutOff`:
+    there is no default.
     """
     reading = _Reading(read)
     asked, refused, text, error = question.changed(read=reading), 0, "", ""
     for attempt in range(times + 1):
         try:
             text = await asked
-            return reading(ReplyReader(text, question.prompt_request))
+            said = reading(ReplyReader(text, question.prompt_request))
+            if check is not None:
+                await check(asked.path, said)
+            return said
         except Unreadable as unreadable:
             error = str(unreadable)
             refused += isinstance(unreadable, Refused)

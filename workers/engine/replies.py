@@ -11,9 +11,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, lru_cache
-from typing import Any, TypeVar, get_origin
+from typing import Annotated, Any, TypeVar, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 
 from app.contract.drafts import draft_of
 from app.contract.events import DroppedItem
@@ -57,6 +65,28 @@ class ReplyModel(BaseModel):
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
+
+_WRITTEN: TypeAdapter[dict[str, Any] | None] = TypeAdapter(dict[str, Any] | None)
+
+
+def _object(value: Any) -> Any:
+    """Parse arguments that were written as the text of a JSON object."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return _WRITTEN.validate_json(value) if value.strip() else None
+    except ValidationError:
+        raise ValueError("the text is not a JSON object") from None
+
+
+def _finite(value: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Reject values that are not JSON (RFC 8259), such as NaN."""
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+Arguments = Annotated[dict[str, Any] | None, BeforeValidator(_object), AfterValidator(_finite)]
+"""The arguments of a tool: an object, or the text of one."""
 
 Shape = TypeVar("Shape", bound=ReplyModel)
 

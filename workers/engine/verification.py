@@ -1,26 +1,34 @@
 """Verifies the facts in a draft: open questions, independent answers, contradictions."""
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from app.contract.caveats import Caveat
 from app.contract.judgement import Finding, OnFail, Quotation
+from app.contract.tools import Tool
 from workers.engine.asking import ask, question, text_in
 from workers.engine.judging import is_valid, judge
 from workers.engine.matching import Source
 from workers.engine.moves import (
+    Call,
+    Check,
     Draft,
     MoveCoroutine,
     Scored,
     StepError,
     Stopped,
+    ToolResult,
     play_parts,
     within,
 )
-from workers.engine.prompt_requests import Task
-from workers.engine.prompts.verification import Answer, Contradict, Question
+from workers.engine.prompt_requests import Task, canonical
+from workers.engine.prompts.verification import Answer, Contradict, LookUp, Question
 from workers.engine.replies import (
+    Arguments,
     ReplyModel,
     ReplyReader,
     Unreadable,
@@ -33,11 +41,20 @@ SOURCE = "verification"
 UNREADABLE = "unreadable_verification"
 UNVERIFIED = "unverified"
 UNKNOWN = "unknown"
+NOTHING = ("", "none", "null")
+"""Names of no tool."""
+
 GIVEN_AWAY = 3
 """A question that contains a claim of at least this many words gives its answer away."""
 
 CLAIMS_NOTHING = 3
 """The version of the engine from which a draft that was not verified does not pass."""
+
+LOOKS_UP = 3
+"""The version of the engine from which questions may be looked up."""
+
+MOST_SHOWN = 200
+"""Characters of a call that are shown with the answer to which it led."""
 
 NO_QUESTION = (
     "it asks no question, so that nothing is verified: ask about the statements of fact that"
@@ -71,8 +88,56 @@ class _Contradictions(ReplyModel):
     answers: dict[str, Any] | None = None
 
 
+class _LookUp(ReplyModel):
+    tool: str | None = None
+    arguments: Arguments = None
+
+
+class _LookUps(ReplyModel):
+    lookups: dict[str, Any]
+
+
 Answered = tuple[str, str]
 """A question and its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenCall:
+    """A call of a tool that may answer a question."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def in_words(self) -> str:
+        """The tool and its arguments."""
+        return f"{self.tool} {canonical(self.arguments)}"
+
+
+LookUps = tuple[ChosenCall | None, ...]
+"""What is called for each question; None where nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQuestion:
+    """A question and its answer, what was called for it, and why that call failed if it did."""
+
+    asked: str
+    answer: str
+    call: ChosenCall | None = None
+    failure: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is an answer."""
+        return self.answer.strip(" \n.\"'`*").casefold() != UNKNOWN
+
+    @property
+    def shown(self) -> Answered:
+        """The question and the answer, with what it was looked up by."""
+        if self.call is None or self.failure is not None:
+            return self.asked, self.answer
+        return self.asked, f"{self.answer}\n[looked up: {self.call.in_words[:MOST_SHOWN]}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +157,13 @@ def unverified(path: str, detail: str) -> Verification:
     return Verification(caveats=(Caveat(code="unverified", path=path, detail=detail),))
 
 
-async def judge_and_verify(most: int, task: Task, draft: Draft) -> Scored:
-    """Judge a draft and verify it with at most `most` questions."""
+async def judge_and_verify(
+    most: int, may_call: Callable[[Tool], bool], task: Task, draft: Draft
+) -> Scored:
+    """Judge a draft and verify it with at most `most` questions, by the tools it may call."""
     scored = await judge(task, draft)
-    asked = within("verify", contradictions(task, draft.text, most))
+    asking = replace(task, tools=tuple(filter(may_call, task.tools)))
+    asked = within("verify", contradictions(asking, draft.text, most))
     return await verified(task, scored, asked, "verify")
 
 
@@ -142,8 +210,9 @@ def is_unverified(scored: Scored) -> bool:
 async def contradictions(task: Task, draft: str, most: int) -> Verification:
     """Ask at most `most` questions about a draft; find the statements that answers contradict.
 
-    A failed answer is left out, and an unknown one contradicts nothing; if all of them are, nothing
-    was verified. Raises `StepError` when questions or contradictions stay unreadable, when no
+    With the tools of the task a critic picks one call for each question, or none. A failed answer
+    is left out, and an unknown one contradicts nothing; if all of them are, nothing was verified.
+    Raises `StepError` when questions or contradictions stay unreadable, when no
     question is asked, or when every answer fails.
     """
     asked = question("questions", "critic", Question(task, draft, most))
@@ -151,31 +220,127 @@ async def contradictions(task: Task, draft: str, most: int) -> Verification:
     if not questions:  # before version 3
         return Verification()
     unseeing = replace(task, draft=None, criteria=())
-    parts = [_answered(unseeing, *each) for each in enumerate(questions, 1)]
+    calls, caveats = await _look_ups(unseeing, questions)
+    asking = zip(questions, calls, strict=True)
+    parts = [_answered(unseeing, number, *each) for number, each in enumerate(asking, 1)]
     answers = (await play_parts("answers", parts)).replies
-    known = [it for it in answers if it is not None and _is_known(it[1])]
+    known = [it.shown for it in answers if it is not None and it.is_known]
     if not known:
         detail = f"no question about the draft could be answered: {'; '.join(questions)[:500]}"
-        return unverified("answers", detail)
+        nothing = unverified("answers", detail)
+        return replace(nothing, caveats=(*nothing.caveats, *caveats, *_failed_calls(answers)))
     asked = question("contradictions", "critic", Contradict(task, draft, tuple(known)))
     found = await ask(asked, contradictions_in(draft, known), UNREADABLE)
-    return Verification(found, tuple(_unanswered(questions, answers)))
+    left_out = (*_unanswered(questions, answers), *_failed_calls(answers))
+    return Verification(found, (*caveats, *left_out))
 
 
-def _unanswered(questions: Sequence[str], answers: Sequence[Answered | None]) -> Iterator[Caveat]:
+def _failed_calls(answers: Sequence[AnsweredQuestion | None]) -> Iterator[Caveat]:
+    for number, it in enumerate(answers, 1):
+        if it is not None and it.call is not None and it.failure is not None:
+            detail = f"the look-up {it.call.in_words[:MOST_SHOWN]} failed: {it.failure[:500]}"
+            yield Caveat(code="item_dropped", path=f"answers/{number}/call", detail=detail)
+
+
+def _unanswered(
+    questions: Sequence[str], answers: Sequence[AnsweredQuestion | None]
+) -> Iterator[Caveat]:
     for number, (asked, given) in enumerate(zip(questions, answers, strict=True), 1):
-        if given is None or not _is_known(given[1]):
+        if given is None or not given.is_known:
             detail = f"what the draft says about this was not verified: {asked[:500]}"
             yield Caveat(code="item_dropped", path=f"answers/{number}", detail=detail)
 
 
-async def _answered(task: Task, number: int, asked: str) -> Answered:
-    path = f"answers/{number}"
-    return asked, await ask(question(path, "critic", Answer(task, asked)), text_in, "empty_answer")
+async def _answered(
+    task: Task, number: int, asked: str, call: ChosenCall | None
+) -> AnsweredQuestion:
+    """Return the answer to a question, from the result of a call if there is one and it is made."""
+    path, prompt_request, failure = f"answers/{number}", Answer(task, asked), None
+    if call is not None:
+        result = await _result(f"{path}/call", call)
+        failure = None if result.ok else result.text
+        if result.ok:
+            prompt_request = replace(prompt_request, call=call.in_words, found=result.text)
+    answer = await ask(question(path, "critic", prompt_request), text_in, "empty_answer")
+    return AnsweredQuestion(asked, answer, call, failure)
 
 
-def _is_known(answer: str) -> bool:
-    return answer.strip(" \n.\"'`*").casefold() != UNKNOWN
+async def _result(path: str, call: ChosenCall) -> ToolResult:
+    """Return the result of a call; one that is left out for a finish fails it alone."""
+    try:
+        return await Call(path, call.tool, call.arguments)
+    except Stopped:  # after any other stop, the question is refused too
+        return ToolResult(False, "it was not made, since the refinement was to end")
+
+
+async def _look_ups(task: Task, questions: tuple[str, ...]) -> tuple[LookUps, tuple[Caveat, ...]]:
+    """Return the call that a critic picks for each question.
+
+    It is asked again while arguments do not fit the schema of a tool; a call that still does not
+    fit fails, and nothing is sent. If no reply can be read, nothing is looked up, with a caveat.
+    """
+    nothing: LookUps = (None,) * len(questions)
+    if not task.tools or task.engine_version < LOOKS_UP:
+        return nothing, ()
+    picked: list[LookUps] = []
+
+    async def check(path: str, calls: LookUps) -> None:
+        picked[:] = [calls]
+        await _require_arguments_that_fit(path, calls)
+
+    asked = question("lookups", "critic", LookUp(task, questions))
+    try:
+        return await ask(asked, look_ups_in(task, len(questions)), UNREADABLE, check=check), ()
+    except StepError as failure:
+        if picked:
+            return picked[0], ()
+        detail = f"no question was looked up: {failure}"
+        return nothing, (Caveat(code="item_dropped", path="lookups", detail=detail),)
+
+
+async def _require_arguments_that_fit(path: str, calls: LookUps) -> None:
+    made = [{"tool": it.tool, "arguments": dict(it.arguments)} for it in calls if it is not None]
+    if made:
+        checked = await Check(f"{path}/check", json.dumps(made, ensure_ascii=False), "calls")
+        if checked.findings:
+            raise Unreadable("; ".join(it.message for it in checked.findings))
+
+
+def look_ups_in(task: Task, count: int) -> Callable[[ReplyReader], LookUps]:
+    """Return a function that reads what is called for each of `count` questions."""
+    names = [it.name for it in task.tools]
+
+    def read(reply: ReplyReader) -> LookUps:
+        said = reply.read_as(_LookUps).lookups
+        calls, used = list[ChosenCall | None](), list[str]()
+        for number in range(1, count + 1):
+            try:
+                calls.append(_look_up(said.get(f"q{number}", ...), number, names))
+            except Unreadable as error:
+                reply.drop("look-up", str(error))
+                calls.append(None)
+            else:
+                used.append(f"q{number}")
+        require_one(reply, used)
+        return tuple(calls)
+
+    return read
+
+
+def _look_up(given: Any, number: int, names: Sequence[str]) -> ChosenCall | None:
+    if given is ...:
+        raise Unreadable(f"nothing is said about question {number}")
+    try:
+        said = _LookUp.model_validate(given or {})
+    except ValidationError as error:
+        flaw = error.errors(include_input=False, include_url=False)[0]
+        raise Unreadable(f"q{number}: {flaw['msg']}") from None
+    if said.tool is None or (said.tool.casefold() in NOTHING and said.tool not in names):
+        return None
+    if said.tool not in names:
+        known = ", ".join(names)
+        raise Unreadable(f"q{number}: unknown tool {said.tool!r}; known tools: {known}")
+    return ChosenCall(said.tool, said.arguments or {})
 
 
 def questions_in(draft: str, most: int) -> Callable[[ReplyReader], tuple[str, ...]]:

@@ -7,7 +7,7 @@ there is no list to edit. The engine has a module of the same name as its `kind`
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
@@ -20,6 +20,7 @@ from app.contract.calls import Rates
 from app.contract.criteria import Criterion, Critics
 from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
+from app.contract.tools import Tool
 from app.contract.validators import ItemValidators
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Strategy(Contract):
     """Whether the score of a validator can count; else `score` of a validator is rejected."""
 
     uses_tools: ClassVar[bool] = False
-    """Whether it calls the request's tools; else tools are rejected."""
+    """Whether it can call the request's tools; else tools are rejected."""
 
     prepares: ClassVar[int] = 0
     """Minimum calls of the generator before the first draft, each of which reads the reply to the
@@ -100,6 +101,14 @@ class Strategy(Contract):
     def language_need(self) -> LanguageNeed | None:
         """Return what only a language model can do for it with these parameters."""
         return self.needs_language
+
+    def may_call(self, tool: Tool) -> bool:
+        """Return whether it may call a tool of the request, with these parameters."""
+        return self.uses_tools
+
+    def callable_of(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        """Return the tools that it, or a strategy within it, may call."""
+        return tuple(tool for tool in tools if any(it.may_call(tool) for it in self.every()))
 
     def prepared(self) -> int:
         """Return the minimum calls before the first draft, with these parameters."""
@@ -187,10 +196,17 @@ class Strategy(Contract):
         return False
 
     def refused_tools(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
-        """Yield a conflict if the request has tools and the strategy does not use them."""
+        """Yield the conflicts about tools of the request that no strategy of it may call."""
+        callable_tools = self.callable_of(request.tools)
         if request.tools and not any(it.uses_tools for it in self.every()):
             using = " or ".join(kind for kind, it in STRATEGIES.items() if it.uses_tools)
             yield FieldConflict("/tools", f"`tools` is supported only by the strategy {using}")
+            return
+        for index, tool in enumerate(request.tools):
+            if tool not in callable_tools:
+                why = ", which has `effects`" if tool.effects else ""
+                detail = f"no strategy of the request may call the tool {tool.name}{why}"
+                yield FieldConflict(f"/tools/{index}", detail)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

@@ -498,7 +498,6 @@ class _Item:
 
     def conflicts(self, request: "RefinementRequest", body: Strategy) -> Iterator[FieldConflict]:
         """Yield the conflicts between the body and what it is given."""
-        uses_tools = any(it.uses_tools for it in body.every())
         given = {
             "strategy": body,
             "draft": self.draft,
@@ -506,7 +505,7 @@ class _Item:
             "critics": Critics(),
             "validators": self.validators,
             "max_iterations": self.max_iterations,
-            "tools": request.tools if uses_tools else (),
+            "tools": body.callable_of(request.tools),
         }
         for it in body.refused(request.model_copy(update=given)):
             yield FieldConflict(self._pointer(it.pointer), f"{body.kind} as a body: {it}")

@@ -15,6 +15,7 @@ from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
 from app.contract.regexes import PatternError, compiled
 from app.contract.strategies import LanguageNeed, Strategy
+from app.contract.tools import Tool
 
 LONGEST = 2_000
 """Characters at the end of a text in which its answer is looked for."""
@@ -149,13 +150,19 @@ if TYPE_CHECKING:
 class ChainOfVerificationStrategy(Strategy):
     """Draft, ask about its facts, answer without seeing it, revise from the contradictions.
 
-    Every draft is judged and verified; a draft that an answer contradicts does not pass. (Factored
-    Chain-of-Verification, arXiv 2309.11495.)
+    Every draft is judged and verified; a draft that an answer contradicts does not pass. If the
+    request has `tools`, questions may be looked up with them. (Factored Chain-of-Verification,
+    arXiv 2309.11495; answers from tools as in CRITIC, arXiv 2305.11738.)
     """
 
     kind: Literal["chain_of_verification"]
     max_questions: int = Field(
         5, ge=1, le=12, description="Maximum number of questions about a draft."
+    )
+    look_up: bool = Field(
+        True,
+        description="Whether the request's `tools` without `effects` may answer questions: a critic"
+        " picks a tool and its arguments for each of them, or none.",
     )
 
     needs_language: ClassVar[LanguageNeed | None] = LanguageNeed(
@@ -163,12 +170,17 @@ class ChainOfVerificationStrategy(Strategy):
     )
     judges_criteria: ClassVar[bool] = True
     asks_critic: ClassVar[bool] = True
+    uses_tools: ClassVar[bool] = True
 
     def roles(self) -> tuple[Role, ...]:
         return ROLES
 
+    def may_call(self, tool: Tool) -> bool:
+        return self.look_up and not tool.effects
+
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        verified = rates.judge + rates.ask * (2 + rates.turns(self.max_questions))
+        asked = 2 + int(self.look_up and rates.has_look_ups) + rates.turns(self.max_questions)
+        verified = rates.judge + rates.ask * asked
         return replace(rates, judge=verified).search(max_iterations, has_draft=draft is not None)
 
     def replies_in_prompt(self, draft: str | None) -> int:

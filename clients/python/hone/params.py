@@ -20,12 +20,14 @@ class ChainOfVerificationStrategy(TypedDict):
     """
     Draft, ask about its facts, answer without seeing it, revise from the contradictions.
 
-    Every draft is judged and verified; a draft that an answer contradicts does not pass. (Factored
-    Chain-of-Verification, arXiv 2309.11495.)
+    Every draft is judged and verified; a draft that an answer contradicts does not pass. If the
+    request has `tools`, questions may be looked up with them. (Factored Chain-of-Verification,
+    arXiv 2309.11495; answers from tools as in CRITIC, arXiv 2305.11738.)
     """
 
     kind: Literal["chain_of_verification"]
     max_questions: NotRequired[int]
+    look_up: NotRequired[bool]
 
 
 class ContextDocument(TypedDict):
@@ -438,14 +440,14 @@ class TomlValidator(TypedDict):
 
 class Tool(TypedDict):
     """
-    An endpoint of the caller that does one thing; only `plan_execute` calls it.
+    An endpoint of the caller that does one thing, for plans and for questions about a draft.
 
     It receives `{"tool": "<name>", "arguments": {...}}` by POST, signed according to Standard
     Webhooks, with an `Idempotency-Key` made of refinement and step, and must answer 2xx with text
-    (JSON or any other, UTF-8), of which the plan observes the first 20,000 characters. Any other
-    answer is a failed step of the plan, which is then revised. A call of a tool with `effects` is
-    sent at most once, unless the tool is `idempotent`. Only public addresses and those in
-    HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
+    (JSON or any other, UTF-8), of which the first 20,000 characters are read. Any other answer is a
+    failed step of the plan, which is then revised, or a failed look-up. A call of a tool with
+    `effects` is sent at most once, unless the tool is `idempotent`. Only public addresses and those
+    in HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
     """
 
     url: str

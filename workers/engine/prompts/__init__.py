@@ -13,7 +13,8 @@ from functools import lru_cache
 from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
 from app.contract.models import Role
-from workers.engine.prompt_requests import JsonDocument, Prompt, Task
+from app.contract.tools import Tool
+from workers.engine.prompt_requests import JsonDocument, Prompt, Task, canonical
 
 VERDICT = 0.0
 """The temperature of judgements: the same draft gets the same verdict."""
@@ -82,6 +83,13 @@ def fenced(task: Task, label: str, text: str) -> str:
         tag = f"data-{sha256_of(text)}"
         return f"{label.capitalize()}:\n<{tag}>\n{text}\n</{tag}>"
     return f"<{label} {task.nonce}>\n{harmless(text, task.nonce)}\n</{label} {task.nonce}>"
+
+
+def described(task: Task, tool: Tool) -> str:
+    """Return what a tool does and the schema of its arguments, between tags."""
+    return fenced(
+        task, "tool", f"{tool.name}: {tool.description}\nparameters: {canonical(tool.parameters)}"
+    )
 
 
 def harmless(text: str, nonce: str) -> str:

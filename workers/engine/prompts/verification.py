@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest
-from workers.engine.prompts import TEXT, VERDICT, assembled, closed, each, fenced, listed
+from workers.engine.prompts import TEXT, VERDICT, assembled, closed, described, each, fenced, listed
 
 QUESTIONS_VERSION = 3
 QUESTIONS = """\
@@ -42,9 +42,52 @@ class Question(PromptRequest):
         )
 
 
-ANSWER_VERSION = 2
+LOOKUPS_VERSION = 1
+LOOKUPS = """\
+You decide which questions of fact are looked up, and how. Each question is answered afterwards by
+somebody who sees the task, the documents and, if you ask for it, the result of one call of a tool.
+Ask for a call where a tool can settle the question and the documents do not. Its arguments are what
+the parameters of the tool ask for. They hold what the question, the task or the documents say, and
+nothing that is guessed: where an argument is not known, nothing is looked up.
+Give every question, q1 for question 1, the name of a tool and the arguments, written as the text of
+a JSON object; null and null where nothing is looked up. Answer with one JSON object and nothing
+else:
+{"lookups": {"q1": {"tool": "<name>", "arguments": "<JSON object>"},
+  "q2": {"tool": null, "arguments": null}}}"""
+
+_LOOKED_UP = closed(
+    {"tool": {"type": ["string", "null"]}, "arguments": {"type": ["string", "null"]}}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp(PromptRequest):
+    """Say which tool is called, with which arguments, before each question is answered."""
+
+    questions: tuple[str, ...]
+
+    def prompt(self) -> Prompt:
+        questions = (
+            fenced(self.task, f"question {number}", asked)
+            for number, asked in enumerate(self.questions, 1)
+        )
+        return assembled(
+            self.task,
+            "lookups",
+            LOOKUPS_VERSION,
+            LOOKUPS,
+            *(described(self.task, tool) for tool in self.task.tools),
+            *questions,
+            role="critic",
+            schema=closed({"lookups": each("q", len(self.questions), _LOOKED_UP)}),
+            temperature=VERDICT,
+            with_aim=False,
+        )
+
+
+ANSWER_VERSION = 3
 ANSWER = """\
-You answer one question of fact. Answer from the task and the documents where
+You answer one question of fact. Answer from {sources} where
 they say it, else from what you know for certain. Answer in one to three sentences with the fact
 itself. If you do not know for certain, answer with this one English word: unknown"""
 
@@ -54,13 +97,22 @@ class Answer(PromptRequest):
     """Answer one question without seeing the draft it is about."""
 
     question: str
+    call: str = ""
+    """What was called to answer it: the tool and its arguments."""
+    found: str = ""
+    """The result of that call."""
 
     def prompt(self) -> Prompt:
+        found, sources = list[str](), "the task and the documents"
+        if self.call:
+            found = [fenced(self.task, "looked up", f"{self.call}\n\n{self.found}")]
+            sources = "the task, the documents and what was looked up"
         return assembled(
             self.task,
             "answer",
             ANSWER_VERSION,
-            ANSWER,
+            ANSWER.format(sources=sources),
+            *found,
             fenced(self.task, "question", self.question),
             role="critic",
             temperature=VERDICT,

@@ -21,6 +21,8 @@ async def chain_of_verification(
     question, never the draft. Every draft is verified, whatever its score: an unverified draft must
     neither pass, unless the request accepts it, nor count as one without findings. An iteration
     costs 4 calls and one for each question: draft, critique, questions, answers, contradictions.
+    With tools it costs another one, which picks what is looked up for each question (as in CRITIC,
+    arXiv:2305.11738).
     """
     with Search.of(task, limits) as search:
         for at in search.iterations():
@@ -34,8 +36,9 @@ async def chain_of_verification(
 
 def review_policy(plan: ChainOfVerificationStrategy) -> ReviewPolicy:
     """Judge and verify drafts that a reviewer asks for."""
-    return ReviewPolicy(partial(judge_and_verify, plan.max_questions))
+    return ReviewPolicy(partial(judge_and_verify, plan.max_questions, plan.may_call))
 
 
 async def _verified(task: Task, search: Search, plan: ChainOfVerificationStrategy) -> Scored:
-    return await judge_and_verify(plan.max_questions, task, await propose(task, search))
+    draft = await propose(task, search)
+    return await judge_and_verify(plan.max_questions, plan.may_call, task, draft)

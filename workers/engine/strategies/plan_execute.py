@@ -4,9 +4,8 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from app.contract.calls import AGAIN
 from app.contract.caveats import Caveat
@@ -14,7 +13,6 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.reviews import PlannedCall
 from app.contract.strategies.planning import PlanExecuteStrategy
-from app.contract.tools import Tool
 from workers.engine.asking import (
     again,
     ask,
@@ -46,8 +44,8 @@ from workers.engine.prompt_requests import (
     Task,
     canonical,
 )
-from workers.engine.prompts import assembled, at_least, closed, fenced, grounded
-from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
+from workers.engine.prompts import assembled, at_least, closed, described, fenced, grounded
+from workers.engine.replies import Arguments, ReplyModel, ReplyReader, Unreadable
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
 
@@ -90,7 +88,7 @@ class Plan(PromptRequest):
 
 def material(task: Task) -> list[str]:
     """Return what a plan is made from besides the task: the tools, and the draft if any."""
-    tools = [_described(task, tool) for tool in task.tools]
+    tools = [described(task, tool) for tool in task.tools]
     return tools if task.draft is None else [*tools, fenced(task, "draft", task.draft)]
 
 
@@ -100,11 +98,6 @@ def written(step: PlannedStep) -> str:
     if step.tool is not None:
         lines.append(f"tool: {step.tool}, arguments: {canonical(step.arguments)}")
     return "\n".join(line for line in lines if line)
-
-
-def _described(task: Task, tool: Tool) -> str:
-    text = f"{tool.name}: {tool.description}\nparameters: {canonical(tool.parameters)}"
-    return fenced(task, "tool", text)
 
 
 REPLAN_VERSION = 4
@@ -199,27 +192,6 @@ class Do(PromptRequest):
 
 MOST_STEPS = 30
 """Steps that one plan may have; the strategy limits how many are carried out."""
-
-_WRITTEN: TypeAdapter[dict[str, Any] | None] = TypeAdapter(dict[str, Any] | None)
-
-
-def _object(value: Any) -> Any:
-    """Parse arguments that were written as the text of a JSON object."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return _WRITTEN.validate_json(value) if value.strip() else None
-    except ValidationError:
-        raise ValueError("the text is not a JSON object") from None
-
-
-def _finite(value: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Reject values that are not JSON (RFC 8259), such as NaN."""
-    json.dumps(value, allow_nan=False)
-    return value
-
-
-Arguments = Annotated[dict[str, Any] | None, BeforeValidator(_object), AfterValidator(_finite)]
 
 
 class _Step(ReplyModel):
