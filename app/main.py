@@ -87,7 +87,8 @@ def create_app(
             watching = Watching(store, wakeups, shutdown, texts=texts)
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
             admission = Admission(model_roles, off, settings.longest_retention_s)
-            service = Service(store, watching, admission, selection, directory.quotas_of)
+            asked = (directory.quotas_of, directory.not_reviewing)
+            service = Service(store, watching, admission, selection, *asked)
             beside = [
                 asyncio.create_task(it) for it in (metrics.measure_lag(), _look_around(store))
             ]

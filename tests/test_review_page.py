@@ -22,6 +22,7 @@ def test_every_action_is_shown_with_a_body_that_is_taken() -> None:
     of_a_call = [words.pop(place) for place in (8, 7, 6)]
     assert [*dict.fromkeys(word.action for word in words)] == actions
     assert any(word.spans for word in words)
+    assert any(word.reviewer for word in words)
     assert [word.action for word in of_a_call] == ["reject", "replace", "approve"]
     assert of_a_call[1].arguments
 
@@ -34,8 +35,8 @@ def test_the_continuations_that_are_shown_are_taken() -> None:
 
 
 def test_the_request_that_is_shown_asks_for_reviews() -> None:
-    [request] = re.findall(r"```json\n(\{.*?)```", PAGE, re.DOTALL)
-    assert RefinementRequest.model_validate_json(request, strict=True).review
+    for request in re.findall(r"```json\n(\{.*?)```", PAGE, re.DOTALL):
+        assert RefinementRequest.model_validate_json(request, strict=True).review
 
 
 def test_every_field_that_null_takes_away_is_named() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -46,6 +47,13 @@ class Caller:
     refinement_id: str | None = None
     ends_at: float = float("inf")
     quotas: Quotas = UNLIMITED
+    replaces: tuple[str, ...] = ()
+    """Ids of the keys that rotations have made this one of, the newest first."""
+
+    @property
+    def reviews_as(self) -> tuple[str, ...]:
+        """The ids by which a review knows this key; none without a key."""
+        return () if self.key_id is None else (self.key_id, *self.replaces)
 
 
 @lru_cache
@@ -168,6 +176,31 @@ class Directory:
                 self._quotas |= found
         return self._quotas[tenant]
 
+    async def not_reviewing(self, tenant: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these reviewers who are no working key of the tenant that may review.
+
+        A key that was rotated counts as the one that replaced it. Where requests need no key, they
+        are names of people, and any will do.
+        """
+        if self._settings.auth == "off":
+            return ()
+        await self._be_fresh()
+        if self._is_open:
+            return ()
+        return tuple([it for it in names if not await self._may_review(tenant, it)])
+
+    async def _may_review(self, tenant: str, name: str) -> bool:
+        key_id: str | None = name
+        while key_id is not None:
+            with refusals():
+                (record,) = await self._store.get([key_id])
+            if record is None or record.tenant != tenant:
+                return False
+            if self._works(record):
+                return Scope.REVIEW in record.scopes
+            key_id = record.replaced_by
+        return False
+
     def now_ms(self) -> int:
         """Return Redis TIME, in milliseconds since 1970."""
         return int(asyncio.get_running_loop().time() * 1000 + self._ahead_ms)
@@ -213,7 +246,13 @@ class Directory:
         if len(self._known) >= MOST_KNOWN:
             del self._known[next(iter(self._known))]
         quotas = self._quotas[record.tenant]
-        caller = Caller(record.tenant, frozenset(record.scopes), record.id, quotas=quotas)
+        caller = Caller(
+            record.tenant,
+            frozenset(record.scopes),
+            record.id,
+            quotas=quotas,
+            replaces=record.replaces,
+        )
         self._known[record.id] = (record, caller)
 
     def _works(self, record: KeyRecord) -> bool:

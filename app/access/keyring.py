@@ -10,6 +10,9 @@ from app.contract.errors import FieldError, Forbidden, InvalidRequest, NotFound
 from app.settings import Settings
 from app.store import AccessStore, KeyRecord, refusals
 
+MOST_REPLACED = 100
+"""Rotations that a key remembers."""
+
 
 class KeyNotFound(NotFound):
     """The key is unknown, or belongs to another tenant."""
@@ -75,6 +78,7 @@ class Keyring:
                 scopes=before.scopes,
                 name=before.name,
                 expires_at=before.expires_at,
+                replaces=(before.id, *before.replaces)[:MOST_REPLACED],
             )
             if before.ends_at <= after.created_at:
                 raise InvalidRequest(f"key {key_id} is revoked or has expired: create a new one")

@@ -174,6 +174,11 @@ async def _tenant(request: Request) -> str:
     return caller.tenant
 
 
+async def _known_as(request: Request) -> tuple[str, ...]:
+    caller: Caller = request.state.caller
+    return caller.reviews_as
+
+
 # A header that may be a list is declared as text, which generators of clients understand, and read
 # from the request, where it may stand on several lines.
 async def _prefer(
@@ -272,6 +277,7 @@ TheWatching = Annotated[Watching, Depends(_watching)]
 TheService = Annotated[Service, Depends(_service)]
 TheModelRoles = Annotated[ModelRoles, Depends(_model_roles)]
 Tenant = Annotated[str, Depends(_tenant)]
+KnownAs = Annotated[tuple[str, ...], Depends(_known_as)]
 RefinementId = Annotated[
     str,
     Path(

@@ -109,6 +109,7 @@ REVIEWS: dict[str, Example] = {
     "replace": {"action": "replace", "draft": "Refunds take 14 days. Nothing else changes."},
     "rate": {"action": "rate", "score": 0.4, "path": "iterations/2/review"},
     "resume": {"action": "resume", "path": "pauses/7"},
+    "one of several": {"action": "approve", "reviewer": "ann"},
 }
 
 PAUSES: dict[str, Example] = {

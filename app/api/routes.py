@@ -22,6 +22,7 @@ from app.api.dependencies import (
     IdempotencyKey,
     InsightLimit,
     IterationNumber,
+    KnownAs,
     Limit,
     Metadata,
     OfBatch,
@@ -311,6 +312,7 @@ async def review(
     key: IdempotencyKey,
     versions: Versions,
     tenant: Tenant,
+    known_as: KnownAs,
     service: TheService,
     response: Response,
 ) -> Snapshot:
@@ -318,10 +320,12 @@ async def review(
 
     The refinement must be `paused`: `review` in the snapshot holds the question and the deadline,
     and the draft is the iteration at `review.path`. Send `review.key` as `path` to make sure that
-    the decision is for that review. A decision sent again with the same `Idempotency-Key` takes
-    effect once.
+    the decision is for that review. If it needs several approvals, it stays `paused` until they are
+    given. A decision sent again with the same `Idempotency-Key` takes effect once.
     """
-    done = await service.review(tenant, refinement_id, decision.content, key, versions)
+    done = await service.review(
+        tenant, refinement_id, decision.content, key, versions, known_as=known_as
+    )
     return replayed(response, done.snapshot, is_replayed=done.replayed)
 
 

@@ -292,6 +292,9 @@ def review(
     key: Annotated[
         str | None, typer.Option(help="Key of the review; rejected if another is pending.")
     ] = None,
+    reviewer: Annotated[
+        str | None, typer.Option(help="Who decides; with an API key it is that key.")
+    ] = None,
     server: ServerOption = None,
 ) -> None:
     """Decide about the draft or call under review and print the status; without ACTION show it."""
@@ -303,6 +306,7 @@ def review(
         "score": score,
         "path": key,
         "spans": [{"quote": it} for it in quote] if quote else None,
+        "reviewer": reviewer,
     }
     given = {name: value for name, value in fields.items() if value is not None}
     if action is None and given:
@@ -409,6 +413,9 @@ def _show_pending(client: Client, refinement_id: str) -> None:
         raise CliError(f"{refinement_id} is not waiting for a review")
     say(console(), asked.question, "bold")
     say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
+    if asked.approvals:
+        names = ", ".join(it.reviewer for it in asked.approvals)
+        say(console(), f"Approved by {names}; it takes {asked.approvals_needed} approvals\n")
     if asked.call is not None:
         say(console(), f"{asked.call.why}\n")
         say(console(), json.dumps(asked.call.arguments, indent=2, ensure_ascii=False))

@@ -34,7 +34,7 @@ from app.contract.events import (
 )
 from app.contract.insights import Insight, InsightList, MeanGain
 from app.contract.judgement import CriterionScore, Usage
-from app.contract.reviews import Paused, Reviewed
+from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Result, Snapshot
 from app.contract.status import Status
 from app.contract.waiting import Waiting
@@ -132,6 +132,8 @@ class Progress:
     stopping: str = ""
     asked: Paused | None = None
     asked_until: datetime | None = None
+    approvals: tuple[str, ...] = ()
+    """Who has approved what is asked, where several must."""
     waits: Mapping[str, Waiting] = field(default_factory=dict)
     rows: Mapping[int, Row] = field(default_factory=dict)
     usage: Usage = NOTHING
@@ -153,7 +155,9 @@ class Progress:
             return replace(now, final=data, phase=(), usage=data.usage, asked=None, waits={})
         if isinstance(data, Paused):
             until = event.at + timedelta(seconds=data.timeout_s)
-            now = replace(now, asked=data, asked_until=until, phase=())
+            now = replace(now, asked=data, asked_until=until, approvals=(), phase=())
+        if isinstance(data, ApprovalGiven):
+            now = replace(now, approvals=(*now.approvals, data.reviewer))
         if isinstance(data, Queued):
             now = replace(now, strategy=data.strategy, models=data.models)
         if isinstance(data, Retried):
@@ -525,9 +529,13 @@ def _asked(progress: Progress, refinement_id: str) -> list[str]:
         f"paused at {asked.key}: {asked.question}",
         f"  until {until:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}",
     ]
+    if progress.approvals:
+        lines.append(f"  approved by {', '.join(progress.approvals)}")
     if asked.when == "requested":
         return [*lines, f"  hone review {refinement_id} resume    lets it continue"]
-    others = "reject, revise --feedback TEXT, replace --draft FILE, rate --score S"
+    others = "reject, revise --feedback TEXT, replace --draft FILE"
+    if asked.approvals_needed == 1:
+        others += ", rate --score S"
     return [
         *lines,
         f"  hone review {refinement_id}    shows the draft",

@@ -21,7 +21,7 @@ from app.contract.judgement import (
 )
 from app.contract.limits import Limits, TimeLimit
 from app.contract.ratings import Rated
-from app.contract.reviews import Paused, Reviewed
+from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Best, Failure, Snapshot
 from app.contract.status import StopReason
 from app.contract.waiting import Waiting
@@ -77,6 +77,7 @@ class EventType(StrEnum):
     STOPPING = "refinement.stopping"
     CANCELING = "refinement.canceling"
     PAUSED = "refinement.paused"
+    APPROVAL_GIVEN = "refinement.approval_given"
     REVIEWED = "refinement.reviewed"
     RATED = "refinement.rated"
     RETRIED = "refinement.retried"
@@ -305,6 +306,7 @@ EventData = (
     | Stopping
     | Canceling
     | Paused
+    | ApprovalGiven
     | Reviewed
     | Rated
     | Retried
@@ -324,6 +326,7 @@ DATA_OF: dict[EventType, type[Contract]] = {
     EventType.STOPPING: Stopping,
     EventType.CANCELING: Canceling,
     EventType.PAUSED: Paused,
+    EventType.APPROVAL_GIVEN: ApprovalGiven,
     EventType.REVIEWED: Reviewed,
     EventType.RATED: Rated,
     EventType.RETRIED: Retried,

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from app.contract import Contract
 from app.contract.drafts import MAX_TEXT, Passages
+from app.contract.errors import FieldConflict
 from app.contract.judgement import Score
 
 ReviewWhen = Literal["each_iteration", "before_completion"]
@@ -31,8 +32,13 @@ ReviewAction = Annotated[
     ),
 ]
 
+ReviewerName = Annotated[
+    str, Field(min_length=1, max_length=100, pattern=r"^\S([^\x00-\x1f]*\S)?$")
+]
+
 MAX_FEEDBACK = 20_000
 MAX_ARGUMENTS = 100_000
+MOST_REVIEWERS = 20
 A_WEEK_S = 604_800
 
 
@@ -49,6 +55,34 @@ class ReviewPlan(Contract):
     on_timeout: OnTimeout = Field(
         "finish", description="Decision after a timeout; `finish` ends with the best draft."
     )
+    reviewers: tuple[ReviewerName, ...] = Field(
+        (),
+        max_length=MOST_REVIEWERS,
+        description="Who may decide: ids of API keys; where requests need no key, names. Empty:"
+        " whoever may review.",
+    )
+    approvals: Literal["all", "any"] | Annotated[int, Field(ge=1, le=MOST_REVIEWERS)] = Field(
+        "all",
+        description="How many of the reviewers must approve a draft. Without `reviewers`, `all` and"
+        " `any` are one, and a number counts different reviewers. Any other decision of one"
+        " reviewer counts at once.",
+    )
+
+    @model_validator(mode="after")
+    def _can_be_approved(self) -> Self:
+        if len(set(self.reviewers)) < len(self.reviewers):
+            raise FieldConflict("/reviewers", "each reviewer must be named once")
+        if self.reviewers and self.approvals_needed > len(self.reviewers):
+            detail = f"there are only {len(self.reviewers)} `reviewers`"
+            raise FieldConflict("/approvals", detail)
+        return self
+
+    @property
+    def approvals_needed(self) -> int:
+        """How many different reviewers must approve a draft."""
+        if self.approvals == "all":
+            return max(1, len(self.reviewers))
+        return 1 if self.approvals == "any" else self.approvals
 
 
 class PauseRequest(Contract):
@@ -101,6 +135,11 @@ class ReviewDecision(Contract):
         max_length=1_000,
         description="`key` of the review to decide; rejected if another review is pending.",
     )
+    reviewer: ReviewerName | None = Field(
+        None,
+        description="Who decides, where requests need no key; else it is the key, and another name"
+        " is rejected. Required if the review has `reviewers` or needs several approvals.",
+    )
 
     @model_validator(mode="after")
     def _says_what_its_action_needs(self) -> Self:
@@ -142,6 +181,30 @@ class Paused(Contract):
     timeout_s: float = Field(gt=0)
     on_timeout: PausedOnTimeout
     question: str
+    reviewers: tuple[str, ...] = ()
+    approvals_needed: int = Field(1, ge=1)
+
+
+class ReviewerApproval(Contract):
+    """A reviewer approves the draft or call under review, where several must."""
+
+    reviewer: str
+    feedback: str | None = None
+    score: Score | None = None
+
+
+class ApprovalGiven(ReviewerApproval):
+    """A reviewer approved the draft; it stays under review, since more approvals are needed."""
+
+    key: str
+    given: int = Field(ge=1, description="How many reviewers have approved it by now.")
+    needed: int = Field(ge=2)
+
+
+class DatedApproval(ReviewerApproval):
+    """An approval, and when it was given."""
+
+    at: datetime
 
 
 class Reviewed(Contract):
@@ -155,6 +218,22 @@ class Reviewed(Contract):
     arguments: dict[str, Any] | None = None
     score: Score | None = None
     by: Literal["reviewer", "timeout"]
+    reviewer: str | None = Field(
+        None, description="Id of their API key, or the name given; null if unknown."
+    )
+    approved_by: tuple[str, ...] = Field(
+        (), description="Who approved the draft, in this order, if it took several."
+    )
+
+
+class LastReview(Contract):
+    """How the last review was decided, and by whom."""
+
+    key: str
+    action: ReviewAction
+    by: Literal["reviewer", "timeout"]
+    reviewer: str | None = None
+    approved_by: tuple[str, ...] = ()
 
 
 class PendingReview(Contract):
@@ -176,3 +255,6 @@ class PendingReview(Contract):
     on_timeout: PausedOnTimeout
     asked_at: datetime
     deadline: datetime
+    reviewers: tuple[str, ...] = Field((), description="Who may decide; empty: any reviewer.")
+    approvals_needed: int = Field(1, ge=1)
+    approvals: tuple[DatedApproval, ...] = Field((), description="Those given so far, in order.")

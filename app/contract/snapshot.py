@@ -20,7 +20,7 @@ from app.contract.judgement import (
     Usage,
 )
 from app.contract.ratings import Rating
-from app.contract.reviews import PendingReview
+from app.contract.reviews import LastReview, PendingReview
 from app.contract.status import StoredReason, StoredStatus
 from app.contract.waiting import Waiting
 
@@ -124,6 +124,9 @@ class Snapshot(Contract):
     result: Result | None
     error: Failure | None
     review: PendingReview | None = Field(None, description="Review it waits for while `paused`.")
+    reviewed: LastReview | None = Field(
+        None, description="Decision about the last review; null before one."
+    )
     waiting: Waiting | None = Field(
         None,
         description="The model or endpoint that a step waits for; the status stays `running`.",

@@ -1,9 +1,10 @@
 """Submits, continues, reviews and changes refinements, and reads their journals."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from hashlib import sha256
 from itertools import chain
 from typing import Any
@@ -58,6 +59,29 @@ def require_usable_feedback(review: ReviewDecision, queued: Queued) -> None:
     if is_asked and queued.models.get("generator") == EDITOR:
         detail = f"{EDITOR} cannot follow feedback: omit it, or replace the draft with your own"
         raise InvalidRequest(detail, errors=(FieldError(pointer="/feedback", detail=detail),))
+
+
+def require_reviewers(names: Sequence[str], unknown: Collection[str]) -> None:
+    """Raise InvalidRequest if some of these reviewers are unknown."""
+    detail = "it must be the id of an API key of your tenant that works and has the scope review"
+    errors = tuple(
+        FieldError(pointer=f"/review/reviewers/{index}", detail=f"{name}: {detail}")
+        for index, name in enumerate(names)
+        if name in unknown
+    )
+    if errors:
+        raise InvalidRequest(
+            "; ".join(f"{it.pointer}: {it.detail}" for it in errors), errors=errors
+        )
+
+
+def require_own_name(review: ReviewDecision, known_as: Sequence[str]) -> None:
+    """Raise InvalidRequest for a decision in another name than that of the API key."""
+    if known_as and review.reviewer not in (None, *known_as):
+        detail = f"with an API key the reviewer is that key, {known_as[0]}"
+        raise InvalidRequest(
+            f"/reviewer: {detail}", errors=(FieldError(pointer="/reviewer", detail=detail),)
+        )
 
 
 def require_locked(review: ReviewDecision, request: RefinementRequest) -> None:
@@ -164,9 +188,11 @@ class Service:
         admission: Admission,
         selection: Selection,
         quotas_of: Callable[[str], Awaitable[Quotas]],
+        not_reviewing: Callable[[str, Sequence[str]], Awaitable[Collection[str]]],
     ) -> None:
         self._store = store
         self._quotas_of = quotas_of
+        self._not_reviewing = not_reviewing
         self._watching = watching
         self._admission = admission
         self._selection = selection
@@ -236,6 +262,8 @@ class Service:
         is_lacking = self._admission.lacks_a_key(request)
         own_keys = await self._store.provider_keys.all(tenant) if is_lacking else {}
         admitted = await self._admission.admit(request, own_keys)
+        if request.review and (names := request.review.reviewers):
+            require_reviewers(names, await self._not_reviewing(tenant, names))
         require_allowed(request, admitted, await self._quotas_of(tenant))
         return admitted
 
@@ -349,22 +377,28 @@ class Service:
         review: ReviewDecision,
         key: str | None,
         versions: Collection[int] | None = None,
+        *,
+        known_as: Sequence[str] = (),
     ) -> Accepted:
         """Resume a paused refinement with a reviewer's decision; `replayed` if it had taken effect.
 
-        Raises Conflict unless this review is pending, InvalidRequest for feedback that its
-        generator cannot follow, for a draft without the locked texts and for passages that the
-        draft under review does not have, IdempotencyMismatch for a key that was used with another
+        An approval among several that are needed leaves it paused. `known_as`: the ids of the
+        reviewer's API key. Raises Conflict unless this review is pending, InvalidRequest for
+        feedback that its generator cannot follow, for a draft without the locked texts, for
+        passages that the draft under review does not have and for another name than the key's,
+        Forbidden for who is not asked, IdempotencyMismatch for a key that was used with another
         decision about it, and PreconditionFailed.
         """
+        require_own_name(review, known_as)
         require_usable_feedback(review, await self._queued(tenant, refinement_id))
         if review.draft is not None:
             require_locked(review, await self._store.request(tenant, refinement_id))
         is_replayed = await self._store.was_given(refinement_id, "review", key)
+        decide = partial(self._store.review, tenant, refinement_id, review, key, known_as=known_as)
         if review.spans and not is_replayed:
-            snapshot = await self._review_passages(tenant, refinement_id, review, key, versions)
+            snapshot = await self._review_passages(tenant, refinement_id, review, versions, decide)
         else:
-            snapshot = await self._store.review(tenant, refinement_id, review, key, versions)
+            snapshot = await decide(versions)
         return Accepted(snapshot, is_replayed)
 
     async def _review_passages(
@@ -372,8 +406,8 @@ class Service:
         tenant: str,
         refinement_id: str,
         review: ReviewDecision,
-        key: str | None,
         versions: Collection[int] | None,
+        decide: Callable[[Collection[int] | None], Awaitable[Snapshot]],
     ) -> Snapshot:
         """Take a review of passages that the draft under review has, and of no other draft."""
         if await self._store.engine_version(tenant, refinement_id) < MARKS_PASSAGES:
@@ -389,9 +423,9 @@ class Service:
                 require_passages(review, it.draft, request.locked)
         if versions is not None:
             pinned = [it for it in versions if it == seen.last_event]
-            return await self._store.review(tenant, refinement_id, review, key, pinned)
+            return await decide(pinned)
         try:
-            return await self._store.review(tenant, refinement_id, review, key, [seen.last_event])
+            return await decide([seen.last_event])
         except PreconditionFailed:
             raise Conflict(f"{refinement_id} has changed in the meantime: get it again") from None
 

@@ -29,7 +29,8 @@ class KeyRecord:
     """What is stored of a key. Times are milliseconds since 1970 by Redis TIME.
 
     `hash` is keyed; `hashed_with` says by which secret. `replaced_by`: the id of the key that a
-    rotation made of it. `stored`: the record as it was read, with fields of a later release.
+    rotation made of it, `replaces`: those of the keys that it was made of, the newest first.
+    `stored`: the record as it was read, with fields of a later release.
     """
 
     id: str
@@ -42,6 +43,7 @@ class KeyRecord:
     expires_at: int | None = None
     revoked_at: int | None = None
     replaced_by: str | None = None
+    replaces: tuple[str, ...] = ()
     stored: str = field(default="", compare=False, repr=False)
 
     @property
@@ -65,7 +67,8 @@ def decode_key(text: bytes) -> KeyRecord:
     """Return a stored record; a scope that only a later release knows allows nothing."""
     known = {name: value for name, value in json.loads(text).items() if name in _KNOWN}
     scopes = tuple(Scope(scope) for scope in known.pop("scopes") if scope in _SCOPES)
-    return KeyRecord(scopes=scopes, **known, stored=text.decode())
+    replaces = tuple(known.pop("replaces", ()))
+    return KeyRecord(scopes=scopes, replaces=replaces, **known, stored=text.decode())
 
 
 @dataclass(frozen=True, slots=True)

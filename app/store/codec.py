@@ -15,7 +15,14 @@ from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rated
 from app.contract.requests import ModelChoice, RefinementRequest
-from app.contract.reviews import Paused, PendingPause, PendingReview, ReviewDecision, Reviewed
+from app.contract.reviews import (
+    DatedApproval,
+    Paused,
+    PendingPause,
+    PendingReview,
+    ReviewDecision,
+    Reviewed,
+)
 from app.contract.snapshot import (
     Best,
     ContinuedFrom,
@@ -151,9 +158,10 @@ def encode_continued_from(began: ContinuedFrom | None) -> tuple[str | bytes, ...
 
 
 def encode_decision(review: ReviewDecision) -> bytes:
-    """Return the data of `refinement.reviewed` without the key, which review.lua adds."""
-    decision = Reviewed(key="", by="reviewer", **review.model_dump(exclude={"path"}))
-    return decision.model_dump_json(exclude={"key"}).encode()
+    """Return the data of `refinement.reviewed` without key and names, which review.lua adds."""
+    given = review.model_dump(exclude={"path", "reviewer"})
+    decision = Reviewed(key="", by="reviewer", **given)
+    return decision.model_dump_json(exclude={"key", "reviewer", "approved_by"}).encode()
 
 
 def decode_state(reply: bytes, known: State | None) -> State:
@@ -323,6 +331,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"result": summary.get(b"result", b"null") if has_ended else b"null",
         b"error": stored(b"error"),
         b"review": _review(summary),
+        b"reviewed": summary.get(b"reviewed", b"null"),
         b"waiting": b"null" if has_ended else _waiting(summary),
         b"priority": b'"%b"' % summary.get(b"priority", b"interactive"),
         b"parent": quoted(b"parent"),
@@ -405,6 +414,12 @@ def _review(summary: Summary) -> bytes:
         on_timeout=asked.on_timeout,
         asked_at=moment(int(summary[b"paused_at"])),
         deadline=moment(int(summary[b"review_until"])),
+        reviewers=asked.reviewers,
+        approvals_needed=asked.approvals_needed,
+        approvals=tuple(
+            DatedApproval.model_validate(it | {"at": moment(it["at"])})
+            for it in from_json(summary.get(b"approvals", b"[]"))
+        ),
     )
     return pending.model_dump_json().encode()
 

@@ -27,6 +27,7 @@ from app.contract.endpoints import Endpoint
 from app.contract.errors import (
     Conflict,
     FieldError,
+    Forbidden,
     HoneError,
     IdempotencyMismatch,
     InvalidRequest,
@@ -488,16 +489,22 @@ class Store:
         review: ReviewDecision,
         command_id: str | None = None,
         versions: Versions = None,
+        *,
+        known_as: Sequence[str] = (),
     ) -> Snapshot:
-        """Journal a reviewer's decision and queue the refinement.
+        """Journal a reviewer's decision and queue the refinement, unless it needs more approvals.
 
+        `known_as`: the names of the reviewer, the newest first; default: the one in the decision.
         Raises RefinementNotFound, Conflict unless this review is pending, IdempotencyMismatch if an
-        earlier decision had this `command_id` and other content, and PreconditionFailed.
+        earlier decision had this `command_id` and other content, PreconditionFailed, Forbidden for
+        who is not asked, and InvalidRequest if it must say who decides.
         """
+        names = known_as or (() if review.reviewer is None else (review.reviewer,))
         args = (
             command_id or uuid4().hex,
             review.path or "",
             encode_decision(review),
+            to_json(names) if names else "",
             self._lease_ms,
             _between_commas(versions),
         )
@@ -764,6 +771,7 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
         "UNASKED": "is not waiting for a review",
         "REQUESTED": "was paused on request: only the action resume is possible",
         "UNREQUESTED": "is waiting for a review, which the action resume does not answer",
+        "ALONE": "needs several approvals, which one rating, or other arguments of a call, are not",
         "OTHER": f"is waiting for another review, {detail}",
         "UNFAILED": f"is {detail}, and only a failed refinement can be retried; an ended one with"
         " a result can be continued",
@@ -771,8 +779,6 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     }
     if code == "MISSING":
         return RefinementNotFound(refinement_id)
-    if code == "UNSUITED":
-        return InvalidRequest(UNSUITED[detail])
     if code == "UNSTORED":
         return NotStored(refinement_id)
     if code == "DIFFERS":
@@ -781,7 +787,23 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
         )
     if code == "MISMATCH":
         return IdempotencyMismatch("this Idempotency-Key was used with another body")
-    return Conflict(f"{refinement_id} {conflicts[code]}") if code in conflicts else None
+    if code in conflicts:
+        return Conflict(f"{refinement_id} {conflicts[code]}")
+    return _refused_reviewer(code, refinement_id, detail)
+
+
+UNNAMED = "this review must know who decides"
+
+
+def _refused_reviewer(code: str, refinement_id: str, detail: str) -> HoneError | None:
+    if code == "UNSUITED":
+        return InvalidRequest(UNSUITED[detail])
+    if code == "STRANGER":
+        return Forbidden(f"the review that {refinement_id} waits for has other `reviewers`")
+    if code == "NAMELESS":
+        pointed = FieldError(pointer="/reviewer", detail=UNNAMED)
+        return InvalidRequest(f"/reviewer: {UNNAMED}", errors=(pointed,))
+    return None
 
 
 def _unusable_time(code: bytes) -> InvalidRequest:

@@ -20,13 +20,14 @@ from app.contract.events import (
     TextReply,
 )
 from app.contract.judgement import CriterionScore, Usage
-from app.contract.reviews import Paused
+from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason
 from app.store import Entry, Fields, Journal, State, WorkerStore
 
 DRAFT = "First line.\nSecond line.\n"
 REQUEST: dict[str, Any] = {"task": "Say it plainly.", "draft": DRAFT}
+EACH = ReviewPlan(when="each_iteration")
 USAGE = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.25, seconds=0.5)
 
 
@@ -73,8 +74,8 @@ class ManualWorker:
             [*wrote, self._step(f"{path}/critique", "{}"), judged], self._fields(number)
         )
 
-    async def pause(self, number: int = 0) -> None:
-        """Ask a reviewer about the best draft: one event, and the claim is given up."""
+    async def pause(self, number: int = 0, plan: ReviewPlan = EACH) -> None:
+        """Ask reviewers about the best draft: one event, and the claim is given up."""
         assert self._best is not None
         asked = Paused(
             **self._best.model_dump(),
@@ -83,6 +84,8 @@ class ManualWorker:
             timeout_s=3_600,
             on_timeout="finish",
             question="Is this draft good enough?",
+            reviewers=plan.reviewers,
+            approvals_needed=plan.approvals_needed,
         )
         self._state = await self._journal.append(
             [Entry(EventType.PAUSED, asked)], Fields(), to=Status.PAUSED
@@ -184,7 +187,7 @@ async def paused(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> 
     refinement_id = await submitted(api, **fields)
     manual = await ManualWorker.claim(worker, refinement_id)
     await manual.judge(0, DRAFT, 0.4)
-    await manual.pause()
+    await manual.pause(plan=ReviewPlan.model_validate(fields.get("review") or EACH))
     return refinement_id
 
 

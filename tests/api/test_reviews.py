@@ -194,4 +194,6 @@ async def test_a_plan_for_reviews_waits_a_week_unless_it_says_otherwise(
         "when": "each_iteration",
         "timeout_s": 604_800,
         "on_timeout": "finish",
+        "reviewers": [],
+        "approvals": "all",
     }

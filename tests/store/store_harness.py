@@ -202,7 +202,11 @@ def iteration(held: HeldClaim) -> Entry:
 
 
 def asking(
-    key: str = "iterations/1/review", timeout_s: float = 60, on_timeout: OnTimeout = "finish"
+    key: str = "iterations/1/review",
+    timeout_s: float = 60,
+    on_timeout: OnTimeout = "finish",
+    reviewers: tuple[str, ...] = (),
+    approvals: int = 1,
 ) -> Entry:
     asked = Paused(
         key=key,
@@ -214,6 +218,8 @@ def asking(
         timeout_s=timeout_s,
         on_timeout=on_timeout,
         question="Is this draft good enough?",
+        reviewers=reviewers,
+        approvals_needed=approvals,
     )
     return Entry(EventType.PAUSED, asked)
 
@@ -225,19 +231,32 @@ async def pause(
     timeout_s: float = 60,
     on_timeout: OnTimeout = "finish",
     alone: bool = False,
+    reviewers: tuple[str, ...] = (),
+    approvals: int = 1,
 ) -> State:
     """Ask a reviewer, in one append with what was judged unless `alone`."""
     judged = () if alone else (step(f"{key}d"), iteration(held))
-    asked = asking(key, timeout_s, on_timeout)
+    asked = asking(key, timeout_s, on_timeout, reviewers, approvals)
     fields = replace(Fields() if alone else JUDGED, phase=(key,))
     return await held.journal.append([*judged, *entries, asked], fields, to=Status.PAUSED)
 
 
 async def paused(
-    store: Store, worker: WorkerStore, timeout_s: float = 60, on_timeout: OnTimeout = "finish"
+    store: Store,
+    worker: WorkerStore,
+    timeout_s: float = 60,
+    on_timeout: OnTimeout = "finish",
+    reviewers: tuple[str, ...] = (),
+    approvals: int = 1,
 ) -> HeldClaim:
     held = await started(store, worker)
-    await pause(held, timeout_s=timeout_s, on_timeout=on_timeout)
+    await pause(
+        held,
+        timeout_s=timeout_s,
+        on_timeout=on_timeout,
+        reviewers=reviewers,
+        approvals=approvals,
+    )
     return held
 
 

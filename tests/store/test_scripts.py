@@ -263,7 +263,20 @@ async def _cancel_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptA
 
 async def _review(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     decision = encode_decision(ReviewDecision(action="revise", feedback="shorter"))
-    return ((await paused(store, worker)).id, TENANT, "command", "", decision, LEASE_MS)
+    return ((await paused(store, worker)).id, TENANT, "command", "", decision, "", LEASE_MS)
+
+
+async def _approve_first_of_two(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    decision = encode_decision(ReviewDecision(action="approve"))
+    held = await paused(store, worker, approvals=2)
+    return (held.id, TENANT, "command", "", decision, '["ann"]', LEASE_MS)
+
+
+async def _approve_last_of_two(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    decision = encode_decision(ReviewDecision(action="approve"))
+    held = await paused(store, worker, approvals=2)
+    await store.review(TENANT, held.id, ReviewDecision(action="approve", reviewer="bob"))
+    return (held.id, TENANT, "command", "", decision, '["ann"]', LEASE_MS)
 
 
 async def _finish_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -558,6 +571,8 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("rate", _rate),
     ("rate", _rate_after_the_end),
     ("review", _review),
+    ("review", _approve_first_of_two),
+    ("review", _approve_last_of_two),
     ("finish", _finish_paused),
     ("finish", _finish),
     ("pause", _request_pause),

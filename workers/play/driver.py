@@ -471,7 +471,7 @@ class Driver:
 
     def _pause(self, move: Review | Approval) -> Ending:
         if isinstance(move, Approval):
-            return Ending.awaiting_approval(move)
+            return Ending.awaiting_approval(move, self._plan)
         assert self._plan is not None  # else no strategy asks for a review
         return Ending.paused(move, self._plan, self._replay)
 

@@ -156,8 +156,9 @@ class Ending:
             when=move.when,
             timeout_s=plan.timeout_s,
             on_timeout=plan.on_timeout,
-            question=f"{what} at {move.judgement.path} {score}. Approve it, reject it, say what to"
-            " revise, give a text in its place, or rate it.",
+            question=f"{what} at {move.judgement.path} {score}. {_choices(plan)}",
+            reviewers=plan.reviewers,
+            approvals_needed=plan.approvals_needed,
         )
         changes: dict[str, Any] = {"phase": (move.path,)}
         if (found := move.result) is not None:
@@ -190,11 +191,18 @@ class Ending:
         return cls(Status.PAUSED, {"phase": ()}, asked)
 
     @classmethod
-    def awaiting_approval(cls, move: Approval) -> Self:
-        """Return the pause for the approval of a call; without an answer it is not made."""
+    def awaiting_approval(cls, move: Approval, plan: ReviewPlan | None) -> Self:
+        """Return the pause for the approval of a call; without an answer it is not made.
+
+        The reviewers are those of `plan`, who decide about drafts as well.
+        """
         call = move.call
         again = f"The arguments given cannot be sent: {move.error}. " if move.error else ""
         arguments = json.dumps(call.arguments, ensure_ascii=False)
+        needed = plan.approvals_needed if plan else 1
+        choices = "Approve it, replace its arguments, or reject it with the reason."
+        if needed > 1:
+            choices = f"Approve it, or reject it with the reason. It takes {needed} approvals."
         asked = Paused(
             key=move.path,
             path=move.path.partition("/approval")[0],
@@ -203,8 +211,9 @@ class Ending:
             when="before_call",
             timeout_s=move.timeout_s,
             on_timeout="reject",
-            question=f"{again}Call {call.tool} with {arguments[:MOST_SHOWN]}? Approve it, replace"
-            " its arguments, or reject it with the reason.",
+            question=f"{again}Call {call.tool} with {arguments[:MOST_SHOWN]}? {choices}",
+            reviewers=plan.reviewers if plan else (),
+            approvals_needed=needed,
         )
         return cls(Status.PAUSED, {"phase": (move.path,)}, asked)
 
@@ -241,6 +250,14 @@ class Ending:
 
 MOST_SHOWN = 2_000
 """Characters of arguments in a question; the event and the snapshot have all of them."""
+
+
+def _choices(plan: ReviewPlan) -> str:
+    """Return what reviewers can decide, in words."""
+    rest = "Approve it, reject it, say what to revise,"
+    if plan.approvals_needed == 1:
+        return f"{rest} give a text in its place, or rate it."
+    return f"{rest} or give a text in its place. It takes {plan.approvals_needed} approvals."
 
 
 @dataclass(frozen=True)

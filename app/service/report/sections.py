@@ -28,7 +28,7 @@ from app.contract.judgement import Comparison, Finding, FixMade, Issue, IssueSta
 from app.contract.limits import Limits
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
-from app.contract.reviews import Paused, Reviewed
+from app.contract.reviews import ApprovalGiven, Paused, Reviewed, ReviewPlan
 from app.contract.snapshot import Iteration, Snapshot
 from app.contract.status import Status
 from app.contract.strategies import STRATEGIES
@@ -197,7 +197,7 @@ def _how(story: Story) -> Iterator[str]:
         otherwise = wording.TIMEOUTS[request.review.on_timeout]
         yield (
             f"A reviewer is asked {wording.WHENS[request.review.when]}; after a timeout of"
-            f" {duration(request.review.timeout_s)}, {otherwise}."
+            f" {duration(request.review.timeout_s)}, {otherwise}.{_who_is_asked(request.review)}"
         )
     if request.compare:
         yield "The result is compared, blind, with the draft it started from."
@@ -256,11 +256,23 @@ def course(story: Story) -> str:
 
 def _reviews(story: Story) -> Iterator[str]:
     decisions = {made.key: (at, made) for at, made in story.of(Reviewed)}
+    given = story.of(ApprovalGiven)
     for at, asked in story.of(Paused):
         answer = decisions.get(asked.key)
         heading = f"### {path(asked.key)}"
         line = f"{wording.moment(at)}: {plain(asked.question)}"
-        yield joined((heading, line, _decision(*answer, asked) if answer else "No answer yet."))
+        approvals = [_approval(when, it) for when, it in given if it.key == asked.key]
+        decided = _decision(*answer, asked) if answer else "No answer yet."
+        yield joined((heading, line, *approvals, decided))
+
+
+def _approval(at: datetime, given: ApprovalGiven) -> str:
+    score = "" if given.score is None else f", with a score of {wording.score(given.score)}"
+    line = (
+        f"{wording.moment(at)}: {plain(given.reviewer)} approved the draft{score}"
+        f" ({given.given} of {given.needed})."
+    )
+    return joined((line, fenced(given.feedback) if given.feedback else ""))
 
 
 def _decision(at: datetime, made: Reviewed, asked: Paused) -> str:
@@ -268,7 +280,8 @@ def _decision(at: datetime, made: Reviewed, asked: Paused) -> str:
     if made.action == "resume":
         who = "The pause timed out. It continues." if is_timeout else "It was resumed."
         return f"{wording.moment(at)}: {who}"
-    who = "The review timed out, which counts as if a reviewer" if is_timeout else "A reviewer"
+    name = plain(made.reviewer) if made.reviewer else "A reviewer"
+    who = "The review timed out, which counts as if a reviewer" if is_timeout else name
     line = f"{wording.moment(at)}: {who} {wording.ACTIONS[made.action]}"
     if asked.call is not None:
         line = line.removesuffix("draft") + "call"
@@ -290,6 +303,13 @@ def _marked(made: Reviewed) -> str:
         for it in made.spans
     )
     return joined(("Nothing but these passages was to change:", *places))
+
+
+def _who_is_asked(plan: ReviewPlan) -> str:
+    """Return who may decide and how many must approve, as sentences; usually there are none."""
+    who = f" Asked are {plain(', '.join(plan.reviewers))}." if plan.reviewers else ""
+    several = plan.approvals_needed > 1
+    return f"{who} It takes {plan.approvals_needed} approvals." if several else who
 
 
 def _ratings(story: Story) -> Iterator[str]:

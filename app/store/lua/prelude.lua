@@ -299,10 +299,13 @@ end
 
 -- Journals the decision about the draft under review: `decision` is the data without its key.
 local function reviewed(id, n, at, asked, decision)
-  local it = cjson.decode(asked)
+  local it, said = cjson.decode(asked), cjson.decode(decision)
   write(id, n, at, 'refinement.reviewed',
     '{"key":"' .. it.key .. '",' .. string.sub(decision, 2))
-  if it.when ~= 'requested' then redis.call('HINCRBY', SUMMARY .. id, 'steps', 1) end  -- a step asked for it
+  if it.when == 'requested' then return end  -- nobody was asked
+  redis.call('HINCRBY', SUMMARY .. id, 'steps', 1)
+  redis.call('HSET', SUMMARY .. id, 'reviewed', cjson.encode({ key = it.key, action = said.action,
+    by = said.by, reviewer = said.reviewer, approved_by = said.approved_by }))
 end
 
 -- Puts a refinement back into the queue; `n` is the number of its last entry.
@@ -320,7 +323,7 @@ end
 local function unpaused(id, tenant, n, at, lease_ms)
   local key = SUMMARY .. id
   local since, before = unpack(redis.call('HMGET', key, 'paused_at', 'paused_ms'))
-  redis.call('HDEL', key, 'review', 'paused_at', 'review_until')
+  redis.call('HDEL', key, 'review', 'approvals', 'paused_at', 'review_until')
   redis.call('HSET', key, 'paused_ms', (before or 0) + at - since)
   return queued_again(id, tenant, 'paused', n, at, lease_ms)
 end
@@ -363,8 +366,8 @@ local function ended(id, tenant, from, to, at, retention_ms)
   release(id)
   unpark(id, tenant)
   if from == 'queued' then leave_line(id, tenant) end
-  redis.call('HDEL', SUMMARY .. id, 'review', 'paused_at', 'review_until', 'waiting', 'parked_at',
-    'in_vain', 'pause')
+  redis.call('HDEL', SUMMARY .. id, 'review', 'approvals', 'paused_at', 'review_until', 'waiting',
+    'parked_at', 'in_vain', 'pause')
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
   local is_stored = redis.call('HGET', SUMMARY .. id, 'store') ~= '0'
@@ -496,7 +499,7 @@ local function erase_text(id)
   unlist_metadata(id, tenant, metadata)
   for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
   redis.call('UNLINK', DELIVERIES .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
-  redis.call('HDEL', key, 'result', 'phase', 'origin')
+  redis.call('HDEL', key, 'result', 'phase', 'origin', 'reviewed')
   redis.call('HSET', key, 'metadata', '{}', 'erased_at', at)
   if best then redis.call('HSET', key, 'best', judged(cjson.decode(best))) end
   if scores then

@@ -1,14 +1,15 @@
 -- Takes a reviewer's decision: id, tenant, command id, key of the review that is meant or '', data of
--- refinement.reviewed without its key, lease in ms, versions.
--- Returns the number of the RQ job to enqueue; or OK (a repeated command), MISMATCH, MISSING, DIFFERS,
--- ENDED, UNASKED, REQUESTED, UNREQUESTED, UNSUITED (to what is under review), or OTHER and the key of the pending
--- review.
-local id, owner, command, meant, decision, lease_ms, versions = unpack(ARGV)
+-- refinement.reviewed without its key and names, names by which the reviewer is known (JSON) or '', lease in ms,
+-- versions.
+-- Returns the number of the RQ job to enqueue; or OK (a repeated command, or more approvals are needed), MISMATCH,
+-- MISSING, DIFFERS, ENDED, UNASKED, REQUESTED, UNREQUESTED, UNSUITED (to what is under review), NAMELESS, STRANGER,
+-- ALONE, or OTHER and the key of the pending review.
+local id, owner, command, meant, decision, known_as, lease_ms, versions = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, asked, jobs = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'last_event', 'review', 'jobs'))
+local tenant, status, last, asked, jobs, approvals = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'review', 'jobs', 'approvals'))
 if tenant ~= owner then return 'MISSING' end
-local digest, before = redis.sha1hex(meant .. decision), given(id, 'review', command)
+local digest, before = redis.sha1hex(meant .. decision .. known_as), given(id, 'review', command)
 if before then
   if digest ~= before then return 'MISMATCH' end
   return status == 'queued' and tonumber(jobs) or 'OK'
@@ -28,7 +29,58 @@ elseif has_arguments then
   return 'UNSUITED draft'
 end
 
-local at = clock()
-reviewed(id, last + 1, at, asked, decision)
+local names, needed = pending.reviewers or {}, pending.approvals_needed or 1
+
+-- Returns the name by which the reviewer counts: the one that is asked, else the oldest; nothing if others are
+-- asked.
+local function counted_as()
+  local own = cjson.decode(known_as)
+  if #names == 0 then return own[#own] end
+  for _, name in ipairs(names) do
+    for _, it in ipairs(own) do
+      if it == name then return name end
+    end
+  end
+end
+
+local at, n, reviewer = clock(), last + 1, nil
+if known_as ~= '' then
+  reviewer = counted_as()
+  if not reviewer then return 'STRANGER' end
+elseif #names > 0 or needed > 1 then
+  return 'NAMELESS'
+end
+if needed > 1 and (said.action == 'rate' or has_arguments) then return 'ALONE' end
+
+-- Returns who has approved, and the mean of their scores or null.
+local function sums_of(given)
+  local by, sum, scored = {}, 0, 0
+  for i, it in ipairs(given) do
+    by[i] = it.reviewer
+    if it.score ~= cjson.null then sum, scored = sum + it.score, scored + 1 end
+  end
+  return by, scored > 0 and sum / scored or cjson.null
+end
+
+if said.action == 'approve' and needed > 1 then
+  local given = cjson.decode(approvals or '[]')
+  for _, it in ipairs(given) do
+    if it.reviewer == reviewer then return 'OK' end  -- a reviewer counts once
+  end
+  given[#given + 1] = { reviewer = reviewer, at = at, feedback = said.feedback, score = said.score }
+  if #given < needed then
+    write(id, n, at, 'refinement.approval_given', cjson.encode({ key = pending.key, reviewer = reviewer,
+      feedback = said.feedback, score = said.score, given = #given, needed = needed }))
+    redis.call('HSET', key, 'approvals', cjson.encode(given), 'last_event', n)
+    record(id, 'review', command, digest)
+    publish(id)
+    return 'OK'
+  end
+  local approved_by, score = sums_of(given)
+  decision = cjson.encode({ action = 'approve', feedback = said.feedback, draft = cjson.null, score = score,
+    by = said.by, approved_by = approved_by })
+end
+if reviewer then decision = '{"reviewer":' .. cjson.encode(reviewer) .. ',' .. string.sub(decision, 2) end
+reviewed(id, n, at, asked, decision)
 record(id, 'review', command, digest)
-return unpaused(id, tenant, last + 1, at, lease_ms)
+return unpaused(id, tenant, n, at, lease_ms)

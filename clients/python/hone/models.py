@@ -5,6 +5,20 @@ from typing import Any, Literal, TypeAlias, Union
 
 
 @dataclass
+class ApprovalGiven:
+    """
+    A reviewer approved the draft; it stays under review, since more approvals are needed.
+    """
+
+    reviewer: str
+    key: str
+    given: int
+    needed: int
+    feedback: str | None = None
+    score: float | None = None
+
+
+@dataclass
 class Attempt:
     """
     One attempt to deliver a webhook.
@@ -197,6 +211,18 @@ class CritiqueStrategy:
 
 
 @dataclass
+class DatedApproval:
+    """
+    An approval, and when it was given.
+    """
+
+    reviewer: str
+    at: str
+    feedback: str | None = None
+    score: float | None = None
+
+
+@dataclass
 class Delivery:
     """
     How far a webhook got.
@@ -359,6 +385,19 @@ class IterativeStrategy:
     """
 
     kind: Literal["iterative"]
+
+
+@dataclass
+class LastReview:
+    """
+    How the last review was decided, and by whom.
+    """
+
+    key: str
+    action: Literal["approve", "reject", "revise", "replace", "rate", "resume"]
+    by: Literal["reviewer", "timeout"]
+    reviewer: str | None = None
+    approved_by: list[str] | None = None
 
 
 @dataclass
@@ -738,6 +777,18 @@ class ReasoningRevisionStrategy:
 
 
 @dataclass
+class RefinementApprovalGivenEvent:
+    """
+    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    """
+
+    event: int
+    type: Literal["refinement.approval_given"]
+    at: str
+    data: ApprovalGiven
+
+
+@dataclass
 class RefinementCancelingEvent:
     """
     One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
@@ -833,6 +884,8 @@ class ReviewPlan:
     when: Literal["each_iteration", "before_completion"]
     timeout_s: float | None = None
     on_timeout: Literal["approve", "reject", "finish"] | None = None
+    reviewers: list[str] | None = None
+    approvals: Literal["all", "any"] | int | None = None
 
 
 @dataclass
@@ -849,6 +902,8 @@ class Reviewed:
     draft: str | None = None
     arguments: dict[str, Any] | None = None
     score: float | None = None
+    reviewer: str | None = None
+    approved_by: list[str] | None = None
 
 
 @dataclass
@@ -1661,6 +1716,8 @@ class Paused:
     score: float | None = None
     sha256: str | None = None
     call: PlannedCall | None = None
+    reviewers: list[str] | None = None
+    approvals_needed: int | None = None
 
 
 @dataclass
@@ -1677,6 +1734,9 @@ class PendingReview:
     path: str | None = None
     when: Literal["each_iteration", "before_completion", "before_call", "requested"] | None = None
     call: PlannedCall | None = None
+    reviewers: list[str] | None = None
+    approvals_needed: int | None = None
+    approvals: list[DatedApproval] | None = None
 
 
 @dataclass
@@ -1899,6 +1959,7 @@ class Snapshot:
     metadata: dict[str, str]
     links: Links
     review: PendingReview | None = None
+    reviewed: LastReview | None = None
     waiting: Waiting | None = None
     priority: Literal["interactive", "batch"] | None = None
     continued_from: ContinuedFrom | None = None
@@ -2287,6 +2348,7 @@ class EventPage:
         | RefinementStoppingEvent
         | RefinementCancelingEvent
         | RefinementPausedEvent
+        | RefinementApprovalGivenEvent
         | RefinementReviewedEvent
         | RefinementRatedEvent
         | RefinementRetriedEvent

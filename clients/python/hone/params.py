@@ -270,6 +270,7 @@ class ReviewDecision(TypedDict):
     arguments: NotRequired[dict[str, Any] | None]
     score: NotRequired[float | None]
     path: NotRequired[str | None]
+    reviewer: NotRequired[str | None]
 
 
 class ReviewPlan(TypedDict):
@@ -280,6 +281,8 @@ class ReviewPlan(TypedDict):
     when: Literal["each_iteration", "before_completion"]
     timeout_s: NotRequired[float]
     on_timeout: NotRequired[Literal["approve", "reject", "finish"]]
+    reviewers: NotRequired[list[str]]
+    approvals: NotRequired[Literal["all", "any"] | int]
 
 
 class RoleInstructions(TypedDict):
