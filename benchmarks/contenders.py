@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from benchmarks.processes import ServiceProgram
 
 AT_ONCE = 500
 RQ_REFINEMENTS = 10
+DEFAULTS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,16 @@ def _saq(setup: Setup) -> Cast:
     return Cast((worker,), driver, (driver, worker))
 
 
-def _hone(setup: Setup) -> Cast:
-    port = _free_port()
+def hone(
+    setup: Setup,
+    *,
+    api: Sequence[str] = ("app.cli", "api"),
+    worker: Sequence[str] = ("workers",),
+    api_env: Mapping[str, str] = DEFAULTS,
+    worker_env: Mapping[str, str] = DEFAULTS,
+) -> Cast:
+    """Start one API and one worker, and the client that drives them."""
+    port = free_port()
     env = {
         "HONE_REDIS_URL": setup.redis_url,
         "HONE_HOST": "127.0.0.1",
@@ -110,24 +119,25 @@ def _hone(setup: Setup) -> Cast:
         "HONE_OPENAI_BASE_URL": setup.model_url,
         "OPENAI_API_KEY": "key",
     }
-    api = setup.program("api", "app.cli", "api", env=env, speaks=False)
-    worker = setup.program("worker", "workers", env=env, speaks=False)
-    _wait_until_ready(port, api, worker)
+    served = setup.program("api", *api, env={**env, **api_env}, speaks=False)
+    played = setup.program("worker", *worker, env={**env, **worker_env}, speaks=False)
+    _wait_until_ready(port, served, played)
     driver = setup.program("load", "benchmarks.load", "--port", port, "--count", setup.count)
     driver.heard()
-    return Cast((api, worker), driver, (driver,))
+    return Cast((served, played), driver, (driver,))
 
 
 CONTENDERS = (
     Contender("bare asyncio loop", "nothing", _bare),
     Contender("RQ, forking, 10 only", "the job", _rq, RQ_REFINEMENTS),
     Contender("SAQ, a checkpoint per step", "the job and its replies", _saq),
-    Contender("Hone whole", "every step and event", _hone),
+    Contender("Hone whole", "every step and event", hone),
 )
 SAQ, HONE = CONTENDERS[2].name, CONTENDERS[3].name
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

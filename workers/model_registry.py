@@ -11,6 +11,7 @@ from app.contract.judgement import Usage
 from app.contract.providers import BY_NAME, PROVIDERS, Provider, added, provider_of
 from app.settings import Settings
 from app.store import open_permit_exchange, open_tenant_keys
+from app.telemetry import current_span
 from workers.children.turns import Turns
 from workers.editor import EditorCannot, answer, length_of
 from workers.editor.long_texts import LONG
@@ -28,6 +29,9 @@ from workers.models.port import (
 from workers.models.rate_limiter import ModelGate, RateLimiter
 from workers.models.remote import Remote, adapter_of
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
+
+NOTED_WAIT_S = 0.05
+"""Longer waits for a permit are events of the step's span."""
 
 NAMED = "HONE_PROVIDER_{0}_BASE_URL and HONE_PROVIDER_{0}_API_KEY"
 
@@ -116,7 +120,11 @@ class ModelRegistry:
 
     async def through(self, gate: ModelGate, model: Model, call: ModelCall) -> ModelReply:
         """Return the reply of a model, called as its gate allows; raise what `complete` raises."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
         under_way = await self._limiter.enter(gate, call)
+        if (wait_s := clock() - began) > NOTED_WAIT_S:
+            current_span().event("waited for a permit", {"hone.wait_s": round(wait_s, 3)})
         try:
             reply = await model.complete(call)
         except NotServed as error:

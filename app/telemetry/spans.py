@@ -6,7 +6,7 @@ to whatever Hone calls, and its id is on the lines of the log.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -96,13 +96,12 @@ class TraceSpan:
     def __init__(self, context: TraceContext | None = None) -> None:
         self.context = context
 
-    @contextmanager
     def child(
         self, name: str, kind: Kind = "internal", attributes: Attributes = NO_ATTRIBUTES
-    ) -> "Iterator[TraceSpan]":
+    ) -> "AbstractContextManager[TraceSpan]":
         """Begin a span inside this one; it is the current one until the context ends."""
         del name, kind, attributes
-        yield self
+        return nullcontext(self)
 
     def set(self, attributes: Attributes, *, error: str | None = None) -> None:
         """Add attributes; `error` is a code that says that the span failed."""
@@ -112,6 +111,12 @@ class TraceSpan:
 
     def event(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> None:
         """Add something that happened at this moment."""
+
+
+NO_SPAN = TraceSpan()
+current: ContextVar[TraceSpan] = ContextVar("span", default=NO_SPAN)
+current_span: Callable[[], TraceSpan] = current.get
+"""Returns the span of what goes on now; one that records nothing outside of all."""
 
 
 class Traces:
@@ -132,22 +137,11 @@ class Traces:
         `trace_id` is that of a trace which begins here, 128 bits; by default it is random.
         """
         del name, kind, attributes, trace_id
-        with current(TraceSpan(origin.trace)) as span:
+        told = current.set(span := TraceSpan(origin.trace))
+        try:
             yield span
+        finally:
+            current.reset(told)
 
 
 NO_TRACES = Traces()
-NO_SPAN = TraceSpan()
-_current: ContextVar[TraceSpan] = ContextVar("span", default=NO_SPAN)
-current_span: Callable[[], TraceSpan] = _current.get
-"""Returns the span of what goes on now; one that records nothing outside of all."""
-
-
-@contextmanager
-def current(span: TraceSpan) -> Iterator[TraceSpan]:
-    """Make a span the current one until the context ends."""
-    told = _current.set(span)
-    try:
-        yield span
-    finally:
-        _current.reset(told)

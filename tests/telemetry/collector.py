@@ -7,11 +7,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 
-from app.telemetry.opentelemetry import RecordedTraces, TraceIds
+from app.telemetry.opentelemetry import RecordedTraces
 
 
 @contextmanager
@@ -49,10 +51,10 @@ class RecordedSpans:
 
     def __init__(self, *, has_content: bool = False) -> None:
         self._exporter = InMemorySpanExporter()
-        ids = TraceIds()
-        provider = TracerProvider(id_generator=ids, shutdown_on_exit=False)
-        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.traces = RecordedTraces(provider.get_tracer("test"), ids, has_content=has_content)
+        processor = SimpleSpanProcessor(self._exporter)
+        self.traces = RecordedTraces(
+            ParentBased(ALWAYS_ON), Resource({}), processor, has_content=has_content
+        )
 
     @property
     def ended(self) -> tuple[ReadableSpan, ...]:

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Mapping
 
 import pytest
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
 from app.telemetry import NO_TRACES, Origin, TraceContext, current_span, open_traces
-from app.telemetry.opentelemetry import exported
+from app.telemetry.opentelemetry import SpanSender, exported
 from app.telemetry.traces import flaw_in, wants_traces
 from tests.telemetry.collector import RecordedSpans, collector
 
@@ -158,7 +157,7 @@ def test_a_collector_receives_what_was_recorded_in_the_standard_format() -> None
     environ = {"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test"}
     with collector() as (url, received):
         with (
-            exported(OTLPSpanExporter(url), "worker", environ) as traces,
+            exported(SpanSender(url), "worker", environ) as traces,
             traces.span(Origin("req_7", GIVEN), "a", "consumer", {"n": 1, "no": None}) as span,
         ):
             span.event("waits", {"hone.wait_s": 2.5})
@@ -176,7 +175,7 @@ def test_a_collector_receives_what_was_recorded_in_the_standard_format() -> None
 
 
 def test_a_collector_that_is_away_does_not_keep_a_process_from_ending() -> None:
-    exporter = OTLPSpanExporter("http://127.0.0.1:9/v1/traces", timeout=1)
+    exporter = SpanSender("http://127.0.0.1:9/v1/traces", timeout=1)
     with (
         exported(exporter, "worker", {}, wait_s=0.1) as traces,
         traces.span(Origin(), "a", "consumer"),

@@ -84,7 +84,7 @@ def describe_entry(
                 "gen_ai.usage.output_tokens": used.output_tokens,
                 "gen_ai.usage.cache_read.input_tokens": used.cached_tokens or None,
                 "gen_ai.usage.reasoning.output_tokens": used.thinking_tokens or None,
-                "hone.requests": used.calls,
+                "hone.requests": used.calls if used.calls != 1 else None,
                 "hone.cost_usd": used.cost_usd,
             }
         )
@@ -95,8 +95,9 @@ def describe_entry(
         return
     match entry.reply:
         case TextReply() if entry.model is not None:
-            provider, answered = _provider_in(entry.model), _name_in(entry.model)
-            span.set({"gen_ai.provider.name": provider, "gen_ai.response.model": answered})
+            span.set({"gen_ai.response.model": _name_in(entry.model)})
+            if entry.tried:  # a fallback, perhaps of another provider
+                span.set({"gen_ai.provider.name": _provider_in(entry.model)})
         case FindingsReply():
             span.set({"hone.findings": len(entry.reply.findings)})
         case ToolReply(ok=False):

@@ -1,0 +1,155 @@
+"""python -m benchmarks.looking: measure what logs, metrics and traces cost, side by side in turns.
+
+The same load is played by Hone with everything off, with logs and metrics, and with traces as well.
+A thread reads both ports of metrics, as Prometheus would, and a process takes the spans, as a
+collector would. The cost is CPU time of API and worker per model call; ratios are of one round.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from statistics import median
+from threading import Event, Thread
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from benchmarks.contenders import Cast, Contender, Setup, free_port, hone
+from benchmarks.loop import CALLS
+from benchmarks.measuring import MeasuredRun, measure
+from benchmarks.processes import allow_many_files
+
+COUNT = 500
+ROUNDS = 5
+LATENCY_MS = 200
+SCRAPE_EVERY_S = 15.0
+OFF, LOGS, ALL = "off", "logs and metrics", "logs, metrics and traces"
+
+
+@contextmanager
+def _scraped(*ports: int) -> Iterator[None]:
+    """Read the metrics of these ports again and again."""
+    done = Event()
+
+    def scrape() -> None:
+        while not done.wait(SCRAPE_EVERY_S):
+            for port in ports:
+                with suppress(URLError, OSError), urlopen(f"http://127.0.0.1:{port}/metrics") as it:
+                    it.read()
+
+    thread = Thread(target=scrape, daemon=True)
+    thread.start()
+    yield
+    done.set()
+    thread.join()
+
+
+def _observed(traced: bool, setup: Setup) -> Cast:
+    ports = free_port(), free_port()
+    setup.stack.enter_context(_scraped(*ports))
+    shared: Mapping[str, str] = {"HONE_LOG_FORMAT": "json", "HONE_LOG_LEVEL": "info"}
+    if traced:
+        collector = setup.program("collector", "benchmarks.looking", "--collect")
+        address = f"http://127.0.0.1:{collector.heard()['port']}"
+        shared = {**shared, "OTEL_EXPORTER_OTLP_ENDPOINT": address}
+    return hone(
+        setup,
+        api_env={**shared, "HONE_METRICS_PORT": str(ports[0])},
+        worker_env={**shared, "HONE_METRICS_PORT": str(ports[1])},
+    )
+
+
+def _blind(setup: Setup) -> Cast:
+    off = {"HONE_LOG_LEVEL": "error"}
+    command = ("benchmarks.unobserved",)
+    return hone(
+        setup, api=(*command, "api"), worker=(*command, "worker"), api_env=off, worker_env=off
+    )
+
+
+CONTENDERS = (
+    Contender(OFF, "", _blind),
+    Contender(LOGS, "", partial(_observed, False)),
+    Contender(ALL, "", partial(_observed, True)),
+)
+
+
+class _Collector(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+def collect() -> None:
+    """Take what exporters send, until killed."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Collector)
+    print(f'{{"port": {server.server_port}}}', flush=True)
+    server.serve_forever()
+
+
+def rendered(runs: list[MeasuredRun], others: float) -> str:
+    """Return a table: CPU and rate of each, and the CPU relative to that of the same round."""
+    by_name = {
+        it.name: [run.figures for run in runs if run.contender == it.name] for it in CONTENDERS
+    }
+    lines = [
+        f"{by_name[OFF][0]['count']} refinements of {CALLS} calls at {LATENCY_MS} ms, in turns:",
+        f"{len(by_name[OFF])} rounds; {others:.1f} processes ran besides when it began.",
+        "",
+        "| | CPU ms/call, API and worker | of off | refinements/s | of off | peak MB |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for name, mine in by_name.items():
+        cpu = [it["cpu_ms"] / off["cpu_ms"] for it, off in zip(mine, by_name[OFF], strict=True)]
+        rate = [it["per_s"] / off["per_s"] for it, off in zip(mine, by_name[OFF], strict=True)]
+        cells = [
+            name,
+            f"{median(it['cpu_ms'] for it in mine):.3f}",
+            f"{median(cpu):.3f} ({min(cpu):.3f} to {max(cpu):.3f})",
+            f"{median(it['per_s'] for it in mine):.0f}",
+            f"{median(rate):.3f} ({min(rate):.3f} to {max(rate):.3f})",
+            f"{median(it['peak_mb'] for it in mine):.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure each in turn; the order is reversed in every second round."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--count", type=int, default=COUNT)
+    parser.add_argument("--collect", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.collect:
+        collect()
+        return
+    allow_many_files()
+    others, runs = os.getloadavg()[0], list[MeasuredRun]()
+    for number in range(arguments.rounds):
+        for contender in CONTENDERS[:: -1 if number % 2 else 1]:
+            began = time.monotonic()
+            run = measure(contender, LATENCY_MS, arguments.count)
+            runs.append(run)
+            print(
+                f"round {number + 1}, {contender.name}: {run.figures['cpu_ms']:.3f} ms/call"
+                f" ({time.monotonic() - began:.0f} s)",
+                file=sys.stderr,
+                flush=True,
+            )
+    print(rendered(runs, others))
+
+
+if __name__ == "__main__":
+    main()
