@@ -1,0 +1,432 @@
+/**
+ * The client of Hone: refinement as an API.
+ *
+ *     const hone = new Hone({ url: 'http://localhost:8080' });
+ *     const result = await hone.refine('In order to utilize the API, register.', { threshold: 0.9 });
+ *     console.log(result.score, result.draft);
+ */
+import * as errors from './errors.js';
+import { type Event, isTerminal, messages, readEvent } from './events.js';
+import type * as schema from './schema.js';
+
+export * from './errors.js';
+export { type DeltaEvent, type Event, isTerminal } from './events.js';
+export * from './webhooks.js';
+export type * as schema from './schema.js';
+
+export type Snapshot = schema.Snapshot;
+export type Result = schema.Result;
+export type Batch = schema.Batch;
+export type RefinementRequest = schema.RefinementRequest;
+/** Everything in a request but the draft, which is an argument of its own. */
+export type RefinementOptions = Omit<RefinementRequest, 'draft'>;
+
+export interface HoneOptions {
+  /** Where the server is; `HONE_URL` in Node, else http://localhost:8080. */
+  url?: string;
+  /** An API key or read token; `HONE_API_KEY` in Node. */
+  apiKey?: string;
+  /** How often a request is repeated that finds no server or is told to come again: 8, which is about 25 s. */
+  maxRetries?: number;
+  /** Milliseconds for one request: 30,000. */
+  timeout?: number;
+  fetch?: typeof globalThis.fetch;
+}
+
+export interface Wait {
+  /** Milliseconds until TimedOut is thrown; without it, as long as it takes. */
+  timeout?: number;
+  signal?: AbortSignal;
+}
+
+interface Call {
+  method?: string;
+  json?: unknown;
+  body?: string;
+  query?: Record<string, string | number | undefined>;
+  headers?: Record<string, string | undefined>;
+  timeout?: number;
+  signal?: AbortSignal | undefined;
+}
+
+type Named = string | { id: string };
+
+const HELD_S = 25; // how long the server holds a request for news
+const SILENCE_MS = 45_000; // three times the interval of the comments of an event stream
+const PATIENCE_MS = 120_000; // without an answer, until waiting for news is given up
+const LONGEST_RETRY_AFTER_MS = 60_000;
+const REPEATED = new Set([408, 429, 502, 503, 504]);
+
+const environment = (name: string): string | undefined =>
+  (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name];
+
+/**
+ * A client of one Hone server. Submissions carry an `Idempotency-Key`, so that retries make none
+ * twice. All methods throw ApiError or ServerUnreachable.
+ */
+export class Hone {
+  readonly url: string;
+  readonly #headers: Record<string, string>;
+  readonly #maxRetries: number;
+  readonly #timeout: number;
+  readonly #fetch: typeof globalThis.fetch;
+
+  constructor(options: HoneOptions = {}) {
+    this.url = (options.url ?? environment('HONE_URL') ?? 'http://localhost:8080').replace(/\/+$/, '');
+    const key = options.apiKey ?? environment('HONE_API_KEY');
+    this.#headers = key ? { Authorization: `Bearer ${key}` } : {};
+    this.#maxRetries = options.maxRetries ?? 8;
+    this.#timeout = options.timeout ?? 30_000;
+    this.#fetch = options.fetch ?? ((...call) => globalThis.fetch(...call));
+  }
+
+  /**
+   * Refine a text, or write one for `task` (with `null` as draft), and return the best draft.
+   *
+   * Waits through restarts of the server. Throws RefinementFailed or RefinementCanceled, whose
+   * `snapshot` has what there is.
+   */
+  async refine(
+    draft: string | null,
+    request: RefinementOptions = {},
+    options: Wait & { idempotencyKey?: string } = {},
+  ): Promise<Result> {
+    const snapshot = await this.wait(await this.submit(draft, request, options), options);
+    if (snapshot.status === 'canceled') throw new errors.RefinementCanceled(snapshot);
+    if (snapshot.status === 'failed' || !snapshot.result) throw new errors.RefinementFailed(snapshot);
+    return snapshot.result;
+  }
+
+  /** Create a refinement. The same key and request within 24 hours return the same one. */
+  async submit(
+    draft: string | null,
+    request: RefinementOptions = {},
+    options: { idempotencyKey?: string } = {},
+  ): Promise<Snapshot> {
+    const json = draft === null ? request : { ...request, draft };
+    const headers = idempotent(options.idempotencyKey);
+    return this.request('/v1/refinements', { method: 'POST', json, headers });
+  }
+
+  /** Return a refinement as it is now. */
+  async get(refinement: Named): Promise<Snapshot> {
+    return this.request(path(refinement));
+  }
+
+  /** Return a refinement when it has ended; `paused` is no end. */
+  async wait(refinement: Named, { timeout, signal }: Wait = {}): Promise<Snapshot> {
+    const started = Date.now();
+    let heard = started;
+    let snapshot = await this.get(refinement);
+    while (!['succeeded', 'failed', 'canceled'].includes(snapshot.status)) {
+      const left = timeout === undefined ? HELD_S : Math.min(HELD_S, (started + timeout - Date.now()) / 1000);
+      if (left <= 0) throw new errors.TimedOut(`${snapshot.id} is ${snapshot.status} after ${timeout} ms`);
+      const call: Call = {
+        query: { wait: Math.max(1, Math.round(left)) },
+        headers: { 'If-None-Match': `"${snapshot.last_event}"` },
+        timeout: SILENCE_MS,
+        signal,
+      };
+      try {
+        const response = await this.#send(path(snapshot), call);
+        heard = Date.now();
+        if (response.status !== 304) snapshot = await response.json();
+      } catch (error) {
+        if (signal?.aborted || !isAway(error) || Date.now() - heard > PATIENCE_MS) throw error;
+      }
+    }
+    return snapshot;
+  }
+
+  /**
+   * Yield each event after the one with number `after`, until the refinement has ended.
+   *
+   * A stream that breaks is resumed where it broke: no event is missed or seen twice, also across
+   * restarts of the server. With `deltas`, also pieces of text as they are written.
+   */
+  async *events(
+    refinement: Named,
+    { after = 0, deltas = false, signal }: { after?: number; deltas?: boolean; signal?: AbortSignal } = {},
+  ): AsyncGenerator<Event> {
+    let heard = Date.now();
+    for (let failures = 0; ; ) {
+      try {
+        for await (const event of this.#stream(refinement, after, deltas, signal)) {
+          if (event === null) return;
+          heard = Date.now();
+          failures = 0;
+          after = Math.max(after, event.event);
+          yield event;
+          if (isTerminal(event)) return;
+        }
+      } catch (error) {
+        if (signal?.aborted || !isAway(error) || Date.now() - heard > PATIENCE_MS) throw error;
+        failures += 1;
+      }
+      await sleep(pause(failures), signal);
+    }
+  }
+
+  /** Yield refinements, newest first, a page at a time as they are needed. */
+  async *list(
+    filter: { status?: string; batch?: string; metadata?: Record<string, string> } = {},
+  ): AsyncGenerator<Snapshot> {
+    const query: Record<string, string | undefined> = { status: filter.status, batch: filter.batch };
+    for (const [name, value] of Object.entries(filter.metadata ?? {})) query[`metadata.${name}`] = value;
+    for (let more = true; more; ) {
+      const page = await this.request<schema.SnapshotPage>('/v1/refinements', { query });
+      yield* page.data;
+      more = page.has_more;
+      query['cursor'] = page.next_cursor ?? undefined;
+    }
+  }
+
+  /** Cancel it: `canceling`, then `canceled` when work has stopped. */
+  async cancel(refinement: Named): Promise<Snapshot> {
+    return this.request(`${path(refinement)}/cancel`, { method: 'POST' });
+  }
+
+  /** End it with the best draft so far. */
+  async finish(refinement: Named): Promise<Snapshot> {
+    return this.request(`${path(refinement)}/finish`, { method: 'POST' });
+  }
+
+  /** Put it before a reviewer after the step under way. */
+  async pause(refinement: Named, json: schema.PauseRequest = {}): Promise<Snapshot> {
+    return this.request(`${path(refinement)}/pause`, { method: 'POST', json });
+  }
+
+  /** Change limits while it runs; return those now in force. */
+  async change(refinement: Named, json: schema.LimitsChange, ifMatch?: number): Promise<schema.Limits> {
+    return this.request(path(refinement), { method: 'PATCH', json, headers: matching(ifMatch) });
+  }
+
+  /**
+   * Say a person's word to a paused refinement. `ifMatch`, the `last_event` that the person saw,
+   * makes a second reviewer who acts at the same time see PreconditionFailed.
+   */
+  async review(refinement: Named, json: schema.ReviewDecision, ifMatch?: number): Promise<Snapshot> {
+    const headers = { ...idempotent(), ...matching(ifMatch) };
+    return this.request(`${path(refinement)}/reviews`, { method: 'POST', json, headers });
+  }
+
+  /** Record a person's score for a draft. */
+  async rate(refinement: Named, json: schema.RatingRequest): Promise<schema.Rating> {
+    return this.request(`${path(refinement)}/ratings`, { method: 'POST', json, headers: idempotent() });
+  }
+
+  /** Let a failed refinement go on from its journal. */
+  async retry(refinement: Named, json: schema.LimitsChange = {}): Promise<Snapshot> {
+    return this.request(`${path(refinement)}/retry`, { method: 'POST', json, headers: idempotent() });
+  }
+
+  /** Create a refinement that starts from a draft of this one. */
+  async continueFrom(
+    refinement: Named,
+    json: schema.Continuation = {},
+    options: { idempotencyKey?: string } = {},
+  ): Promise<Snapshot> {
+    const headers = idempotent(options.idempotencyKey);
+    return this.request(`${path(refinement)}/continue`, { method: 'POST', json, headers });
+  }
+
+  /** Erase it and everything derived from it, in any status. */
+  async erase(refinement: Named): Promise<void> {
+    await this.#send(path(refinement), { method: 'DELETE' });
+  }
+
+  /** Return each draft that was judged. */
+  async iterations(refinement: Named): Promise<schema.IterationList> {
+    return this.request(`${path(refinement)}/iterations`);
+  }
+
+  /** Return the difference between two iterations. */
+  async diff(refinement: Named, from: number, to: number): Promise<schema.Diff> {
+    return this.request(`${path(refinement)}/diff`, { query: { from, to } });
+  }
+
+  /** Return the whole story for a person. */
+  async report(refinement: Named, format: 'md' | 'html' = 'md'): Promise<string> {
+    return (await this.#send(`${path(refinement)}/report`, { query: { format } })).text();
+  }
+
+  /** Return what a request would cost, without running it. */
+  async estimate(draft: string | null, request: RefinementOptions = {}): Promise<schema.RefinementEstimate> {
+    const json = draft === null ? request : { ...request, draft };
+    return this.request('/v1/estimates', { method: 'POST', json });
+  }
+
+  /**
+   * Submit up to 10,000 requests in one; the names are their `custom_id`. Those that are invalid
+   * are in `errors`; the others run.
+   */
+  async batch(
+    requests: Record<string, RefinementRequest>,
+    options: { defaults?: RefinementRequest; metadata?: Record<string, string>; idempotencyKey?: string } = {},
+  ): Promise<Batch> {
+    const head = { batch: { defaults: options.defaults ?? {}, metadata: options.metadata ?? {} } };
+    const lines = Object.entries(requests).map(([custom_id, request]) => ({ custom_id, request }));
+    const body = [head, ...lines].map((it) => JSON.stringify(it)).join('\n');
+    const headers = { ...idempotent(options.idempotencyKey), 'Content-Type': 'application/jsonl' };
+    return this.request('/v1/batches', { method: 'POST', body, headers, timeout: 600_000 });
+  }
+
+  /** Return a batch as it is now. */
+  async getBatch(batch: Named): Promise<Batch> {
+    return this.request(batchPath(batch));
+  }
+
+  /** Return a batch when all of it has ended. */
+  async waitForBatch(batch: Named, { timeout, signal }: Wait = {}): Promise<Batch> {
+    const started = Date.now();
+    for (;;) {
+      const found = await this.getBatch(batch);
+      if (found.ended_at) return found;
+      if (timeout !== undefined && Date.now() - started > timeout) {
+        throw new errors.TimedOut(`${found.id} is ${found.status} after ${timeout} ms`);
+      }
+      await sleep(1000, signal);
+    }
+  }
+
+  /** Yield what has ended so far, in the order of the requests. */
+  async *batchResults(batch: Named): AsyncGenerator<schema.BatchResult> {
+    const response = await this.#send(`${batchPath(batch)}/results`, { timeout: 600_000 });
+    for (const line of (await response.text()).split('\n')) if (line) yield JSON.parse(line);
+  }
+
+  /** Cancel what has not ended. */
+  async cancelBatch(batch: Named): Promise<Batch> {
+    return this.request(`${batchPath(batch)}/cancel`, { method: 'POST' });
+  }
+
+  /** Send any request of the API, such as `('/v1/models')`; return its JSON. */
+  async request<Answer = unknown>(path: string, call: Call = {}): Promise<Answer> {
+    const text = await (await this.#send(path, call)).text();
+    return (text ? JSON.parse(text) : null) as Answer;
+  }
+
+  /** Send a request until it is answered for good. */
+  async #send(path: string, call: Call): Promise<Response> {
+    const url = new URL(this.url + path);
+    for (const [name, value] of Object.entries(call.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(name, `${value}`);
+    }
+    const headers = new Headers(this.#headers);
+    if (call.json !== undefined) headers.set('Content-Type', 'application/json');
+    for (const [name, value] of Object.entries(call.headers ?? {})) if (value) headers.set(name, value);
+    const body = call.json === undefined ? (call.body ?? null) : JSON.stringify(call.json);
+    for (let failures = 1; ; failures++) {
+      let wait = 0;
+      let error: Error;
+      try {
+        const limit = AbortSignal.timeout(call.timeout ?? this.#timeout);
+        const signal = call.signal ? AbortSignal.any([limit, call.signal]) : limit;
+        const init = { method: call.method ?? 'GET', headers, body, signal };
+        const response = await this.#fetch(url, init);
+        if (response.ok || response.status === 304) return response;
+        const problem = await problemOf(response);
+        if (!REPEATED.has(response.status) || problem.code === 'quota_exceeded') throw problem;
+        wait = Math.min(LONGEST_RETRY_AFTER_MS, 1000 * (Number(response.headers.get('Retry-After')) || 0));
+        error = problem;
+      } catch (failure) {
+        if (failure instanceof errors.ApiError || call.signal?.aborted) throw failure;
+        error = new errors.ServerUnreachable(`${this.url}: ${reason(failure)}`, { cause: failure });
+      }
+      if (failures > this.#maxRetries) throw error;
+      await sleep(Math.max(wait, pause(failures)), call.signal);
+    }
+  }
+
+  /** Yield the events of one connection; null if there are no more. */
+  async *#stream(
+    refinement: Named,
+    after: number,
+    deltas: boolean,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Event | null> {
+    const silence = new AbortController();
+    const headers = { ...this.#headers, Accept: 'text/event-stream', 'Last-Event-ID': `${after}` };
+    const url = `${this.url}${path(refinement)}/events${deltas ? '?deltas=true' : ''}`;
+    const either = signal ? AbortSignal.any([silence.signal, signal]) : silence.signal;
+    let timer = setTimeout(() => silence.abort(), SILENCE_MS);
+    const alive = new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        clearTimeout(timer);
+        timer = setTimeout(() => silence.abort(), SILENCE_MS);
+        controller.enqueue(chunk);
+      },
+    });
+    try {
+      const response = await this.#fetch(url, { headers, signal: either }).catch((failure: unknown) => {
+        throw new errors.ServerUnreachable(`${this.url}: ${reason(failure)}`, { cause: failure });
+      });
+      if (response.status === 204) return yield null;
+      if (!response.ok || !response.body) {
+        const problem = await problemOf(response);
+        throw REPEATED.has(response.status) ? new errors.ServerUnreachable(problem.message) : problem;
+      }
+      for await (const message of messages(response.body.pipeThrough(alive))) yield readEvent(message);
+    } catch (failure) {
+      if (failure instanceof errors.HoneError || failure instanceof SyntaxError) throw failure;
+      throw new errors.ServerUnreachable(`${this.url}: ${reason(failure)}`, { cause: failure });
+    } finally {
+      clearTimeout(timer);
+      silence.abort();
+    }
+  }
+}
+
+/** Return the error of a response; one that is not of Hone, such as a proxy's, has no code. */
+async function problemOf(response: Response): Promise<errors.ApiError> {
+  const text = await response.text();
+  let problem: errors.Problem = { detail: text.slice(0, 500) };
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed === 'object' && parsed !== null) problem = parsed;
+  } catch {
+    // not JSON: the text says what there is to say
+  }
+  const kind = errors.CLASSES[problem.code ?? ''] ?? errors.ApiError;
+  return new kind(response.status, problem, response.headers.get('X-Request-Id'));
+}
+
+const isAway = (error: unknown): boolean =>
+  error instanceof errors.ServerUnreachable || error instanceof errors.Unavailable;
+
+function reason(failure: unknown): string {
+  if (!(failure instanceof Error)) return String(failure);
+  return failure.cause instanceof Error ? `${failure.message}: ${failure.cause.message}` : failure.message;
+}
+
+const path = (it: Named): string => `/v1/refinements/${encodeURIComponent(typeof it === 'string' ? it : it.id)}`;
+const batchPath = (it: Named): string => `/v1/batches/${encodeURIComponent(typeof it === 'string' ? it : it.id)}`;
+
+const idempotent = (key?: string): Record<string, string> => ({
+  // crypto.randomUUID exists in secure contexts only
+  'Idempotency-Key': key ?? [...crypto.getRandomValues(new Uint8Array(16))].map((it) => it.toString(16)).join('-'),
+});
+
+const matching = (lastEvent?: number): Record<string, string | undefined> => ({
+  'If-Match': lastEvent === undefined ? undefined : `"${lastEvent}"`,
+});
+
+/** Milliseconds before the next attempt: exponential, with jitter. */
+const pause = (failures: number): number =>
+  Math.min(8000, 250 * 2 ** Math.max(0, failures - 1)) * (0.5 + Math.random() / 2);
+
+function sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const timer = setTimeout(done, milliseconds);
+    function done(): void {
+      signal?.removeEventListener('abort', stop);
+      resolve();
+    }
+    function stop(): void {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    }
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+}

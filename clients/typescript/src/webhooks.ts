@@ -1,0 +1,62 @@
+import { WebhookRejected } from './errors.js';
+import type { Batch, Snapshot } from './schema.js';
+
+const TOLERANCE_S = 300;
+
+/** What a webhook says. One that comes again has the same `id`. */
+export interface WebhookMessage {
+  id: string;
+  type: string;
+  timestamp: string;
+  /** The refinement as it was then; the batch, if `type` is `batch.completed`. */
+  data: Snapshot | Batch;
+}
+
+/**
+ * Return the message of a webhook that Hone has signed within five minutes (Standard Webhooks 1.0).
+ *
+ * `body` is what was received, byte for byte; `secret` begins with `whsec_`. Throws WebhookRejected.
+ */
+export async function verifyWebhook(
+  body: string,
+  headers: Headers | Record<string, string | string[] | undefined>,
+  secret: string,
+  now: number = Date.now() / 1000,
+): Promise<WebhookMessage> {
+  const lower = new Map<string, string>();
+  for (const [name, value] of headers instanceof Headers ? headers : Object.entries(headers)) {
+    if (value !== undefined) lower.set(name.toLowerCase(), String(value));
+  }
+  const id = lower.get('webhook-id');
+  const sent = lower.get('webhook-timestamp');
+  const given = lower.get('webhook-signature');
+  if (!id || !sent || !given) throw new WebhookRejected('headers are not those of a webhook');
+  const age = now - Number(sent);
+  if (!(Math.abs(age) <= TOLERANCE_S)) {
+    throw new WebhookRejected(`signed ${Math.round(age)} s ago: old, or a clock is wrong`);
+  }
+  const key = await crypto.subtle.importKey(
+    'raw',
+    bytes(secret.replace(/^whsec_/, '')),
+    { name: 'HMAC', hash: 'SHA-256' },
+    false,
+    ['verify'],
+  );
+  const signed = new TextEncoder().encode(`${id}.${sent}.${body}`);
+  for (const signature of given.split(' ')) {
+    const [version, value] = signature.split(',');
+    if (version !== 'v1' || !value) continue;
+    if (await crypto.subtle.verify('HMAC', key, bytes(value), signed)) {
+      return { id, ...JSON.parse(body) };
+    }
+  }
+  throw new WebhookRejected('the signature is not that of this body and secret');
+}
+
+function bytes(base64: string): Uint8Array<ArrayBuffer> {
+  try {
+    return Uint8Array.from(atob(base64), (it) => it.charCodeAt(0));
+  } catch {
+    throw new WebhookRejected('secret or signature is not base64');
+  }
+}

@@ -1,0 +1,100 @@
+"""The TypeScript client in Node, with a real service. Skipped where npm installs no packages."""
+
+import asyncio
+import json
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.cli.processes import url_of
+from app.contract import errors
+from benchmarks.model_replies import draft
+from tests.e2e.running_service import RunningService, running_service
+from tests.e2e.scripted_models import hanging_at, slow_at
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = ROOT / "clients" / "typescript"
+SCRIPT = Path(__file__).parent / "typescript_client.mjs"
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The client, compiled by the strict compiler."""
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed")
+    root = tmp_path_factory.mktemp("typescript")
+    package = root / "clients" / "typescript"
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(SOURCE, package, ignore=ignored)
+    shutil.copytree(ROOT / "openapi", root / "openapi")
+    installed = run(package, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+    if installed.returncode:
+        pytest.skip(f"npm cannot install its compiler: {installed.stderr[-300:]}")
+    compiled = run(package, "npx", "--no-install", "tsc")
+    assert compiled.returncode == 0, compiled.stdout
+    return package
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+async def play(package: Path, scene: str, url: str = "") -> asyncio.subprocess.Process:
+    index = str(package / "dist" / "index.js")
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        "node", SCRIPT, index, url, scene, stdin=pipe, stdout=pipe, stderr=pipe
+    )
+
+
+async def said(process: asyncio.subprocess.Process) -> object:
+    assert process.stdout
+    assert process.stderr
+    line = await process.stdout.readline()
+    assert line, (await process.stderr.read()).decode()
+    return json.loads(line)
+
+
+def test_its_types_are_those_of_the_server(package: Path) -> None:
+    assert run(package, "node", "generate.mjs", "--check").returncode == 0, "run npm run generate"
+
+
+def test_every_error_of_the_server_has_a_class_in_typescript() -> None:
+    found = [getattr(it, "code", None) for it in vars(errors).values() if isinstance(it, type)]
+    known = re.findall(r"^  (\w+): \w+,$", (SOURCE / "src" / "errors.ts").read_text(), re.MULTILINE)
+    assert {it for it in found if isinstance(it, str)} - set(known) == set()
+
+
+async def test_it_verifies_webhooks(package: Path) -> None:
+    process = await play(package, "verifies")
+    assert await said(process) == "verified"
+    await process.communicate()
+
+
+async def test_it_steers(package: Path, service: RunningService) -> None:
+    service.models.behaviour = hanging_at("iterations/2/revise")
+    process = await play(package, "steers", url_of(service.settings))
+    assert await said(process) == "steered"
+    await process.communicate()
+
+
+async def test_what_it_waits_for_survives_restarts(package: Path, tmp_path: Path) -> None:
+    async with running_service(tmp_path, slow_at("iterations/2/critique", 30)) as service:
+        process = await play(package, "survives", url_of(service.settings))
+        assert await said(process) == "watching"
+        await service.until(lambda: service.models.counts.calls == 4)
+        for ended in service.processes:
+            ended.send_signal(signal.SIGKILL)
+            ended.wait()
+        service.models.behaviour = slow_at("iterations/2/critique", 0)
+        service.worker()
+        assert process.stdin
+        process.stdin.write(b"down\n")
+        await asyncio.sleep(0.5)  # nobody listens meanwhile
+        service.start("app.cli", "api")
+        assert await said(process) == draft(4)
+        await process.communicate()

@@ -1,0 +1,78 @@
+// What the test of the TypeScript client runs: `node typescript_client.mjs CLIENT URL SCENE`.
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { createInterface } from 'node:readline';
+
+const [, , client, url, scene] = process.argv;
+const { Hone, InvalidRequest, NotFound, PreconditionFailed, TimedOut, WebhookRejected, verifyWebhook } = await import(client);
+const hone = new Hone({ url, maxRetries: 99 });
+const say = (what) => console.log(JSON.stringify(what));
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+
+async function survives() {
+  const submitted = await hone.submit(null, { task: 'Explain refunds.', max_iterations: 9 });
+  const seen = [];
+  const watched = (async () => {
+    for await (const event of hone.events(submitted)) {
+      seen.push(event);
+      if (seen.length === 4) say('watching');
+    }
+  })();
+  const waited = hone.wait(submitted);
+  assert.equal((await lines.next()).value, 'down');
+  const refined = hone.refine(null, { task: 'Explain fees.', max_iterations: 1 });
+  const ended = await waited;
+  await watched;
+  assert.deepEqual(seen.map((it) => it.event), seen.map((_, at) => at + 1));
+  assert.equal(seen.at(-1).data.result.draft, ended.result.draft);
+  assert.notEqual((await refined).score, undefined);
+  const listed = [];
+  for await (const it of hone.list({ status: 'succeeded' })) listed.push(it.id);
+  assert.equal(listed.length, 2);
+  say(ended.result.draft);
+}
+
+async function steers() {
+  const running = await hone.submit(null, { task: 'Explain refunds.', max_iterations: 9 });
+  for await (const event of hone.events(running, { deltas: true })) if (event.type === 'iteration.completed') break;
+  await assert.rejects(hone.wait(running, { timeout: 1000 }), TimedOut);
+  assert.equal((await hone.change(running, { threshold: 0.99 })).threshold, 0.99);
+  await assert.rejects(hone.change(running, { threshold: 0.5 }, 1), PreconditionFailed);
+  await assert.rejects(hone.submit('Text', { threshold: 7 }), (error) => {
+    assert.ok(error instanceof InvalidRequest && error.requestId);
+    return error.errors[0].pointer === '/threshold';
+  });
+  await hone.finish(running);
+  assert.equal((await hone.wait(running)).stop_reason, 'finished_early');
+  assert.equal((await hone.iterations(running)).data.length, 1);
+  await hone.rate(running, { path: 'iterations/1', score: 0.4 });
+  const again = await hone.continueFrom(running, { max_iterations: 1 });
+  assert.equal(again.parent, running.id);
+  await hone.cancel(again);
+  await hone.erase(running);
+  await assert.rejects(hone.get(running), NotFound);
+  const batch = await hone.batch({ one: { task: 'Explain.' }, two: { threshold: 7 } }, { defaults: { max_iterations: 1 } });
+  assert.equal((await hone.waitForBatch(batch)).counts.succeeded, 1);
+  const results = [];
+  for await (const it of hone.batchResults(batch)) results.push(it.status);
+  assert.deepEqual(results, ['succeeded', 'invalid']);
+  say('steered');
+}
+
+async function verifies() {
+  const secret = `whsec_${Buffer.from('a secret of 24 characters').toString('base64')}`;
+  const body = JSON.stringify({ type: 'refinement.completed', timestamp: 't', data: { id: 'ref_1', name: 'Grüße' } });
+  const sent = `${Math.floor(Date.now() / 1000)}`;
+  const key = Buffer.from(secret.slice(6), 'base64');
+  const signature = createHmac('sha256', key).update(`msg_1.${sent}.${body}`).digest('base64');
+  const headers = { 'Webhook-Id': 'msg_1', 'webhook-timestamp': sent, 'webhook-signature': `v1,AAAA v1,${signature}` };
+  assert.equal((await verifyWebhook(body, headers, secret)).data.id, 'ref_1');
+  assert.equal((await verifyWebhook(body, new Headers(headers), secret)).id, 'msg_1');
+  for (const wrong of [{ 'Webhook-Id': 'msg_2' }, { 'webhook-timestamp': '1' }, { 'webhook-signature': 'v1,!' }]) {
+    await assert.rejects(verifyWebhook(body, { ...headers, ...wrong }, secret), WebhookRejected);
+  }
+  say('verified');
+}
+
+await { survives, steers, verifies }[scene]();
+process.exit(0);
