@@ -40,6 +40,27 @@ export interface components {
             replaced_by: string | null;
         };
         /**
+         * ApprovalGiven
+         * @description A reviewer approved the draft; it stays under review, since more approvals are needed.
+         */
+        ApprovalGiven: {
+            /** Reviewer */
+            reviewer: string;
+            /** Feedback */
+            feedback?: string | null;
+            /** Score */
+            score?: number | null;
+            /** Key */
+            key: string;
+            /**
+             * Given
+             * @description How many reviewers have approved it by now.
+             */
+            given: number;
+            /** Needed */
+            needed: number;
+        };
+        /**
          * Attempt
          * @description One attempt to deliver a webhook.
          */
@@ -518,8 +539,9 @@ export interface components {
          * ChainOfVerificationStrategy
          * @description Draft, ask about its facts, answer without seeing it, revise from the contradictions.
          *
-         *     Every draft is judged and verified; a draft that an answer contradicts does not pass. (Factored
-         *     Chain-of-Verification, arXiv 2309.11495.)
+         *     Every draft is judged and verified; a draft that an answer contradicts does not pass. If the
+         *     request has `tools`, questions may be looked up with them. (Factored Chain-of-Verification,
+         *     arXiv 2309.11495; answers from tools as in CRITIC, arXiv 2305.11738.)
          */
         ChainOfVerificationStrategy: {
             /**
@@ -533,6 +555,12 @@ export interface components {
              * @default 5
              */
             max_questions?: number;
+            /**
+             * Look Up
+             * @description Whether the request's `tools` without `effects` may answer questions: a critic picks a tool and its arguments for each of them, or none.
+             * @default true
+             */
+            look_up?: boolean;
         };
         /**
          * Changed
@@ -911,6 +939,29 @@ export interface components {
             kind: "critique";
         };
         /**
+         * DatedApproval
+         * @description An approval, and when it was given.
+         */
+        DatedApproval: {
+            /** Reviewer */
+            reviewer: string;
+            /**
+             * Feedback
+             * @default null
+             */
+            feedback?: string | null;
+            /**
+             * Score
+             * @default null
+             */
+            score?: number | null;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+        };
+        /**
          * Delivery
          * @description How far a webhook got.
          */
@@ -1112,7 +1163,7 @@ export interface components {
             url: string;
         };
         /** @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps. */
-        Event: components["schemas"]["RefinementQueuedEvent"] | components["schemas"]["RefinementStartedEvent"] | components["schemas"]["RefinementResumedEvent"] | components["schemas"]["StepStartedEvent"] | components["schemas"]["StepCompletedEvent"] | components["schemas"]["StepFailedEvent"] | components["schemas"]["StepWaitingEvent"] | components["schemas"]["IterationCompletedEvent"] | components["schemas"]["RefinementChangedEvent"] | components["schemas"]["RefinementStoppingEvent"] | components["schemas"]["RefinementCancelingEvent"] | components["schemas"]["RefinementPausedEvent"] | components["schemas"]["RefinementReviewedEvent"] | components["schemas"]["RefinementRatedEvent"] | components["schemas"]["RefinementRetriedEvent"] | components["schemas"]["RefinementCompletedEvent"] | components["schemas"]["RefinementFailedEvent"] | components["schemas"]["RefinementCanceledEvent"];
+        Event: components["schemas"]["RefinementQueuedEvent"] | components["schemas"]["RefinementStartedEvent"] | components["schemas"]["RefinementResumedEvent"] | components["schemas"]["StepStartedEvent"] | components["schemas"]["StepCompletedEvent"] | components["schemas"]["StepFailedEvent"] | components["schemas"]["StepWaitingEvent"] | components["schemas"]["IterationCompletedEvent"] | components["schemas"]["RefinementChangedEvent"] | components["schemas"]["RefinementStoppingEvent"] | components["schemas"]["RefinementCancelingEvent"] | components["schemas"]["RefinementPausedEvent"] | components["schemas"]["RefinementApproval_GivenEvent"] | components["schemas"]["RefinementReviewedEvent"] | components["schemas"]["RefinementRatedEvent"] | components["schemas"]["RefinementRetriedEvent"] | components["schemas"]["RefinementCompletedEvent"] | components["schemas"]["RefinementFailedEvent"] | components["schemas"]["RefinementCanceledEvent"];
         /**
          * EventPage
          * @description Events after a number, oldest first.
@@ -1800,6 +1851,35 @@ export interface components {
              * @default 86400
              */
             overlap_s?: number;
+        };
+        /**
+         * LastReview
+         * @description How the last review was decided, and by whom.
+         */
+        LastReview: {
+            /** Key */
+            key: string;
+            /**
+             * Action
+             * @description `approve`: end with the draft under review; `reject`: end with the best one, not passed; `revise`: revise the draft under review by the feedback; `replace`: continue with the given draft; `rate`: override its score and continue by the usual rules. Of a call of a tool: `approve`: make it; `replace`: make it with the given `arguments`; `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a pause that was requested, which takes no other action.
+             * @enum {string}
+             */
+            action: "approve" | "reject" | "revise" | "replace" | "rate" | "resume";
+            /**
+             * By
+             * @enum {string}
+             */
+            by: "reviewer" | "timeout";
+            /**
+             * Reviewer
+             * @default null
+             */
+            reviewer?: string | null;
+            /**
+             * Approved By
+             * @default []
+             */
+            approved_by?: string[];
         };
         /**
          * LengthValidator
@@ -2554,6 +2634,16 @@ export interface components {
             on_timeout: "approve" | "reject" | "finish" | "resume";
             /** Question */
             question: string;
+            /**
+             * Reviewers
+             * @default []
+             */
+            reviewers?: string[];
+            /**
+             * Approvals Needed
+             * @default 1
+             */
+            approvals_needed?: number;
         };
         /**
          * PendingReview
@@ -2596,6 +2686,23 @@ export interface components {
              * Format: date-time
              */
             deadline: string;
+            /**
+             * Reviewers
+             * @description Who may decide; empty: any reviewer.
+             * @default []
+             */
+            reviewers?: string[];
+            /**
+             * Approvals Needed
+             * @default 1
+             */
+            approvals_needed?: number;
+            /**
+             * Approvals
+             * @description Those given so far, in order.
+             * @default []
+             */
+            approvals?: components["schemas"]["DatedApproval"][];
         };
         /**
          * PlanExecuteStrategy
@@ -3229,6 +3336,25 @@ export interface components {
             calculator?: boolean;
         };
         /**
+         * RefinementApproval_GivenEvent
+         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         */
+        RefinementApproval_GivenEvent: {
+            /** Event */
+            event: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "refinement.approval_given";
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            data: components["schemas"]["ApprovalGiven"];
+        };
+        /**
          * RefinementCanceledEvent
          * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
          */
@@ -3477,7 +3603,7 @@ export interface components {
             validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
              * Tools
-             * @description Endpoints that the steps of a plan may call.
+             * @description Endpoints that plans may call, and questions may be looked up with.
              * @default []
              */
             tools?: components["schemas"]["Tool"][];
@@ -3851,6 +3977,12 @@ export interface components {
              * @default null
              */
             path?: string | null;
+            /**
+             * Reviewer
+             * @description Who decides, where requests need no key; else it is the key, and another name is rejected. Required if the review has `reviewers` or needs several approvals.
+             * @default null
+             */
+            reviewer?: string | null;
         };
         /**
          * ReviewPlan
@@ -3876,6 +4008,18 @@ export interface components {
              * @enum {string}
              */
             on_timeout?: "approve" | "reject" | "finish";
+            /**
+             * Reviewers
+             * @description Who may decide: ids of API keys; where requests need no key, names. Empty: whoever may review.
+             * @default []
+             */
+            reviewers?: string[];
+            /**
+             * Approvals
+             * @description How many of the reviewers must approve a draft. Without `reviewers`, `all` and `any` are one, and a number counts different reviewers. Any other decision of one reviewer counts at once.
+             * @default all
+             */
+            approvals?: ("all" | "any") | number;
         };
         /**
          * Reviewed
@@ -3911,6 +4055,17 @@ export interface components {
              * @enum {string}
              */
             by: "reviewer" | "timeout";
+            /**
+             * Reviewer
+             * @description Id of their API key, or the name given; null if unknown.
+             */
+            reviewer?: string | null;
+            /**
+             * Approved By
+             * @description Who approved the draft, in this order, if it took several.
+             * @default []
+             */
+            approved_by?: string[];
         };
         /**
          * RoleInstructions
@@ -4081,6 +4236,11 @@ export interface components {
              * @default null
              */
             review?: components["schemas"]["PendingReview"] | null;
+            /**
+             * @description Decision about the last review; null before one.
+             * @default null
+             */
+            reviewed?: components["schemas"]["LastReview"] | null;
             /**
              * @description The model or endpoint that a step waits for; the status stays `running`.
              * @default null
@@ -4771,14 +4931,14 @@ export interface components {
         };
         /**
          * Tool
-         * @description An endpoint of the caller that does one thing; only `plan_execute` calls it.
+         * @description An endpoint of the caller that does one thing, for plans and for questions about a draft.
          *
          *     It receives `{"tool": "<name>", "arguments": {...}}` by POST, signed according to Standard
          *     Webhooks, with an `Idempotency-Key` made of refinement and step, and must answer 2xx with text
-         *     (JSON or any other, UTF-8), of which the plan observes the first 20,000 characters. Any other
-         *     answer is a failed step of the plan, which is then revised. A call of a tool with `effects` is
-         *     sent at most once, unless the tool is `idempotent`. Only public addresses and those in
-         *     HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
+         *     (JSON or any other, UTF-8), of which the first 20,000 characters are read. Any other answer is a
+         *     failed step of the plan, which is then revised, or a failed look-up. A call of a tool with
+         *     `effects` is sent at most once, unless the tool is `idempotent`. Only public addresses and those
+         *     in HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
          */
         Tool: {
             /** Url */
@@ -5040,6 +5200,7 @@ export interface components {
     pathItems: never;
 }
 export type ApiKey = components['schemas']['ApiKey'];
+export type ApprovalGiven = components['schemas']['ApprovalGiven'];
 export type Attempt = components['schemas']['Attempt'];
 export type AuditEntry = components['schemas']['AuditEntry'];
 export type AuditPage = components['schemas']['AuditPage'];
@@ -5075,6 +5236,7 @@ export type Criterion = components['schemas']['Criterion'];
 export type CriterionScore = components['schemas']['CriterionScore'];
 export type Critics = components['schemas']['Critics'];
 export type CritiqueStrategy = components['schemas']['CritiqueStrategy'];
+export type DatedApproval = components['schemas']['DatedApproval'];
 export type Delivery = components['schemas']['Delivery'];
 export type DeliveryList = components['schemas']['DeliveryList'];
 export type Diff = components['schemas']['Diff'];
@@ -5116,6 +5278,7 @@ export type JsonValidator = components['schemas']['JsonValidator'];
 export type KeyList = components['schemas']['KeyList'];
 export type KeyRequest = components['schemas']['KeyRequest'];
 export type KeyRotation = components['schemas']['KeyRotation'];
+export type LastReview = components['schemas']['LastReview'];
 export type LengthValidator = components['schemas']['LengthValidator'];
 export type Limits = components['schemas']['Limits'];
 export type LimitsChange = components['schemas']['LimitsChange'];
@@ -5166,6 +5329,7 @@ export type RatingRequest = components['schemas']['RatingRequest'];
 export type ReadabilityValidator = components['schemas']['ReadabilityValidator'];
 export type Readiness = components['schemas']['Readiness'];
 export type ReasoningRevisionStrategy = components['schemas']['ReasoningRevisionStrategy'];
+export type RefinementApproval_GivenEvent = components['schemas']['RefinementApproval_GivenEvent'];
 export type RefinementCanceledEvent = components['schemas']['RefinementCanceledEvent'];
 export type RefinementCancelingEvent = components['schemas']['RefinementCancelingEvent'];
 export type RefinementChangedEvent = components['schemas']['RefinementChangedEvent'];
