@@ -41,7 +41,7 @@ def test_the_request_that_is_shown_asks_for_reviews() -> None:
 
 def test_every_field_that_null_takes_away_is_named() -> None:
     [named] = re.findall(r"\| `null` \| takes (.*?) away", CONTINUING)
-    kept_apart = {"start_after", "deadline"}
+    kept_apart = {"start_after", "deadline", "feedback"}
     assert set(re.findall(r"`(\w+)`", named)) | kept_apart == {*DISABLED_BY_NULL} - {*KEPT}
 
 

@@ -148,6 +148,10 @@ CONTINUATIONS: dict[str, Example] = {
         "path": "iterations/1",
         "criteria": [{"name": "tone", "description": "Warm, plain, no jargon."}],
     },
+    "with feedback about one passage": {
+        "feedback": "Name the day on which the 14 days begin.",
+        "spans": [{"quote": "within 14 days"}],
+    },
     "with a reviewer": {"threshold": 0.95, "review": {"when": "before_completion"}},
 }
 

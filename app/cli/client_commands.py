@@ -262,6 +262,17 @@ def pause(
         say(console(), client.pause(refinement_id, given).status)
 
 
+QuoteOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Words of the draft that alone may change; may be repeated."),
+]
+
+
+def marks_of(quotes: list[str] | None) -> list[dict[str, str]] | None:
+    """Return the passages that have these words."""
+    return [{"quote": it} for it in quotes] if quotes else None
+
+
 @app.command()
 def review(
     refinement_id: RefinementIdArgument,
@@ -274,10 +285,7 @@ def review(
     ] = None,
     *,
     feedback: Annotated[str | None, typer.Option(help="What to change, or why.")] = None,
-    quote: Annotated[
-        list[str] | None,
-        typer.Option(help="Words of the draft that alone may change; may be repeated."),
-    ] = None,
+    quote: QuoteOption = None,
     draft: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The new draft; - reads standard input."),
@@ -305,7 +313,7 @@ def review(
         "arguments": read_request(arguments, sys.stdin.buffer) if arguments else None,
         "score": score,
         "path": key,
-        "spans": [{"quote": it} for it in quote] if quote else None,
+        "spans": marks_of(quote),
         "reviewer": reviewer,
     }
     given = {name: value for name, value in fields.items() if value is not None}
@@ -383,6 +391,8 @@ def continue_(
         str | None,
         typer.Option("--from", help="Path of the draft to start from.  [default: the result's]"),
     ] = None,
+    feedback: Annotated[str | None, typer.Option(help="What to change in it first.")] = None,
+    quote: QuoteOption = None,
     threshold: ThresholdOption = None,
     max_iterations: MaxIterationsOption = None,
     model: ModelOption = None,
@@ -399,7 +409,8 @@ def continue_(
     """
     changes: dict[str, Any] = read_request(json, sys.stdin.buffer) if json else {}
     options = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
-    changes |= fields_of(options) | ({"path": path} if path else {})
+    fields = {"path": path, "feedback": feedback, "spans": marks_of(quote)}
+    changes |= fields_of(options) | {name: it for name, it in fields.items() if it is not None}
     with connected(server) as client:
         child = client.continue_(refinement_id, changes)
         say(console(), child.id)

@@ -15,6 +15,7 @@ from app.contract.output_tokens import (
     DEFAULT_MAX_OUTPUT_TOKENS,
     FEWEST_BYTES_PER_TOKEN,
     ORDINARY,
+    as_long_as,
     critique_size,
     draft_size,
     most_output,
@@ -121,11 +122,24 @@ def first_judgement(request: RefinementRequest, models: Models) -> tuple[Estimat
 def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
     """Return the calls up to the first judged draft, without those that list the criteria."""
     if request.draft is not None:
-        return to_judge(request, models, tokens_in(request.draft))
+        judged = to_judge(request, models, tokens_in(request.draft))
+        return (*_to_follow(request, models, request.draft), *judged)
     if request.strategy.prepared():
         return _first_prepared(request, models)
     generator, written = models["generator"], _first_draft(request, models)
     return (estimate(generator, prompt_tokens(request), written), *to_judge(request, models))
+
+
+def _to_follow(request: RefinementRequest, models: Models, draft: str) -> tuple[Estimate, ...]:
+    """Return what a revision by the feedback of the request consumes, if there is some."""
+    if request.feedback is None:
+        return ()
+    marked = "".join(draft[it.start : it.end] for it in request.marked())
+    asked = prompt_tokens(request) + tokens_in(draft) + tokens_in(request.feedback)
+    size = as_long_as(tokens_in(marked or draft))
+    return (
+        estimate(models["generator"], asked, output_bounds(models["generator"], size).expected),
+    )
 
 
 def _to_list(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:

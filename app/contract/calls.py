@@ -56,7 +56,8 @@ class Rates:
 class Questions:
     """How many questions of each kind a request asks, each counted once however often it is asked.
 
-    `asked` are those of the strategy itself, first drafts included; `judged` counts drafts.
+    `asked` are those of the strategy itself, first drafts included; `judged` counts drafts. A draft
+    that comes with feedback is not judged before it is revised.
     """
 
     listed: int
@@ -81,7 +82,7 @@ def questions(request: "RefinementRequest", *, is_usual: bool = False) -> Questi
         listed=int(request.criteria == AUTO),
         asked=counted(ask=1),
         revised=counted(revise=1),
-        judged=counted(judge=1),
+        judged=max(0, counted(judge=1) - int(request.feedback is not None)),
         compared=2 * int(request.compare and can_differ),
         derived=len(request.outputs),
     )

@@ -11,7 +11,7 @@ from pydantic_core import PydanticUndefined
 from app.contract import Contract
 from app.contract.requests import PresetName, RefinementRequest
 
-OF_ONE_REQUEST = ("draft", "locked", "start_after", "deadline", "preset")
+OF_ONE_REQUEST = ("draft", "feedback", "spans", "locked", "start_after", "deadline", "preset")
 """Fields that no preset has."""
 
 

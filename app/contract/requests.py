@@ -17,14 +17,16 @@ from app.contract.drafts import (
     Instructions,
     LockedText,
     PartName,
+    Passages,
     sha256_of,
+    spans_of,
 )
 from app.contract.endpoints import Endpoint
 from app.contract.errors import FieldConflict
-from app.contract.judgement import OnFail
+from app.contract.judgement import OnFail, Span
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import ModelChoice, ModelName, Models
-from app.contract.reviews import ReviewPlan
+from app.contract.reviews import MAX_FEEDBACK, ReviewPlan
 from app.contract.strategies import AnyStrategy
 from app.contract.strategies.loops import DEFAULT
 from app.contract.tools import Tool
@@ -134,6 +136,14 @@ class RefinementRequest(Contract):
 
     task: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
     draft: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
+    feedback: str | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_FEEDBACK,
+        description="What is to change in `draft`: the first revision does it, and every later one"
+        " is told. The draft as it is is not judged and cannot be the result.",
+    )
+    spans: Passages = ()
     context: tuple[ContextDocument, ...] = Field((), max_length=32)
     grounding: Grounding = Field(
         default_factory=_grounding,
@@ -239,6 +249,15 @@ class RefinementRequest(Contract):
         return self
 
     @model_validator(mode="after")
+    def _feedback_is_about_the_draft(self) -> Self:
+        if self.feedback is not None and self.draft is None:
+            raise FieldConflict("/draft", "`draft` is required with `feedback`")
+        if self.spans and self.feedback is None:
+            raise FieldConflict("/feedback", "`feedback` is required with `spans`")
+        self.marked()
+        return self
+
+    @model_validator(mode="after")
     def _context_fits(self) -> Self:
         total = sum(len(document.text) for document in self.context)
         if total > MAX_CONTEXT:
@@ -312,6 +331,13 @@ class RefinementRequest(Contract):
     def in_words(self) -> tuple[str, ...]:
         """Return what the validators demand of the text; none of those that only warn."""
         return tuple(words for it in self.demanding() if (words := it.in_words()))
+
+    def marked(self) -> tuple[Span, ...]:
+        """Return the places of the passages that alone may change; none if the whole draft may.
+
+        Raises FieldConflict for one that the draft does not have exactly once.
+        """
+        return spans_of(self.draft or "", self.spans, self.locked)
 
     def needs_a_writer(self) -> bool:
         """Return whether a text must be written that does not exist yet."""

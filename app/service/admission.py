@@ -237,7 +237,7 @@ class Admission:
         self, request: RefinementRequest, used: Choices
     ) -> Iterator[FieldError]:
         """Yield an error for each model that cannot rewrite the draft, if it would be asked to."""
-        if request.edits == "full" and "generator" in used:
+        if request.edits == "full" and not request.spans and "generator" in used:
             yield from self._unfit_to_rewrite(request, used)
 
     def _unfit_to_rewrite(
@@ -308,6 +308,12 @@ def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError
             pointer="/draft",
             detail=f"{EDITOR} improves a text and cannot write one: give a draft, or name a"
             " language model in models.generator, such as openai:gpt-5-mini",
+        )
+    if request.feedback is not None and models.get("generator") == EDITOR:
+        yield FieldError(
+            pointer="/feedback",
+            detail=f"{EDITOR} cannot follow feedback: omit it, or name a language model in"
+            " models.generator, such as openai:gpt-5-mini",
         )
     if request.outputs and models.get("generator") == EDITOR:
         yield FieldError(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import Literal
@@ -112,6 +113,27 @@ def numbered(iterations: Sequence[Iteration], number: int) -> Iteration:
     raise NotFound(f"iteration {number} does not exist or is not judged yet")
 
 
+@dataclass(frozen=True, slots=True)
+class GivenDraft:
+    """The client's own draft, which is not judged if feedback on it is followed first."""
+
+    draft: str
+    iteration: int = 0
+    path: str = "iterations/0"
+
+
+def compared_at(
+    iterations: Sequence[Iteration], request: RefinementRequest, path: str, number: int
+) -> Iteration | GivenDraft:
+    """Return one of a search's iterations by its number; 0 is the client's own draft.
+
+    Raises NotFound.
+    """
+    if request.feedback is not None and request.draft is not None and (path, number) == ("", 0):
+        return GivenDraft(request.draft)
+    return numbered(within(iterations, path), number)
+
+
 def _steps(events: Sequence[Event]) -> list[StepCompleted | StepFailed]:
     return [event.data for event in events if isinstance(event.data, StepCompleted | StepFailed)]
 
@@ -190,7 +212,7 @@ class _Known(SequenceMatcher[str]):
         return self._operations
 
 
-def diff_of(before: Iteration, after: Iteration) -> Diff:
+def diff_of(before: Iteration | GivenDraft, after: Iteration | GivenDraft) -> Diff:
     """Return the difference; the joined texts of its operations are the two drafts."""
     old, new = _lines(before.draft), _lines(after.draft)
     operations = _operations(old, new)

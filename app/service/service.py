@@ -36,7 +36,7 @@ from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
 from app.service.admission import Admission, require_allowed
 from app.service.estimates import estimated
-from app.service.iterations import diff_of, iterations_of, numbered, rating_of, within
+from app.service.iterations import compared_at, diff_of, iterations_of, numbered, rating_of, within
 from app.service.model_roles import Choices, Selection, playing
 from app.service.ratings import additions_of, rated_of
 from app.service.report import ReportFormat, report_of, story_of
@@ -115,13 +115,16 @@ def continued(
 ) -> RefinementRequest:
     """Return a request with another draft and the given changes.
 
-    A strategy that cannot start from that draft is replaced by the default unless one is named,
-    `tools` are kept only for a strategy that may call them, and a `grounding` that was the default
-    follows the context. Raises InvalidRequest for conflicting fields.
+    A strategy that cannot start from that draft, or follow feedback on it, is replaced by the
+    default unless one is named, `tools` are kept only for a strategy that may call them, and a
+    `grounding` that was the default follows the context. Raises InvalidRequest for conflicting
+    fields.
     """
     given = continuation.changes()
-    changes = {"draft": draft, "start_after": None, "deadline": None, **given}
-    if "strategy" not in given and not _can_start_from(draft, request):
+    once = {"draft": draft, "feedback": None, "spans": (), "start_after": None, "deadline": None}
+    changes = once | given
+    begun = {name: changes[name] for name in ("draft", "feedback", "spans")}
+    if "strategy" not in given and not _can_begin_with(begun, request):
         changes["strategy"] = DEFAULT
     strategy = changes.get("strategy", request.strategy)
     changes.setdefault("tools", strategy.callable_of(request.tools))
@@ -142,9 +145,9 @@ def _refused(invalid: ValidationError) -> InvalidRequest:
     return InvalidRequest(detail, errors=(FieldError(pointer=pointer, detail=detail),))
 
 
-def _can_start_from(draft: str, request: RefinementRequest) -> bool:
+def _can_begin_with(begun: dict[str, Any], request: RefinementRequest) -> bool:
     try:
-        _changed(request, {"draft": draft})
+        _changed(request, begun)
     except ValidationError:
         return False
     return True
@@ -329,8 +332,9 @@ class Service:
 
         Raises NotFound if one of them does not exist.
         """
+        request = await self._store.request(tenant, refinement_id)
         found = await self.iterations(tenant, refinement_id, None)
-        old, new = (numbered(within(found, path), number) for path, number in (before, after))
+        old, new = (compared_at(found, request, *it) for it in (before, after))
         return await asyncio.to_thread(diff_of, old, new)
 
     async def steps(

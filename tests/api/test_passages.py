@@ -7,10 +7,11 @@ import pytest
 from redis.asyncio import Redis
 
 from app.store import WorkerStore, keys
-from tests.api.api_client import DRAFT, ManualWorker, paused, problem
+from tests.api.api_client import DRAFT, ManualWorker, paused, problem, submitted
 from tests.api.test_reviews import events, reviewed
 
 GENERATOR = {"generator": "openai:gpt-5-mini", "critic": "offline:editor"}
+FALLING_BACK = {"model": "openai:gpt-5-mini", "fallbacks": ["offline:editor"]}
 FEEDBACK = {"action": "revise", "feedback": "Shorter."}
 WORD = DRAFT.split()[0]
 
@@ -118,3 +119,79 @@ async def test_what_an_earlier_release_accepted_takes_no_marks(
     said = {**FEEDBACK, "spans": [{"quote": WORD}]}
     refused = problem(await reviewed(keyed_api, refinement_id, said), 409, "conflict")
     assert "earlier release" in refused["detail"]
+
+
+MARKED = {"feedback": "Shorter.", "spans": [{"quote": WORD}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"feedback": "Shorter.", "draft": None, "task": "Explain."}, "/draft"),
+        ({"spans": [{"quote": WORD}]}, "/feedback"),
+        ({**MARKED, "spans": [{"quote": "not in it"}]}, "/spans/0"),
+        ({**MARKED, "locked": [DRAFT[:10]], "spans": [{"start": 5, "end": 20}]}, "/spans/0"),
+        ({**MARKED, "strategy": {"kind": "nested"}}, "/feedback"),
+        ({**MARKED, "strategy": {"kind": "best_of_n"}}, "/feedback"),
+        ({**MARKED, "models": {"generator": "offline:editor"}}, "/feedback"),
+        ({**MARKED, "models": {"generator": FALLING_BACK}}, "/models/generator/fallbacks/0"),
+    ],
+)
+async def test_feedback_that_no_revision_can_follow_is_refused(
+    keyed_api: httpx.AsyncClient, fields: dict[str, Any], pointer: str
+) -> None:
+    body = {"draft": DRAFT, "models": GENERATOR, **fields}
+    answer = await keyed_api.post("/v1/refinements", json=body)
+    assert problem(answer, 422, "invalid_request")["errors"][0]["pointer"] == pointer
+
+
+async def test_an_estimate_leaves_out_the_judgement_of_the_given_draft(
+    keyed_api: httpx.AsyncClient,
+) -> None:
+    models = {"generator": "openai:gpt-5-mini", "critic": "openai:gpt-5-mini"}
+    body = {"draft": DRAFT, "models": models, "max_iterations": 1}
+    before, after = [
+        (await keyed_api.post("/v1/estimates", json={**body, **more})).json()["at_most"]["calls"]
+        for more in ({}, MARKED)
+    ]
+    assert before - after == 3
+
+
+async def test_what_feedback_changed_is_shown_against_the_given_draft(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore
+) -> None:
+    refinement_id = await submitted(keyed_api, models=GENERATOR, **MARKED)
+    manual = await ManualWorker.claim(keyed_worker, refinement_id)
+    await manual.judge(1, "New words.", 0.9)
+    await manual.complete()
+    url = f"/v1/refinements/{refinement_id}"
+    diff = (await keyed_api.get(f"{url}/diff?from=0&to=1")).json()
+    assert diff["unified"].startswith("--- iterations/0\n+++ iterations/1\n")
+    report = (await keyed_api.get(f"{url}/report?format=md")).text
+    assert "## From `iterations/0` to `iterations/1`" in report
+    assert "Feedback that the first revision follows:" in report
+    continued = await keyed_api.post(f"{url}/continue", json={"max_iterations": 2})
+    request = (await keyed_api.get(f"{continued.json()['links']['self']}/request")).json()
+    assert (request["feedback"], request["spans"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("wishes", "kind"),
+    [
+        ({"feedback": "Shorter."}, "iterative"),
+        ({"feedback": "Shorter.", "spans": [{"quote": "Better"}]}, "iterative"),
+        ({}, "best_of_n"),
+    ],
+)
+async def test_a_continuation_with_feedback_is_about_the_draft_that_it_starts_from(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, wishes: dict[str, Any], kind: str
+) -> None:
+    parent = await submitted(keyed_api, models=GENERATOR, strategy={"kind": "best_of_n"})
+    manual = await ManualWorker.claim(keyed_worker, parent)
+    await manual.judge(1, "Better.", 0.5)
+    await manual.complete()
+    url = f"/v1/refinements/{parent}/continue"
+    child = await keyed_api.post(url, json=wishes)
+    assert (child.status_code, child.json()["strategy"]) == (202, kind)
+    refused = await keyed_api.post(url, json={**wishes, **MARKED})
+    assert problem(refused, 422, "invalid_request")["errors"][0]["pointer"] == "/spans/0"

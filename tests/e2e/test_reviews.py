@@ -124,3 +124,20 @@ async def test_a_review_that_times_out_takes_the_agreed_action(service: RunningS
     review = {"when": "each_iteration", "timeout_s": 0.1, "on_timeout": "approve"}
     ended = await service.ended(await service.submit(review=review))
     assert (ended["stop_reason"], ended["result"]["path"]) == ("approved", "iterations/1")
+
+
+async def test_feedback_about_a_passage_of_a_result_changes_nothing_else(
+    service: RunningService,
+) -> None:
+    parent = await service.ended(await service.submit())
+    said = json.dumps({"passages": {"p1": "sample"}})
+    service.models.behaviour = answering(
+        lambda key, _: chat(said) if key.endswith("/revise") else None
+    )
+    body = {"feedback": "Call it a sample.", "spans": [{"quote": "Draft"}], "max_iterations": 1}
+    url = f"/v1/refinements/{parent['id']}/continue"
+    child = (await service.client.post(url, json=body)).json()
+    text = (await service.ended(child["id"]))["result"]["draft"]
+    assert text == parent["result"]["draft"].replace("Draft", "sample")
+    diff = await service.get(child["id"], "/diff?from=0&to=1")
+    assert "+sample number" in diff["unified"]

@@ -222,7 +222,12 @@ def passages_in(
 
 
 async def revise_passages(
-    task: Task, scored: Scored, parent: str, spans: tuple[Span, ...], failing: tuple[str, ...]
+    task: Task,
+    scored: Scored,
+    parent: str,
+    spans: tuple[Span, ...],
+    failing: tuple[str, ...],
+    tried: tuple[str, ...] = (),
 ) -> Draft:
     """Return a draft in which these passages are revised and everything else is as it was.
 
@@ -230,7 +235,7 @@ async def revise_passages(
     keep what is around them.
     """
     before = scored.draft.text
-    revision = Revise(task, before, failing, Critique(scores=()), scored.findings)
+    revision = Revise(task, before, failing, Critique(scores=()), scored.findings, tried=tried)
     made = await ask(
         question("revise", "generator", RevisePassages(task, revision, spans)),
         passages_in(before, spans, task.locked),
@@ -250,22 +255,71 @@ async def propose(
 ) -> Draft:
     """Return the next draft.
 
-    That is what a reviewer asked for, else a revision of the best, else the client's own draft,
-    else a first one. `first` and `revised` replace how a strategy writes and revises.
+    That is what a reviewer asked for, else a revision of the best, else the client's own draft, or
+    a revision of it by the feedback of the request, else a first one. `first` and `revised` replace
+    how a strategy writes and revises.
     """
+    revised = _following(task, revised or revise)
     if search.wish is not None:
-        return await _wished(task, search, search.wish, revised or revise)
+        return await _wished(task, search, search.wish, revised)
     if search.is_escaping:
-        return await _escaped(task, search, first, revised or revise)
+        return await _escaped(task, search, first, revised)
     if search.base is not None:
         base, threshold = search.base, search.limits.threshold
         tried = tried_on(base.scored, search.revisions_of(base.path))
-        return await (revised or revise)(
-            task, base.scored, base.path, threshold, base.issues, tried
-        )
+        return await revised(task, base.scored, base.path, threshold, base.issues, tried)
+    if task.draft is not None and task.feedback is not None:
+        given = Draft(task.draft, sha256_of(task.draft), spans=task.spans)
+        unjudged = Scored(given, None, (), True, True, Critique(scores=()))
+        draft = await revised(task, unjudged, "", search.limits.threshold, NO_ISSUES, ())
+        return replace(draft, parent=None)
     if task.draft is not None:
         return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
     return await first(task) if first else _draft(await write(task))
+
+
+def _following(task: Task, revised: Revised) -> Revised:
+    """Return how drafts are revised: by the feedback of the request too, in its passages alone."""
+
+    async def followed(
+        task: Task,
+        scored: Scored,
+        parent: str,
+        threshold: float,
+        issues: IssueTracker,
+        tried: tuple[str, ...],
+    ) -> Draft:
+        is_asked = any(it.source == REVIEWER for it in scored.findings)
+        if task.feedback is not None and not is_asked:
+            scored = replace(scored, findings=(_said(task.feedback), *scored.findings))
+        spans = scored.draft.spans if task.spans else ()
+        if not spans:
+            return await revised(task, scored, parent, threshold, issues, tried)
+        scored = _about(spans, scored)
+        failing = failures(task, scored, threshold, issues)
+        return await revise_passages(task, scored, parent, spans, failing, tried)
+
+    return followed
+
+
+REVIEWER = "reviewer"
+
+
+def _said(feedback: str) -> Finding:
+    return Finding(source=REVIEWER, kind="review", message=feedback)
+
+
+def _about(spans: Sequence[Span], scored: Scored) -> Scored:
+    """Return a draft without what was found elsewhere than in these passages."""
+
+    def concerns(it: Finding) -> bool:
+        place = it.span
+        return place is None or any(place.start < at.end and at.start < place.end for at in spans)
+
+    critique = scored.critique
+    found = tuple(filter(concerns, critique.findings))
+    critique = critique.model_copy(update={"findings": found})
+    return replace(scored, findings=tuple(filter(concerns, scored.findings)), critique=critique)
 
 
 async def _escaped(task: Task, search: Search, first: First | None, revised: Revised) -> Draft:
@@ -359,7 +413,7 @@ async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: 
     if word.draft is not None:
         return Draft(word.draft, sha256_of(word.draft), wish.of.path, is_reply=False)
     if word.feedback is not None:
-        said = Finding(source="reviewer", kind="review", message=word.feedback)
+        said = _said(word.feedback)
         if word.spans:
             spans = spans_of(scored.draft.text, word.spans, task.locked)
             scored = replace(scored, findings=(said,))

@@ -312,6 +312,8 @@ def task_of(
         engine_version=engine_version,
         instruction=request.task,
         draft=request.draft,
+        feedback=request.feedback,
+        spans=request.marked(),
         criteria=request.judged_on(),
         context=request.context,
         critics=request.critics,

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.contract.criteria import Critics
 from app.contract.drafts import EditMode
+from app.contract.judgement import Span
 from app.contract.learnt import Learnt
 from app.contract.requests import ContextDocument, Criterion, Grounding, RoleInstructions
 from app.contract.tools import Tool
@@ -130,6 +131,10 @@ class Task:
     """JSON Schemas that the draft must satisfy."""
     tools: tuple[Tool, ...] = ()
     """What a plan may call."""
+    feedback: str | None = None
+    """What is to change in the client's draft before one is judged."""
+    spans: tuple[Span, ...] = ()
+    """The passages of the client's draft that alone may change; empty if all may."""
     critics: Critics = Critics()  # noqa: RUF009 - frozen
     """Who judges every draft."""
     edits: EditMode = "full"

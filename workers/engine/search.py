@@ -148,8 +148,11 @@ class Search:
 
     @classmethod
     def of(cls, task: Task, limits: Limits, own: LimitOverrides | None = None) -> Self:
-        """Return a search for a task; a draft that it starts from is iteration 0."""
-        first = 1 if task.draft is None else 0
+        """Return a search for a task; a draft that it starts from is iteration 0.
+
+        One on which feedback is followed first is not judged.
+        """
+        first = 1 if task.draft is None or task.feedback is not None else 0
         is_whole = task.engine_version >= ESCAPES_ONCE and not task.part
         return cls(
             limits,

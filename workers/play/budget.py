@@ -231,6 +231,8 @@ class BudgetGuard:
 
         The instructions of a critic may be longer than those of a writer.
         """
+        if isinstance(ask.prompt_request, RevisePassages):  # the rest is judged with them
+            return tokens_in(ask.prompt_request.revision.draft)
         is_first = isinstance(ask.prompt_request, Write | Solve)
         return max(0, PROMPT_TOKENS + asked - self._prompt) if is_first else 0
 

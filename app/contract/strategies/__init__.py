@@ -66,6 +66,10 @@ class Strategy(Contract):
     counts_scores: ClassVar[bool] = True
     """Whether the score of a validator can count; else `score` of a validator is rejected."""
 
+    follows_feedback: ClassVar[bool] = False
+    """Whether it can revise the client's draft by the feedback of the request before it judges
+    one; else `feedback` is rejected. Its drafts must come of `propose`."""
+
     uses_tools: ClassVar[bool] = False
     """Whether it can call the request's tools; else tools are rejected."""
 
@@ -186,6 +190,9 @@ class Strategy(Contract):
                         f"/validators/{index}/score",
                         f"the score of a validator does not count in {self.kind}",
                     )
+        if request.feedback is not None and not self.follows_feedback:
+            able = " or ".join(kind for kind, it in STRATEGIES.items() if it.follows_feedback)
+            yield FieldConflict("/feedback", f"`feedback` is supported only by {able}")
         yield from self.refused_tools(request)
         if any(it.asks_before_calls() for it in self.every() if it is not self):
             detail = "`approval` is supported only by the strategy itself, not by one within it"

@@ -26,6 +26,7 @@ class IterativeStrategy(Strategy):
 
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = True
+    follows_feedback: ClassVar[bool] = True
 
     def roles(self) -> tuple[Role, ...]:
         return ROLES
@@ -73,6 +74,7 @@ class SelfCorrectionStrategy(Strategy):
 
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = False
+    follows_feedback: ClassVar[bool] = True
 
     def roles(self) -> tuple[Role, ...]:
         return ("generator",)

@@ -169,6 +169,7 @@ class ChainOfVerificationStrategy(Strategy):
         "asks and answers questions about what a text says"
     )
     judges_criteria: ClassVar[bool] = True
+    follows_feedback: ClassVar[bool] = True
     asks_critic: ClassVar[bool] = True
     uses_tools: ClassVar[bool] = True
 

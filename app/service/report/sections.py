@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from app.contract.caveats import Caveat
 from app.contract.criteria import AUTO
-from app.contract.drafts import draft_of
+from app.contract.drafts import Passage, draft_of
 from app.contract.events import (
     Changed,
     Draw,
@@ -33,7 +33,7 @@ from app.contract.snapshot import Iteration, Snapshot
 from app.contract.status import Status
 from app.contract.strategies import STRATEGIES
 from app.contract.waiting import REFUSALS, Waiting
-from app.service.iterations import diff_of, iterations_of
+from app.service.iterations import GivenDraft, diff_of, iterations_of
 from app.service.report import wording
 from app.service.report.markdown import fenced, joined, listed, path, plain, shortened, table, under
 from app.service.report.wording import counted, duration
@@ -116,6 +116,9 @@ def asked(story: Story) -> str:
         "## The request",
         task,
         draft,
+        "Feedback that the first revision follows:" if request.feedback else "",
+        fenced(request.feedback) if request.feedback else "",
+        _marked(request.spans),
         under("### Judged on", _criteria_asked(story), _critics(story), _validators(story)),
         under("### Settings", listed(_how(story))),
         under("### Initial limits", table(("limit", "value"), _limits(story.queued.limits))),
@@ -291,16 +294,16 @@ def _decision(at: datetime, made: Reviewed, asked: Paused) -> str:
     if made.arguments is not None:
         line += f" The new arguments: {plain(json.dumps(made.arguments, ensure_ascii=False))}"
     said = fenced(made.feedback) if made.feedback else ""
-    return joined((line, said, _marked(made)))
+    return joined((line, said, _marked(made.spans)))
 
 
-def _marked(made: Reviewed) -> str:
+def _marked(passages: Sequence[Passage]) -> str:
     """Return the passages that feedback is about; nothing if it is about the whole draft."""
-    if not made.spans:
+    if not passages:
         return ""
     places = (
         fenced(shortened(it.quote)) if it.quote else f"Characters {it.start} to {it.end}."
-        for it in made.spans
+        for it in passages
     )
     return joined(("Nothing but these passages was to change:", *places))
 
@@ -588,11 +591,13 @@ def iterations(story: Story) -> str:
 
 def difference(story: Story) -> str:
     """Return the difference from the first draft to the best one, as a unified diff."""
-    first, best = story.first(), story.best()
+    best = story.best()
+    is_followed = story.request.feedback is not None and story.request.draft is not None
+    first = GivenDraft(story.request.draft or "") if is_followed else story.first()
     if first is None or best is None:
         return ""
     heading = f"## From {path(first.path)} to {path(best.path)}"
-    if first.sha256 == best.sha256:
+    if first.draft == best.draft:
         return under("## Changes", "None: the first draft is the best one.")
     return under(heading, fenced(diff_of(first, best).unified, "diff"))
 

@@ -716,6 +716,8 @@ class Continuation(TypedDict):
 
     path: NotRequired[str | None]
     task: NotRequired[str | None]
+    feedback: NotRequired[str | None]
+    spans: NotRequired[list[Passage] | None]
     context: NotRequired[list[ContextDocument] | None]
     grounding: NotRequired[Literal["context", "open"] | None]
     instructions: NotRequired[RoleInstructions | None]
@@ -952,6 +954,8 @@ class RefinementOptions(TypedDict):
     """
 
     task: NotRequired[str | None]
+    feedback: NotRequired[str | None]
+    spans: NotRequired[list[Passage]]
     context: NotRequired[list[ContextDocument]]
     grounding: NotRequired[Literal["context", "open"]]
     instructions: NotRequired[RoleInstructions]
@@ -1024,6 +1028,8 @@ class RefinementRequest(TypedDict):
 
     task: NotRequired[str | None]
     draft: NotRequired[str | None]
+    feedback: NotRequired[str | None]
+    spans: NotRequired[list[Passage]]
     context: NotRequired[list[ContextDocument]]
     grounding: NotRequired[Literal["context", "open"]]
     instructions: NotRequired[RoleInstructions]
