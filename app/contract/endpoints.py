@@ -143,6 +143,11 @@ class Endpoint(Contract):
         """How often one call is sent at most, with the same key."""
         return 3
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether of an answer that is too long the beginning is used."""
+        return False
+
     def secrets(self) -> dict[str, str]:
         """Return what is secret in it, by JSON Pointer."""
         found = {f"/headers/{name}": it for name, it in self.headers.items()}

@@ -59,3 +59,8 @@ class Tool(Endpoint):
     def tries(self) -> int:
         """How often one call is sent at most, with the same key."""
         return super().tries if self.is_repeatable else 1
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether of an answer that is too long the beginning is used."""
+        return True

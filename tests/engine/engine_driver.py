@@ -53,6 +53,8 @@ class EngineDriver:
     fits: Callable[[str], tuple[Finding, ...]] = lambda calls: ()
     tool: Callable[[Call], ToolResult | Refusal] = lambda call: ToolResult(True, "")
     moves: list[Move[Any]] = field(default_factory=list)
+    together: list[int] = field(default_factory=list)
+    """How many were played side by side, each time."""
 
     @property
     def paths(self) -> list[str]:
@@ -105,6 +107,7 @@ class EngineDriver:
         return in_marks(text, move.prompt_request) if isinstance(text, str) else text
 
     def _together(self, parts: tuple[MoveCoroutine[Any], ...], limits: Limits) -> Any:
+        self.together.append(len(parts))
         done = [self._part(part, limits) for part in parts]
         return next((it for it in done if isinstance(it, (Stopped, StepError))), tuple(done))
 

@@ -68,6 +68,12 @@ def step(instruction: str, tool: str | None = None, **arguments: object) -> dict
     return {"name": "", "instruction": instruction, "tool": tool, "arguments": given}
 
 
+def named(name: str, *needs: str, tool: str = "look_up", **arguments: object) -> dict[str, object]:
+    """One call of a plan by its name and those of what it needs; open without arguments."""
+    said = {"name": name, "instruction": f"Do {name}.", "tool": tool, "needs": list(needs)}
+    return {**said, "arguments": arguments or None}
+
+
 def plan(*steps: str | dict[str, object]) -> str:
     """A plan; a text is a step without a tool."""
     return json.dumps({"steps": [step(it) if isinstance(it, str) else it for it in steps]})

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from app.contract.budget import least_tokens
 from app.contract.judgement import Usage
+from app.contract.limits import Limits
 from app.contract.output_tokens import tokens_in
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT
 from tests.engine.engine_driver import EngineDriver, request, verdict
 from tests.engine.scripted_replies import plan, revised, step
 from tests.workers.scripted_models import LOOK_UP
-from workers.engine.moves import Ask, Call, Stopped, ToolResult
+from workers.engine.moves import Ask, Call, MoveCoroutine, Stopped, ToolResult
 from workers.engine.strategies.plan_execute import Plan, Replan
 from workers.play.budget import BudgetGuard
 
@@ -40,19 +41,45 @@ class BudgetedDriver(EngineDriver):
     budget_guard: BudgetGuard = field(kw_only=True)
     max_tokens: int = field(kw_only=True)
     calls_tool: list[bool] = field(kw_only=True)
+    needs: list[str] | None = field(kw_only=True)
     spent: Usage = Usage()  # noqa: RUF009 - frozen
+    begun: dict[str, Ask | None] = field(default_factory=dict)
+
+    def _reserved(self, move: Ask) -> Ask | None:
+        limits = request(stop={"max_tokens": self.max_tokens}).limits()
+        return self.budget_guard.reserve(move, self.spent, limits)
+
+    def _together(self, parts: tuple[MoveCoroutine[Any], ...], limits: Limits) -> Any:
+        """All of them begin before one is answered; each has one move."""
+        moves = [part.send(None) for part in parts]
+        self.moves += moves
+        self.budget_guard.branches = len(parts)
+        self.begun = {it.path: self._reserved(it) for it in moves if isinstance(it, Ask)}
+        answers = [self._answer(it, limits) for it in moves]
+        self.begun, self.budget_guard.branches = {}, 1
+        return tuple(map(self._ended, parts, answers))
+
+    @staticmethod
+    def _ended(part: MoveCoroutine[Any], answer: Any) -> Any:
+        try:
+            part.throw(answer) if isinstance(answer, Stopped) else part.send(answer)
+        except StopIteration as done:
+            return done.value
+        raise AssertionError
 
     def _asked(self, move: Ask) -> Any:
-        limits = request(stop={"max_tokens": self.max_tokens}).limits()
-        granted = self.budget_guard.reserve(move, self.spent, limits)
+        granted = self.begun[move.path] if move.path in self.begun else self._reserved(move)
         if granted is None:
             return Stopped()
         self.budget_guard.settle(move.path)
         asked = tokens_in(move.prompt.system) + tokens_in(move.prompt.user)
         tokens = granted.max_output_tokens or 0
         self.spent += Usage(calls=1, input_tokens=asked, output_tokens=tokens)
-        steps = [step("Look.", "look_up", id=len(self.moves)) if it else "Think."
-                 for it in self.calls_tool[:2]]  # fmt: skip
+        steps = [
+            (step("Look.", "look_up", id=len(self.moves)) if it else step("Think."))
+            | {"needs": self.needs}
+            for it in self.calls_tool[:2]
+        ]
         if isinstance(move.prompt_request, Plan):
             return full(plan(*steps), tokens)
         if isinstance(move.prompt_request, Replan):
@@ -68,10 +95,18 @@ def long_result(_: Call) -> ToolResult:
     "tools", [[], [LOOK_UP], [WORDY]], ids=["without tools", "a tool", "a wordy tool"]
 )
 @pytest.mark.parametrize("choice", CHOICES, ids=["a limit of its own", "as the text needs"])
-@given(extra=st.integers(0, 40_000), calls_tool=st.lists(st.booleans(), min_size=1, max_size=2))
+@given(
+    extra=st.integers(0, 40_000),
+    calls_tool=st.lists(st.booleans(), min_size=1, max_size=2),
+    needs=st.sampled_from([None, []]),
+)
 @settings(deadline=None)
 def test_a_judged_text_comes_of_it(
-    choice: ModelChoice, tools: list[dict[str, Any]], extra: int, calls_tool: list[bool]
+    choice: ModelChoice,
+    tools: list[dict[str, Any]],
+    extra: int,
+    calls_tool: list[bool],
+    needs: list[str] | None,
 ) -> None:
     models = {"generator": choice, "critic": choice}
     asked = request(strategy={"kind": "plan_execute"}, tools=tools, max_iterations=1)
@@ -82,6 +117,7 @@ def test_a_judged_text_comes_of_it(
         budget_guard=BudgetGuard(asked, models),
         max_tokens=least_tokens(asked, models) + extra,
         calls_tool=[it and bool(tools) for it in calls_tool],
+        needs=needs,
     )
     outcome = model.play(asked)
     assert outcome.best.path == "iterations/1"

@@ -25,6 +25,13 @@ class PlannedStep:
     name: str = ""
     tool: str | None = None
     arguments: Mapping[str, Any] | None = None
+    needs: tuple[int, ...] = ()
+    """Positions, from 0, of the remaining steps of the same plan whose results it needs."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it calls a tool with arguments that its needs have to be observed for."""
+        return self.tool is not None and self.arguments is None
 
     @property
     def title(self) -> str:
@@ -33,8 +40,12 @@ class PlannedStep:
 
     @property
     def call(self) -> str | None:
-        """The call in canonical form: equal calls have equal texts. None without a tool."""
-        return None if self.tool is None else f"{self.tool} {canonical(self.arguments)}"
+        """The call in canonical form: equal calls have equal texts.
+
+        None without a tool, and while the arguments are open.
+        """
+        has_call = self.tool is not None and self.arguments is not None
+        return f"{self.tool} {canonical(self.arguments)}" if has_call else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,13 +186,17 @@ class GuardedClient:
     ) -> bytes:
         """Return the body of a 2xx response of at most `MAX_REPLY` bytes.
 
+        Of a longer one that `is_cut` the beginning is returned, with one byte more than that.
         `key` is the same whenever the same step is repeated. Raises `EndpointUnavailable`, and
         `EndpointAway` if a later call may succeed.
         """
         message_id = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         try:
             request = await self._request(endpoint, body, message_id, tenant)
-            return await self._attempts(endpoint, key, endpoint.tries).post(request)
+            attempts = self._attempts(endpoint, key, endpoint.tries)
+            if endpoint.is_cut:
+                return await attempts.stream(request, "", _Beginning)
+            return await attempts.post(request)
         except Unavailable:
             raise EndpointAway("its secret cannot be read now", "unreachable") from None
         except RequestUnanswered as error:
@@ -242,6 +246,26 @@ class GuardedClient:
         except ValueError:  # the transport says what is wrong with it
             is_allowed = False
         return self._sessions.unguarded if is_allowed else self._sessions.guarded
+
+
+class _Beginning:
+    """Reads `MAX_REPLY` bytes of a response, and one more if there are more."""
+
+    is_stream = is_complete = False  # its time is over when that of the call is
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self.held_bytes = 0
+        self._held = bytearray()
+
+    def take(self, piece: bytes) -> None:
+        """Keep of a piece what is in the beginning."""
+        self._held += piece[: MAX_REPLY + 1 - len(self._held)]
+        self.is_done = len(self._held) > MAX_REPLY
+
+    def body(self) -> bytes:
+        """Return the beginning."""
+        return bytes(self._held)
 
 
 class _DiscreetClient:

@@ -2,6 +2,7 @@
 
 import json
 from asyncio import get_running_loop
+from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
 from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits, TextFollower
 from workers.outbound.guarded_client import (
+    MAX_REPLY,
     EndpointAway,
     EndpointClient,
     EndpointUnavailable,
@@ -181,7 +183,7 @@ class Tools:
         except EndpointUnavailable as error:
             return ToolResult(False, error.detail)
         try:
-            return ToolResult(True, _cut(answer.decode()))
+            return ToolResult(True, _beginning(answer))
         except UnicodeDecodeError:
             return ToolResult(False, f"the answer of {tool.name} is not valid UTF-8")
 
@@ -198,10 +200,17 @@ class Tools:
 NO_TOOLS = Tools(())
 
 
-def _cut(text: str) -> str:
+def _beginning(answer: bytes) -> str:
+    """Return at most `MAX_RESULT` characters of an answer, with a note if it has more.
+
+    Raises UnicodeDecodeError. Of an answer that was not read whole the last character may be cut.
+    """
+    is_whole = len(answer) <= MAX_REPLY
+    text = getincrementaldecoder("utf-8")().decode(answer, final=is_whole)
     if len(text) <= MAX_RESULT:
         return text
-    note = f"\n[cut off here: the whole answer has {len(text)} characters]"
+    length = f"{len(text)} characters" if is_whole else f"more than {MAX_REPLY} bytes"
+    note = f"\n[cut off here: the whole answer has {length}]"
     return text[: MAX_RESULT - len(note)] + note
 
 

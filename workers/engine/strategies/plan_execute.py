@@ -1,9 +1,10 @@
-"""Plan, carry out the next step, observe, revise the plan, and write from what was observed."""
+"""Plan, carry out steps, observe, revise the plan, and write from what was observed."""
 
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 
 from pydantic import Field
 
@@ -13,6 +14,7 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.reviews import PlannedCall
 from app.contract.strategies.planning import PlanExecuteStrategy
+from app.contract.tools import MAX_RESULT
 from workers.engine.asking import (
     again,
     ask,
@@ -30,12 +32,16 @@ from workers.engine.moves import (
     Ask,
     Call,
     Check,
+    PartResults,
     ReviewerReply,
     StepError,
     Stopped,
+    first_of,
+    play_parts,
     within,
 )
 from workers.engine.prompt_requests import (
+    IN_WORDS,
     Observation,
     PlannedStep,
     Prompt,
@@ -49,27 +55,50 @@ from workers.engine.replies import Arguments, ReplyModel, ReplyReader, Unreadabl
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 STEPS_RULE = """A step names a tool and gives the arguments that its parameters ask for, or it
 names no tool: then its instruction is carried out by a writer who sees the goal, the context
 documents and everything observed before. Plan a step only for what the text needs and nobody knows
-yet; the text itself is written after the plan and is not a step of it. Arguments hold what is known
+yet; the text itself is written after the plan and is not a step of it."""
+IN_TURN_RULE = """Arguments hold what is known
 now: a call that needs what is yet to be observed is planned afterwards, when the plan is revised.
 Write `arguments` as the text of a JSON object, null without a tool."""
-PLAN = f"""\
-You plan how to reach the goal that the task states. {STEPS_RULE}
+NEEDS_RULE = """`needs` names the steps
+whose results a step builds on, by their names; steps that need nothing unfinished are carried out
+at the same time, so leave out no need and add none. The plan is revised only when a step failed, or
+when no step can be carried out as it stands.
+Write `arguments` as the text of a JSON object, null without a tool. Arguments hold what is known
+now: a call whose arguments have to be found out first has null arguments and needs the steps that
+find them; the plan is revised when they have."""
+ONE_STEP = """{"name": "<short name>", "instruction": "<what to do, and what for>",
+ "tool": null, "arguments": null}"""
+PLAN = """\
+You plan how to reach the goal that the task states. {rule}
 Answer with one JSON object and nothing else:
-{{"steps": {{"first": {{"name": "<short name>", "instruction": "<what to do, and what for>",
- "tool": null, "arguments": null}}, "more": [...]}}}}"""
+{{"steps": {{"first": {step}, "more": [...]}}}}"""
 
-STEP = closed(
-    {
-        "name": {"type": "string"},
-        "instruction": {"type": "string"},
-        "tool": {"type": ["string", "null"]},
-        "arguments": {"type": ["string", "null"]},
-    }
-)
+IN_TURN: dict[str, object] = {
+    "name": {"type": "string"},
+    "instruction": {"type": "string"},
+    "tool": {"type": ["string", "null"]},
+    "arguments": {"type": ["string", "null"]},
+}
+SIDE_BY_SIDE = 3
+"""The version of the engine from which steps that need nothing of each other are carried out side
+by side, and from which the plan is revised only when a step failed or something was learnt."""
+
+
+def _worded(text: str, version: int) -> str:
+    """Return an instruction to a planner with what it has to know of steps."""
+    if version < SIDE_BY_SIDE:
+        return text.format(rule=f"{STEPS_RULE} {IN_TURN_RULE}", step=ONE_STEP)
+    step = ONE_STEP.removesuffix("}") + ', "needs": []}'
+    return text.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=step)
+
+
+def _step_schema(version: int) -> dict[str, object]:
+    needs = {"needs": {"type": "array", "items": {"type": "string"}}}
+    return closed(IN_TURN if version < SIDE_BY_SIDE else IN_TURN | needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +109,11 @@ class Plan(PromptRequest):
 
     def prompt(self) -> Prompt:
         most = f"At most {self.most} steps are carried out."
-        schema = closed({"steps": at_least(("first",), STEP)})
+        version = self.task.engine_version
+        schema = closed({"steps": at_least(("first",), _step_schema(version))})
+        instruction = _worded(PLAN, version)
         return assembled(
-            self.task, "plan", PLAN_VERSION, PLAN, *material(self.task), most, schema=schema
+            self.task, "plan", PLAN_VERSION, instruction, *material(self.task), most, schema=schema
         )
 
 
@@ -96,13 +127,14 @@ def written(step: PlannedStep) -> str:
     """Return a step in words."""
     lines = [step.name, step.instruction]
     if step.tool is not None:
-        lines.append(f"tool: {step.tool}, arguments: {canonical(step.arguments)}")
+        arguments = "to be found out" if step.is_open else canonical(step.arguments)
+        lines.append(f"tool: {step.tool}, arguments: {arguments}")
     return "\n".join(line for line in lines if line)
 
 
-REPLAN_VERSION = 4
-REPLAN = f"""\
-You revise a plan after a step of it. {STEPS_RULE}
+REPLAN_VERSION = 5
+REPLAN = """\
+You revise a plan after steps of it. {rule}
 First say whether the goal is met: whether what was observed is all the text needs. If it is, prove
 it with evidence: the number of a step and words quoted from what was observed there, character for
 character: three words or more, of which a figure counts as two, or a whole line. Then give every
@@ -112,8 +144,7 @@ failed is not made again with the same arguments. A call that a reviewer refused
 another way either, unless what they said allows it.
 Answer with one JSON object and nothing else:
 {{"goal_met": {{"met": false, "evidence": [{{"step": 1, "quote": "<words>"}}]}},
- "steps": [{{"name": "<short name>", "instruction": "<what to do, and what for>",
- "tool": null, "arguments": null}}]}}"""
+ "steps": [{step}]}}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +154,23 @@ class Replan(PromptRequest):
     remaining: tuple[PlannedStep, ...]
     observations: tuple[Observation, ...]
     most: int
+    since: int = field(default=0, metadata={IN_WORDS: True})
+    """How many observations the plan was made from."""
 
     def prompt(self) -> Prompt:
-        remaining = [written(step) for step in self.remaining] or ["no step"]
+        version = self.task.engine_version
+        remaining = [_with_needs(step, self.remaining) for step in self.remaining]
         return assembled(
             self.task,
             "replan",
             REPLAN_VERSION,
-            REPLAN,
+            _worded(REPLAN, version),
             *material(self.task),
             *(observed(self.task, it) for it in self.observations),
-            fenced(self.task, "remaining plan", "\n\n".join(remaining)),
-            _what_happened(self.observations[-1]),
+            fenced(self.task, "remaining plan", "\n\n".join(remaining or ["no step"])),
+            _what_happened(self.observations[self.since :]),
             f"At most {self.most} more steps are carried out.",
-            schema=_schema(),
+            schema=_schema(version),
         )
 
 
@@ -147,19 +181,33 @@ def observed(task: Task, it: Observation) -> str:
     return f"{step}\n{fenced(task, f'step {it.number} {outcome}', it.text)}"
 
 
-def _what_happened(last: Observation) -> str:
-    if last.ok:
-        return f"Step {last.number} was carried out."
-    return f"Step {last.number} failed; what went wrong stands above. The plan has to change."
+def _with_needs(step: PlannedStep, plan: Sequence[PlannedStep]) -> str:
+    if not step.needs:
+        return written(step)
+    return f"{written(step)}\nneeds: {', '.join(plan[it].title for it in step.needs)}"
 
 
-def _schema() -> dict[str, object]:
+def _what_happened(seen: Sequence[Observation]) -> str:
+    if failed := [it.number for it in seen if not it.ok]:
+        which = _steps_in_words(failed)
+        return f"{which} failed; what went wrong stands above. The plan has to change."
+    done = [it.number for it in seen]
+    return f"{_steps_in_words(done)} {'was' if len(done) == 1 else 'were'} carried out."
+
+
+def _steps_in_words(numbers: Sequence[int]) -> str:
+    return f"Step{'s'[: len(numbers) - 1]} {', '.join(map(str, numbers))}"
+
+
+def _schema(version: int) -> dict[str, object]:
     evidence = closed({"step": {"type": "integer"}, "quote": {"type": "string"}})
     verdict: dict[str, object] = {
         "met": {"type": "boolean"},
         "evidence": {"type": "array", "items": evidence},
     }
-    return closed({"goal_met": closed(verdict), "steps": {"type": "array", "items": STEP}})
+    return closed(
+        {"goal_met": closed(verdict), "steps": {"type": "array", "items": _step_schema(version)}}
+    )
 
 
 DO_VERSION = 2
@@ -199,6 +247,11 @@ class _Step(ReplyModel):
     name: str | None = Field(None, max_length=200)
     tool: str | None = None
     arguments: Arguments = None
+    needs: list[str] | None = None
+
+    @property
+    def title(self) -> str:
+        return (self.name or "").strip()
 
 
 class _Plan(ReplyModel):
@@ -222,7 +275,7 @@ class _Revision(ReplyModel):
 
 def plan_reader(tools: Collection[str]) -> Callable[[ReplyReader], Revision]:
     """Return a function that reads a first plan; it raises `Unreadable` with the reason."""
-    return lambda reply: Revision(_steps(reply.read_as(_Plan).steps, tools))
+    return lambda reply: Revision(_steps(reply, reply.read_as(_Plan).steps, tools, ()))
 
 
 def revision_reader(
@@ -232,7 +285,7 @@ def revision_reader(
 
     def read(reply: ReplyReader) -> Revision:
         said = reply.read_as(_Revision)
-        steps = _steps(said.steps, tools)
+        steps = _steps(reply, said.steps, tools, observations)
         if not said.goal_met.met:
             return Revision(steps)
         enough = _proves if reply.asked.task.engine_version >= ASKS_AT_THE_END else _stands
@@ -299,21 +352,80 @@ def _words(quote: str) -> int:
     return sum(2 if any(map(str.isdigit, it)) else 1 for it in WORD.findall(quote))
 
 
-def _steps(said: Sequence[_Step], tools: Collection[str]) -> tuple[PlannedStep, ...]:
+def _steps(
+    reply: ReplyReader,
+    said: Sequence[_Step],
+    tools: Collection[str],
+    observations: Sequence[Observation],
+) -> tuple[PlannedStep, ...]:
     for number, step in enumerate(said, 1):
         if step.tool is not None and step.tool not in tools:
             known = ", ".join(tools) or "none"
             raise Unreadable(f"step {number}: unknown tool {step.tool!r}; known tools: {known}")
         if step.tool is None and step.arguments:
             raise Unreadable(f"step {number} has arguments but no tool")
+    if reply.asked.task.engine_version < SIDE_BY_SIDE:
+        return tuple(_planned(it, ()) for it in said)
+    needs = _needs(said, {it.step.name for it in observations})
+    return tuple(map(_planned, said, needs))
+
+
+def _planned(said: _Step, needs: tuple[int, ...]) -> PlannedStep:
+    """Return a step as it was read. Null arguments are open only if it says what it needs."""
+    arguments = said.arguments
+    if said.tool is not None and arguments is None and not (said.needs and needs):
+        arguments = {}
+    return PlannedStep(
+        instruction=said.instruction,
+        name=said.title,
+        tool=said.tool,
+        arguments=None if said.tool is None else arguments,
+        needs=needs,
+    )
+
+
+def _needs(said: Sequence[_Step], done: Collection[str]) -> list[tuple[int, ...]]:
+    """Return the positions of what each step needs; one that does not say needs all before it.
+
+    `done` are the names of steps that were carried out: what needs them waits for nothing. Raises
+    `Unreadable` for a need that is no step of the plan, or two, and for steps that need each other.
+    """
+    titles = [it.title for it in said]
+    found = [
+        tuple(range(place)) if it.needs is None else _places(place, it.needs, titles, done)
+        for place, it in enumerate(said)
+    ]
+    try:
+        TopologicalSorter(dict(enumerate(found))).prepare()
+    except CycleError as error:
+        circle = " needs ".join(repr(titles[place]) for place in reversed(error.args[1]))
+        raise Unreadable(f"steps must not need each other: {circle}") from None
+    return found
+
+
+def _places(
+    place: int, needs: Sequence[str], titles: Sequence[str], done: Collection[str]
+) -> tuple[int, ...]:
+    found = set[int]()
+    for need in map(str.strip, needs):
+        places = [number for number, title in enumerate(titles) if title and title == need]
+        if len(places) > 1:
+            raise Unreadable(f"step {place + 1} needs {need!r}, the name of {len(places)} steps")
+        if not places and need not in done:
+            known = ", ".join(repr(title) for title in titles if title) or "none has a name"
+            raise Unreadable(
+                f"step {place + 1} needs {need!r}, which is no step of the plan: {known}"
+            )
+        found.update(places)
+    return tuple(sorted(found))
+
+
+def without(steps: Sequence[PlannedStep], gone: Collection[int]) -> tuple[PlannedStep, ...]:
+    """Return what remains of a plan without the steps at these positions; none needs them more."""
+    left = {old: new for new, old in enumerate(it for it in range(len(steps)) if it not in gone)}
     return tuple(
-        PlannedStep(
-            instruction=it.instruction,
-            name=(it.name or "").strip(),
-            tool=it.tool,
-            arguments=None if it.tool is None else it.arguments or {},
-        )
-        for it in said
+        replace(steps[it], needs=tuple(left[need] for need in steps[it].needs if need in left))
+        for it in left
     )
 
 
@@ -369,14 +481,15 @@ async def pursued(task: Task, plan: PlanExecuteStrategy) -> Pursuit:
     try:
         steps = (await _plan(task, most)).steps
         while steps:
-            observations.append(await _carried_out(task, plan, steps[0], observations))
+            since = len(observations)
+            steps = await _until_revision(task, plan, steps, observations)
             is_last = len(observations) == most
             if is_last:
                 shortfall = f"no quotation proved that the goal is met after {most} steps"
             if is_last and task.engine_version < ASKS_AT_THE_END:
                 break
             try:
-                revision = await _revision(task, steps[1:], observations, most)
+                revision = await _revision(task, steps, observations, since, most)
             except StepError:
                 if is_last:  # nothing but the verdict is lost
                     break
@@ -387,6 +500,48 @@ async def pursued(task: Task, plan: PlanExecuteStrategy) -> Pursuit:
     except Stopped:
         shortfall = "it was stopped before the goal was shown to be met"
     return Pursuit(tuple(observations), shortfall)
+
+
+async def _until_revision(
+    task: Task,
+    plan: PlanExecuteStrategy,
+    steps: tuple[PlannedStep, ...],
+    observations: list[Observation],
+) -> tuple[PlannedStep, ...]:
+    """Carry out steps until the plan is to be revised; return those that remain.
+
+    It is revised when a step failed, when a reviewer changed the arguments of one, when no step
+    can be carried out as it stands, after `max_steps` steps, and before further calls when the
+    results since the last model call are long: they share the room of one.
+    """
+    room = MAX_RESULT
+    while due := _due(task, steps, plan.max_steps - len(observations)):
+        chosen = [steps[place] for place in due]
+        if room < MAX_RESULT // 2 and any(it.tool for it in chosen):
+            break
+        since = len(observations)
+        if not all(it.tool for it in chosen):
+            room = MAX_RESULT
+        room = await _carried_out(task, plan, chosen, observations, room)
+        steps = without(steps, due)
+        done = observations[since:]
+        is_learnt = [it.step for it in done] != chosen or not all(it.ok for it in done)
+        if is_learnt or task.engine_version < SIDE_BY_SIDE:
+            break
+    return steps
+
+
+def _due(task: Task, steps: Sequence[PlannedStep], most: int) -> Sequence[int]:
+    """Return the positions of the steps to carry out now, at most so many, side by side.
+
+    A call with effects comes alone and after the others, so that the plan may change before it.
+    """
+    if task.engine_version < SIDE_BY_SIDE:
+        return [0]
+    with_effects = {tool.name for tool in task.tools if tool.effects}
+    ready = [place for place, it in enumerate(steps) if not it.needs and not it.is_open]
+    harmless = [place for place in ready if steps[place].tool not in with_effects]
+    return (harmless or ready[:1])[:most]
 
 
 def as_documents(task: Task, observations: Sequence[Observation]) -> tuple[ContextDocument, ...]:
@@ -406,10 +561,64 @@ def as_documents(task: Task, observations: Sequence[Observation]) -> tuple[Conte
 
 
 async def _carried_out(
-    task: Task, plan: PlanExecuteStrategy, step: PlannedStep, before: Sequence[Observation]
+    task: Task,
+    plan: PlanExecuteStrategy,
+    steps: Sequence[PlannedStep],
+    observations: list[Observation],
+    room: int,
+) -> int:
+    """Carry out steps side by side, and add what was observed in the order of the plan.
+
+    Results of calls are cut to `room` characters together; returns what they leave of it. What was
+    observed of some is kept when others are refused; then raises why, a stop first.
+    """
+    before = tuple(observations)
+    parts = [
+        _observation(task, plan, number, step, before)
+        for number, step in enumerate(steps, len(before) + 1)
+    ]
+    if len(parts) == 1:
+        done = PartResults((await parts[0],), (None,))
+    else:
+        done = await play_parts("steps", parts)
+    seen = _cut([it for it in done.replies if it is not None], room)
+    observations.extend(seen)
+    if refusals := [it for it in done.refusals if it is not None]:
+        raise first_of([it for it in refusals if isinstance(it, Stopped)] or refusals)
+    return room - sum(len(it.text) for it in seen if it.step.tool)
+
+
+def _cut(seen: Sequence[Observation], room: int) -> list[Observation]:
+    """Return observations with results of calls of at most `room` characters together.
+
+    Short ones stay whole, long ones are cut alike, with a note.
+    """
+    found = list(seen)
+    calls = sorted(
+        (place for place, it in enumerate(seen) if it.step.tool), key=lambda it: len(seen[it].text)
+    )
+    for left, place in zip(range(len(calls), 0, -1), calls, strict=True):
+        text, most = seen[place].text, room // left
+        if len(text) > most:
+            note = f"\n[cut off here, after {max(0, most - NOTE)} characters]"
+            text = text[: max(0, most - NOTE)] + note
+            found[place] = replace(seen[place], text=text)
+        room -= len(text)
+    return found
+
+
+NOTE = 50
+"""Characters that the note on what was cut off takes at most."""
+
+
+async def _observation(
+    task: Task,
+    plan: PlanExecuteStrategy,
+    number: int,
+    step: PlannedStep,
+    before: tuple[Observation, ...],
 ) -> Observation:
     """Carry out a step; return a tool's result or failure, or a writer's text."""
-    number = len(before) + 1
     tool = next((it for it in task.tools if it.name == step.tool), None)
     if tool is not None:
         if tool.effects and plan.approval == "before_call":
@@ -419,7 +628,7 @@ async def _carried_out(
         at, arguments = f"steps/{number}/call", step.arguments or {}
         result = await Call(at, tool.name, arguments, tool.is_repeatable)
         return Observation(number, step, result.ok, result.text)
-    asked = _question(f"steps/{number}/do", Do(task, step, tuple(before)))
+    asked = _question(f"steps/{number}/do", Do(task, step, before))
     return Observation(number, step, True, await ask(asked, text_in, "empty_step"))
 
 
@@ -463,10 +672,14 @@ async def _plan(task: Task, most: int) -> Revision:
 
 
 async def _revision(
-    task: Task, remaining: tuple[PlannedStep, ...], seen: Sequence[Observation], most: int
+    task: Task,
+    remaining: tuple[PlannedStep, ...],
+    seen: Sequence[Observation],
+    since: int,
+    most: int,
 ) -> Revision:
     names = [tool.name for tool in task.tools]
-    prompt_request = Replan(task, remaining, tuple(seen), most - len(seen))
+    prompt_request = Replan(task, remaining, tuple(seen), most - len(seen), since)
     asked = _question(f"steps/{len(seen)}/replan", prompt_request)
     return await _asked(asked, revision_reader(names, seen), seen)
 
@@ -503,15 +716,19 @@ async def _asked(
             if revision.is_met or not error:
                 return revision
             if attempt == AGAIN:
-                return Revision(tuple(it for it in revision.steps if not failed_before(it, seen)))
+                failed = [n for n, it in enumerate(revision.steps) if failed_before(it, seen)]
+                return Revision(without(revision.steps, failed))
         asked = replace(again(question, attempt + 1, reply, error), room=asked.room)
     detail = f"asked {AGAIN + 1} times; the last reply: {error}"
     raise StepError(UNREADABLE, detail, (question.path,))
 
 
 async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -> None:
-    """Raise `Unreadable` if a planned call has arguments that the tool's schema rejects."""
-    calls = [{"tool": it.tool, "arguments": it.arguments} for it in steps if it.tool is not None]
+    """Raise `Unreadable` if a planned call has arguments that the tool's schema rejects.
+
+    Open ones are checked when they are given.
+    """
+    calls = [{"tool": it.tool, "arguments": it.arguments} for it in steps if it.call is not None]
     if not calls:
         return
     checked = await Check(f"{path}/check", json.dumps(calls, ensure_ascii=False), "calls")
@@ -525,7 +742,7 @@ def _question(path: str, prompt_request: PromptRequest) -> Ask:
 
 
 async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) -> Outcome:
-    """Plan, carry out the next step, observe, revise the plan; then write from what was observed.
+    """Plan, carry out steps, observe, revise the plan; then write from what was observed.
 
     Plan-and-Solve (arXiv:2305.04091) with the observations of ReAct (arXiv:2210.03629); a step that
     fails changes the plan, as in ADaPT (arXiv:2311.05772). The text is judged and revised as in
