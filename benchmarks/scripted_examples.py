@@ -123,7 +123,6 @@ PLANNED = ScriptedExample(
         "steps/1/replan": _revision(
             _step("Find it by its whole number.", 4711), _step("Work out the date from policy.md.")
         ),
-        "steps/2/replan": _revision(_step("Work out the date from policy.md.")),
         "steps/3/do": "Sent on 2 March and 14 days on its way: it arrives by 16 March.",
         "steps/3/replan": _revision(quote="by 16 March", step=3),
         "iterations/1/draft": "Your refund is on its way.",

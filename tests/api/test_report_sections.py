@@ -127,14 +127,15 @@ def test_totals_tell_the_share_of_cached_input_and_what_was_thinking() -> None:
 
 
 def test_a_plan_is_told_with_every_revision_and_what_its_tools_said() -> None:
-    first = {"steps": [{"instruction": "Find | it", "tool": "find", "arguments": {"order": 1}}]}
+    find = {"name": "it", "instruction": "Find | it", "tool": "find", "arguments": {"order": 1}}
+    first = {"steps": [find, {"instruction": "Say it", "needs": ["it"]}]}
     met = {"goal_met": {"met": True, "evidence": []}, "steps": []}
     called = asked("steps/1/call", "", kind="call", reply=ToolReply(ok=False, text="```404"))
     planned = snapshot(strategy="plan_execute")
     happened = (asked("plan", json.dumps(first)), called, asked("steps/1/replan", json.dumps(met)))
     assert course(told(*happened, of=planned)) == (
         "## The plan\n\n**The plan** at `plan`:\n\n"
-        '- Find \\| it (tool find: \\{"order": 1\\})\n\n'
+        '- Find \\| it (tool find: \\{"order": 1\\})\n- Say it (needs it)\n\n'
         "**A tool failed** at `steps/1/call`:\n\n````text\n```404\n````\n\n"
         "**The revised plan** at `steps/1/replan`:\n\nIts verdict: the goal is met."
     )

@@ -86,7 +86,6 @@ PLANNED = {
     "plan": plan(step("Look it up.", "look_up", id="seven")),
     "plan/again/1": plan(step("Look it up.", "look_up", id=7), "Say what it means."),
     "steps/1/replan": revised(step("Look up the next.", "look_up", id=8), "Say what it means."),
-    "steps/2/replan": revised("Say what it means."),
     "steps/3/do": "A refund takes two weeks.",
     "steps/3/replan": revised(met=True, evidence=((2, "14 days"),)),
     "iterations/1/draft": "We refund, some day.",

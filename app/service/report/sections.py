@@ -365,7 +365,7 @@ def _listed_steps(steps: Any) -> Any:
 
 
 def _steps(steps: Sequence[dict[str, Any]]) -> str:
-    return listed(plain(str(it.get("instruction", ""))) + _tool(it) for it in steps)
+    return listed(plain(str(it.get("instruction", ""))) + _tool(it) + _needs(it) for it in steps)
 
 
 def _tool(step: dict[str, Any]) -> str:
@@ -373,6 +373,13 @@ def _tool(step: dict[str, Any]) -> str:
         return ""
     arguments = json.dumps(step.get("arguments") or {}, ensure_ascii=False)
     return f" (tool {plain(str(step['tool']))}: {plain(arguments)})"
+
+
+def _needs(step: dict[str, Any]) -> str:
+    needs = step.get("needs")
+    return (
+        f" (needs {plain(', '.join(map(str, needs)))})" if isinstance(needs, list) and needs else ""
+    )
 
 
 def _object(text: str) -> dict[str, Any] | None:
