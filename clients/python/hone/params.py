@@ -154,10 +154,11 @@ class PauseRequest(TypedDict):
 
 class PlanExecuteStrategy(TypedDict):
     """
-    Plan, carry out the next step, observe, revise the plan, until the goal is met; then write.
+    Plan, carry out steps, observe, revise the plan, until the goal is met; then write.
 
-    The task is the goal. A step is carried out by the model or by one of the request's `tools`;
-    after a failed tool call the plan is revised. The verdict that the goal is met must quote the
+    The task is the goal. A step is carried out by the model or by one of the request's `tools`,
+    side by side with those that it does not need; the plan is revised when one failed, when
+    something was learnt, and when none remains. The verdict that the goal is met must quote the
     observations. The result is written from the observations, judged, and revised as in
     `iterative`. (Plan-and-Solve, arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT,
     arXiv 2311.05772.)

@@ -708,6 +708,16 @@ export interface components {
              */
             task?: string | null;
             /**
+             * Feedback
+             * @default null
+             */
+            feedback?: (string | null) | null;
+            /**
+             * Spans
+             * @default null
+             */
+            spans?: components["schemas"]["Passage"][] | null;
+            /**
              * Context
              * @default null
              */
@@ -2706,10 +2716,11 @@ export interface components {
         };
         /**
          * PlanExecuteStrategy
-         * @description Plan, carry out the next step, observe, revise the plan, until the goal is met; then write.
+         * @description Plan, carry out steps, observe, revise the plan, until the goal is met; then write.
          *
-         *     The task is the goal. A step is carried out by the model or by one of the request's `tools`;
-         *     after a failed tool call the plan is revised. The verdict that the goal is met must quote the
+         *     The task is the goal. A step is carried out by the model or by one of the request's `tools`,
+         *     side by side with those that it does not need; the plan is revised when one failed, when
+         *     something was learnt, and when none remains. The verdict that the goal is met must quote the
          *     observations. The result is written from the observations, judged, and revised as in
          *     `iterative`. (Plan-and-Solve, arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT,
          *     arXiv 2311.05772.)
@@ -3540,6 +3551,18 @@ export interface components {
              * @default null
              */
             draft?: string | null;
+            /**
+             * Feedback
+             * @description What is to change in `draft`: the first revision does it, and every later one is told. The draft as it is is not judged and cannot be the result.
+             * @default null
+             */
+            feedback?: string | null;
+            /**
+             * Spans
+             * @description The passages that `feedback` is about: nothing else of the draft changes. They must not overlap.
+             * @default []
+             */
+            spans?: components["schemas"]["Passage"][];
             /**
              * Context
              * @default []
