@@ -99,9 +99,9 @@ def player_of(kind: str) -> StrategyPlayer:
 
 def scripted(script: ScriptedExample) -> StrategyPlayer:
     """Return a player for a scripted example."""
-    return StrategyPlayer(
-        RefinementRequest.model_validate(script.request), script, script.resources
-    )
+    request = RefinementRequest.model_validate(script.request)
+    decisions = {key: said[-1] for key, said in script.words.items()}
+    return StrategyPlayer(request, script, script.resources, decisions)
 
 
 async def played(kind: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Plays a strategy in this process: real validators, any model, no journal, no network."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,6 +43,8 @@ class StrategyPlayer:
     request: RefinementRequest
     model: AnsweringModel
     resources: ServerResources = NO_RESOURCES
+    decisions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What reviewers decide, by the key of the review; anything else is approved."""
     steps: list[str] = field(default_factory=list)
     calls: int = 0
 
@@ -69,7 +72,9 @@ class StrategyPlayer:
             case Judged():
                 return self.request.limits()
             case Review():
-                return ReviewerReply("approve")
+                self.steps.append(move.path)
+                said = self.decisions.get(move.path, {"action": "approve"})
+                return ReviewerReply(said["action"], said.get("feedback"))
         self.steps.append(move.path)
         return await self._done(move)
 

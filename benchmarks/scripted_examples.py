@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +24,8 @@ class ScriptedExample:
     tool: Callable[[Mapping[str, Any]], str] | None = None
     verdict: Callable[[str], Mapping[str, Any]] | None = None
     """What the endpoint of an `http` validator says of a draft."""
+    words: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """What reviewers say, one after the other, by the key of the review; the last word decides."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Return the script's reply to the step. Raises `KeyError` without one."""
@@ -385,11 +387,55 @@ FUNCTION = ScriptedExample(
     verdict=hidden_score,
 )
 
+LATE = "The carrier had lost your parcel, so it came a week late."
+OFFERED = f"{LATE} We pay you 10 euros back."
+
+LETTER = ScriptedExample(
+    request={
+        "task": "Answer the complaint about order 4711: why was it late?",
+        "strategy": {"kind": "iterative"},
+        "context": [
+            {
+                "name": "order.md",
+                "text": "Order 4711: promised for 2 March, lost by the carrier, delivered on 9"
+                " March. We pay 10 euros back.",
+            }
+        ],
+        "review": {
+            "when": "before_completion",
+            "reviewers": ["ann", "bob"],
+            "timeout_s": 172_800,
+            "on_timeout": "reject",
+        },
+        "webhook": {
+            "url": "https://letters.example.com/publish",
+            "events": ["refinement.completed"],
+        },
+    },
+    says={
+        "iterations/1/draft": LATE,
+        "iterations/1/critique": _verdict(0.9),
+        "reviews/1/iterations/1/revise": OFFERED,
+        "reviews/1/iterations/1/critique": _verdict(0.95),
+    },
+    words={
+        "reviews/1": (
+            {"action": "approve", "reviewer": "ann"},
+            {"action": "revise", "reviewer": "bob", "feedback": "Say what we offer."},
+        ),
+        "reviews/2": (
+            {"action": "approve", "reviewer": "bob"},
+            {"action": "approve", "reviewer": "ann"},
+        ),
+    },
+)
+
 COMPOSED: Mapping[str, ScriptedExample] = {
     "a report on topics": REPORT,
     "a story in chapters": STORY,
     "SQL that returns the rows expected": QUERY,
     "a function and its hidden tests": FUNCTION,
     "a contract of 60 sections": contract(60, 17, 42),
+    "a letter that two people approve": LETTER,
 }
 """What strategies make of each other, by a name."""

@@ -1,10 +1,11 @@
 """What waits for a person costs nothing, and what has ended can be gone on from."""
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Any
 
-from benchmarks.model_replies import draft
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, draft
 from tests.e2e.running_service import RunningService, running_service
 from tests.waiting import TIMEOUT_S
 
@@ -51,3 +52,32 @@ async def test_a_refinement_goes_on_from_the_result_of_another(service: RunningS
     assert (child["parent"], child["stop_reason"]) == (parent["id"], "threshold_met")
     assert (await service.get(child["id"], "/iterations/0"))["draft"] == draft(2)
     assert (child["scores"][0]["score"], child["result"]["draft"]) == (0.6, draft(4))
+
+
+async def test_a_pause_lets_the_call_in_progress_end_and_holds_until_it_is_resumed(
+    tmp_path: Path,
+) -> None:
+    async with running_service(tmp_path) as service:
+        worker = service.processes[-1]
+        stopped_in = service.models.behaviour
+
+        def answer(asked: AskedPrompt) -> ModelServerReply:
+            if service.models.counts.calls == 3:
+                worker.send_signal(signal.SIGSTOP)  # before it can read the reply
+            return stopped_in(asked)
+
+        service.models.behaviour = answer
+        refinement_id = await service.submit()
+        await service.until(lambda: service.models.counts.calls == 3)
+        pause = {"timeout_s": 3_600, "on_timeout": "finish"}
+        answered = await service.client.post(f"/v1/refinements/{refinement_id}/pause", json=pause)
+        worker.send_signal(signal.SIGCONT)
+        assert (answered.status_code, answered.json()["status"]) == (202, "running")
+        asked = (await paused(service, refinement_id))["review"]
+        assert (asked["when"], asked["path"]) == ("requested", "iterations/1")
+        assert service.models.counts.calls == 3
+        body = {"action": "resume", "path": asked["key"]}
+        await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=body)
+        ended = await service.ended(refinement_id)
+        assert (ended["stop_reason"], ended["usage"]["calls"]) == ("threshold_met", 8)
+        assert service.models.counts.calls == 8  # nothing was asked twice

@@ -1,6 +1,14 @@
 """Cases with other judges, with other revisers, and with a reviewer."""
 
-from benchmarks.scripted_examples import FUNCTION, QUERY, REPORT, STORY, ScriptedExample, contract
+from benchmarks.scripted_examples import (
+    FUNCTION,
+    LETTER,
+    QUERY,
+    REPORT,
+    STORY,
+    ScriptedExample,
+    contract,
+)
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
 from tests.workers.replay_cases import CASES, CLEAR, ReplayCase
@@ -147,7 +155,9 @@ def replying(script: ScriptedExample) -> ReplayCase:
     async def answer(key: str, _call: ModelCall) -> str:
         return script.says[key]
 
-    return ReplayCase(script.request, lambda: ScriptedAnswers(answer, outside=script.resources))
+    return ReplayCase(
+        script.request, lambda: ScriptedAnswers(answer, outside=script.resources), script.words
+    )
 
 
 CHOSEN = {"kind": "best_of_n", "n": 2}
@@ -161,6 +171,7 @@ COMPOSED: dict[str, ReplayCase] = {
     "SQL": replying(QUERY),
     "a function": replying(FUNCTION),
     "a contract": replying(contract(3, 1, 3)),
+    "a letter that two people approve": replying(LETTER),
     "four deep": ReplayCase({"strategy": DEEP, "threshold": 0.6}, lambda: improving(0.6, 0.1)),
 }
 """Cases of strategies within strategies, and of parts that follow each other."""

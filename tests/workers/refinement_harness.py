@@ -36,8 +36,8 @@ from workers.play.refinements import Refinements
 from workers.validators import NO_RESOURCES, ServerResources
 
 TENANT = "default"
-ReviewScript = Mapping[str, Mapping[str, Any]]
-"""What a reviewer says, by the key of the review."""
+ReviewScript = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
+"""What a reviewer says, or several one after the other, by the key of the review."""
 NOBODY: ReviewScript = {}
 TOKENS = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.0)
 TEST_MODEL = ModelChoice(model="scripted:test", max_output_tokens=100)
@@ -240,7 +240,7 @@ class RefinementHarness:
         await self.deliver(worker, refinement_id)
         while (now := await self.snapshot(refinement_id)).review or now.waiting:
             if now.review:
-                await self.say(refinement_id, **words[now.review.key])
+                await self.answer(refinement_id, words[now.review.key])
             else:
                 await self.resume()
             await self.deliver(worker, refinement_id)
@@ -250,6 +250,13 @@ class RefinementHarness:
         await self.store.change(TENANT, refinement_id, LimitsChange(max_seconds=0.001))
         for worker in self._workers:
             await worker.look(refinement_id)
+
+    async def answer(
+        self, refinement_id: str, said: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Say one reviewer's word, or what several say one after the other."""
+        for word in (said,) if isinstance(said, Mapping) else said:
+            await self.say(refinement_id, **word)
 
     async def say(self, refinement_id: str, **word: Any) -> Snapshot:
         """Say a reviewer's word about the draft under review."""

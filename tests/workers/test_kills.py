@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed, Stopping, standing
-from app.contract.reviews import Paused, Reviewed
+from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.strategies import STRATEGIES
 from app.contract.waiting import Waiting
@@ -47,6 +47,8 @@ async def record(harness: RefinementHarness, refinement_id: str) -> dict[str, An
                 kept[f"{path} judged by {by}"] = data.model_dump(exclude={"best"})
             case Paused(key=key) | Reviewed(key=key):
                 kept[f"{key} {type(data).__name__}"] = data
+            case ApprovalGiven(key=key, given=given):
+                kept[f"{key} approval {given}"] = data
             case Stopping():
                 kept["stopping"] = data
     return kept

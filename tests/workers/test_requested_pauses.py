@@ -1,7 +1,7 @@
 """Pauses that a client requests, against the real journal."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import (
     TENANT,
     RefinementHarness,
+    ReviewScript,
     ScriptedAnswers,
     pausing_at,
     refusing_once,
@@ -223,7 +224,7 @@ async def test_paused_during_every_call_it_ends_as_if_it_had_not_been(
             is_requested = now.review.when == "requested"
             requested += is_requested
             word = RESUME if is_requested else case.words[now.review.key]
-            await harness.say(refinement_id, **word)
+            await harness.answer(refinement_id, word)
     assert {
         name: it
         for name, it in (await record(harness, refinement_id)).items()
@@ -231,3 +232,45 @@ async def test_paused_during_every_call_it_ends_as_if_it_had_not_been(
     } == expected
     assert requested > 1
     assert pauses.calls == calls
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("kind", ["iterative", "best_of_n"])
+async def test_killed_at_any_append_around_a_pause_it_ends_as_if_it_had_been_neither(
+    harness: RefinementHarness, kind: str, after: bool
+) -> None:
+    case = EVERY[kind]
+    expected, calls = await undisturbed(harness, kind, case)
+    resume: ReviewScript = defaultdict(lambda: RESUME)
+    dies_at, paused = 0, 0
+    is_killed = True
+    while is_killed:
+        dies_at += 1
+        models = case.models()
+        refinement_id = await submitted(harness, kind, case)
+        pauses = pausing_once(harness, refinement_id, "iterations/1/critique", models)
+        is_killed = await harness.play_and_die(refinement_id, pauses, dies_at, resume, after=after)
+        await harness.play_on(harness.worker(pauses, "second"), refinement_id, resume)
+        found = await record(harness, refinement_id)
+        ended = {name: it for name, it in found.items() if not name.startswith("pauses/")}
+        assert ended == expected, f"killed at append {dies_at}"
+        paused += ended != found
+        repeated = pauses.calls - calls
+        assert not repeated or max(repeated.values()) == 1
+    assert (paused, dies_at > 4) == (dies_at, True)
+
+
+def pausing_once(
+    harness: RefinementHarness, refinement_id: str, key: str, models: ScriptedAnswers
+) -> ScriptedAnswers:
+    """Return the same models; a client pauses the refinement during the first call of one step."""
+    requested = False
+
+    async def answer(asked: str, call: ModelCall) -> str:
+        nonlocal requested
+        if asked == key and not requested:
+            requested = True
+            await pause(harness, refinement_id)
+        return await models.answer(asked, call)
+
+    return ScriptedAnswers(answer, usage=models.usage, outside=models.outside)
