@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field, replace
@@ -405,11 +405,11 @@ class SimulatedWorld:
                     if snapshot.status in TERMINAL and "amnesia" not in self.faults:
                         return
                     if snapshot.review is not None:
-                        key = snapshot.review.key
-                        said = ReviewDecision.model_validate(
-                            {"path": key, **words.get(key, APPROVED)}
-                        )
-                        await store.review(TENANT, submission.id, said, f"review-{key}")
+                        key, number = snapshot.review.key, len(snapshot.review.approvals)
+                        given = words.get(key, APPROVED)
+                        word = given if isinstance(given, Mapping) else given[number]
+                        said = ReviewDecision.model_validate({"path": key, **word})
+                        await store.review(TENANT, submission.id, said, f"review-{key}-{number}")
                 except RefinementNotFound:
                     return
 
