@@ -524,3 +524,24 @@ def insights(
     """Show which strategies, models, critics, criteria and steps raised the score most."""
     with connected(server) as client:
         show_insights(client.insights(by, since, limit), console())
+
+
+@app.command("mcp")
+def mcp_command(
+    server: ServerOption = None,
+    http: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", help="Serve HTTP on this port of 127.0.0.1, not stdio."),
+    ] = None,
+) -> None:
+    """Let an assistant refine texts: a server of the Model Context Protocol."""
+    try:
+        # The package is an extra, because a service does not need it.
+        from app.cli.mcp_server import mcp_server  # noqa: PLC0415
+    except ModuleNotFoundError as missing:
+        raise CliError(f"{missing}; install it with: pip install 'hone[mcp]'") from None
+    with connected(server) as hone:
+        if http is None:
+            mcp_server(hone).run("stdio")
+        else:
+            mcp_server(hone).run("streamable-http", host="127.0.0.1", port=http)

@@ -50,7 +50,7 @@ REPEATED = {408, 429, 502, 503, 504}
 class AsyncHone:
     """A client of one Hone server; safe to be shared by tasks.
 
-    `url` defaults to the variable HONE_URL, else to http://localhost:8080; `api_key` to
+    `url` defaults to the variable HONE_SERVER, else to http://localhost:8080; `api_key` to
     HONE_API_KEY. A request that finds no server, or is told to come again, is repeated up to
     `max_retries` times with growing pauses, which is about 25 s; submissions carry an
     `Idempotency-Key`, so that none is made twice. All methods raise ApiError or ServerUnreachable.
@@ -65,7 +65,7 @@ class AsyncHone:
         max_retries: int = 8,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        self.url = (url or os.environ.get("HONE_URL") or "http://localhost:8080").rstrip("/")
+        self.url = (url or os.environ.get("HONE_SERVER") or "http://localhost:8080").rstrip("/")
         self.max_retries = max_retries
         key = api_key if api_key is not None else os.environ.get("HONE_API_KEY", "")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}

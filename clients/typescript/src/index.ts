@@ -22,7 +22,7 @@ export type RefinementRequest = schema.RefinementRequest;
 export type RefinementOptions = Omit<RefinementRequest, 'draft'>;
 
 export interface HoneOptions {
-  /** Where the server is; `HONE_URL` in Node, else http://localhost:8080. */
+  /** Where the server is; `HONE_SERVER` in Node, else http://localhost:8080. */
   url?: string;
   /** An API key or read token; `HONE_API_KEY` in Node. */
   apiKey?: string;
@@ -72,7 +72,7 @@ export class Hone {
   readonly #fetch: typeof globalThis.fetch;
 
   constructor(options: HoneOptions = {}) {
-    this.url = (options.url ?? environment('HONE_URL') ?? 'http://localhost:8080').replace(/\/+$/, '');
+    this.url = (options.url ?? environment('HONE_SERVER') ?? 'http://localhost:8080').replace(/\/+$/, '');
     const key = options.apiKey ?? environment('HONE_API_KEY');
     this.#headers = key ? { Authorization: `Bearer ${key}` } : {};
     this.#maxRetries = options.maxRetries ?? 8;
