@@ -13,7 +13,17 @@ from typing import Any
 from fastapi import FastAPI
 
 from app.access import Directory, Keyring, Metering, Tenants
-from app.api import administration, batches, openapi, pages, presets, problems, routes, webhooks
+from app.api import (
+    administration,
+    batches,
+    openapi,
+    pages,
+    presets,
+    problems,
+    routes,
+    usage,
+    webhooks,
+)
 from app.api.access import AccessControl
 from app.api.boundary import Boundary
 from app.api.dispatch import Dispatcher
@@ -41,6 +51,7 @@ ROUTERS = (
     routes.journal,
     routes.server,
     presets.presets,
+    usage.usages,
     batches.batches,
     webhooks.deliveries,
     webhooks.endpoints,

@@ -395,6 +395,12 @@ class Settings(_WithProviders):
         description="Longest retention in seconds that a request may ask for; at least that of"
         " HONE_RETENTION_S is allowed.",
     )
+    usage_days: int = Field(
+        400,
+        ge=1,
+        le=3_650,
+        description="Days for which the sums of `GET /v1/usage` are kept, today included.",
+    )
     erase_s: float = Field(
         3_600,
         ge=1,

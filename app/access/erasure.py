@@ -4,9 +4,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import date
 from typing import Any
 
 from app.contract.errors import BatchNotFound, NotStored, RefinementNotFound
+from app.contract.usage import UsageGrouping, UsageGroups
 from app.store import Store, refusals
 
 REVOKED_S = 2.0
@@ -21,7 +23,7 @@ async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
 
     Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its
     text was erased, `batch`, `pending_request` of a batch, `endpoint`, `preset`, `provider_key`,
-    `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
+    `usage`, `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
     """
     cursor, has_more = None, True
     while has_more:
@@ -44,8 +46,8 @@ async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
         yield {"kind": "endpoint", **endpoint.model_dump(mode="json")}
     async for told in _defaults(store, tenant):
         yield told
-    for kind in await store.calibrations(tenant, PAGE * 10):
-        yield {"kind": "calibration", **kind.model_dump(mode="json")}
+    async for told in _sums(store, tenant):
+        yield told
     with refusals():
         keys = [it for it in await store.access.all() if it.tenant == tenant]
     for key in keys:
@@ -75,6 +77,19 @@ async def _defaults(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
         yield {"kind": "preset", **preset.model_dump(mode="json")}
     for provider, set_at in (await store.provider_keys.all(tenant)).items():
         yield {"kind": "provider_key", "provider": provider, "set_at": set_at.isoformat()}
+
+
+async def _sums(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+    """Yield what was learnt, and what models consumed day by day, as finely as it is known."""
+    for kind in await store.calibrations(tenant, PAGE * 10):
+        yield {"kind": "calibration", **kind.model_dump(mode="json")}
+    by = [it for it in UsageGrouping if it is not UsageGrouping.TENANT]
+    *_, days = await store.usage_days(tenant, date.min, date.max, 1)
+    for day in days:
+        groups = UsageGroups(by)
+        groups.add(await store.usage_of([day]))
+        for row in groups.rows():
+            yield {"kind": "usage", **row.model_dump(mode="json", exclude={"not_passed"})}
 
 
 async def _events(store: Store, tenant: str, refinement_id: str) -> AsyncIterator[Any]:

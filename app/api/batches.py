@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 
 from app.api import examples
 from app.api.bodies import MAX_VALUES, parsed, values_in
-from app.api.dependencies import Cursor, IdempotencyKey, Limit, Tenant, TheStore
+from app.api.dependencies import ApiKeyId, Cursor, IdempotencyKey, Limit, Tenant, TheStore
 from app.api.openapi import BATCH_RESULTS, BATCH_SUBMITTED, LISTED, UNREADABLE, batch_body, problems
 from app.api.problems import PresetUsed, UnsupportedMediaType
 from app.api.responses import listed, replayed
@@ -238,7 +238,12 @@ BatchId = Annotated[
     openapi_extra=batch_body(),
 )
 async def submit(
-    body: Body, key: IdempotencyKey, tenant: Tenant, service: TheBatches, response: Response
+    body: Body,
+    key: IdempotencyKey,
+    tenant: Tenant,
+    api_key: ApiKeyId,
+    service: TheBatches,
+    response: Response,
 ) -> Batch:
     """Submit up to 10,000 requests as JSON Lines.
 
@@ -250,7 +255,7 @@ async def submit(
     The response is 202 once everything is durable; if no line is valid, it is 422. Workers begin
     the requests one after the other as there is room for them, at the rate at which they end.
     """
-    batch, is_replayed = await service.submit(tenant, body.received(), key)
+    batch, is_replayed = await service.submit(tenant, body.received(), key, api_key)
     response.headers["Location"] = batch.links.self
     return replayed(response, batch, is_replayed=is_replayed)
 

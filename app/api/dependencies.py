@@ -179,6 +179,11 @@ async def _known_as(request: Request) -> tuple[str, ...]:
     return caller.reviews_as
 
 
+async def _api_key(request: Request) -> str | None:
+    caller: Caller = request.state.caller
+    return caller.key_id
+
+
 # A header that may be a list is declared as text, which generators of clients understand, and read
 # from the request, where it may stand on several lines.
 async def _prefer(
@@ -278,6 +283,7 @@ TheService = Annotated[Service, Depends(_service)]
 TheModelRoles = Annotated[ModelRoles, Depends(_model_roles)]
 Tenant = Annotated[str, Depends(_tenant)]
 KnownAs = Annotated[tuple[str, ...], Depends(_known_as)]
+ApiKeyId = Annotated[str | None, Depends(_api_key)]
 RefinementId = Annotated[
     str,
     Path(
@@ -377,8 +383,9 @@ def _day(text: str) -> str:
     return text
 
 
+Day = Annotated[date, BeforeValidator(_day)]
 Since = Annotated[
-    Annotated[date, BeforeValidator(_day)] | Absent,
+    Day | Absent,
     Query(
         description="First day that counts, in UTC, such as 2026-01-31. Default, and the earliest:"
         f" {KEPT_DAYS - 1} days ago."

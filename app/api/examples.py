@@ -239,6 +239,40 @@ INSIGHTS: Example = {
     ],
 }
 
+_NOT_PASSED: Example = {
+    "refinements": 4,
+    "calls": 31,
+    "input_tokens": 42_810,
+    "output_tokens": 15_022,
+    "cached_tokens": 9_600,
+    "cost_usd": 0.0407,
+    "unpriced_calls": 0,
+}
+_USED: Example = {
+    "refinements": 61,
+    "calls": 298,
+    "input_tokens": 402_771,
+    "output_tokens": 139_405,
+    "cached_tokens": 96_000,
+    "cost_usd": 0.3794,
+    "unpriced_calls": 0,
+    "not_passed": _NOT_PASSED,
+}
+USAGE: Example = {
+    "from": "2025-11-21",
+    "to": "2025-11-21",
+    "data": [{"group": {"day": "2025-11-21", "model": "openai:gpt-5-mini"}, **_USED}],
+    "total": _USED,
+}
+
+USAGE_CSV = (
+    "day,model,refinements,calls,input_tokens,output_tokens,cached_tokens,cost_usd,unpriced_calls,"
+    "not_passed_refinements,not_passed_calls,not_passed_input_tokens,not_passed_output_tokens,"
+    "not_passed_cached_tokens,not_passed_cost_usd,not_passed_unpriced_calls\r\n"
+    "2025-11-21,openai:gpt-5-mini,61,298,402771,139405,96000,0.379400000,0,"
+    "4,31,42810,15022,9600,0.040700000,0\r\n"
+)
+
 EVENT: Example = {
     "event": 2,
     "type": "refinement.started",

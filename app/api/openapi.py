@@ -140,6 +140,7 @@ EXAMPLES: Mapping[str, examples.Example] = {
     "snapshot": examples.SNAPSHOT,
     "events": examples.EVENT_PAGE,
     "insights": examples.INSIGHTS,
+    "usage": examples.USAGE,
 }
 """Bodies of responses. They are referred to, because FastAPI drops nulls from what it is given."""
 
@@ -215,6 +216,14 @@ BATCH_RESULTS: Responses = {
     },
 }
 INSIGHTS: Responses = {200: {"content": _json("insights")}}
+USAGE: Responses = {
+    200: {
+        "content": {
+            **_json("usage"),
+            "text/csv": {"schema": {"type": "string"}, "example": examples.USAGE_CSV},
+        }
+    }
+}
 
 
 UNSEEN = (
@@ -252,6 +261,7 @@ TAGS = {
     "webhooks": "Results that come to you.",
     "offers": "What this server offers.",
     "insights": "What was worth it.",
+    "usage": "What was consumed.",
     "learning": "What is known about scores.",
     "keys": "Who may use the server.",
     "tenants": "What a tenant may use, and all that it has.",

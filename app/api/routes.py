@@ -11,6 +11,7 @@ from app.api.dependencies import (
     Absent,
     After,
     AfterStep,
+    ApiKeyId,
     CalibrationLimit,
     Change,
     ContinuationBody,
@@ -133,6 +134,7 @@ async def submit(
     key: IdempotencyKey,
     wait_s: PreferredWait,
     tenant: Tenant,
+    api_key: ApiKeyId,
     service: TheService,
     receiver: TheReceiver,
     response: Response,
@@ -144,7 +146,12 @@ async def submit(
     wait for a reviewer.
     """
     result = await service.submit(
-        tenant, submission.content, submission.sha256, key=key, wait_s=wait_s or 0
+        tenant,
+        submission.content,
+        submission.sha256,
+        key=key,
+        wait_s=wait_s or 0,
+        api_key=api_key,
     )
     return accepted(response, result, wait_s, receiver)
 
@@ -412,6 +419,7 @@ async def continue_(
     key: IdempotencyKey,
     wait_s: PreferredWait,
     tenant: Tenant,
+    api_key: ApiKeyId,
     service: TheService,
     receiver: TheReceiver,
     response: Response,
@@ -431,6 +439,7 @@ async def continue_(
         continuation.sha256,
         key=key,
         wait_s=wait_s or 0,
+        api_key=api_key,
     )
     return accepted(response, result, wait_s, receiver)
 

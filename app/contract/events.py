@@ -205,6 +205,9 @@ class StepFailed(Contract):
     key: str
     code: str
     detail: str
+    model: str | None = Field(
+        None, description="Model that was to answer; its fallbacks, if any, have failed too."
+    )
     prompt: PromptRef | None = None
     usage: Usage
     about: About = None

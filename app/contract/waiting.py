@@ -66,6 +66,12 @@ class Waiting(Contract):
         None, description="What replies consumed that broke off; the step's usage will contain it."
     )
 
+    @property
+    def called(self) -> str:
+        """The name of the model, without whose key it was called with."""
+        is_own = self.model.startswith(OWN_KEY_OF)
+        return self.model.split(":", 2)[2] if is_own else self.model
+
     def without_loss(self) -> Self:
         """Return it without what was lost, where an entry of the step has that."""
         return self.model_copy(update={"lost": None})

@@ -47,6 +47,12 @@ def refused(line: int, custom_id: str | None, why: HoneError, prefix: str = "") 
     return RefusedLine(line=line, custom_id=custom_id, error=error)
 
 
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    tenant: str
+    api_key: str | None
+
+
 class Batches:
     """The reception of batches."""
 
@@ -56,7 +62,11 @@ class Batches:
         self._receiving = 0
 
     async def submit(
-        self, tenant: str, received: AsyncIterator[Received], key: str | None
+        self,
+        tenant: str,
+        received: AsyncIterator[Received],
+        key: str | None,
+        api_key: str | None = None,
     ) -> tuple[Batch, bool]:
         """Store a batch: its options, its lines and its end; return it once all is durable.
 
@@ -69,23 +79,27 @@ class Batches:
             raise Overloaded(detail, retry_after_s=RETRY_AFTER_S)
         self._receiving += 1
         try:
-            return await self._submit(tenant, received, key)
+            return await self._submit(_Sender(tenant, api_key), received, key)
         finally:
             self._receiving -= 1
 
     async def _submit(
-        self, tenant: str, received: AsyncIterator[Received], key: str | None
+        self, sender: "_Sender", received: AsyncIterator[Received], key: str | None
     ) -> tuple[Batch, bool]:
-        upload = await self._store.batches.upload(tenant, origin_of_request())
+        upload = await self._store.batches.upload(sender.tenant, origin_of_request())
         try:
-            batch_id = await self._receive(upload, tenant, received, key)
+            batch_id = await self._receive(upload, sender, received, key)
         except BaseException:  # a client that has gone cancels
             upload.abandon()
             raise
-        return await self._store.batches.get(tenant, batch_id), batch_id != upload.id
+        return await self._store.batches.get(sender.tenant, batch_id), batch_id != upload.id
 
     async def _receive(
-        self, upload: BatchUpload, tenant: str, received: AsyncIterator[Received], key: str | None
+        self,
+        upload: BatchUpload,
+        sender: "_Sender",
+        received: AsyncIterator[Received],
+        key: str | None,
     ) -> str:
         options, seen = BatchOptions(), set[str]()
         async for it in received:
@@ -101,15 +115,17 @@ class Batches:
                 await upload.refuse(_repeated(it))
             else:
                 seen.add(it.custom_id)
-                await self._add(upload, tenant, it)
+                await self._add(upload, sender, it)
         raise AssertionError("a body that was received has an end")
 
-    async def _add(self, upload: BatchUpload, tenant: str, it: BatchLine) -> None:
+    async def _add(self, upload: BatchUpload, sender: "_Sender", it: BatchLine) -> None:
         try:
             request = it.request
             if "priority" not in request.model_fields_set:
                 request = request.model_copy(update={"priority": "batch"})
-            new = await self._service.admitted(tenant, request, it.sha256)
+            new = await self._service.admitted(
+                sender.tenant, request, it.sha256, api_key=sender.api_key
+            )
             # Thousands of refinements in one trace are of use to nobody: each refers to it.
             new = replace(new, origin=origin_of_request(as_link=True))
             await upload.add(it.line, it.custom_id, new)

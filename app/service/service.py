@@ -34,6 +34,7 @@ from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapsh
 from app.contract.status import TERMINAL, Status
 from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
+from app.contract.usage import UsageGrouping, UsageGroups, UsageReport
 from app.service.admission import Admission, require_allowed
 from app.service.estimates import estimated
 from app.service.iterations import compared_at, diff_of, iterations_of, numbered, rating_of, within
@@ -165,6 +166,15 @@ def origin_of_request(*, as_link: bool = False) -> str:
     return Origin(request_id.get(), current_span().context).encode(as_link=as_link)
 
 
+def _invalid_usage(parameter: str, detail: str) -> InvalidRequest:
+    error = FieldError(pointer=f"/{parameter}", detail=detail)
+    return InvalidRequest(f"query {parameter}: {detail}", errors=(error,))
+
+
+USAGE_DAYS = 30
+READ_AT_ONCE = 50
+MOST_GROUPS = 10_000
+
 PAGE = 200
 STANDING = TERMINAL | {Status.PAUSED}
 """Statuses in which nothing more happens without a client: a wait ends."""
@@ -209,12 +219,14 @@ class Service:
         key: str | None = None,
         wait_s: float = 0,
         continued_from: ContinuedFrom | None = None,
+        api_key: str | None = None,
     ) -> Accepted:
         """Create a refinement; return it once it ends or waits for a review, or after `wait_s`.
 
+        `key` is that of the command, and `api_key` the id of the client's.
         Raises InvalidRequest, IdempotencyMismatch, QuotaExceeded and Overloaded.
         """
-        new = await self.admitted(tenant, request, body_sha256, continued_from)
+        new = await self.admitted(tenant, request, body_sha256, continued_from, api_key)
         created = await self._store.create(new, key)
         if wait_s <= 0:
             return Accepted(created.snapshot, created.replayed)
@@ -229,6 +241,7 @@ class Service:
         request: RefinementRequest,
         body_sha256: str,
         continued_from: ContinuedFrom | None = None,
+        api_key: str | None = None,
     ) -> NewRefinement:
         """Return what is to be stored of a request that this server can carry out.
 
@@ -256,6 +269,7 @@ class Service:
                 draw=draws.get("generator"),
                 draws={seat: it for seat, it in draws.items() if seat != "generator"},
             ),
+            api_key=api_key,
             continued_from=continued_from,
             origin=origin_of_request(),
         )
@@ -285,6 +299,7 @@ class Service:
         *,
         key: str | None = None,
         wait_s: float = 0,
+        api_key: str | None = None,
     ) -> Accepted:
         """Create a refinement that starts from an iteration of another one, its parent.
 
@@ -302,7 +317,13 @@ class Service:
         # A key belongs to body and parent: the same body may continue another refinement.
         sent = sha256(f"{refinement_id} {body_sha256}".encode()).hexdigest()
         return await self.submit(
-            tenant, request, sent, key=key, wait_s=wait_s, continued_from=origin
+            tenant,
+            request,
+            sent,
+            key=key,
+            wait_s=wait_s,
+            continued_from=origin,
+            api_key=api_key,
         )
 
     async def _judged_at(self, tenant: str, refinement_id: str, path: str) -> Iteration:
@@ -373,6 +394,30 @@ class Service:
         """Return what ended refinements have gained, at most `limit` values per grouping."""
         first, sums = await self._store.insights(tenant, since, [by] if by else [*Dimension])
         return InsightList(since=first, data=ranked(sums, limit))
+
+    async def usage(
+        self,
+        tenant: str | None,
+        first: date | None,
+        last: date | None,
+        by: Sequence[UsageGrouping],
+    ) -> UsageReport:
+        """Return what the refinements of a tenant, or of all, have consumed in some days.
+
+        Raises InvalidRequest if the last day is before the first, or there are too many groups.
+        """
+        first, last, days = await self._store.usage_days(tenant, first, last, USAGE_DAYS)
+        if first > last:
+            raise _invalid_usage("from", f"it is after the last day, {last}")
+        groups = UsageGroups(by)
+        for i in range(0, len(days), READ_AT_ONCE):
+            groups.add(await self._store.usage_of(days[i : i + READ_AT_ONCE]))
+            if len(groups) > MOST_GROUPS:
+                detail = f"there are more than {MOST_GROUPS} groups: ask for fewer days"
+                raise _invalid_usage("group_by", f"{detail}, or group by less")
+        return UsageReport.model_validate(
+            {"from": first, "to": last, "data": groups.rows(), "total": groups.total()}
+        )
 
     async def review(
         self,

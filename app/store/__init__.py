@@ -178,6 +178,7 @@ async def open_worker_store(
                 Enqueuer(queue, committer, lease_ms),
                 name=name,
                 lease_ms=lease_ms,
+                usage_days=settings.usage_days,
                 sealer=sealer_of(settings),
             )
 

@@ -15,6 +15,7 @@ from app.store import keys
 from app.store.codec import number_of
 from app.store.committer import Committer
 from app.store.scripts import DAY_MS, OPEN_WATCH, PUT_KEYS
+from app.store.usage import unlist_usage
 
 MOST_KEYS = 10_000
 SCANNED = 1_000  # keys in one round trip
@@ -208,6 +209,7 @@ class AccessStore:
         """Delete the quotas of a tenant, and what was derived from its refinements."""
         await self._committer.execute("HDEL", keys.TENANTS, tenant)
         await self._committer.execute("HDEL", keys.STORED, tenant)
+        await unlist_usage(self._committer, tenant)
         await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
         for pattern in keys.of_tenant(tenant):
             async for name in self._named(pattern):

@@ -33,6 +33,7 @@ from app.contract.snapshot import (
     Snapshot,
 )
 from app.contract.status import TERMINAL, Status, StopReason
+from app.contract.usage import ModelUse
 from app.contract.waiting import Waiting
 from app.contract.webhooks import Webhook
 from app.store.state import (
@@ -60,6 +61,7 @@ _FIELDS: dict[str, TypeAdapter[Any]] = {
     "result": TypeAdapter(Result),
     "error": TypeAdapter(Failure),
     "achieved": TypeAdapter(dict[str, tuple[float, float | None]]),
+    "used": TypeAdapter(dict[str, ModelUse]),
 }
 _LIMITS = TypeAdapter(Limits)
 _PAUSE = TypeAdapter(PendingPause)

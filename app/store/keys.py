@@ -77,6 +77,9 @@ hone:1:presets:TENANT           hash: name of a preset -> JSON of its `request`,
 hone:1:requests:TENANT:MINUTE   requests of a tenant in a minute since 1970; for two minutes
 hone:1:spent:TENANT:DAY         hash: `tokens` and `cost_usd` of a tenant in a day since 1970, and
                                 `=WORKER` -> number of its last report; for three days
+hone:1:usage                    sorted set: `TENANT:DAY` of the hashes below -> DAY
+hone:1:usage:TENANT:DAY         hash: `OUTCOME STRATEGY KEY MODEL` -> endings of refinements and
+                                what they have consumed, see usage.py; DAY counts from 1970
 hone:1:stored                   hash: tenant -> bytes of memory that its refinements take
 hone:1:watchers:TENANT          sorted set: open event stream -> when it expires unless renewed
 hone:1:audit:TENANT             stream: who did what, the last 10,000 actions or a few more
@@ -151,6 +154,7 @@ PROVIDER_KEYS = f"{PREFIX}provider_keys:"
 REQUESTS = f"{PREFIX}requests:"
 STORED = f"{PREFIX}stored"
 SPENT = f"{PREFIX}spent:"
+USAGE = f"{PREFIX}usage"
 WATCHERS = f"{PREFIX}watchers:"
 PROBE = f"{PREFIX}probe"
 ENTRIES = f"{PREFIX}entries"
@@ -212,6 +216,7 @@ LUA = {
     "WATCHERS": WATCHERS,
     "SPENT": SPENT,
     "STORED": STORED,
+    "USAGE": USAGE,
     "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,
@@ -294,6 +299,11 @@ def spent_on(tenant: str, day: int) -> str:
     return f"{SPENT}{tenant}:{day}"
 
 
+def usage(tenant: str, day: date) -> str:
+    """Return the key of what the refinements of a tenant have consumed that ended on a day."""
+    return f"{USAGE}:{tenant}:{(day - date(1970, 1, 1)).days}"
+
+
 def endpoint(tenant: str, endpoint_id: str) -> str:
     """Return the key of what is known of a tenant's endpoint."""
     return f"{ENDPOINTS}{tenant}:{endpoint_id}"
@@ -304,6 +314,6 @@ def of_tenant(tenant: str) -> tuple[str, ...]:
     alone = (LIST, LINE, ACHIEVED, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS)
     followed = (
         *(LIST, ACHIEVED, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT),
-        *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS),
+        *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS, f"{USAGE}:"),
     )
     return (*(f"{it}{tenant}" for it in alone), *(f"{it}{tenant}:*" for it in followed))

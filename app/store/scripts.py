@@ -18,6 +18,7 @@ from app.contract.batches import BATCH_COMPLETED
 from app.contract.events import EventType
 from app.contract.limits import Stop
 from app.contract.status import MOVES, TERMINAL, Status
+from app.contract.usage import OTHER, UNKNOWN_MODEL
 from app.contract.webhooks import WEBHOOK_EVENTS
 from app.store import keys
 
@@ -40,6 +41,7 @@ MOST_ENDPOINTS = 1_000  # registered by one tenant
 RECHECK_MS = 60_000  # after which it is checked that an id still stands in line
 JOB_OF, JOB_NUMBER = "00REFINEMENT00", "00NUMBER00"  # stand for those of a job to be enqueued
 LOW_PLACE = 10**13  # added to the place of a `batch`: more than any time in ms
+MOST_USED = 1_000  # fields of the usage of a day; then keys and models go to `other`
 MOST_LISTED = 1_000  # hashes in one list; the one that was not added to for longest goes
 MAX_WAIT_S = Stop().max_wait_seconds  # of limits that were stored before there was such a limit
 UNLIMITED = 2**53
@@ -78,6 +80,7 @@ def _tables() -> Iterable[str]:
     yield f"local HOUR_MS, DAY_MS = {HOUR_MS}, {DAY_MS}"
     yield f"local BATCH_COMPLETED = {_lua(BATCH_COMPLETED)}"
     yield f"local KEPT_MS, MOST_SUMS, MOST_LISTED = {KEPT_MS}, {MOST_SUMS}, {MOST_LISTED}"
+    yield f"local MOST_USED, UNKNOWN_MODEL, OTHER = {MOST_USED}, '{UNKNOWN_MODEL}', '{OTHER}'"
     yield f"local FEWEST_KNOWN, MOST_RATINGS = {FEWEST_KNOWN}, {MOST_RATINGS}"
     yield f"local MOST_PUBLISHED = {MOST_PUBLISHED}"
     yield f"local MAX_WAIT_S, DEADLINE_MS = {MAX_WAIT_S:g}, {DEADLINE_MS}"

@@ -22,6 +22,7 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, ContinuedFrom, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
+from app.contract.usage import ModelUse
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
 
@@ -67,6 +68,8 @@ class Fields:
     error: Failure | None = None
     achieved: Mapping[str, tuple[float, float | None]] | None = None
     """By the seat of a model that was drawn: the gain, and the cost in dollars if it is known."""
+    used: Mapping[str, ModelUse] | None = None
+    """By model, what the refinement has consumed so far."""
 
 
 LARGEST = 1e100
@@ -190,6 +193,7 @@ class NewRefinement:
     limits: Limits
     queued: Queued
     continued_from: ContinuedFrom | None = None  # the draft that it starts from
+    api_key: str | None = None  # the id of the key that it was submitted with
     engine_version: int = ENGINE_VERSION
     prompt_nonce: str = field(
         default_factory=new_prompt_nonce

@@ -123,6 +123,7 @@ from app.store.state import (
     StoredEvent,
     Submitted,
 )
+from app.store.usage import Cells, TenantDay, usage_days, usage_of
 from app.store.webhooks import WebhookStore
 
 CHUNK = 500  # ids read in one round trip
@@ -411,6 +412,26 @@ class Store:
         stored = await asyncio.gather(*(self._committer.execute("HGETALL", it) for _, it in named))
         days = zip((of for of, _ in named), stored, strict=True)
         return first, await asyncio.to_thread(decode_insights, days)
+
+    @refusing
+    async def usage_days(
+        self, tenant: str | None, first: date | None, last: date | None, default_days: int
+    ) -> tuple[date, date, list[TenantDay]]:
+        """Return the first and the last day, and those between for which there is usage.
+
+        It is that of a tenant, or of all. The last day is today unless given, in UTC; without a
+        first one there are `default_days`.
+        """
+        seconds, _ = await self._committer.execute("TIME")
+        last = last or datetime.fromtimestamp(seconds, UTC).date()
+        if first is None:
+            first = date.fromordinal(max(1, last.toordinal() - default_days + 1))
+        return first, last, await usage_days(self._committer, tenant, first, last)
+
+    @refusing
+    async def usage_of(self, days: Sequence[TenantDay]) -> Cells:
+        """Return what refinements have consumed that ended on some tenants' days."""
+        return await usage_of(self._committer, days)
 
     @refusing
     async def prompts(
@@ -956,6 +977,7 @@ class Creation:
             self.retention_ms if (kept_s := new.request.retention_s) is None else kept_s * 1000,
             "engine_version",
             new.engine_version,
+            *(() if new.api_key is None else ("api_key", new.api_key)),
             *(() if new.request.store else ("store", 0)),
             *(("priority", "batch") if new.request.priority == "batch" else ()),
             *(

@@ -318,9 +318,11 @@ class WorkerStore:
         *,
         name: str,
         lease_ms: int,
+        usage_days: int,
         sealer: Sealer = NO_SEALER,
     ) -> None:
         self._sealer = sealer
+        self._usage_days = usage_days
         self._client = client
         self._listener = listener
         self.enqueuer = enqueuer
@@ -510,13 +512,20 @@ class WorkerStore:
     async def take_due(self, limit: int, include_queued: bool) -> tuple[int, tuple[Job, ...]]:
         """Check up to `limit` refinements that are due: end, delete or take them.
 
+        Usage that is older than it is kept is deleted, too.
+
         Returns the number of checked ones, and the jobs to enqueue; those not enqueued are due
         again after a lease. With `include_queued`, every waiting refinement counts as lost from the
         queue: set it only with free slots and an empty RQ queue. Otherwise only those that later
         ones have overtaken do.
         """
         looked_at, *taken = await run(
-            self._client, TAKE_DUE, limit, int(include_queued), self._lease_ms
+            self._client,
+            TAKE_DUE,
+            limit,
+            int(include_queued),
+            self._lease_ms,
+            self._usage_days,
         )
         return looked_at, _jobs(taken)
 

@@ -212,7 +212,7 @@ async def _take_due(store: Store, worker: WorkerStore, redis: Redis) -> ScriptAr
         await expire_review(redis, (await paused(store, worker, on_timeout=on_timeout)).id)
     await expire_retention(redis, ended.id)
     await doubt(redis, await submit(store))
-    return (100, 1, LEASE_MS)
+    return (100, 1, LEASE_MS, 400)
 
 
 async def _enqueue(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:

@@ -272,6 +272,7 @@ class StepExecutor:
                 key=move.path,
                 code=error.code,
                 detail=error.detail,
+                model=self._choice(move).model if isinstance(move, Ask) else None,
                 prompt=_reference(move.prompt) if isinstance(move, Ask) else None,
                 usage=error.usage,
                 next=(),
@@ -333,8 +334,11 @@ class StepExecutor:
             key=move.path, kind="call", reply=reply, usage=Usage(), seconds=0, next=()
         )
 
+    def _choice(self, move: Ask) -> ModelChoice:
+        return self.choices[seat_at(self.choices, move.seat, move.path)]
+
     async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted:
-        choice = self.choices[seat_at(self.choices, move.seat, move.path)]
+        choice = self._choice(move)
         # The model for which there is a permit goes first: the others are known to be busy.
         names = sorted(choice.names(), key=lambda name: not self._permits_for(name))
         with self._published(move) as follower:

@@ -26,6 +26,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
+from app.contract.usage import ModelUse
 from app.contract.waiting import REFUSALS, Waiting
 from app.store import (
     Addition,
@@ -398,6 +399,7 @@ class JournalWriter:
         self._pending: list[Pending] = []
         self._announced: tuple[str, ...] = ()
         self._told = self._waits()
+        self._told_used: Mapping[str, ModelUse] = {}
         self._unanswered: _Append | None = None
         self._lock = asyncio.Lock()
 
@@ -478,6 +480,8 @@ class JournalWriter:
         """Return what the append changes in the summary; changes of the ending take precedence."""
         waits = self._waits()
         fields: dict[str, Any] = {"phase": under_way, "usage": self._replay.spent}
+        if (used := self._replay.used_by_model) != self._told_used:
+            fields["used"] = used
         if waits != self._told:
             fields["waiting"] = waits
         has_whole = any(path.startswith(WHOLE) for path in self._replay.scores)
@@ -559,6 +563,8 @@ class JournalWriter:
         metrics.APPENDS.inc()
         if append.fields.waiting is not None:
             self._told = append.fields.waiting
+        if append.fields.used is not None:
+            self._told_used = append.fields.used
         if self._prompts:
             self._prompts.kept(append.prompts)
         self._written(append.pending, append.under_way)

@@ -27,6 +27,7 @@ from app.contract.providers import cost_usd
 from app.contract.reviews import Paused, PlannedCall, Reviewed
 from app.contract.snapshot import Best, IterationScore
 from app.contract.status import StopReason
+from app.contract.usage import NO_USE, UNKNOWN_MODEL, ModelUse
 from app.contract.waiting import Waiting
 from workers.engine import moves
 from workers.engine.prompt_requests import Prompt
@@ -84,6 +85,8 @@ class Replay:
     scores: dict[str, IterationScore] = field(default_factory=dict)
     best: Best | None = None
     usage: Usage = NOTHING
+    used: dict[str, ModelUse] = field(default_factory=dict)
+    """The usage by model."""
     known_cost_usd: float = 0.0
     """What is known of the cost: of a step that has lost a reply on the way, the one it got."""
     stopping: StopReason | None = None
@@ -126,6 +129,14 @@ class Replay:
         return sum(map(self.lost_by, self.lost), self.usage)
 
     @property
+    def used_by_model(self) -> dict[str, ModelUse]:
+        """What all steps have consumed by model, with the replies that broke off."""
+        used = dict(self.used)
+        for key, wait in self.lost.items():
+            _use(used, wait.called, self.lost_by(key))
+        return used
+
+    @property
     def spent_usd(self) -> float:
         """What of it is known or can be estimated."""
         return self.known_cost_usd + sum(map(_estimated_usd, self.lost.values()))
@@ -133,6 +144,7 @@ class Replay:
     def give_up(self) -> None:
         """Count what was lost by steps that begin anew, after a retry."""
         self.usage, self.known_cost_usd = self.spent, self.spent_usd
+        self.used = self.used_by_model
         self.waits.clear()
         self.lost.clear()
 
@@ -161,6 +173,7 @@ class Replay:
 
     def _count(self, step: StepCompleted | StepFailed, lost: Waiting | None = None) -> None:
         self.usage += step.usage
+        _use(self.used, step.model or UNKNOWN_MODEL, step.usage)
         cost = step.usage.cost_usd
         if cost is None and isinstance(step, StepCompleted) and step.model:
             cost = cost_usd(step.model, step.usage.input_tokens, step.usage.output_tokens)
@@ -185,6 +198,12 @@ class Replay:
             for key in self.steps
             if any(key == step or key.startswith(f"{step}/") for step in refusal.steps)
         )
+
+
+def _use(used: dict[str, ModelUse], model: str, usage: Usage) -> None:
+    """Add what a step has consumed; checks and calls of tools consume nothing."""
+    if any(use := ModelUse.of(usage)):
+        used[model] = used.get(model, NO_USE).plus(use)
 
 
 def _estimated_usd(wait: Waiting) -> float:

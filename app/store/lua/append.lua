@@ -80,6 +80,8 @@ if recorded > 0 or progress then
   set[#set + 1] = 'steps'; set[#set + 1] = steps + recorded
 end
 if to ~= '' and TERMINAL[to] then
+  redis.call('HSET', key, unpack(set))
+  set = {}
   for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms) }) do set[#set + 1] = v end
 elseif to == 'paused' then
   for _, v in ipairs({ paused(id, tenant, status, at, asked) }) do set[#set + 1] = v end

@@ -358,7 +358,53 @@ local function hurried(id, tenant, at, lease_ms)
   return -redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
 end
 
--- Returns the summary fields of an ended refinement, and updates everything outside the summary.
+-- Returns what a refinement has consumed so far by model (JSON), the numbers of ModelUse in usage.py. Workers of
+-- earlier releases tell only the total.
+local function used_by(id)
+  local used, total = unpack(redis.call('HMGET', SUMMARY .. id, 'used', 'usage'))
+  if used or not total then return used or '{}' end
+  local it = cjson.decode(total)
+  local is_priced = it.cost_usd and it.cost_usd ~= cjson.null
+  return cjson.encode({ [UNKNOWN_MODEL] = { it.calls, it.input_tokens, it.output_tokens, it.cached_tokens or 0,
+    is_priced and it.cost_usd * 1e9 or 0, is_priced and 0 or it.calls } })
+end
+
+-- Adds numbers to those of a field in the usage of a day, `OUTCOME STRATEGY KEY MODEL`.
+local function add_use(day, ends_as, key, model, numbers)
+  local field = ends_as .. ' ' .. key .. ' ' .. model
+  local before = redis.call('HGET', day, field)
+  if not before and redis.call('HLEN', day) >= MOST_USED then
+    field = ends_as .. ' ' .. OTHER .. ' ' .. (model == '' and '' or OTHER)
+    before = redis.call('HGET', day, field)
+  end
+  local sums, i = {}, 0
+  for number in string.gmatch(before or '0 0 0 0 0 0 0', '%S+') do
+    i = i + 1
+    sums[i] = string.format('%.0f', number + numbers[i])
+  end
+  redis.call('HSET', day, field, table.concat(sums, ' '))
+end
+
+-- Counts an ending, and what a refinement has consumed since it ended before, in the usage of its tenant's day.
+local function count_usage(id, tenant, outcome, at)
+  local strategy, api_key, counted = unpack(redis.call('HMGET', SUMMARY .. id, 'strategy', 'api_key', 'counted'))
+  local number = math.floor(at / DAY_MS)
+  local day, ends_as = USAGE .. ':' .. tenant .. ':' .. number, outcome .. ' ' .. strategy
+  local before = cjson.decode(counted or '{}')
+  add_use(day, ends_as, api_key or '-', '', { 1, 0, 0, 0, 0, 0, 0 })
+  for model, numbers in pairs(cjson.decode(used_by(id))) do
+    local since, is_new = { 1 }, false
+    for i, sum in ipairs(numbers) do
+      since[i + 1] = sum - ((before[model] or {})[i] or 0)
+      is_new = is_new or since[i + 1] > 0
+    end
+    if is_new then add_use(day, ends_as, api_key or '-', model, since) end
+  end
+  redis.call('ZADD', USAGE, number, tenant .. ':' .. number)
+end
+
+-- Returns the summary fields of an ended refinement, and updates everything outside the summary. What its worker
+-- told of it must be stored before.
 local function ended(id, tenant, from, to, at, retention_ms)
   local expires = at + retention_ms
   count_bytes(id, tenant)
@@ -366,6 +412,11 @@ local function ended(id, tenant, from, to, at, retention_ms)
   release(id)
   unpark(id, tenant)
   if from == 'queued' then leave_line(id, tenant) end
+  local outcome = to
+  if to == 'succeeded' then
+    outcome = redis.call('HGET', SUMMARY .. id, 'best_passed') == 'true' and 'passed' or 'not_passed'
+  end
+  count_usage(id, tenant, outcome, at)
   redis.call('HDEL', SUMMARY .. id, 'review', 'approvals', 'paused_at', 'review_until', 'waiting',
     'parked_at', 'in_vain', 'pause')
   redis.call('ZREM', WAITING, id)
@@ -561,7 +612,9 @@ end
 
 -- Deletes a refinement in any status; its worker and its watchers learn of it.
 local function erase(id)
-  local holder = redis.call('HGET', SUMMARY .. id, 'holder')
+  local holder, tenant, status = unpack(redis.call('HMGET', SUMMARY .. id, 'holder', 'tenant', 'status'))
+  local is_live = tenant and not TERMINAL[status]
+  if is_live and used_by(id) ~= '{}' then count_usage(id, tenant, 'erased', clock()) end
   forget(id)
   redis.call('SET', ERASED .. id, 1, 'PX', ERASED_MS)  -- against a submission that comes late
   notify(id, holder)

@@ -36,6 +36,6 @@ end
 redis.call('HDEL', key, 'error', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
   'finish_requested', 'parked_at', 'ended_event')
 redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'attempt', 0, 'steps', steps - voided,
-  'anew', 1)
+  'anew', 1, 'counted', used_by(id))
 record(id, 'retry', command, digest)
 return queued_again(id, tenant, status, last + 1, at, lease_ms)

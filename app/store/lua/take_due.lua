@@ -1,8 +1,8 @@
 -- Takes what is due, and what workers held whose lease has expired: maximum count, whether an idle
--- worker found the queue empty, lease in ms.
+-- worker found the queue empty, lease in ms, days for which usage is kept.
 -- Returns the number of checked ones, then id and RQ job number of each that needs a worker; minus the
 -- number for a job at the front of the queue.
-local limit, idle, lease_ms = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
+local limit, idle, lease_ms, usage_days = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3], ARGV[4]
 local at = clock()
 local found = { 0 }
 local NEVER_STARTED = '{"code":"nothing_judged","detail":"stopped before a draft was judged'
@@ -129,6 +129,12 @@ for _, id in ipairs(lost) do
   else
     enqueue(id, WAITING, at + lease_ms)
   end
+end
+
+local today = math.floor(at / DAY_MS)
+for _, of in ipairs(redis.call('ZRANGEBYSCORE', USAGE, '-inf', today - usage_days, 'LIMIT', 0, limit)) do
+  redis.call('UNLINK', USAGE .. ':' .. of)
+  redis.call('ZREM', USAGE, of)
 end
 
 found[1] = count + #lost
