@@ -121,10 +121,29 @@ def broken_promises(world: SimulatedWorld, expected: dict[str, dict[str, Any]]) 
     _, counted = world.server.redis.ask(b"GET", keys.LOW_PRIORITY.encode())
     if int(counted or 0) != 0 and not world.broken and "lost_jobs" not in world.faults:
         yield f"everything has ended, but {counted.decode()} of low priority are counted"
+    yield from _usage(world)
     if world.faults <= LIVING:
         repeated = [key for key, count in _claims_of(world).items() if len(count) > 1]
         if repeated:
             yield f"calls were repeated although every worker lived: {repeated[:3]}"
+
+
+def _usage(world: SimulatedWorld) -> Iterator[str]:
+    """Say whether endings, and what journals say of calls and tokens, were not counted once."""
+    redis = world.server.redis
+    if world.broken or any(it.command == "erase" for it in world.submissions.values()):
+        return
+    stored = [it for id_ in world.submissions if (it := Stored.read(redis, id_)) is not None]
+    spent = sum((it.snapshot.usage for it in stored), Usage())
+    expected = [len(stored), spent.calls, spent.input_tokens, spent.output_tokens]
+    counted = [0, 0, 0, 0]
+    for day in redis.ask(b"KEYS", f"{keys.USAGE}:*".encode())[1]:
+        for name, numbers in paired(redis.ask(b"HGETALL", day)[1]).items():
+            endings, *use = map(int, numbers.split()[:4])
+            of_all = endings if name.endswith(b" ") else 0
+            counted = [a + b for a, b in zip(counted, (of_all, *use), strict=True)]
+    if counted != expected:
+        yield f"endings, calls and tokens are {expected}, but {counted} were counted"
 
 
 def _claims_of(world: SimulatedWorld) -> dict[tuple[str, str], list[CallStart]]:

@@ -183,6 +183,9 @@ MUTANTS: dict[str, Mutant] = {
     "an end leaves the refinement on its old list": Mutant(
         without("redis.call('ZREM', LIST .. tenant .. BY_STATUS .. from, id)")
     ),
+    "an end is not counted": Mutant(
+        without("  count_usage(id, tenant, outcome, at)"), shows="were counted"
+    ),
     "a journal that lost its end is not noticed": Mutant(
         without("if tonumber(last) < tonumber(seen) or op - done > 1 then", "if false then"),
         faults=("amnesia", "kill", "network"),

@@ -22,6 +22,7 @@ FOUND_WITHIN = {
     "an append without an answer is forgotten (defect 1)": 60,
     "replay forgets the last step": 20,
     "an end leaves the refinement on its old list": 10,
+    "an end is not counted": 10,
 }
 
 

@@ -55,6 +55,7 @@ QUEUE = "simulated:queue"
 LEASE_S = 5.0
 LEASE_MS = 5_000
 STALL_S = 15.0
+USAGE_DAYS = 3
 RETENTION_MS = 3_600_000
 TIMEOUT_S = 3.0
 ENDS_WITHIN_S = 120.0  # after the last fault
@@ -280,6 +281,7 @@ class SimulatedWorld:
             Enqueuer(JobList(), committer, LEASE_MS),
             name=worker.name,
             lease_ms=LEASE_MS,
+            usage_days=USAGE_DAYS,
         )
         worker.store = store
         models = WatchedModels(self, worker)
