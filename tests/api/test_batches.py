@@ -583,7 +583,8 @@ async def test_a_webhook_is_sent_once_when_the_whole_batch_has_ended(
         for it in await store.webhooks.take(10, 60):
             await WebhookSender(store, store.webhooks, receiver).send(it)
         assert receiver.ids == [delivery["id"]]
-        problem(await keyed_api.get(f"{where[:-10]}0/webhooks"), 404, "not_found")
+        other = "1" if where[-10] == "0" else "0"
+        problem(await keyed_api.get(f"{where[:-10]}{other}/webhooks"), 404, "not_found")
         await keyed_api.delete(batch["links"]["self"])
         async with Redis.from_url(redis_url, protocol=2) as redis:
             assert await kept(redis) == "{}"
