@@ -1224,6 +1224,37 @@ class Usage:
 
 
 @dataclass
+class UsageSums:
+    """
+    What was consumed.
+    """
+
+    refinements: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost_usd: float | None
+    unpriced_calls: int
+
+
+@dataclass
+class UsageTotal:
+    """
+    What was consumed, and which part of it by refinements that did not pass.
+    """
+
+    refinements: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost_usd: float | None
+    unpriced_calls: int
+    not_passed: UsageSums
+
+
+@dataclass
 class Waiting:
     """
     A step waits for a model, or for the endpoint of a validator.
@@ -1993,6 +2024,7 @@ class StepFailed:
     detail: str
     usage: Usage
     next: list[str]
+    model: str | None = None
     prompt: PromptRef | None = None
     about: str | None = None
 
@@ -2030,6 +2062,23 @@ class TenantOverview:
     name: str
     quotas: Quotas
     use: TenantUse
+
+
+@dataclass
+class UsageRow:
+    """
+    The sums of one group.
+    """
+
+    refinements: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost_usd: float | None
+    unpriced_calls: int
+    not_passed: UsageSums
+    group: dict[Literal["day", "tenant", "key", "model", "strategy", "outcome"], str | None]
 
 
 @dataclass
@@ -2328,6 +2377,18 @@ class TenantList:
     """
 
     data: list[TenantOverview]
+
+
+@dataclass
+class UsageReport:
+    """
+    What was consumed in some days, group by group.
+    """
+
+    from_: str
+    to: str
+    data: list[UsageRow]
+    total: UsageTotal
 
 
 @dataclass

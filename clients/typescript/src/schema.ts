@@ -4629,6 +4629,11 @@ export interface components {
             code: string;
             /** Detail */
             detail: string;
+            /**
+             * Model
+             * @description Model that was to answer; its fallbacks, if any, have failed too.
+             */
+            model?: string | null;
             prompt?: components["schemas"]["PromptRef"] | null;
             usage: components["schemas"]["Usage"];
             /**
@@ -5085,6 +5090,143 @@ export interface components {
             seconds?: number;
         };
         /**
+         * UsageGrouping
+         * @description What usage is added up by.
+         * @enum {string}
+         */
+        UsageGrouping: "day" | "tenant" | "key" | "model" | "strategy" | "outcome";
+        /**
+         * UsageReport
+         * @description What was consumed in some days, group by group.
+         */
+        UsageReport: {
+            /**
+             * From
+             * Format: date
+             * @description First day that counts, in UTC.
+             */
+            from: string;
+            /**
+             * To
+             * Format: date
+             * @description Last day that counts, in UTC.
+             */
+            to: string;
+            /**
+             * Data
+             * @description Groups, in the order of their values.
+             */
+            data: components["schemas"]["UsageRow"][];
+            total: components["schemas"]["UsageTotal"];
+        };
+        /**
+         * UsageRow
+         * @description The sums of one group.
+         */
+        UsageRow: {
+            /**
+             * Refinements
+             * @description Endings of refinements: one that ended again after a retry counts twice, the second time with what it has consumed since. By model, those that called it.
+             */
+            refinements: number;
+            /** Calls */
+            calls: number;
+            /** Input Tokens */
+            input_tokens: number;
+            /** Output Tokens */
+            output_tokens: number;
+            /**
+             * Cached Tokens
+             * @description Input tokens that a provider read from its cache.
+             */
+            cached_tokens: number;
+            /**
+             * Cost Usd
+             * @description Dollars of the calls whose cost is known; null if there are calls, and that of none is known.
+             */
+            cost_usd: number | null;
+            /**
+             * Unpriced Calls
+             * @description Calls whose cost is unknown.
+             */
+            unpriced_calls: number;
+            /** @description Of this, by refinements that missed a threshold, a floor or a validator, that failed, that were canceled, or that were erased before they ended. */
+            not_passed: components["schemas"]["UsageSums"];
+            /**
+             * Group
+             * @description The value of each grouping; null for a key if there was none.
+             */
+            group: {
+                [key: string]: string | null;
+            };
+        };
+        /**
+         * UsageSums
+         * @description What was consumed.
+         */
+        UsageSums: {
+            /**
+             * Refinements
+             * @description Endings of refinements: one that ended again after a retry counts twice, the second time with what it has consumed since. By model, those that called it.
+             */
+            refinements: number;
+            /** Calls */
+            calls: number;
+            /** Input Tokens */
+            input_tokens: number;
+            /** Output Tokens */
+            output_tokens: number;
+            /**
+             * Cached Tokens
+             * @description Input tokens that a provider read from its cache.
+             */
+            cached_tokens: number;
+            /**
+             * Cost Usd
+             * @description Dollars of the calls whose cost is known; null if there are calls, and that of none is known.
+             */
+            cost_usd: number | null;
+            /**
+             * Unpriced Calls
+             * @description Calls whose cost is unknown.
+             */
+            unpriced_calls: number;
+        };
+        /**
+         * UsageTotal
+         * @description What was consumed, and which part of it by refinements that did not pass.
+         */
+        UsageTotal: {
+            /**
+             * Refinements
+             * @description Endings of refinements: one that ended again after a retry counts twice, the second time with what it has consumed since. By model, those that called it.
+             */
+            refinements: number;
+            /** Calls */
+            calls: number;
+            /** Input Tokens */
+            input_tokens: number;
+            /** Output Tokens */
+            output_tokens: number;
+            /**
+             * Cached Tokens
+             * @description Input tokens that a provider read from its cache.
+             */
+            cached_tokens: number;
+            /**
+             * Cost Usd
+             * @description Dollars of the calls whose cost is known; null if there are calls, and that of none is known.
+             */
+            cost_usd: number | null;
+            /**
+             * Unpriced Calls
+             * @description Calls whose cost is unknown.
+             */
+            unpriced_calls: number;
+            /** @description Of this, by refinements that missed a threshold, a floor or a validator, that failed, that were canceled, or that were erased before they ended. */
+            not_passed: components["schemas"]["UsageSums"];
+        };
+        /**
          * Waiting
          * @description A step waits for a model, or for the endpoint of a validator.
          *
@@ -5417,6 +5559,11 @@ export type Tool = components['schemas']['Tool'];
 export type ToolReply = components['schemas']['ToolReply'];
 export type Tried = components['schemas']['Tried'];
 export type Usage = components['schemas']['Usage'];
+export type UsageGrouping = components['schemas']['UsageGrouping'];
+export type UsageReport = components['schemas']['UsageReport'];
+export type UsageRow = components['schemas']['UsageRow'];
+export type UsageSums = components['schemas']['UsageSums'];
+export type UsageTotal = components['schemas']['UsageTotal'];
 export type Waiting = components['schemas']['Waiting'];
 export type Webhook = components['schemas']['Webhook'];
 export type WebhookMessage = components['schemas']['WebhookMessage'];
