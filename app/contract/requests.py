@@ -343,6 +343,12 @@ class RefinementRequest(Contract):
         """Return whether a text must be written that does not exist yet."""
         return self.draft is None or self.strategy.writes_anew()
 
+    def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
+        """Yield every plan of reviews, with its JSON Pointer."""
+        if self.review is not None:
+            yield "/review", self.review
+        yield from ((f"/strategy{pointer}", it) for pointer, it in self.strategy.reviews())
+
     def limits(self) -> Limits:
         """Return the limits in force at the start."""
         return Limits(

@@ -62,11 +62,11 @@ def require_usable_feedback(review: ReviewDecision, queued: Queued) -> None:
         raise InvalidRequest(detail, errors=(FieldError(pointer="/feedback", detail=detail),))
 
 
-def require_reviewers(names: Sequence[str], unknown: Collection[str]) -> None:
-    """Raise InvalidRequest if some of these reviewers are unknown."""
+def require_reviewers(pointer: str, names: Sequence[str], unknown: Collection[str]) -> None:
+    """Raise InvalidRequest if some of the reviewers of the plan at `pointer` are unknown."""
     detail = "it must be the id of an API key of your tenant that works and has the scope review"
     errors = tuple(
-        FieldError(pointer=f"/review/reviewers/{index}", detail=f"{name}: {detail}")
+        FieldError(pointer=f"{pointer}/reviewers/{index}", detail=f"{name}: {detail}")
         for index, name in enumerate(names)
         if name in unknown
     )
@@ -83,13 +83,6 @@ def require_own_name(review: ReviewDecision, known_as: Sequence[str]) -> None:
         raise InvalidRequest(
             f"/reviewer: {detail}", errors=(FieldError(pointer="/reviewer", detail=detail),)
         )
-
-
-def require_locked(review: ReviewDecision, request: RefinementRequest) -> None:
-    """Raise InvalidRequest unless a reviewer's own draft keeps every locked text."""
-    if gone := lacking(review.draft or "", in_order(request.draft, request.locked)):
-        detail = f"locked text is missing, changed or out of order: {gone[0][:200]}"
-        raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))
 
 
 def require_passages(review: ReviewDecision, draft: str, locked: Collection[str]) -> None:
@@ -176,6 +169,8 @@ READ_AT_ONCE = 50
 MOST_GROUPS = 10_000
 
 PAGE = 200
+AS_A_WHOLE = ("iterations/", "reviews/")
+"""What the paths of drafts of the whole text begin with."""
 STANDING = TERMINAL | {Status.PAUSED}
 """Statuses in which nothing more happens without a client: a wait ends."""
 
@@ -279,8 +274,9 @@ class Service:
         is_lacking = self._admission.lacks_a_key(request)
         own_keys = await self._store.provider_keys.all(tenant) if is_lacking else {}
         admitted = await self._admission.admit(request, own_keys)
-        if request.review and (names := request.review.reviewers):
-            require_reviewers(names, await self._not_reviewing(tenant, names))
+        for pointer, review in request.reviews():
+            if names := review.reviewers:
+                require_reviewers(pointer, names, await self._not_reviewing(tenant, names))
         require_allowed(request, admitted, await self._quotas_of(tenant))
         return admitted
 
@@ -441,7 +437,7 @@ class Service:
         require_own_name(review, known_as)
         require_usable_feedback(review, await self._queued(tenant, refinement_id))
         if review.draft is not None:
-            require_locked(review, await self._store.request(tenant, refinement_id))
+            await self._require_locked(tenant, refinement_id, review.draft)
         is_replayed = await self._store.was_given(refinement_id, "review", key)
         decide = partial(self._store.review, tenant, refinement_id, review, key, known_as=known_as)
         if review.spans and not is_replayed:
@@ -449,6 +445,22 @@ class Service:
         else:
             snapshot = await decide(versions)
         return Accepted(snapshot, is_replayed)
+
+    async def _require_locked(self, tenant: str, refinement_id: str, draft: str) -> None:
+        """Raise InvalidRequest unless a reviewer's own draft keeps every locked text.
+
+        A part of the text keeps those of the part.
+        """
+        request = await self._store.request(tenant, refinement_id)
+        locked = in_order(request.draft, request.locked)
+        pending = (await self._store.snapshot(tenant, refinement_id)).review if locked else None
+        if pending and pending.path and not pending.path.startswith(AS_A_WHOLE):
+            found = await self.iterations(tenant, refinement_id, None)
+            seen = "".join(it.draft for it in found if it.path == pending.path)
+            locked = tuple(it for it in locked if it in seen)
+        if gone := lacking(draft, locked):
+            detail = f"locked text is missing, changed or out of order: {gone[0][:200]}"
+            raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))
 
     async def _review_passages(
         self,

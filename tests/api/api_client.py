@@ -61,15 +61,15 @@ class ManualWorker:
         entry = Entry(EventType.STEP_STARTED, StepStarted(next=keys))
         self._state = await self._journal.append([entry], Fields(phase=keys))
 
-    async def judge(self, number: int, draft: str, score: float) -> None:
+    async def judge(self, number: int, draft: str, score: float, search: str = "") -> None:
         """Write a draft (iteration 0: the client's) and judge it: three events, or two."""
-        path = f"iterations/{number}"
+        path = f"{search}iterations/{number}"
         wrote = [] if number == 0 else [self._step(f"{path}/revise", f"```\n{draft}\n```")]
         self._scores = (*self._scores, IterationScore(iteration=number, path=path, score=score))
         if self._best is None or score > (self._best.score or 0):
             self._best = Best(iteration=number, path=path, score=score, sha256=sha256_of(draft))
             self._draft = draft
-        judged = Entry(EventType.ITERATION_COMPLETED, self._judged(number, draft, score))
+        judged = Entry(EventType.ITERATION_COMPLETED, self._judged(number, path, draft, score))
         self._state = await self._journal.append(
             [*wrote, self._step(f"{path}/critique", "{}"), judged], self._fields(number)
         )
@@ -126,13 +126,13 @@ class ManualWorker:
         )
         return Entry(EventType.STEP_COMPLETED, done)
 
-    def _judged(self, number: int, draft: str, score: float) -> IterationCompleted:
+    def _judged(self, number: int, path: str, draft: str, score: float) -> IterationCompleted:
         assert self._best is not None
         return IterationCompleted(
             iteration=number,
-            path=f"iterations/{number}",
+            path=path,
             sha256=sha256_of(draft),
-            parent=f"iterations/{number - 1}" if number else None,
+            parent=f"{path.removesuffix(str(number))}{number - 1}" if number else None,
             score=score,
             scores=(CriterionScore(criterion="quality", score=score),),
             passed=score >= 0.85,

@@ -104,6 +104,11 @@ async def test_reviewers_who_could_not_decide_are_refused_with_the_request(
             refused = problem(await api.post("/v1/refinements", json=body), 422, "invalid_request")
             assert [it["pointer"] for it in refused["errors"]] == ["/review/reviewers/1"]
         await submitted(api, review=review(mine.id, rotated.id))
+        each = {"focus": "style", "criteria": [{"name": "conciseness"}], "review": review("ann")}
+        body = {"draft": "A text.", "strategy": {"kind": "multi_pass", "passes": [each]}}
+        refused = problem(await api.post("/v1/refinements", json=body), 422, "invalid_request")
+        (found,) = refused["errors"]
+        assert found["pointer"] == "/strategy/passes/0/review/reviewers/0"
 
 
 async def test_where_requests_need_no_key_reviewers_give_their_names(

@@ -114,6 +114,20 @@ async def test_a_reviewers_own_draft_has_to_keep_what_is_locked(
     assert kept.status_code == 202
 
 
+async def test_a_draft_in_place_of_a_part_has_to_keep_what_is_locked_in_that_part(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    refinement_id = await submitted(api, locked=["First line.", "Second line."])
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(1, "First line. And more.", 0.4, search="parts/section-1/")
+    await manual.pause()
+    said = {"action": "replace", "draft": "My own words."}
+    refused = problem(await reviewed(api, refinement_id, said), 422, "invalid_request")
+    assert "First line." in refused["detail"]
+    said["draft"] = "Mine. First line."
+    assert (await reviewed(api, refinement_id, said)).status_code == 202
+
+
 async def test_a_review_of_another_step_than_the_one_pending_is_a_conflict(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:

@@ -145,6 +145,51 @@ REVIEWED: dict[str, ReplayCase] = {
             "reviews/3": {"action": "rate", "score": 0.9},
         },
     ),
+    "stepwise, an outline before it is written out": ReplayCase(
+        {
+            "strategy": {
+                "kind": "stepwise",
+                "stages": [
+                    {"name": "outline", "review": BEFORE, "threshold": 0.9},
+                    {"name": "text", "review": EACH, "max_iterations": 3},
+                ],
+            },
+            "threshold": 0.4,
+        },
+        lambda: improving(0.3, 0.05),
+        {
+            "stages/outline/reviews/1": MORE,
+            "stages/outline/reviews/2": {"action": "approve", "score": 0.5},
+            "stages/text/iterations/1/review": {"action": "rate", "score": 0.1},
+            "stages/text/iterations/2/review": OURS,
+            "stages/text/iterations/3/review": {"action": "approve"},
+        },
+    ),
+    "nested, every part side by side": ReplayCase(
+        {
+            "strategy": {
+                "kind": "nested",
+                "parts": [{"name": it, "instructions": "Some."} for it in ("one", "two", "three")],
+                "body": {
+                    "kind": "multi_pass",
+                    "passes": [{"focus": "style", "review": BEFORE}],
+                },
+                "review": EACH,
+            },
+            "threshold": 0.4,
+        },
+        lambda: improving(0.3, 0.05),
+        {
+            "parts/one/passes/style/reviews/1": MORE,
+            "parts/one/passes/style/reviews/2": {"action": "approve"},
+            "parts/one/iterations/1/review": {"action": "approve"},
+            "parts/two/passes/style/reviews/1": {"action": "approve"},
+            "parts/two/iterations/1/review": {"action": "reject"},
+            "parts/three/passes/style/reviews/1": {"action": "rate", "score": 0.8},
+            "parts/three/iterations/1/review": MORE,
+            "parts/three/iterations/2/review": {"action": "approve"},
+        },
+    ),
 }
 """Cases with a reviewer who says one word at each pause."""
 

@@ -63,6 +63,11 @@ class Tracked:
         is_absolute = self.path.startswith("/")
         return self if is_absolute else replace(self, path=f"{prefix}/{self.path}")
 
+    def anchored(self, prefix: str) -> "Tracked":
+        """Return it below `prefix`, if its path is absolute."""
+        is_absolute = self.path.startswith("/")
+        return replace(self, path=f"/{prefix}{self.path}") if is_absolute else self
+
     def likeness(self, other: "Tracked") -> float:
         """Return how likely both are the same issue: 0 if they differ, 2 for equal quotations.
 
@@ -101,6 +106,11 @@ class IssueTracker:
         """Return it with paths relative to the enclosing search; "" makes them absolute."""
         lists = (self.open, self.resolved, self.before)
         return IssueTracker(*(tuple(it.under(prefix) for it in each) for each in lists))
+
+    def anchored(self, prefix: str) -> "IssueTracker":
+        """Return it with absolute paths below `prefix`."""
+        lists = (self.open, self.resolved, self.before)
+        return IssueTracker(*(tuple(it.anchored(prefix) for it in each) for each in lists))
 
     def next(self, path: str, findings: Sequence[Finding]) -> "IssueTracker":
         """Return the tracker of a revision, judged at `path` with these findings."""

@@ -19,7 +19,7 @@ from app.contract.judgement import (
 )
 from app.contract.limits import Limits
 from app.contract.models import Role
-from app.contract.reviews import PlannedCall, ReviewAction, ReviewWhen
+from app.contract.reviews import PlannedCall, ReviewAction, ReviewPlan, ReviewWhen
 from app.contract.status import StopReason
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompt_requests import Prompt, PromptRequest
@@ -181,6 +181,13 @@ class StepError(Refusal):
         self.steps = steps
 
 
+class Rejected(StepError):
+    """A reviewer rejected a stage, pass or part: what was made there is not used."""
+
+    def __init__(self) -> None:
+        super().__init__("rejected", "a reviewer rejected it")
+
+
 def first_of(refusals: Sequence[Refusal]) -> Refusal:
     """Return the first of several refusals, made up of the steps of all."""
     first = refusals[0]
@@ -315,12 +322,21 @@ class ReviewerReply:
 
 @dataclass(frozen=True)
 class Review(Move[ReviewerReply]):
-    """Asks a person to review a judged draft; never within a part or side by side."""
+    """Asks reviewers about a judged draft. A pause begins when nothing else can go on."""
 
     judgement: Judgement
     when: ReviewWhen
     result: "ReviewedResult | None" = None
     """What the refinement would end with; None while the strategy goes on after the review."""
+    plan: ReviewPlan | None = None
+    """The review of the stage, pass or part that it is in; None for that of the request."""
+
+    @property
+    def draft_path(self) -> str:
+        """The path of the draft, as `path` is."""
+        if self.when == "each_iteration":
+            return self.path.removesuffix("/review")
+        return self.path.rpartition("reviews/")[0] + self.judgement.path
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ from workers.engine.prompt_requests import JsonDocument, Prompt, Task
 from workers.engine.prompts.drafting import Derive, Revise
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 from workers.engine.replies import STRICT, ReplyModel, ReplyReader, Unreadable, listed_in
-from workers.engine.reviewing import ReviewPolicy, reviewed
+from workers.engine.reviewing import ReviewPolicy, signed_off
 from workers.engine.search import Outcome
 from workers.engine.strict_schema import strict
 from workers.engine.sub_search import informed
@@ -255,11 +255,7 @@ async def _played(
     """Play the strategy, and have its outcome reviewed if the request asks for that."""
     outcome = await strategy(task, limits, request.strategy)
     if request.review and request.review.when == "before_completion":
-        observed = outcome.observed
-        if not request.strategy.judges_criteria:
-            task = replace(task, criteria=())
-        outcome = await reviewed(policy, informed(task, observed), limits, outcome)
-        outcome = replace(outcome, observed=observed)
+        outcome = await signed_off(request.strategy, policy, task, limits, outcome)
     return outcome.claiming(task.accepted)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from app.contract.limits import Limits
 from app.contract.status import StopReason
+from app.contract.strategies import Strategy
 from workers.engine.drafting import Revised, propose
 from workers.engine.judging import judge
 from workers.engine.moves import (
@@ -20,7 +21,7 @@ from workers.engine.moves import (
 )
 from workers.engine.prompt_requests import Task
 from workers.engine.search import GOALS, LimitOverrides, Outcome, RequestedRevision, Search
-from workers.engine.sub_search import below
+from workers.engine.sub_search import below, informed
 
 MOST_ROUNDS = 50
 """How often a reviewer can send an outcome back."""
@@ -38,7 +39,26 @@ class ReviewPolicy:
     revised: Revised | None = None
 
 
-async def reviewed(policy: ReviewPolicy, task: Task, limits: Limits, outcome: Outcome) -> Outcome:
+async def signed_off(
+    strategy: Strategy,
+    policy: ReviewPolicy,
+    task: Task,
+    limits: Limits,
+    outcome: Outcome,
+    *,
+    is_part: bool = False,
+) -> Outcome:
+    """Have the outcome of a strategy reviewed, with what was observed on the way as context."""
+    if not strategy.judges_criteria:
+        task = replace(task, criteria=())
+    task = informed(task, outcome.observed)
+    done = await reviewed(policy, task, limits, outcome, is_part=is_part)
+    return replace(done, observed=outcome.observed)
+
+
+async def reviewed(
+    policy: ReviewPolicy, task: Task, limits: Limits, outcome: Outcome, *, is_part: bool = False
+) -> Outcome:
     """Have an outcome reviewed until the reviewer asks for no other draft.
 
     A draft that they ask for is made and judged below `reviews/1`, `reviews/2` ..., and is the
@@ -47,7 +67,8 @@ async def reviewed(policy: ReviewPolicy, task: Task, limits: Limits, outcome: Ou
     for number in range(1, MOST_ROUNDS + 1):
         path = f"reviews/{number}"
         try:
-            word = await Review(path, outcome.best, "before_completion", _shown(task, outcome))
+            result = None if is_part else _shown(task, outcome)
+            word = await Review(path, outcome.best, "before_completion", result)
             before, limits = limits.threshold, word.limits or limits
             if limits.threshold != before:  # the chance was that of meeting the former one
                 outcome = replace(outcome, estimate=None)

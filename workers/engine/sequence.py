@@ -115,7 +115,7 @@ async def outlined(task: Task, plan: NestedStrategy) -> tuple[str, ...]:
 async def refined_piece(piece: Piece, limits: Limits, plan: NestedStrategy) -> Outcome:
     """Refine one part to its own threshold."""
     own = LimitOverrides(piece.threshold, plan.max_iterations)
-    return await refined(piece.path, piece.task, limits, own, plan.body)
+    return await refined(piece.path, piece.task, limits, own, plan.body, plan.review)
 
 
 async def in_sequence(

@@ -9,6 +9,7 @@ from app.contract.caveats import Caveat
 from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
 from app.contract.requests import ContextDocument
+from app.contract.reviews import ReviewPlan
 from app.contract.sections import Sections, split
 from app.contract.status import StopReason
 from workers.engine.drafting import propose
@@ -19,7 +20,9 @@ from workers.engine.moves import (
     Move,
     MoveCoroutine,
     Refusal,
+    Rejected,
     Reply,
+    Review,
     Stopped,
     Together,
     relayed,
@@ -49,6 +52,8 @@ def given_up(path: str, why: Refusal | None) -> Caveat:
     """Return the caveat about a stage, pass or part that was refused."""
     is_stopped = why is None or isinstance(why, Stopped)
     detail = "it was stopped before a draft was judged" if is_stopped else f"it failed: {why}"
+    if isinstance(why, Rejected):
+        detail = why.detail
     return Caveat(code="stage_given_up", path=path, detail=detail)
 
 
@@ -147,22 +152,48 @@ async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
         return replace(last, reason=None, passed=False)
 
 
-async def ruled(own: LimitOverrides, part: MoveCoroutine[Reply]) -> Reply:
-    """Play a part whose searches have these limits instead of the refinement's."""
+async def ruled(
+    own: LimitOverrides, part: MoveCoroutine[Reply], path: str, review: ReviewPlan | None
+) -> Reply:
+    """Play the part at `path`, with these limits and reviews instead of the refinement's."""
 
     def outward(move: Move[Any]) -> Move[Any]:
         match move:
-            case Judged(threshold=None):
-                return replace(move, threshold=own.threshold)
+            case Judged():
+                own_limit = own.threshold if move.threshold is None else move.threshold
+                return _anchored(move.changed(threshold=own_limit), path)
+            case Review(plan=None):
+                return move.changed(plan=review)
             case Together():
-                return replace(move, parts=tuple(ruled(own, it) for it in move.parts))
+                parts = tuple(ruled(own, it, path, review) for it in move.parts)
+                return replace(move, parts=parts)
             case _:
                 return move
 
     def inward(move: Move[Any], reply: Any) -> Any:
-        return own.instead_of(reply) if isinstance(move, Judged) else reply
+        if isinstance(move, Judged):
+            return own.instead_of(reply)
+        if isinstance(move, Review) and reply.limits is not None:
+            return replace(reply, limits=own.instead_of(reply.limits))
+        return reply
 
     return await relayed(part, outward, inward)
+
+
+def _anchored(move: Judged, path: str) -> Judged:
+    """Return the news of a draft that was made from one outside its search, below `path`.
+
+    Their paths begin with `/`: they are relative to the strategy that is played at `path`.
+    """
+    judgement = move.judgement
+    draft = judgement.scored.draft
+    if draft.parent is None or not draft.parent.startswith("/"):
+        return move
+    scored = replace(judgement.scored, draft=replace(draft, parent=f"/{path}{draft.parent}"))
+    issues = judgement.issues.anchored(path)
+    news = replace(judgement, scored=scored, issues=issues)
+    best = news if move.best is judgement else move.best
+    return move.changed(judgement=news, best=best)
 
 
 def starting_from(task: Task, text: str) -> Task:

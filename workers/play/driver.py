@@ -62,7 +62,11 @@ class Canceled(Exception):
 
 
 class AwaitingReview(Exception):
-    """A review was requested: this claim ends, and a new claim continues after the review."""
+    """Reviewers are asked: this claim ends, and a new claim continues after the review."""
+
+    def __init__(self, move: Review | Approval) -> None:
+        super().__init__(move.path)
+        self.move = move
 
 
 class PauseRequested(Exception):
@@ -131,10 +135,13 @@ async def play_moves(
 
 
 def joined(done: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what parts side by side returned; raise the error that stops the whole, if any."""
-    for it in done:
-        if isinstance(it, BaseException) and not isinstance(it, Refusal):
-            raise it
+    """Return what parts side by side returned; raise the error that stops the whole, if any.
+
+    A review waits for everything else: of several, the first is asked for.
+    """
+    errors = [it for it in done if isinstance(it, BaseException) and not isinstance(it, Refusal)]
+    if errors:
+        raise min(errors, key=lambda it: isinstance(it, AwaitingReview))
     if refusals := [it for it in done if isinstance(it, Refusal)]:
         raise moves.first_of(refusals)
     return tuple(done)
@@ -266,7 +273,7 @@ class Driver:
     async def play(self) -> None:
         """Play until the refinement has ended, or is parked because every branch waits.
 
-        Raises `AwaitingReview` when a review was requested, `WorkerLeaving` after `leave`, and
+        After a request for a review it is paused. Raises `WorkerLeaving` after `leave`, and
         `Fenced` when this worker's fencing token is outdated. When cancelled, journaled steps stay
         and another claim performs the rest.
         """
@@ -288,6 +295,8 @@ class Driver:
                 ending = Ending.parked(waits)
             except PauseRequested:
                 ending = await self._pausing()
+            except AwaitingReview as asked:
+                ending = self._pause(asked.move)
             self.is_giving_up = True
             state = await self._writer.write(ending)
             self._log(ending)
@@ -358,8 +367,7 @@ class Driver:
         except Stopped as stop:
             return Ending.nothing_judged(self._replay, self._replay.part_of(stop))
         except moves.StepError as failure:
-            steps = self._replay.part_of(failure)
-            return Ending.failed(failure.code, failure.detail, steps)
+            return Ending.after(failure, self._replay)
         except Incompatible as found:
             return Ending.failed("incompatible", f"{found}: {self._versions}")
         except (*ENDS_OF_A_CLAIM, PauseRequested, Fenced, StaleLimits, JournalUnwritable):
@@ -451,16 +459,9 @@ class Driver:
             left_out: moves.ReviewerReply = step.reply()
             return left_out
         self._admit(move)
-        self.is_giving_up = True
-        state = await self._writer.write(self._pause(move))
-        if state.status not in (Status.RUNNING, Status.CANCELING):
-            raise AwaitingReview
-        self.is_giving_up = False
-        self._heed(state)
-        self._admit(move)
-        if isinstance(move, Approval):  # a finish waits for the first draft
-            return self._left_out(move)
-        raise Stopped  # it was not paused, so it ends without a review
+        if isinstance(move, Approval) and self._writer.state.finish_requested:
+            return self._left_out(move)  # a finish waits for the first draft
+        raise AwaitingReview(move)
 
     def _left_out(self, move: Approval) -> moves.ReviewerReply:
         """Journal that a reviewer is not asked. Raises Stopped."""
@@ -472,8 +473,9 @@ class Driver:
     def _pause(self, move: Review | Approval) -> Ending:
         if isinstance(move, Approval):
             return Ending.awaiting_approval(move, self._plan)
-        assert self._plan is not None  # else no strategy asks for a review
-        return Ending.paused(move, self._plan, self._replay)
+        plan = move.plan or self._plan
+        assert plan is not None  # else no strategy asks for a review
+        return Ending.paused(move, plan, self._replay)
 
     async def _step(self, move: moves.StepMove) -> Any:
         step = self._replay.steps.get(move.path)

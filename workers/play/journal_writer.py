@@ -42,7 +42,7 @@ from app.store import (
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, PromptKeeper
 from app.telemetry import metrics
-from workers.engine.moves import Approval, Judged, Judgement, Review
+from workers.engine.moves import Approval, Judged, Judgement, Rejected, Review, StepError
 from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
@@ -146,18 +146,18 @@ class Ending:
         Work that is done is shown as it would end now: a cancel during the review ends it so.
         """
         scored = move.judgement.scored
-        what = "The result" if move.when == "before_completion" else "The draft"
+        what = "The draft" if move.result is None else "The result"
         score = "was not measured" if scored.score is None else f"scored {scored.score:g}"
         asked = Paused(
             key=move.path,
-            path=move.judgement.path,
+            path=move.draft_path,
             iteration=move.judgement.iteration,
             score=scored.score,
             sha256=scored.draft.sha256,
             when=move.when,
             timeout_s=plan.timeout_s,
             on_timeout=plan.on_timeout,
-            question=f"{what} at {move.judgement.path} {score}. {_choices(plan)}",
+            question=f"{what} at {move.draft_path} {score}. {_choices(plan)}",
             reviewers=plan.reviewers,
             approvals_needed=plan.approvals_needed,
         )
@@ -227,6 +227,17 @@ class Ending:
     def canceled(cls) -> Self:
         """Return the ending of a refinement whose work has really stopped."""
         return cls(Status.CANCELED, {"stop_reason": StopReason.CANCELED})
+
+    @classmethod
+    def after(cls, failure: StepError, recorded: Replay) -> Self:
+        """Return the ending after a failure, or after a rejection of what all the rest needs.
+
+        The best draft judged before stays the result.
+        """
+        if isinstance(failure, Rejected):
+            changes = {"stop_reason": StopReason.REJECTED, "best_passed": False}
+            return cls(Status.SUCCEEDED, changes)
+        return cls.failed(failure.code, failure.detail, recorded.part_of(failure))
 
     @classmethod
     def failed(cls, code: str, detail: str, steps: tuple[str, ...] = ()) -> Self:

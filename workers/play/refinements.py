@@ -28,7 +28,7 @@ from app.telemetry import (
 from app.telemetry.spans import Attributes
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.bulkhead import Bulkhead
-from workers.play.driver import AwaitingReview, Driver, WorkerLeaving
+from workers.play.driver import Driver, WorkerLeaving
 from workers.play.endpoints import EndpointLimiter, LimitedEndpoints, PermitSource
 from workers.play.executor import ModelCaller, StepExecutor, Tools
 from workers.play.lessons import kind_of
@@ -197,8 +197,6 @@ class Refinements:
             log.info("refinement is no longer held by this worker", extra=_about(claimed))
             # It still is if Redis has lost the end of the journal.
             await self._store.hand_back(refinement_id, claimed.token)
-        except AwaitingReview:
-            log.debug("%s waits for a review", refinement_id)
         except (WorkerLeaving, UnreadableRecord):
             current_span().set({"hone.status": "handed_back"})
             await self._store.hand_back(refinement_id, claimed.token)

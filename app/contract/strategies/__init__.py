@@ -20,6 +20,7 @@ from app.contract.calls import Rates
 from app.contract.criteria import Criterion, Critics
 from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
+from app.contract.reviews import ReviewPlan
 from app.contract.tools import Tool
 from app.contract.validators import ItemValidators
 
@@ -95,6 +96,10 @@ class Strategy(Contract):
     def inner(self) -> tuple["Strategy", ...]:
         """Return the strategies that refine its stages, passes or parts."""
         return ()
+
+    def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
+        """Yield the reviews of its stages, passes and parts, each with its JSON Pointer in it."""
+        yield from ()
 
     def every(self) -> Iterator["Strategy"]:
         """Yield it and every strategy within it, at any depth."""

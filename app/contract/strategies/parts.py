@@ -13,6 +13,7 @@ from app.contract.drafts import Instructions, PartName
 from app.contract.errors import FieldConflict
 from app.contract.limits import Threshold
 from app.contract.models import ROLES, Role
+from app.contract.reviews import ReviewPlan
 from app.contract.sections import MOST_SECTIONS, items_of, split
 from app.contract.strategies import DEEPEST, LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT
@@ -46,6 +47,14 @@ OwnValidators = Annotated[
 
 Body = Annotated["AnyStrategy", Field(description="The strategy that refines it.")]
 
+OwnReview = Annotated[
+    ReviewPlan | None,
+    Field(
+        description="When reviewers are asked about its drafts; `before_completion`: once, before"
+        " what follows it begins. What they reject is not used."
+    ),
+]
+
 FOCUSES: dict[Focus, Criterion] = {
     "structure": Criterion(
         name="structure",
@@ -77,6 +86,7 @@ class Pass(Contract):
     validators: OwnValidators = ()
     threshold: OwnThreshold = None
     max_iterations: OwnIterations = 1
+    review: OwnReview = None
     body: Body = DEFAULT
 
     def judged_on(self) -> tuple[Criterion, ...]:
@@ -130,6 +140,9 @@ class MultiPassStrategy(Strategy):
     def inner(self) -> tuple[Strategy, ...]:
         return tuple(it.body for it in self.passes)
 
+    def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
+        yield from _reviews("passes", self.passes)
+
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         for index, it in enumerate(self.passes):
             draft = request.draft if index == 0 else UNWRITTEN
@@ -173,6 +186,7 @@ class Stage(Contract):
         description="Write one text per section of the result of the previous stage, in parallel,"
         " and join them. Sections begin at headings, else at list items, else at paragraphs.",
     )
+    review: OwnReview = None
     body: Body = DEFAULT
 
     @model_validator(mode="after")
@@ -258,6 +272,9 @@ class StepwiseStrategy(Strategy):
 
     def inner(self) -> tuple[Strategy, ...]:
         return tuple(it.body for it in self.stages)
+
+    def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
+        yield from _reviews("stages", self.stages)
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         if request.draft is None and self.stages[0].mode == "revise":
@@ -346,6 +363,7 @@ class NestedStrategy(Strategy):
     max_parts: int = Field(10, ge=1, le=30, description='Maximum number of parts with `"auto"`.')
     body: Body = DEFAULT
     max_iterations: OwnIterations = 3
+    review: OwnReview = None
     separator: str = Field("\n\n", max_length=100, description="Text between two parts.")
 
     needs_language: ClassVar[LanguageNeed | None] = None
@@ -398,6 +416,9 @@ class NestedStrategy(Strategy):
 
     def inner(self) -> tuple[Strategy, ...]:
         return (self.body,)
+
+    def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
+        yield from _reviews_of("", self.review, self.body)
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         if bool(self.parts) == (request.draft is not None):
@@ -462,6 +483,20 @@ class NestedStrategy(Strategy):
 def _as_a_whole(rates: Rates, draft: str | None) -> int:
     """Return the calls that judge the client's draft and the result of the inner searches."""
     return rates.judge * (1 if draft is None else 2)
+
+
+def _reviews(items: str, named: Sequence["Pass | Stage"]) -> Iterator[tuple[str, ReviewPlan]]:
+    """Yield the reviews of items, and those within the body of each, with their pointers."""
+    for index, it in enumerate(named):
+        yield from _reviews_of(f"/{items}/{index}", it.review, it.body)
+
+
+def _reviews_of(
+    at: str, review: ReviewPlan | None, body: Strategy
+) -> Iterator[tuple[str, ReviewPlan]]:
+    if review is not None:
+        yield f"{at}/review", review
+    yield from ((f"{at}/body{pointer}", it) for pointer, it in body.reviews())
 
 
 def _own(

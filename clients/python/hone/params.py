@@ -829,6 +829,7 @@ class NestedStrategy(TypedDict):
         ]
     ]
     max_iterations: NotRequired[int]
+    review: NotRequired[ReviewPlan | None]
     separator: NotRequired[str]
 
 
@@ -863,6 +864,7 @@ class Pass(TypedDict):
     ]
     threshold: NotRequired[float | None]
     max_iterations: NotRequired[int]
+    review: NotRequired[ReviewPlan | None]
     body: NotRequired[
         Union[
             IterativeStrategy,
@@ -1129,6 +1131,7 @@ class Stage(TypedDict):
     threshold: NotRequired[float | None]
     max_iterations: NotRequired[int]
     sections: NotRequired[bool]
+    review: NotRequired[ReviewPlan | None]
     body: NotRequired[
         Union[
             IterativeStrategy,

@@ -60,7 +60,8 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
         own = LimitOverrides(threshold=threshold, max_iterations=each.max_iterations)
         path = f"passes/{each.focus}"
         try:
-            last = await refined(path, informed(own_task, observed), limits, own, each.body)
+            begun = informed(own_task, observed)
+            last = await refined(path, begun, limits, own, each.body, each.review)
         except Refusal as refusal:
             refused[path] = refusal
             missing += (path,)

@@ -72,7 +72,7 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
             break
         caveats += (*done.caveats, *own_checks_of(f"{task.scope}{path}", path, done))
         observed += done.observed
-        if not done.passed:
+        if not done.passed and done.reason is not StopReason.APPROVED:
             caveats += (_unfinished(stage, done),)
             missing, reason = done.missing, done.reason
             break
@@ -104,7 +104,7 @@ async def _played(
         if stage.sections:
             task = starting_from(task, await _together(path, task, text))
     own = LimitOverrides(threshold, stage.max_iterations)
-    return await refined(path, task, limits, own, stage.body)
+    return await refined(path, task, limits, own, stage.body, stage.review)
 
 
 async def _together(path: str, task: Task, text: str) -> str:

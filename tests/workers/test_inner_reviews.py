@@ -1,0 +1,57 @@
+"""Reviews of stages and parts, against the real journal."""
+
+from app.contract.reviews import Paused
+from app.contract.status import Status, StopReason
+from app.contract.waiting import Waiting
+from tests.workers.refinement_harness import TENANT, RefinementHarness, away, refusing
+from tests.workers.scripted_models import improving
+
+PARTS = [{"name": it, "instructions": "Some."} for it in ("one", "two")]
+SIDE_BY_SIDE = {"kind": "nested", "parts": PARTS, "review": {"when": "each_iteration"}}
+
+
+async def test_a_rejected_first_stage_ends_it_with_the_draft_that_was_rejected(
+    harness: RefinementHarness,
+) -> None:
+    stages = [{"name": "outline", "review": {"when": "before_completion"}}, {"name": "text"}]
+    refinement_id = await harness.submit(strategy={"kind": "stepwise", "stages": stages})
+    models = improving(0.8, 0.1)
+    now = await harness.play(refinement_id, models)
+    assert now.review is not None
+    assert now.review.path == "stages/outline/iterations/1"
+    await harness.say(refinement_id, action="reject", feedback="Not this.")
+    ended = await harness.play(refinement_id, models, "second")
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.REJECTED)
+    assert ended.result is not None
+    assert (ended.passed, ended.result.missing) == (False, ("stages/text",))
+    assert ended.result.path == "stages/outline/iterations/1"
+
+
+async def test_a_part_is_reviewed_when_no_other_part_can_go_on_not_even_after_a_wait(
+    harness: RefinementHarness,
+) -> None:
+    refinement_id = await harness.submit(strategy=SIDE_BY_SIDE, threshold=0.5)
+    models = refusing(improving(0.8, 0.1), away(60), at="parts/two/iterations/1/draft")
+    now = await harness.play(refinement_id, models)
+    assert (now.status, now.review) == (Status.RUNNING, None)
+    assert now.waiting is not None
+    await harness.resume()
+    now = await harness.play(refinement_id, models, "second")
+    assert now.review is not None
+    assert now.review.key == "parts/one/iterations/1/review"
+    data = [it.data for it in await harness.events(refinement_id)]
+    assert [type(it) for it in data if isinstance(it, Waiting | Paused)] == [Waiting, Paused]
+    assert [it.path for it in now.scores] == ["parts/one/iterations/1", "parts/two/iterations/1"]
+
+
+async def test_a_finish_while_a_part_is_reviewed_ends_with_what_there_is(
+    harness: RefinementHarness,
+) -> None:
+    refinement_id = await harness.submit(strategy=SIDE_BY_SIDE, threshold=0.5)
+    models = improving(0.8, 0.1)
+    await harness.play(refinement_id, models)
+    await harness.store.finish(TENANT, refinement_id)
+    ended = await harness.play(refinement_id, models, "second")
+    assert ended.stop_reason is StopReason.FINISHED_EARLY
+    assert ended.result is not None
+    assert ended.result.score_from == "parts"
