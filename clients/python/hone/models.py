@@ -2469,6 +2469,7 @@ class NestedStrategy:
         | None
     ) = None
     max_iterations: int | None = None
+    review: ReviewPlan | None = None
     separator: str | None = None
 
 
@@ -2505,6 +2506,7 @@ class Pass:
     ) = None
     threshold: float | None = None
     max_iterations: int | None = None
+    review: ReviewPlan | None = None
     body: (
         Union[
             IterativeStrategy,
@@ -2648,6 +2650,7 @@ class Stage:
     threshold: float | None = None
     max_iterations: int | None = None
     sections: bool | None = None
+    review: ReviewPlan | None = None
     body: (
         Union[
             IterativeStrategy,

@@ -2360,6 +2360,11 @@ export interface components {
              */
             max_iterations?: number;
             /**
+             * @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used.
+             * @default null
+             */
+            review?: components["schemas"]["ReviewPlan"] | null;
+            /**
              * Separator
              * @description Text between two parts.
              * @default
@@ -2549,6 +2554,11 @@ export interface components {
              * @default 1
              */
             max_iterations?: number;
+            /**
+             * @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used.
+             * @default null
+             */
+            review?: components["schemas"]["ReviewPlan"] | null;
             /**
              * Body
              * @description The strategy that refines it. Default: `{"kind":"iterative"}`.
@@ -4481,6 +4491,11 @@ export interface components {
              * @default false
              */
             sections?: boolean;
+            /**
+             * @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used.
+             * @default null
+             */
+            review?: components["schemas"]["ReviewPlan"] | null;
             /**
              * Body
              * @description The strategy that refines it. Default: `{"kind":"iterative"}`.
