@@ -134,10 +134,22 @@ def test_a_plan_is_told_with_every_revision_and_what_its_tools_said() -> None:
     planned = snapshot(strategy="plan_execute")
     happened = (asked("plan", json.dumps(first)), called, asked("steps/1/replan", json.dumps(met)))
     assert course(told(*happened, of=planned)) == (
-        "## The plan\n\n**The plan** at `plan`:\n\n"
+        "## Plans and tools\n\n**The plan** at `plan`:\n\n"
         '- Find \\| it (tool find: \\{"order": 1\\})\n- Say it (needs it)\n\n'
         "**A tool failed** at `steps/1/call`:\n\n````text\n```404\n````\n\n"
         "**The revised plan** at `steps/1/replan`:\n\nIts verdict: the goal is met."
+    )
+
+
+def test_what_is_looked_up_is_told_with_what_the_tool_said() -> None:
+    picked = {"q1": {"tool": "find", "arguments": '{"order": 1}'}, "q2": {"tool": None}}
+    called = asked("iterations/1/verify/answers/1/call", "", kind="call",
+                   reply=ToolReply(ok=True, text="Sent."))  # fmt: skip
+    said = asked("iterations/1/verify/lookups", json.dumps({"lookups": picked}))
+    assert course(told(said, called, of=snapshot(strategy="chain_of_verification"))) == (
+        "## Plans and tools\n\n**What is looked up** at `iterations/1/verify/lookups`:\n\n"
+        '- q1 (tool find: \\{"order": 1\\})\n- q2 (nothing)\n\n'
+        "**A tool answered** at `iterations/1/verify/answers/1/call`:\n\n```text\nSent.\n```"
     )
 
 

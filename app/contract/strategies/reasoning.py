@@ -172,6 +172,7 @@ class ChainOfVerificationStrategy(Strategy):
     follows_feedback: ClassVar[bool] = True
     asks_critic: ClassVar[bool] = True
     uses_tools: ClassVar[bool] = True
+    plan_steps: ClassVar[tuple[str, ...]] = ("lookups",)
 
     def roles(self) -> tuple[Role, ...]:
         return ROLES

@@ -250,7 +250,7 @@ def course(story: Story) -> str:
         (
             under("## Reviews", *_reviews(story)),
             under("## Ratings", listed(_ratings(story))),
-            under("## The plan", *_plans(story)),
+            under("## Plans and tools", *_plans(story)),
             under("## Failed steps", listed(_failures(story))),
             under("## Other events", listed(_happenings(story))),
         )
@@ -326,6 +326,10 @@ def _ratings(story: Story) -> Iterator[str]:
         yield f"{wording.moment(at)}: {who} {said}{note}"
 
 
+PLANS = {"replan": "The revised plan", "lookups": "What is looked up"}
+"""What a reply is, by the last part of its step's key; any other is a plan."""
+
+
 def _plans(story: Story) -> Iterator[str]:
     """Yield plans, and tool calls with their answers, in the order of the journal."""
     plans = {name for it in story.request.strategy.every() for name in it.plan_steps}
@@ -337,7 +341,7 @@ def _plans(story: Story) -> Iterator[str]:
         retry = f", asked again ({again})" if again else ""
         if first.split("/")[-1] in plans:
             if step.kind == "ask":
-                what = "The revised plan" if first.endswith("/replan") else "The plan"
+                what = PLANS.get(first.split("/")[-1], "The plan")
                 yield joined((f"**{what}** at {path(step.key)}{retry}:", _plan(step)))
         elif isinstance(step.reply, ToolReply):
             what = "answered" if step.reply.ok else "failed"
@@ -348,6 +352,8 @@ def _plans(story: Story) -> Iterator[str]:
 def _plan(step: StepCompleted) -> str:
     text = getattr(step.reply, "text", "")
     read = _object(text)
+    if read and isinstance(picked := read.get("lookups"), dict):
+        return listed(plain(name) + (_tool(it) or " (nothing)") for name, it in _objects(picked))
     steps = _listed_steps(read.get("steps")) if read else None
     if not isinstance(steps, list) or not all(isinstance(it, dict) for it in steps):
         return fenced(shortened(text))
@@ -355,6 +361,10 @@ def _plan(step: StepCompleted) -> str:
     is_met = isinstance(verdict, dict) and verdict.get("met") is True
     line = "Its verdict: the goal is met." if is_met else ""
     return joined((line, _steps(steps))) or "No step remains."
+
+
+def _objects(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((name, it) for name, it in found.items() if isinstance(it, dict))
 
 
 def _listed_steps(steps: Any) -> Any:
@@ -371,7 +381,8 @@ def _steps(steps: Sequence[dict[str, Any]]) -> str:
 def _tool(step: dict[str, Any]) -> str:
     if not step.get("tool"):
         return ""
-    arguments = json.dumps(step.get("arguments") or {}, ensure_ascii=False)
+    given = step.get("arguments") or {}
+    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     return f" (tool {plain(str(step['tool']))}: {plain(arguments)})"
 
 
