@@ -104,9 +104,18 @@ def _groups(draft: DraftGain, named: Collection[str]) -> Iterator[tuple[Dimensio
 
 def _sums(cases: Sequence[_Case]) -> Sums:
     count = len(cases)
-    change = sum(it.change for it in cases)
-    gain = sum(it.change for it in cases if it.is_kept)
-    costs = [it.usage.cost_usd for it in cases if it.usage.cost_usd is not None]
+    change = gain = seconds = cost_usd = 0.0
+    kept = calls = tokens = priced = 0
+    for it in cases:
+        used = it.usage
+        change += it.change
+        if it.is_kept:
+            kept, gain = kept + 1, gain + it.change
+        calls += used.calls
+        tokens += used.input_tokens + used.output_tokens
+        seconds += used.seconds
+        if used.cost_usd is not None:
+            priced, cost_usd = priced + 1, cost_usd + used.cost_usd
     return Sums(
         refinements=1,
         cases=count,
@@ -117,12 +126,12 @@ def _sums(cases: Sequence[_Case]) -> Sums:
         gain=gain,
         gain_squared=gain**2,
         gain_by_cases=gain * count,
-        kept=sum(it.is_kept for it in cases),
-        calls=sum(it.usage.calls for it in cases),
-        tokens=sum(it.usage.input_tokens + it.usage.output_tokens for it in cases),
-        seconds=sum(it.usage.seconds for it in cases),
-        priced=len(costs),
-        cost_usd=sum(costs),
+        kept=kept,
+        calls=calls,
+        tokens=tokens,
+        seconds=seconds,
+        priced=priced,
+        cost_usd=cost_usd,
     )
 
 

@@ -141,6 +141,7 @@ def since(refinement_id: str, at: datetime) -> float:
     return max(0.0, at.timestamp() - ulid_of(refinement_id).timestamp)
 
 
+@lru_cache(maxsize=4_096)
 def ulid_of(refinement_id: str) -> ULID:
     """Return the time and the random number in the id of a refinement."""
     return ULID.from_str(refinement_id[-26:])

@@ -717,14 +717,21 @@ def remark_in(text: str, asked: TextRequest) -> str | None:
         reason = "it repeats tags of the prompt: give the text alone"
     if reason is not None or asked.base is None:
         return reason
-    lines = {f"-{it}" for it in asked.base.splitlines() if it.strip()}
     if ELIDED.search(text) and not asked.has(ELIDED):
         reason = "it leaves out a part of the text that is to stay: give the whole text"
     elif SEVERAL.match(text) and not asked.has(A_CHOICE):
         reason = "it gives more than one text: give one"
-    elif lines & set(text.splitlines()) and re.search(r"(?m)^\+", text):
+    elif ADDED_LINE.search(text) and _removes_lines(text, asked.base):
         reason = "it is a list of differences: give the whole text"
     return reason
+
+
+ADDED_LINE = re.compile(r"^\+", re.MULTILINE)
+
+
+def _removes_lines(text: str, base: str) -> bool:
+    lines = {f"-{it}" for it in base.splitlines() if it.strip()}
+    return not lines.isdisjoint(text.splitlines())
 
 
 def _has_tags(text: str, nonce: str) -> bool:

@@ -98,9 +98,9 @@ def _part(usage: dict[str, object], names: Sequence[str]) -> int:
     for name in names:
         outer, _, inner = name.partition(".")
         found = usage.get(outer)
-        if inner:
+        if inner and found is not None:
             found = found.get(inner) if isinstance(found, dict) else None
-        if number := valid_count(found):
+        if found is not None and (number := valid_count(found)):
             return number
     return 0
 

@@ -189,8 +189,9 @@ def cost_usd(
     if provider and not provider.costs:
         return 0.0
     price = price_of(model)
-    used = TokenCount(input_tokens, output_tokens, cached, cache_written)
-    return price.cost_usd(used) if price else None
+    if price is None:
+        return None
+    return price.cost_usd(TokenCount(input_tokens, output_tokens, cached, cache_written))
 
 
 class Capacity(Contract):
