@@ -1,8 +1,10 @@
 """What a client for HTTP promises, and both of them keep, on either event loop."""
 
 import asyncio
+import gzip
 import socket
 import ssl
+import zlib
 from collections.abc import Callable
 from typing import Literal
 
@@ -379,6 +381,22 @@ async def test_over_tls_the_end_of_the_connection_means_what_it_means_without(
             await posted(client, server.url)
 
 
+async def test_a_server_is_told_which_name_is_called_and_must_have_a_certificate_for_it(
+    open_client: OpenClient, tls: tuple[ssl.SSLContext, ssl.SSLContext]
+) -> None:
+    def note(_tls: object, name: str | None, _context: object) -> None:
+        asked.append(name)
+
+    asked: list[str | None] = []
+    tls[0].sni_callback = note
+    async with raw_server(DONE, tls=tls[0]) as server, open_client(tls=tls[1]) as client:
+        with pytest.raises(UntrustedPeer):  # it is one for the address alone
+            await posted(client, server.url.replace("127.0.0.1", "localhost"))
+        assert await posted(client, server.url) == (200, b"done")
+        assert len(server.requests) == 1
+    assert asked == ["localhost", None]
+
+
 async def test_a_certificate_that_nobody_vouches_for_is_untrusted(
     open_client: OpenClient, tls: tuple[ssl.SSLContext, ssl.SSLContext]
 ) -> None:
@@ -386,6 +404,29 @@ async def test_a_certificate_that_nobody_vouches_for_is_untrusted(
         with pytest.raises(UntrustedPeer):
             await posted(client, server.url)
         assert server.requests == []
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_a_response_and_not_followed(
+    open_client: OpenClient, status: int
+) -> None:
+    head = b"HTTP/1.1 %d Moved\r\nLocation: /elsewhere\r\nContent-Length: 4\r\n\r\ndone" % status
+    async with raw_server(head, DONE) as server, open_client() as client:
+        assert await posted(client, server.url) == (status, b"done")
+        assert len(server.requests) == 1
+
+
+async def test_a_compressed_body_is_returned_as_it_was_sent(open_client: OpenClient) -> None:
+    packed = {
+        "gzip": gzip.compress(b"done"),
+        "deflate": zlib.compress(b"done"),
+        "br": b"not looked at",
+    }
+    for coding, body in packed.items():
+        head = OK + b"Content-Encoding: %b\r\nContent-Length: %d\r\n\r\n"
+        sent = head % (coding.encode(), len(body)) + body
+        async with raw_server(sent) as server, open_client() as client:
+            assert await posted(client, server.url) == (200, body)
 
 
 async def test_100_requests_at_once_have_a_connection_each_and_then_share_them(
