@@ -25,6 +25,7 @@ import contextlib
 import hashlib
 import json
 import re
+import ssl
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -154,12 +155,14 @@ class ScriptedModelServer:
         record: list[RecordedCall] | None = None,
         limit: RateLimit | None = None,
         stream_every_s: float = 0.0,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.behaviour = behaviour
         self.limit = limit
         self.outage: Outage | None = None
         self.stream_every_s = stream_every_s
         self.latency_s = latency_s
+        self.tls = tls
         self.port = port
         self.counts = CallCounts()
         self.record = record
@@ -173,7 +176,7 @@ class ScriptedModelServer:
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: _Connection(self, loop), "127.0.0.1", self.port, backlog=4096
+            lambda: _Connection(self, loop), "127.0.0.1", self.port, backlog=4096, ssl=self.tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -363,6 +366,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         latency_s=arguments.latency_ms / 1000,
         port=arguments.port,
         stream_every_s=arguments.stream_ms / 1000,
+        tls=_tls(arguments.certificate) if arguments.certificate else None,
     ) as server:
         if arguments.limit:
             allowance = KINDS[arguments.limit_kind](arguments.limit, arguments.window_s)
@@ -370,6 +374,12 @@ async def _serve(arguments: argparse.Namespace) -> None:
         server.fail(arguments.outage_s, arguments.outage_as, arguments.outage_at_s)
         print(server.port, flush=True)
         await asyncio.Event().wait()
+
+
+def _tls(certificate: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    return context
 
 
 def main() -> None:
@@ -386,6 +396,7 @@ def main() -> None:
     parser.add_argument("--outage-s", type=float, default=0.0)
     parser.add_argument("--outage-as", default="503", help="a status, reset or hang")
     parser.add_argument("--stream-ms", type=float, default=0.0, help="between two chunks")
+    parser.add_argument("--certificate", help="a file with certificate and key: serve over TLS")
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(_serve(parser.parse_args()))
 

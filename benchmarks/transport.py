@@ -1,25 +1,32 @@
 """CPU per model call of each HTTP client at 500 calls at once, against a server in another process.
 
     python -m benchmarks.transport [--calls 10000] [--at-once 500] [--latency-ms 200] [--clients 1]
+                                   [--tls] [--streamed] [--only NAME ...]
 
-Each run is a separate process; it prints medians of three. `raw` only sends and receives bytes: its
-rate is the server's ceiling, best measured with `--latency-ms 0 --clients 3`. `http1` is Hone's own
-client alone, `hone` the whole adapter on it: prompt to request, reply to text, usage, every limit.
+Each run is a separate process; it prints medians of three, taken in turn. `raw` only sends and
+receives bytes: its rate is the server's ceiling, best measured with `--latency-ms 0 --clients 3`.
+`http1` is Hone's own client alone, `hone` the whole adapter on it: prompt to request, reply to
+text, usage, every limit. With `--streamed` somebody watches what the adapter's calls write, in 200
+words or so, a chunk each. `--tls` needs the program openssl, and leaves out `raw` and those that do
+not ask the system which certificates it trusts.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import aiohttp
 import httpx
@@ -143,12 +150,25 @@ async def with_hone_on_aiohttp(_at_once: int) -> AsyncIterator[SendRequest]:
         yield adapter_on(AiohttpClient(session, connect_s=10))
 
 
+IS_STREAMED = "BENCHMARK_STREAMS"
+
+
+class TextWatcher:
+    """Somebody who follows a text while it is written."""
+
+    is_watched = True
+
+    def follow(self, text: Callable[[], str]) -> None:
+        """Begin with another try."""
+
+
 def adapter_on(client: HttpClient) -> SendRequest:
     """Return the whole adapter on an HTTP client."""
     messages = json.loads(BODY)["messages"]
     prompt = Prompt("write", 1, messages[0]["content"], messages[1]["content"])
     prompt_request = Write(Task(None, None, ()))
-    call = ModelCall("bench", prompt, prompt_request, "ref_1/iterations/1/draft")
+    follower = TextWatcher() if IS_STREAMED in os.environ else None
+    call = ModelCall("bench", prompt, prompt_request, "ref_1/iterations/1/draft", follower=follower)
     transport = Transport(client, RetryPolicy(total_s=120), 4 * 1024 * 1024)
 
     @cache
@@ -171,6 +191,8 @@ CLIENTS = {
     "httpx": with_httpx,
 }
 
+OVER_TLS = ("http1", "aiohttp", "hone", "hone on aiohttp")
+
 
 async def drive(client: str, url: str, calls: int, at_once: int) -> dict[str, float]:
     """Make the calls and return CPU milliseconds per call, calls per second and peak MB."""
@@ -192,11 +214,21 @@ async def drive(client: str, url: str, calls: int, at_once: int) -> dict[str, fl
         }
 
 
-def run(client: str, url: str, calls: int, at_once: int, clients: int) -> dict[str, float]:
+def run(
+    client: str,
+    url: str,
+    calls: int,
+    at_once: int,
+    clients: int,
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, float]:
     """Call the server from `clients` processes; CPU is the mean, calls per second the sum."""
     command = [sys.executable, "-m", "benchmarks.transport", "--drive", client, "--url", url]
     command += ["--calls", str(calls // clients), "--at-once", str(at_once // clients)]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(clients)]
+    environment = {**os.environ, **env}
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) for _ in range(clients)
+    ]
     results = [json.loads(process.communicate()[0]) for process in processes]
     return {
         "cpu_ms": statistics.mean(result["cpu_ms"] for result in results),
@@ -206,33 +238,41 @@ def run(client: str, url: str, calls: int, at_once: int, clients: int) -> dict[s
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    """Print the table: medians of three runs of each client."""
-    server = subprocess.Popen(
-        [
-            *[sys.executable, "-m", "benchmarks.model_server"],
-            *["--latency-ms", str(arguments.latency_ms)],
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    """Print the table: medians of three runs of each client, in turn."""
+    env = {IS_STREAMED: "1"} if arguments.streamed else {}
+    names = arguments.only or (OVER_TLS if arguments.tls else CLIENTS)
+    sizes = (arguments.calls, arguments.at_once, arguments.clients)
+    with TemporaryDirectory() as directory, ExitStack() as stack:
+        options = ["--latency-ms", str(arguments.latency_ms)]
+        if arguments.tls:
+            certificate = _certificate(Path(directory))
+            options += ["--certificate", certificate]
+            env["SSL_CERT_FILE"] = certificate
+        command = [sys.executable, "-m", "benchmarks.model_server", *options]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        stack.callback(server.wait)
+        stack.callback(server.terminate)
         assert server.stdout
-        origin = f"http://127.0.0.1:{int(server.stdout.readline())}"
-        url = f"{origin}/v1/chat/completions"
-        print(f"{'client':18}{'CPU ms/call':>12}{'calls/s':>10}{'peak MB':>9}")
-        for client in arguments.only or CLIENTS:
-            sizes = (arguments.calls, arguments.at_once, arguments.clients)
-            runs = [run(client, url, *sizes) for _ in range(3)]
-            median = {name: statistics.median(r[name] for r in runs) for name in runs[0]}
-            print(
-                f"{client:18}{median['cpu_ms']:12.3f}{median['per_s']:10.0f}{median['mb']:9.0f}",
-                flush=True,
-            )
-        with urlopen(f"{origin}/stats") as stats:
-            print("server:", stats.read().decode())
-    finally:
-        server.terminate()
-        server.wait()
+        scheme, port = "https" if arguments.tls else "http", int(server.stdout.readline())
+        url = f"{scheme}://127.0.0.1:{port}/v1/chat/completions"
+        rounds = [{name: run(name, url, *sizes, env) for name in names} for _ in range(3)]
+    print(f"{'client':18}{'CPU ms/call':>12}{'calls/s':>10}{'peak MB':>9}")
+    for name in names:
+        cpu_ms, per_s, mb = (
+            statistics.median(it[name][figure] for it in rounds)
+            for figure in ("cpu_ms", "per_s", "mb")
+        )
+        print(f"{name:18}{cpu_ms:12.3f}{per_s:10.0f}{mb:9.0f}")
+
+
+def _certificate(directory: Path) -> str:
+    """Return the path of a self-signed certificate for 127.0.0.1, with its key."""
+    path, key = directory / "certificate.pem", directory / "key.pem"
+    options = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=benchmark"]
+    named = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(path)]
+    subprocess.run(["openssl", "req", *options, *named], check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + key.read_bytes())
+    return str(path)
 
 
 def main() -> None:
@@ -242,6 +282,8 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=500)
     parser.add_argument("--latency-ms", type=float, default=200)
     parser.add_argument("--clients", type=int, default=1)
+    parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--streamed", action="store_true")
     parser.add_argument("--only", action="append", choices=CLIENTS)
     parser.add_argument("--drive", choices=CLIENTS)
     parser.add_argument("--url")
