@@ -16,6 +16,7 @@ from workers.models.port import ModelCall, ModelError, ModelRefused, NotServed
 from workers.models.port import UnreadableReply as Unreadable
 from workers.models.remote import TOKENS_PER_S
 from workers.models.streaming import ResponseInParts
+from workers.outbound.transport import UnusableResponse
 
 LONG = int(RETRY_POLICY.total_s * TOKENS_PER_S / 2) + 1
 TEXT = "Dear customer, h\u00e9llo\u2028there."
@@ -150,8 +151,73 @@ async def test_half_a_character_in_a_whole_reply_is_no_failed_call() -> None:
         assert (await model.complete(call())).text == "Dear \ufffd"
 
 
+COUNTED = {"usage": {"prompt_tokens": 7, "completion_tokens": 1}}
+LINES = {
+    "texts with all kinds of characters": [
+        *(chunk(content=it) for it in ("one", '", "', "\\", "\n\t\u2028", "\u00e9\U0001f600", "")),
+        *(chunk(content=it) for it in ("another text", "gpt-x-2026", "content", "}", "two")),
+    ],
+    "texts that stand elsewhere in the line": [
+        chunk(content="gpt-x-2026"),
+        *({**chunk(content="me too"), "model": it} for it in ("me too", "you too")),
+        chunk(content="content"),
+    ],
+    "more than the text differs": [{**chunk(content="same"), "id": it} for it in "abcdefghijkl"],
+    "a text and a refusal": [chunk(content=it, refusal="no") for it in ("one", "two", "three")],
+    "usage that another line changes": [
+        *[chunk(role="assistant")] * 3,
+        {**chunk("stop", content="one"), **COUNTED},
+        USAGE,
+        {**chunk("stop", content="two"), **COUNTED},
+    ],
+    "texts of Anthropic": [
+        {"type": "message_start", "message": {"model": "claude"}},
+        *(
+            {"type": "content_block_delta", "delta": {"type": kind, name: it}}
+            for it in ("one", "two", "three")
+            for kind, name in (("text_delta", "text"), ("thinking_delta", "thinking"))
+        ),
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},
+    ],
+}
+
+
+@pytest.mark.parametrize("is_ascii", [True, False])
+@pytest.mark.parametrize("lines", LINES.values(), ids=LINES)
+def test_a_line_says_the_same_whatever_lines_came_before_it(
+    lines: list[dict[str, Any]], is_ascii: bool
+) -> None:
+    open_parts = Anthropic("http://h").parts if "type" in lines[0] else OpenAI("http://h").parts
+    reader, parts, held = ResponseInParts(open_parts), open_parts(), 0
+    sent_lines = [*lines, *lines, chunk("stop")]
+    for line in sent_lines:
+        reader.take(b"data: " + json.dumps(line, ensure_ascii=is_ascii).encode() + b"\n\n")
+        held += parts.merge(line)
+        assert reader.text() == parts.text()
+    assert json.loads(reader.body()) == json.loads(parts.body())
+    assert reader.held_bytes == held + 2 * len(sent_lines)  # with their ends
+
+
+def test_a_text_that_is_written_otherwise_than_the_same_one_beside_it_is_read() -> None:
+    reader = ResponseInParts(OpenAI("http://h").parts)
+    for name in (b"a", b"b", b"c"):
+        head, tail = b'data: {"model":"' + name, b'","choices":[{"delta":{"content":"\\u0061"}}]}\n'
+        reader.take(head + tail)
+    assert reader.text() == "aaa"
+
+
+def test_a_line_that_is_no_json_is_none_even_among_others_of_its_form() -> None:
+    reader = ResponseInParts(OpenAI("http://h").parts)
+    line = b"data: " + json.dumps(chunk(content="SAID")).encode() + b"\n\n"
+    for said in (b"one", b"two", b"three"):
+        reader.take(line.replace(b"SAID", said))
+    assert reader.text() == "onetwothree"
+    with pytest.raises(UnusableResponse):
+        reader.take(line.replace(b"SAID", b'fo"ur'))
+
+
 def test_a_text_under_way_can_be_sent_at_any_time() -> None:
-    reader, seen = ResponseInParts(OpenAI("http://127.0.0.1").parts()), []
+    reader, seen = ResponseInParts(OpenAI("http://127.0.0.1").parts), []
     for it in HALVES[0]:
         reader.take(b"data: " + json.dumps(it).encode() + b"\n\n")
         seen.append(reader.text())

@@ -161,6 +161,9 @@ class _Events:
             return len(text)
         return 0
 
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+
     def text(self) -> str:
         return "".join(self._texts)
 

@@ -209,6 +209,9 @@ class _Chunks:
             self._refusals.append(refusal)
         return len(text) + len(refusal)
 
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+
     def text(self) -> str:
         return "".join(self._texts)
 

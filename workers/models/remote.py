@@ -441,7 +441,7 @@ class Remote:
 
     def _reader(self, call: ModelCall, received: list[ResponseInParts]) -> ResponseInParts:
         """Return the reader of one try; whoever follows the text begins anew."""
-        reader = ResponseInParts(self._dialect.parts())
+        reader = ResponseInParts(self._dialect.parts)
         received.append(reader)
         if call.follower is not None:
             call.follower.follow(reader.text)
