@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from app.contract.judgement import FindingsReply
 from app.contract.requests import RefinementRequest
 from workers.engine.moves import (
+    Approval,
     Ask,
     Call,
     Check,
@@ -71,7 +72,7 @@ class StrategyPlayer:
                 return tuple(done)
             case Judged():
                 return self.request.limits()
-            case Review():
+            case Review() | Approval():
                 self.steps.append(move.path)
                 said = self.decisions.get(move.path, {"action": "approve"})
                 return ReviewerReply(said["action"], said.get("feedback"))

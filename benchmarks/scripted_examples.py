@@ -430,11 +430,92 @@ LETTER = ScriptedExample(
     },
 )
 
+
+def _called(name: str, tool: str, *needs: str, **arguments: Any) -> dict[str, Any]:
+    said = {"name": name, "instruction": f"Find out: {name}." if not needs else name, "tool": tool}
+    return {**said, "arguments": json.dumps(arguments), "needs": needs}
+
+
+def _place(name: str) -> dict[str, Any]:
+    return _called(f"the {name}", "find_table", place=name)
+
+
+PLACES = {
+    "harbour": "The harbour: a table for 8, 24 euros a guest.",
+    "garden": "The garden: a table for 12 on Friday, 31 euros a guest.",
+}
+
+
+def find_or_book_table(arguments: Mapping[str, Any]) -> str:
+    """Answer for a place what is free there, or that it is booked."""
+    if arguments["place"] not in PLACES:
+        raise EndpointUnavailable("tools.example.com answered 404: the mill is closed on Fridays")
+    if "seats" in arguments:
+        return f"Booked: {arguments['seats']} seats on Friday at 7 pm, number 553."
+    return PLACES[arguments["place"]]
+
+
+BOOKING = _called(
+    "Book the garden for 12, the only table that is large enough.",
+    "book_table",
+    "the garden",
+    place="garden",
+    seats=12,
+)
+TABLE = {"place": {"type": "string"}}
+
+DINNER = ScriptedExample(
+    request={
+        "task": "Dinner for 12 on Friday at the harbour, the garden or the mill: book the table"
+        " that fits, and write the team where we eat.",
+        "strategy": {"kind": "plan_execute", "approval": "before_call"},
+        "tools": [
+            {
+                "name": "find_table",
+                "description": "Returns the tables that are free at a place on Friday.",
+                "url": "https://tools.example.com/tables",
+                "parameters": {"required": ["place"], "properties": TABLE},
+            },
+            {
+                "name": "book_table",
+                "description": "Books a table for Friday; returns the number of the booking.",
+                "url": "https://tools.example.com/bookings",
+                "effects": True,
+                "parameters": {
+                    "required": ["place", "seats"],
+                    "properties": {**TABLE, "seats": {"type": "integer"}},
+                },
+            },
+        ],
+    },
+    says={
+        "plan": json.dumps({"steps": [_place("harbour"), _place("garden"), _place("mill")]}),
+        "steps/3/replan": _revision({**BOOKING, "needs": ["the garden"]}),
+        "steps/4/replan": _revision(),
+        "iterations/1/draft": "Friday is not booked yet. The garden has a table for 12, at 31 euros"
+        " a guest; that was too expensive. The harbour seats 8, the mill is closed.",
+        "iterations/1/critique": _verdict(0.9),
+    },
+    tool=find_or_book_table,
+    words={
+        "steps/4/approval": (
+            {"action": "reject", "feedback": "Too expensive: at most 25 euros a guest."},
+        )
+    },
+)
+
+BOOKED = {
+    "steps/4/replan": _revision(quote="number 553", step=4),
+    "iterations/1/draft": "We eat in the garden on Friday at 7 pm, 12 seats, booking 553.",
+}
+"""What the model says instead if the call is approved."""
+
 COMPOSED: Mapping[str, ScriptedExample] = {
     "a report on topics": REPORT,
     "a story in chapters": STORY,
     "SQL that returns the rows expected": QUERY,
     "a function and its hidden tests": FUNCTION,
+    "a booking that is refused": DINNER,
     "a contract of 60 sections": contract(60, 17, 42),
     "a letter that two people approve": LETTER,
 }

@@ -22,7 +22,15 @@ from benchmarks.model_replies import CRITERIA, AskedPrompt, ModelServerReply, ch
 from benchmarks.model_server import ScriptedModelServer
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import key_of
-from tests.engine.scripted_replies import contradictions, plan, questions, revised, step, steps
+from tests.engine.scripted_replies import (
+    contradictions,
+    named,
+    plan,
+    questions,
+    revised,
+    step,
+    steps,
+)
 from tests.local_endpoint import SECRET, THIS_MACHINE, endpoint
 from tests.waiting import TIMEOUT_S
 
@@ -65,6 +73,14 @@ REPLIES: dict[str, Replies] = {
         "plan": plan(step("Find the order.", "find_order", order=4711)),
         "replan": revised(met=True, evidence=((1, "sent on 2 March"),)),
         "draft": "Your refund was sent on 2 March and arrives by 16 March.",
+    },
+    "book-after-approval.json": {
+        "plan": plan(
+            *(named(it, tool="find_table", place=it) for it in ("harbour", "garden", "mill")),
+            named("book", "garden", tool="book_table", place="garden", seats=12),
+        ),
+        "replan": revised(met=True, evidence=((4, "sent on 2 March"),)),
+        "draft": "We eat in the garden.",
     },
     "further-outputs.json": {
         "draft": "Your refund of $129.50 was sent today. It arrives within 14 days.",
@@ -164,7 +180,7 @@ async def test_what_needs_a_language_model_is_refined_with_one(tmp_path: Path) -
             ended = await refined(service, body)
             assert (ended["status"], ended["passed"]) == ("succeeded", True), (name, ended)
             assert ended["result"]["missing"] == [], name
-    assert (len(called), anthropic.counts.calls) == (1, 1)
+    assert (len(called), anthropic.counts.calls) == (1 + 4, 1)
 
 
 class ExampleModel:

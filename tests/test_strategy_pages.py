@@ -35,9 +35,10 @@ def test_the_compositions_on_their_page_are_accepted() -> None:
     page = (PAGES.parent / "compositions.md").read_text()
     examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     requests = [RefinementRequest.model_validate_json(it, strict=True) for it in examples]
-    assert [it.strategy.depth() for it in requests] == [2, 2, 2, 1, 1, 1, 3]
-    played = [COMPOSED[name].request for name in (*RUN, "a letter that two people approve")]
-    assert requests[3:6] == [RefinementRequest.model_validate(it) for it in played]
+    assert [it.strategy.depth() for it in requests] == [2, 2, 2, 1, 1, 1, 1, 3]
+    others = ("a letter that two people approve", "a booking that is refused")
+    played = [COMPOSED[name].request for name in (*RUN, *others)]
+    assert requests[3:7] == [RefinementRequest.model_validate(it) for it in played]
 
 
 def test_a_script_plays_only_what_the_editor_cannot() -> None:

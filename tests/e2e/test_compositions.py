@@ -1,5 +1,6 @@
 """Strategies put together, over real HTTP with a real worker, against scripts."""
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -9,11 +10,23 @@ import pytest
 from aiohttp import web
 
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat
-from benchmarks.scripted_examples import COMPOSED, DAWN, HIDDEN, ScriptedExample, hidden_score
+from benchmarks.scripted_examples import (
+    BOOKED,
+    COMPOSED,
+    DAWN,
+    DINNER,
+    HIDDEN,
+    ScriptedExample,
+    find_or_book_table,
+    hidden_score,
+)
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import key_of
+from tests.e2e.test_pausing import paused
 from tests.local_endpoint import endpoint
 from tests.validators.sandboxed_python import needs_sandbox
+from tests.waiting import TIMEOUT_S
+from workers.outbound.guarded_client import EndpointUnavailable
 
 
 async def played(service: RunningService, script: ScriptedExample) -> dict[str, Any]:
@@ -122,6 +135,52 @@ async def test_hidden_tests_score_a_function_over_http_and_visible_ones_steer(
     assert "hidden tests: 3 of 5 passed (not met yet)" in second
     names = re.findall(r"def (test_\w+)", HIDDEN)
     assert not [it for it in names if it in first + second]
+
+
+@pytest.mark.parametrize("action", ["reject", "approve"])
+async def test_after_three_look_ups_side_by_side_a_call_is_made_if_it_is_approved(
+    service: RunningService, action: str
+) -> None:
+    says = {**DINNER.says, **(BOOKED if action == "approve" else {})}
+    all_three, bookings = asyncio.Barrier(3), list[Any]()
+
+    async def table(request: web.Request) -> web.StreamResponse:
+        given = json.loads(await request.text())["arguments"]
+        if "seats" in given:
+            bookings.append(given)
+        else:
+            await asyncio.wait_for(all_three.wait(), TIMEOUT_S)
+        try:
+            return web.Response(text=find_or_book_table(given))
+        except EndpointUnavailable:
+            return web.json_response({"message": "the mill is closed on Fridays"}, status=404)
+
+    service.models.behaviour = lambda asked: chat(says[key_of(asked)])
+    async with endpoint(table) as (url, _, _):
+        tools = [{**tool, "url": url, "timeout_s": 60} for tool in DINNER.request["tools"]]
+        refinement_id = await service.submit(**{**DINNER.request, "tools": tools})
+        asked = (await paused(service, refinement_id))["review"]
+        assert bookings == []
+        assert asked["call"]["arguments"] == {"place": "garden", "seats": 12}
+        word = DINNER.words[asked["key"]][-1] if action == "reject" else {"action": action}
+        reviews = f"/v1/refinements/{refinement_id}/reviews"
+        assert (await service.client.post(reviews, json=word)).status_code == 202
+        ended = await service.ended(refinement_id)
+    assert ended["usage"]["calls"] == len(says)
+    assert ended["result"]["draft"] == says["iterations/1/draft"]
+    caveats = [(it["code"], it["path"]) for it in ended["result"]["caveats"]]
+    if action == "reject":
+        assert bookings == []
+        assert (ended["stop_reason"], ended["passed"]) == ("incomplete", False)
+        assert caveats == [
+            ("goal_not_met", "plan"),
+            ("item_dropped", "steps/3"),
+            ("item_dropped", "steps/4"),
+        ]
+    else:
+        assert bookings == [{"place": "garden", "seats": 12}]
+        assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+        assert caveats == [("item_dropped", "steps/3")]
 
 
 JUDGED = {"name": "a", "body": {"kind": "critique"}}

@@ -1,6 +1,7 @@
 """Cases with other judges, with other revisers, and with a reviewer."""
 
 from benchmarks.scripted_examples import (
+    DINNER,
     FUNCTION,
     LETTER,
     QUERY,
@@ -215,6 +216,7 @@ COMPOSED: dict[str, ReplayCase] = {
     "a story in chapters": replying(STORY),
     "SQL": replying(QUERY),
     "a function": replying(FUNCTION),
+    "a booking that is refused": replying(DINNER),
     "a contract": replying(contract(3, 1, 3)),
     "a letter that two people approve": replying(LETTER),
     "four deep": ReplayCase({"strategy": DEEP, "threshold": 0.6}, lambda: improving(0.6, 0.1)),

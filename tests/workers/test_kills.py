@@ -63,8 +63,14 @@ def ended(snapshot: Snapshot) -> dict[str, Any]:
     return fields
 
 
-LOSING_THE_CALL = ("iterative", "best_of_n", "nested", "plan_execute")
-"""Killed before an append it also loses the reply: of the strategies, a chain, parts and tools."""
+LOSING_THE_CALL = (
+    "iterative",
+    "best_of_n",
+    "nested",
+    "plan_execute",
+    "a booking that is refused",
+)
+"""Killed before an append it also loses the reply: a chain, parts, and tools, also side by side."""
 
 
 @pytest.mark.parametrize(
