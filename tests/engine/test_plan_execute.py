@@ -384,6 +384,13 @@ def test_steps_that_need_nothing_are_carried_out_side_by_side_and_the_plan_is_no
     assert "Steps 1, 2, 3, 4 were carried out." in told
 
 
+def test_of_equal_calls_that_could_stand_side_by_side_none_is_made_after_one_failed() -> None:
+    steps = named("a", id=2), named("b", id=2), named("c", id=3)
+    model = planning(plan(*steps), revised(), tool=by_id)
+    model.play(asked())
+    assert [it for _, it in calls(model)] == [{"id": 2}, {"id": 3}]
+
+
 def test_a_failure_beside_others_changes_the_plan_and_the_others_are_kept() -> None:
     steps = named("a", id=1), named("b", id=2), named("c", "a", id=4)
     model = planning(plan(*steps), revised(named("c", "a", id=4)), revised(), tool=by_id)
@@ -474,7 +481,7 @@ def test_what_needs_a_call_that_is_left_out_or_was_carried_out_waits_for_nothing
 
 
 def test_no_more_steps_than_are_left_are_carried_out_side_by_side() -> None:
-    model = planning(plan(*(named(name, id=3) for name in "abcde")), revised(), tool=by_id)
+    model = planning(plan(*(named(name, id=ord(name)) for name in "abcde")), revised(), tool=by_id)
     model.play(asked(max_steps=3))
     assert len(calls(model)) == 3
 
@@ -482,7 +489,7 @@ def test_no_more_steps_than_are_left_are_carried_out_side_by_side() -> None:
 def test_results_side_by_side_share_the_room_of_one_and_short_ones_stay_whole() -> None:
     answers = iter(["short", "a" * MAX_RESULT, "b" * MAX_RESULT])
     model = planning(
-        plan(*(named(name, id=3) for name in "abc")),
+        plan(*(named(name, id=ord(name)) for name in "abc")),
         revised(),
         tool=lambda _: ToolResult(True, next(answers)),
     )
@@ -512,7 +519,9 @@ def test_after_long_results_the_plan_is_revised_before_further_calls() -> None:
 @pytest.mark.parametrize("refusals", [(Stopped(), BROKEN), (StepError("x", "y"), Stopped())])
 def test_stopped_in_one_of_several_steps_the_results_of_the_others_are_kept(refusals: Any) -> None:
     answers = iter([ToolResult(True, FOUND), *refusals])
-    model = planning(plan(*(named(name, id=3) for name in "abc")), tool=lambda _: next(answers))
+    model = planning(
+        plan(*(named(name, id=ord(name)) for name in "abc")), tool=lambda _: next(answers)
+    )
     outcome = model.play(asked(accept=["goal_not_met"]))
     assert FOUND in prompts(model, "iterations/1/draft")
     assert "goal_not_met" in {it.code for it in outcome.caveats}

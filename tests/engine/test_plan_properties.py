@@ -15,8 +15,18 @@ from tests.engine.test_plan_execute import LOOK_UP
 from workers.engine.moves import Call, StepError, ToolResult
 from workers.engine.strategies.plan_execute import Plan, Replan
 
+NEEDS: st.SearchStrategy[list[str] | None] = st.none() | st.lists(
+    st.sampled_from(["a", "b", "c"]), max_size=2
+)
 STEPS = st.lists(
-    st.sampled_from(["Think."]) | st.integers(1, 3).map(lambda n: step("Look.", "look_up", id=n)),
+    st.sampled_from(["Think."])
+    | st.integers(1, 3).map(lambda n: step("Look.", "look_up", id=n))
+    | st.builds(
+        lambda name, needs, n: step("Look.", "look_up", id=n) | {"name": name, "needs": needs},
+        st.sampled_from(["a", "b", "c"]),
+        NEEDS,
+        st.integers(1, 3),
+    ),
     max_size=3,
 )
 PLANS = st.one_of(

@@ -535,13 +535,15 @@ def _due(task: Task, steps: Sequence[PlannedStep], most: int) -> Sequence[int]:
     """Return the positions of the steps to carry out now, at most so many, side by side.
 
     A call with effects comes alone and after the others, so that the plan may change before it.
+    Of equal calls one is made first: one that fails is not made again.
     """
     if task.engine_version < SIDE_BY_SIDE:
         return [0]
     with_effects = {tool.name for tool in task.tools if tool.effects}
     ready = [place for place, it in enumerate(steps) if not it.needs and not it.is_open]
     harmless = [place for place in ready if steps[place].tool not in with_effects]
-    return (harmless or ready[:1])[:most]
+    first = {steps[place].call or place: place for place in reversed(harmless)}
+    return (sorted(first.values()) or ready[:1])[:most]
 
 
 def as_documents(task: Task, observations: Sequence[Observation]) -> tuple[ContextDocument, ...]:
