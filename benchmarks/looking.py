@@ -1,6 +1,6 @@
 """python -m benchmarks.looking: measure what logs, metrics and traces cost, side by side in turns.
 
-The same load is played by Hone with everything off, with logs and metrics, and with traces as well.
+The same load is played with everything off, with logs and metrics, and with traces as well.
 A thread reads both ports of metrics, as Prometheus would, and a process takes the spans, as a
 collector would. The cost is CPU time of API and worker per model call. Whatever else runs on the
 machine only adds to it, so that the least of many rounds says most.
@@ -28,7 +28,9 @@ COUNT = 500
 ROUNDS = 5
 LATENCY_MS = 200
 SCRAPE_EVERY_S = 15.0
-OFF, LOGS, ALL = "off", "logs and metrics", "logs, metrics and traces"
+OFF, LOGS = "off", "logs and metrics"
+TENTH, ALL = "and a tenth of the traces", "and all traces"
+SAMPLED = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1"}
 
 
 @contextmanager
@@ -49,14 +51,14 @@ def _scraped(*ports: int) -> Iterator[None]:
     thread.join()
 
 
-def _observed(traced: bool, setup: Setup) -> Cast:
+def _observed(traces: Mapping[str, str] | None, setup: Setup) -> Cast:
     ports = free_port(), free_port()
     setup.stack.enter_context(_scraped(*ports))
     shared: Mapping[str, str] = {"HONE_LOG_FORMAT": "json", "HONE_LOG_LEVEL": "info"}
-    if traced:
+    if traces is not None:
         collector = setup.program("collector", "benchmarks.looking", "--collect")
         address = f"http://127.0.0.1:{collector.heard()['port']}"
-        shared = {**shared, "OTEL_EXPORTER_OTLP_ENDPOINT": address}
+        shared = {**shared, **traces, "OTEL_EXPORTER_OTLP_ENDPOINT": address}
     return hone(
         setup,
         api_env={**shared, "HONE_METRICS_PORT": str(ports[0])},
@@ -74,8 +76,9 @@ def _blind(setup: Setup) -> Cast:
 
 CONTENDERS = (
     Contender(OFF, "", _blind),
-    Contender(LOGS, "", partial(_observed, False)),
-    Contender(ALL, "", partial(_observed, True)),
+    Contender(LOGS, "", partial(_observed, None)),
+    Contender(TENTH, "", partial(_observed, SAMPLED)),
+    Contender(ALL, "", partial(_observed, {})),
 )
 
 

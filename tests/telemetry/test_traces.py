@@ -158,7 +158,9 @@ def test_a_collector_receives_what_was_recorded_in_the_standard_format() -> None
     with collector() as (url, received):
         with (
             exported(SpanSender(url), "worker", environ) as traces,
-            traces.span(Origin("req_7", GIVEN), "a", "consumer", {"n": 1, "no": None}) as span,
+            traces.span(
+                Origin("req_7", GIVEN), "a", "consumer", {"n": 1, "names": ["a"], "no": None}
+            ) as span,
         ):
             span.event("waits", {"hone.wait_s": 2.5})
             span.set({"hone.status": "failed"}, error="model_refused")
@@ -169,7 +171,7 @@ def test_a_collector_receives_what_was_recorded_in_the_standard_format() -> None
     (span_sent,) = of_process.scope_spans[0].spans
     assert (span_sent.trace_id.hex(), span_sent.parent_span_id.hex()) == (TRACE, SPAN)
     assert (span_sent.name, span_sent.kind) == ("a", span_sent.SPAN_KIND_CONSUMER)
-    assert {it.key for it in span_sent.attributes} == {"n", "hone.status", "error.type"}
+    assert {it.key for it in span_sent.attributes} == {"n", "names", "hone.status", "error.type"}
     assert [it.name for it in span_sent.events] == ["waits"]
     assert span_sent.status.code == span_sent.status.STATUS_CODE_ERROR
 

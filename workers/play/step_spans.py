@@ -6,8 +6,8 @@ process is asked for them, and the request lets them be stored.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from app.contract.events import StepCompleted, StepFailed, TextReply, ToolReply
@@ -29,16 +29,15 @@ PROVIDERS = {
 """Well-known names of the convention for providers that are usually named otherwise."""
 
 
-@contextmanager
-def step_span(move: StepMove, choices: Mapping[str, ModelChoice]) -> Iterator[TraceSpan]:
+def step_span(
+    move: StepMove, choices: Mapping[str, ModelChoice]
+) -> AbstractContextManager[TraceSpan]:
     """Begin the span of a step; it is the current one until the context ends."""
     now = current_span()
     if not now.is_recorded:
-        yield now
-        return
+        return nullcontext(now)
     name, kind, told = _begun(move, choices)
-    with now.child(name, kind, {"hone.step": move.path, **told}) as span:
-        yield span
+    return now.child(name, kind, {"hone.step": move.path, **told})
 
 
 def _begun(move: StepMove, choices: Mapping[str, ModelChoice]) -> tuple[str, Kind, Attributes]:
