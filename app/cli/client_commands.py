@@ -33,7 +33,7 @@ from app.cli.root import (
 from app.contract.criteria import AUTO
 from app.contract.insights import Dimension
 from app.contract.judgement import FindingsReply
-from app.contract.reviews import OnPauseTimeout, ReviewAction
+from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
 from app.contract.status import Status
 from app.contract.steps import Step
 
@@ -419,9 +419,16 @@ def continue_(
 
 
 def _show_pending(client: Client, refinement_id: str) -> None:
-    asked = client.get(refinement_id).review
-    if asked is None:
+    now = client.get(refinement_id)
+    if now.review is None:
         raise CliError(f"{refinement_id} is not waiting for a review")
+    for asked in now.reviews or (now.review,):
+        if len(now.reviews) > 1:
+            say(console(), f"--key {asked.key}", "bold")
+        _show_review(client, refinement_id, asked)
+
+
+def _show_review(client: Client, refinement_id: str, asked: PendingReview) -> None:
     say(console(), asked.question, "bold")
     say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
     if asked.approvals:

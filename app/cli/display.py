@@ -120,6 +120,15 @@ class Row:
 
 
 @dataclass(frozen=True)
+class OpenReview:
+    """A review that is waited for, and who has approved so far, where several must."""
+
+    asked: Paused
+    until: datetime
+    approved_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Progress:
     """The progress after some events; `final` is the last snapshot while it has ended."""
 
@@ -130,10 +139,8 @@ class Progress:
     max_iterations: int = 1
     phase: tuple[str, ...] = ()
     stopping: str = ""
-    asked: Paused | None = None
-    asked_until: datetime | None = None
-    approvals: tuple[str, ...] = ()
-    """Who has approved what is asked, where several must."""
+    reviews: Mapping[str, OpenReview] = field(default_factory=dict)
+    """The reviews that it waits for, by key."""
     waits: Mapping[str, Waiting] = field(default_factory=dict)
     rows: Mapping[int, Row] = field(default_factory=dict)
     usage: Usage = NOTHING
@@ -152,12 +159,13 @@ class Progress:
         data = event.data
         now = replace(self, status=STATUS_AFTER.get(event.type, self.status))
         if isinstance(data, Snapshot):
-            return replace(now, final=data, phase=(), usage=data.usage, asked=None, waits={})
+            return replace(now, final=data, phase=(), usage=data.usage, reviews={}, waits={})
         if isinstance(data, Paused):
             until = event.at + timedelta(seconds=data.timeout_s)
-            now = replace(now, asked=data, asked_until=until, approvals=(), phase=())
-        if isinstance(data, ApprovalGiven):
-            now = replace(now, approvals=(*now.approvals, data.reviewer))
+            reviews = {**now.reviews, data.key: OpenReview(data, until)}
+            now = replace(now, reviews=reviews, phase=())
+        if isinstance(data, ApprovalGiven | Reviewed):
+            now = now.heard(data)
         if isinstance(data, Queued):
             now = replace(now, strategy=data.strategy, models=data.models)
         if isinstance(data, Retried):
@@ -179,9 +187,18 @@ class Progress:
             status = Status.QUEUED if now.status is Status.PAUSED else now.status
             limit = f" ({data.limit})" if data.limit else ""
             now = replace(now, stopping=f"{data.reason}{limit}", status=status, waits={})
-        if isinstance(data, Reviewed | Stopping):
-            now = replace(now, asked=None)
+        if isinstance(data, Stopping):
+            now = replace(now, reviews={})
         return now.judged(data) if isinstance(data, IterationCompleted) else now
+
+    def heard(self, said: ApprovalGiven | Reviewed) -> "Progress":
+        """Return it with a reviewer's word; it is paused until no review is open."""
+        reviews = dict(self.reviews)
+        review = reviews.pop(said.key, None)
+        if isinstance(said, ApprovalGiven) and review is not None:
+            approved_by = (*review.approved_by, said.reviewer)
+            reviews[said.key] = replace(review, approved_by=approved_by)
+        return replace(self, reviews=reviews, status=Status.PAUSED if reviews else self.status)
 
     def with_rows(self, *keys: str) -> "Progress":
         """Return it with a row for each iteration that one of the steps belongs to."""
@@ -521,16 +538,21 @@ def lines_of(progress: Progress, refinement_id: str) -> list[str]:
 
 
 def _asked(progress: Progress, refinement_id: str) -> list[str]:
-    """Return the pending review, its deadline, and how to answer; nothing if none is pending."""
-    asked, until = progress.asked, progress.asked_until
-    if asked is None or until is None:
-        return []
+    """Return the open reviews, their deadlines, and how to answer; nothing if none is open."""
+    is_one = len(progress.reviews) == 1
+    answered = ((it, "" if is_one else f" --key {key}") for key, it in progress.reviews.items())
+    return [line for it, key in answered for line in _question(it, refinement_id, key)]
+
+
+def _question(review: OpenReview, refinement_id: str, key: str) -> list[str]:
+    """Return what is asked in one review; `key` is the option that names it."""
+    asked = review.asked
     lines = [
         f"paused at {asked.key}: {asked.question}",
-        f"  until {until:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}",
+        f"  until {review.until:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}",
     ]
-    if progress.approvals:
-        lines.append(f"  approved by {', '.join(progress.approvals)}")
+    if review.approved_by:
+        lines.append(f"  approved by {', '.join(review.approved_by)}")
     if asked.when == "requested":
         return [*lines, f"  hone review {refinement_id} resume    lets it continue"]
     others = "reject, revise --feedback TEXT, replace --draft FILE"
@@ -539,7 +561,7 @@ def _asked(progress: Progress, refinement_id: str) -> list[str]:
     return [
         *lines,
         f"  hone review {refinement_id}    shows the draft",
-        f"  hone review {refinement_id} approve    or: {others}",
+        f"  hone review {refinement_id} approve{key}    or: {others}",
     ]
 
 

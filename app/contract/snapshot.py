@@ -123,7 +123,12 @@ class Snapshot(Contract):
     usage: Usage
     result: Result | None
     error: Failure | None
-    review: PendingReview | None = Field(None, description="Review it waits for while `paused`.")
+    review: PendingReview | None = Field(
+        None, description="Review it waits for while `paused`; the first of several."
+    )
+    reviews: tuple[PendingReview, ...] = Field(
+        (), description="All reviews it waits for: of parts side by side there can be several."
+    )
     reviewed: LastReview | None = Field(
         None, description="Decision about the last review; null before one."
     )

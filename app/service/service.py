@@ -29,7 +29,7 @@ from app.contract.insights import Dimension, InsightList, ranked
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import RefinementRequest, default_grounding
-from app.contract.reviews import ReviewDecision
+from app.contract.reviews import PendingReview, ReviewDecision
 from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapshot
 from app.contract.status import TERMINAL, Status
 from app.contract.steps import StepPage
@@ -74,6 +74,11 @@ def require_reviewers(pointer: str, names: Sequence[str], unknown: Collection[st
         raise InvalidRequest(
             "; ".join(f"{it.pointer}: {it.detail}" for it in errors), errors=errors
         )
+
+
+def meant(review: ReviewDecision, pending: Sequence[PendingReview]) -> PendingReview | None:
+    """Return the pending review that a decision is about; None if there is none."""
+    return next((it for it in pending if review.path in (None, it.key)), None)
 
 
 def require_own_name(review: ReviewDecision, known_as: Sequence[str]) -> None:
@@ -437,7 +442,7 @@ class Service:
         require_own_name(review, known_as)
         require_usable_feedback(review, await self._queued(tenant, refinement_id))
         if review.draft is not None:
-            await self._require_locked(tenant, refinement_id, review.draft)
+            await self._require_locked(tenant, refinement_id, review)
         is_replayed = await self._store.was_given(refinement_id, "review", key)
         decide = partial(self._store.review, tenant, refinement_id, review, key, known_as=known_as)
         if review.spans and not is_replayed:
@@ -446,19 +451,22 @@ class Service:
             snapshot = await decide(versions)
         return Accepted(snapshot, is_replayed)
 
-    async def _require_locked(self, tenant: str, refinement_id: str, draft: str) -> None:
+    async def _require_locked(
+        self, tenant: str, refinement_id: str, review: ReviewDecision
+    ) -> None:
         """Raise InvalidRequest unless a reviewer's own draft keeps every locked text.
 
         A part of the text keeps those of the part.
         """
         request = await self._store.request(tenant, refinement_id)
         locked = in_order(request.draft, request.locked)
-        pending = (await self._store.snapshot(tenant, refinement_id)).review if locked else None
-        if pending and pending.path and not pending.path.startswith(AS_A_WHOLE):
+        now = await self._store.snapshot(tenant, refinement_id)
+        pending = meant(review, now.reviews)
+        if locked and pending and pending.path and not pending.path.startswith(AS_A_WHOLE):
             found = await self.iterations(tenant, refinement_id, None)
             seen = "".join(it.draft for it in found if it.path == pending.path)
             locked = tuple(it for it in locked if it in seen)
-        if gone := lacking(draft, locked):
+        if gone := lacking(review.draft or "", locked):
             detail = f"locked text is missing, changed or out of order: {gone[0][:200]}"
             raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))
 
@@ -478,9 +486,10 @@ class Service:
             )
         request = await self._store.request(tenant, refinement_id)
         seen = await self._store.snapshot(tenant, refinement_id)
-        found = await self.iterations(tenant, refinement_id, None) if seen.review else ()
+        pending = meant(review, seen.reviews)
+        found = await self.iterations(tenant, refinement_id, None) if pending else ()
         for it in found:
-            if seen.review and it.path == seen.review.path:
+            if pending and it.path == pending.path:
                 require_passages(review, it.draft, request.locked)
         if versions is not None:
             pinned = [it for it in versions if it == seen.last_event]

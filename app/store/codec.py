@@ -114,15 +114,15 @@ def encode_append(
     """Return the arguments of an append that define what is written.
 
     Raises ValueError unless there are entries or it parks, with a terminal one exactly if `to` is
-    terminal, and one `refinement.paused` exactly if `to` is paused; and for additions without a
+    terminal, and `refinement.paused` exactly if `to` is paused; and for additions without a
     terminal one.
     """
     ends = any(entry.type.is_terminal for entry in entries)
     if not (entries or parking) or ends != (to is not None and to.is_terminal):
         raise ValueError("an append must have entries, and a terminal one exactly if it ends")
-    asks = [entry.type for entry in entries].count(EventType.PAUSED)
+    asks = any(entry.type is EventType.PAUSED for entry in entries)
     if asks != (to is Status.PAUSED):
-        raise ValueError("an append must have one refinement.paused exactly if it pauses")
+        raise ValueError("an append must have refinement.paused exactly if it pauses")
     if additions and not ends:
         raise ValueError("only an append that ends a refinement adds to sums")
     encoded = encode_fields(fields)
@@ -310,6 +310,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
     status = _STATUS.get(summary[b"status"])
     has_ended = b"ended_at" in summary if status is None else status in TERMINAL
     judged = has_ended and b"best" in summary
+    reviews = _reviews(summary)
 
     def stored(name: bytes) -> bytes:
         return summary.get(name, _EMPTY[name])
@@ -332,7 +333,8 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"usage": stored(b"usage"),
         b"result": summary.get(b"result", b"null") if has_ended else b"null",
         b"error": stored(b"error"),
-        b"review": _review(summary),
+        b"review": reviews[0].model_dump_json().encode() if reviews else b"null",
+        b"reviews": to_json(reviews),
         b"reviewed": summary.get(b"reviewed", b"null"),
         b"waiting": b"null" if has_ended else _waiting(summary),
         b"priority": b'"%b"' % summary.get(b"priority", b"interactive"),
@@ -402,28 +404,32 @@ def encode_rating(
     return (data, summary[b"last_event"], data, final)
 
 
-def _review(summary: Summary) -> bytes:
-    """Return the pending review, with times by Redis TIME; null unless paused."""
+def _reviews(summary: Summary) -> list[PendingReview]:
+    """Return the open reviews, with times by Redis TIME; none unless paused."""
     if b"review" not in summary:
-        return b"null"
-    asked = Paused.model_validate_json(summary[b"review"], extra=UNKNOWN_FIELDS)
-    pending = PendingReview(
-        key=asked.key,
-        path=asked.path,
-        when=asked.when,
-        question=asked.question,
-        call=asked.call,
-        on_timeout=asked.on_timeout,
-        asked_at=moment(int(summary[b"paused_at"])),
-        deadline=moment(int(summary[b"review_until"])),
-        reviewers=asked.reviewers,
-        approvals_needed=asked.approvals_needed,
+        return []
+    others = from_json(summary.get(b"also_asked", b"[]"))
+    first = (summary[b"review"], summary.get(b"approvals", b"[]"))
+    paused_at = int(summary[b"paused_at"])
+    stored = (first, *((it["asked"], it["approvals"]) for it in others))
+    return [_pending(paused_at, asked, approvals) for asked, approvals in stored]
+
+
+def _pending(paused_at: int, stored: bytes | str, approvals: bytes | str) -> PendingReview:
+    asked = Paused.model_validate_json(stored, extra=UNKNOWN_FIELDS)
+    return PendingReview(
+        **{name: getattr(asked, name) for name in ASKED},
+        asked_at=moment(paused_at),
+        deadline=moment(paused_at + int(asked.timeout_s * 1000)),
         approvals=tuple(
             DatedApproval.model_validate(it | {"at": moment(it["at"])})
-            for it in from_json(summary.get(b"approvals", b"[]"))
+            for it in from_json(approvals)
         ),
     )
-    return pending.model_dump_json().encode()
+
+
+ASKED = tuple(PendingReview.model_fields.keys() & Paused.model_fields.keys())
+"""What a pending review says that its event says as well."""
 
 
 def _waiting(summary: Summary) -> bytes:

@@ -794,6 +794,7 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
         "UNREQUESTED": "is waiting for a review, which the action resume does not answer",
         "ALONE": "needs several approvals, which one rating, or other arguments of a call, are not",
         "OTHER": f"is waiting for another review, {detail}",
+        "SEVERAL": f"is waiting for several reviews, of which `path` must name one: {detail}",
         "UNFAILED": f"is {detail}, and only a failed refinement can be retried; an ended one with"
         " a result can be continued",
         "RATED": f"has {MOST_RATINGS} ratings, and takes no more",

@@ -75,6 +75,9 @@ def test_a_review_is_pending_until_it_is_given_or_the_refinement_goes_on(
     kind: EventType, data: Reviewed | Stopping
 ) -> None:
     waiting = told(*EVENTS, PAUSED)
-    assert (waiting.status, waiting.asked) == (Status.PAUSED, PAUSED.data)
+    assert (waiting.status, [it.asked for it in waiting.reviews.values()]) == (
+        Status.PAUSED,
+        [PAUSED.data],
+    )
     going_on = waiting.after(Event(event=9, type=kind, at=AT, data=data))
-    assert (going_on.status, going_on.asked) == (Status.QUEUED, None)
+    assert (going_on.status, going_on.reviews) == (Status.QUEUED, {})

@@ -10,16 +10,20 @@ from app.contract.events import EventType
 from app.contract.reviews import ApprovalGiven, ReviewDecision, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
-from app.store import Store, WorkerStore
+from app.store import Store, WorkerStore, keys
 from tests.store.store_harness import (
+    JUDGED,
     TENANT,
     HeldClaim,
+    asking,
     claim,
     expire_review,
+    iteration,
     kinds,
     pause,
     paused,
     recorded,
+    started,
 )
 
 NAMED = ("ann", "bob", "cleo")
@@ -176,3 +180,26 @@ async def test_an_approval_sent_twice_with_one_key_counts_once_and_another_is_a_
     assert (await kinds(store, held.id)).count(EventType.APPROVAL_GIVEN) == 1
     with pytest.raises(IdempotencyMismatch):
         await store.review(TENANT, held.id, bob, "word-1")
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "left"), [((60, 90), 1), ((90, 60), 1), ((60, 60), 0)], ids=str
+)
+async def test_of_several_reviews_only_those_time_out_whose_time_has_come(
+    store: Store, worker: WorkerStore, redis: Redis, timeouts: tuple[float, float], left: int
+) -> None:
+    held = await started(store, worker)
+    asked = [asking(f"r/{it}", it, "approve") for it in timeouts]
+    asked[1] = asking("r/second", timeouts[1], "approve")
+    await held.journal.append([iteration(held), *asked], JUDGED, to=Status.PAUSED)
+    before = await store.snapshot(TENANT, held.id)
+    assert await redis.zscore(keys.DUE, held.id) == min(
+        it.deadline.timestamp() * 1000 for it in before.reviews
+    )
+    await expire_review(redis, held.id)
+    assert await worker.recover(include_queued=False) == 1 - left
+    now = await store.snapshot(TENANT, held.id)
+    assert (now.status is Status.QUEUED, len(now.reviews)) == (left == 0, left)
+    assert (await kinds(store, held.id)).count(EventType.REVIEWED) == 2 - left
+    if left:
+        assert await redis.zscore(keys.DUE, held.id) == now.reviews[0].deadline.timestamp() * 1000

@@ -240,7 +240,7 @@ class RefinementHarness:
         await self.deliver(worker, refinement_id)
         while (now := await self.snapshot(refinement_id)).review or now.waiting:
             if now.review:
-                await self.answer(refinement_id, words[now.review.key])
+                await self.answer(refinement_id, now.review.key, words[now.review.key])
             else:
                 await self.resume()
             await self.deliver(worker, refinement_id)
@@ -252,11 +252,11 @@ class RefinementHarness:
             await worker.look(refinement_id)
 
     async def answer(
-        self, refinement_id: str, said: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+        self, refinement_id: str, key: str, said: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     ) -> None:
-        """Say one reviewer's word, or what several say one after the other."""
+        """Say one reviewer's word in the review `key`, or what several say one after the other."""
         for word in (said,) if isinstance(said, Mapping) else said:
-            await self.say(refinement_id, **word)
+            await self.say(refinement_id, path=key, **word)
 
     async def say(self, refinement_id: str, **word: Any) -> Snapshot:
         """Say a reviewer's word about the draft under review."""

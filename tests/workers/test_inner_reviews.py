@@ -1,5 +1,8 @@
 """Reviews of stages and parts, against the real journal."""
 
+import pytest
+
+from app.contract.errors import Conflict
 from app.contract.reviews import Paused
 from app.contract.status import Status, StopReason
 from app.contract.waiting import Waiting
@@ -37,10 +40,12 @@ async def test_a_part_is_reviewed_when_no_other_part_can_go_on_not_even_after_a_
     assert now.waiting is not None
     await harness.resume()
     now = await harness.play(refinement_id, models, "second")
-    assert now.review is not None
-    assert now.review.key == "parts/one/iterations/1/review"
+    keys = [f"parts/{it}/iterations/1/review" for it in ("one", "two")]
+    assert [it.key for it in now.reviews] == keys
+    assert now.review == now.reviews[0]
     data = [it.data for it in await harness.events(refinement_id)]
-    assert [type(it) for it in data if isinstance(it, Waiting | Paused)] == [Waiting, Paused]
+    kinds = [type(it) for it in data if isinstance(it, Waiting | Paused)]
+    assert kinds == [Waiting, Paused, Paused]
     assert [it.path for it in now.scores] == ["parts/one/iterations/1", "parts/two/iterations/1"]
 
 
@@ -55,3 +60,26 @@ async def test_a_finish_while_a_part_is_reviewed_ends_with_what_there_is(
     assert ended.stop_reason is StopReason.FINISHED_EARLY
     assert ended.result is not None
     assert ended.result.score_from == "parts"
+
+
+async def test_parts_are_reviewed_at_a_time_each_by_its_own_people_and_go_on_when_all_have_said(
+    harness: RefinementHarness,
+) -> None:
+    plan = {"when": "each_iteration", "approvals": 2}
+    refinement_id = await harness.submit(strategy={**SIDE_BY_SIDE, "review": plan}, threshold=0.5)
+    models = improving(0.8, 0.1)
+    await harness.play(refinement_id, models)
+    one, two = (f"parts/{it}/iterations/1/review" for it in ("one", "two"))
+    with pytest.raises(Conflict, match=f"{one}, {two}"):
+        await harness.say(refinement_id, action="approve", reviewer="ann")
+    now = await harness.say(refinement_id, action="approve", reviewer="ann", path=two)
+    assert [len(it.approvals) for it in now.reviews] == [0, 1]
+    now = await harness.say(refinement_id, action="approve", reviewer="bob", path=two)
+    assert (now.status, [it.key for it in now.reviews]) == (Status.PAUSED, [one])
+    with pytest.raises(Conflict, match=one):
+        await harness.say(refinement_id, action="reject", reviewer="ann", path=two)
+    more = {"action": "revise", "feedback": "Name the deadline.", "reviewer": "ann"}
+    now = await harness.say(refinement_id, **more)
+    assert (now.status, now.reviews) == (Status.QUEUED, ())
+    now = await harness.play(refinement_id, models, "second")
+    assert [it.key for it in now.reviews] == ["parts/one/iterations/2/review"]

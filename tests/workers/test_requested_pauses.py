@@ -224,7 +224,7 @@ async def test_paused_during_every_call_it_ends_as_if_it_had_not_been(
             is_requested = now.review.when == "requested"
             requested += is_requested
             word = RESUME if is_requested else case.words[now.review.key]
-            await harness.answer(refinement_id, word)
+            await harness.answer(refinement_id, now.review.key, word)
     assert {
         name: it
         for name, it in (await record(harness, refinement_id)).items()

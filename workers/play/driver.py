@@ -64,9 +64,9 @@ class Canceled(Exception):
 class AwaitingReview(Exception):
     """Reviewers are asked: this claim ends, and a new claim continues after the review."""
 
-    def __init__(self, move: Review | Approval) -> None:
-        super().__init__(move.path)
-        self.move = move
+    def __init__(self, *moves: Review | Approval) -> None:
+        super().__init__(*(it.path for it in moves))
+        self.moves = moves
 
 
 class PauseRequested(Exception):
@@ -137,11 +137,14 @@ async def play_moves(
 def joined(done: Sequence[Any]) -> tuple[Any, ...]:
     """Return what parts side by side returned; raise the error that stops the whole, if any.
 
-    A review waits for everything else: of several, the first is asked for.
+    Reviews wait for everything else: those that are left are asked for together.
     """
     errors = [it for it in done if isinstance(it, BaseException) and not isinstance(it, Refusal)]
-    if errors:
-        raise min(errors, key=lambda it: isinstance(it, AwaitingReview))
+    reviews = [it for it in errors if isinstance(it, AwaitingReview)]
+    if len(reviews) < len(errors):
+        raise next(it for it in errors if not isinstance(it, AwaitingReview))
+    if reviews:
+        raise AwaitingReview(*(move for it in reviews for move in it.moves))
     if refusals := [it for it in done if isinstance(it, Refusal)]:
         raise moves.first_of(refusals)
     return tuple(done)
@@ -296,7 +299,7 @@ class Driver:
             except PauseRequested:
                 ending = await self._pausing()
             except AwaitingReview as asked:
-                ending = self._pause(asked.move)
+                ending = Ending.awaiting([self._pause(it) for it in asked.moves])
             self.is_giving_up = True
             state = await self._writer.write(ending)
             self._log(ending)

@@ -108,7 +108,7 @@ class Ending:
 
     status: Status | None
     changes: Mapping[str, Any]
-    asked: Paused | None = None
+    asked: tuple[Paused, ...] = ()
     parking: Parking | None = None
     additions: tuple[Addition, ...] = ()
     """What it adds to the sums of its tenant."""
@@ -170,6 +170,13 @@ class Ending:
                 "result": result_of(judged, path, found.missing, found.estimate, caveats),
                 "best_passed": found.passed,
             }
+        return cls(Status.PAUSED, changes, (asked,))
+
+    @classmethod
+    def awaiting(cls, pauses: Sequence[Self]) -> Self:
+        """Return one pause for several reviews that are open at a time."""
+        asked = tuple(it for each in pauses for it in each.asked)
+        changes = {**pauses[0].changes, "phase": tuple(it.key for it in asked)}
         return cls(Status.PAUSED, changes, asked)
 
     @classmethod
@@ -189,7 +196,7 @@ class Ending:
             question=f"It was paused on request. {state} Resume it, change its limits, finish or"
             " cancel it.",
         )
-        return cls(Status.PAUSED, {"phase": ()}, asked)
+        return cls(Status.PAUSED, {"phase": ()}, (asked,))
 
     @classmethod
     def awaiting_approval(cls, move: Approval, plan: ReviewPlan | None) -> Self:
@@ -216,7 +223,7 @@ class Ending:
             reviewers=plan.reviewers if plan else (),
             approvals_needed=needed,
         )
-        return cls(Status.PAUSED, {"phase": (move.path,)}, asked)
+        return cls(Status.PAUSED, {"phase": (move.path,)}, (asked,))
 
     @classmethod
     def parked(cls, waits: EveryBranchWaits) -> Self:
@@ -596,7 +603,8 @@ def _entries(
 ) -> list[Entry]:
     entries = [_entry(done, under_way) for done in pending]
     if ending and ending.status:
-        entries.append(Entry(LAST_TYPE[ending.status], ending.asked))
+        last = LAST_TYPE[ending.status]
+        entries += [Entry(last, it) for it in ending.asked or (None,)]
     elif not entries and not ending:
         entries.append(Entry(EventType.STEP_STARTED, StepStarted(next=under_way)))
     return entries

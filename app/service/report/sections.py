@@ -526,11 +526,12 @@ def _error(it: Snapshot) -> str:
 
 
 def _asked(it: Snapshot) -> str:
-    if it.review is None or it.status is not Status.PAUSED:
-        return ""
-    until = wording.moment(it.review.deadline)
-    otherwise = wording.TIMEOUTS[it.review.on_timeout]
-    return f"Question: {plain(it.review.question)} Without an answer until {until}, {otherwise}."
+    reviews = it.reviews if it.status is Status.PAUSED else ()
+    return " ".join(
+        f"Question: {plain(asked.question)} Without an answer until"
+        f" {wording.moment(asked.deadline)}, {wording.TIMEOUTS[asked.on_timeout]}."
+        for asked in reviews
+    )
 
 
 def _waits(it: Snapshot) -> str:

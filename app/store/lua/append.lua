@@ -45,7 +45,7 @@ if to ~= '' and not MOVES[status][to] then
 end
 
 local at = clock()
-local n, recorded, progress, asked, prompts, additions = tonumber(last), 0, false, nil, {}, {}
+local n, recorded, progress, asked, prompts, additions = tonumber(last), 0, false, {}, {}, {}
 for i = first, #ARGV, 2 do
   local kind, data = ARGV[i], ARGV[i + 1]
   local left_out = kind == 'refinement.stopping' and stopping
@@ -53,7 +53,7 @@ for i = first, #ARGV, 2 do
   if kind == 'refinement.stopping' and not stopping then stopping = cjson.decode(data).reason end
   if kind == 'step.completed' or kind == 'step.failed' then recorded = recorded + 1 end
   if kind == 'iteration.completed' then progress = true end
-  if kind == 'refinement.paused' then asked = data end
+  if kind == 'refinement.paused' then asked[#asked + 1] = data end
   if ENDS[kind] then kind = END[to] or kind end
   local mark = string.sub(kind, 1, 1)
   if mark == '+' then

@@ -286,15 +286,47 @@ local function relist(id, tenant, from, to)
   redis.call('ZADD', LIST .. tenant .. BY_STATUS .. to, 0, id)
 end
 
--- Returns the summary fields of a refinement that waits for a review, and updates everything outside
--- the summary: no worker holds it. `asked` is the data of refinement.paused.
+-- Returns the reviews that are open, in order, each with its data and its deadline. The first is in fields of its
+-- own, which earlier releases know.
+local function open_reviews(id)
+  local asked, approvals, others, since = unpack(redis.call('HMGET', SUMMARY .. id,
+    'review', 'approvals', 'also_asked', 'paused_at'))
+  local open = { { asked = asked, approvals = approvals or '[]' } }
+  for _, it in ipairs(cjson.decode(others or '[]')) do open[#open + 1] = it end
+  for _, it in ipairs(open) do
+    it.data = cjson.decode(it.asked)
+    it.deadline = since + math.floor(it.data.timeout_s * 1000)
+  end
+  return open
+end
+
+-- Stores the reviews that are open, of which there is at least one.
+local function keep_open(id, open)
+  local key, others, soonest = SUMMARY .. id, {}, open[1].deadline
+  for i, it in ipairs(open) do
+    soonest = math.min(soonest, it.deadline)
+    if i > 1 then others[i - 1] = { asked = it.asked, approvals = it.approvals } end
+  end
+  redis.call('HSET', key, 'review', open[1].asked, 'approvals', open[1].approvals,
+    'review_until', open[1].deadline)
+  redis.call('HDEL', key, 'also_asked')
+  if #others > 0 then redis.call('HSET', key, 'also_asked', cjson.encode(others)) end
+  redis.call('ZADD', DUE, soonest, id)
+end
+
+-- Returns the summary fields of a refinement that waits for reviews, and updates everything else: no worker
+-- holds it. `asked` has the data of each refinement.paused.
 local function paused(id, tenant, from, at, asked)
-  local deadline = at + math.floor(cjson.decode(asked).timeout_s * 1000)
+  local open = {}
+  for i, it in ipairs(asked) do
+    local deadline = at + math.floor(cjson.decode(it).timeout_s * 1000)
+    open[i] = { asked = it, approvals = '[]', deadline = deadline }
+  end
   relist(id, tenant, from, 'paused')
   release(id)
   redis.call('HDEL', SUMMARY .. id, 'pause')
-  redis.call('ZADD', DUE, deadline, id)
-  return 'status', 'paused', 'attempt', 0, 'review', asked, 'paused_at', at, 'review_until', deadline
+  keep_open(id, open)
+  return 'status', 'paused', 'attempt', 0, 'paused_at', at
 end
 
 -- Journals the decision about the draft under review: `decision` is the data without its key.
@@ -323,7 +355,7 @@ end
 local function unpaused(id, tenant, n, at, lease_ms)
   local key = SUMMARY .. id
   local since, before = unpack(redis.call('HMGET', key, 'paused_at', 'paused_ms'))
-  redis.call('HDEL', key, 'review', 'approvals', 'paused_at', 'review_until')
+  redis.call('HDEL', key, 'review', 'approvals', 'also_asked', 'paused_at', 'review_until')
   redis.call('HSET', key, 'paused_ms', (before or 0) + at - since)
   return queued_again(id, tenant, 'paused', n, at, lease_ms)
 end
@@ -417,8 +449,8 @@ local function ended(id, tenant, from, to, at, retention_ms)
     outcome = redis.call('HGET', SUMMARY .. id, 'best_passed') == 'true' and 'passed' or 'not_passed'
   end
   count_usage(id, tenant, outcome, at)
-  redis.call('HDEL', SUMMARY .. id, 'review', 'approvals', 'paused_at', 'review_until', 'waiting',
-    'parked_at', 'in_vain', 'pause')
+  redis.call('HDEL', SUMMARY .. id, 'review', 'approvals', 'also_asked', 'paused_at', 'review_until',
+    'waiting', 'parked_at', 'in_vain', 'pause')
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
   local is_stored = redis.call('HGET', SUMMARY .. id, 'store') ~= '0'

@@ -1,13 +1,13 @@
 -- Takes a reviewer's decision: id, tenant, command id, key of the review that is meant or '', data of
 -- refinement.reviewed without its key and names, names by which the reviewer is known (JSON) or '', lease in ms,
 -- versions.
--- Returns the number of the RQ job to enqueue; or OK (a repeated command, or more approvals are needed), MISMATCH,
+-- Returns the number of the RQ job to enqueue; or OK (a repeated command, or more words are needed), MISMATCH,
 -- MISSING, DIFFERS, ENDED, UNASKED, REQUESTED, UNREQUESTED, UNSUITED (to what is under review), NAMELESS, STRANGER,
--- ALONE, or OTHER and the key of the pending review.
+-- ALONE, or OTHER or SEVERAL and the keys of the reviews that are open.
 local id, owner, command, meant, decision, known_as, lease_ms, versions = unpack(ARGV)
 local key = SUMMARY .. id
-local tenant, status, last, asked, jobs, approvals = unpack(redis.call('HMGET', key,
-  'tenant', 'status', 'last_event', 'review', 'jobs', 'approvals'))
+local tenant, status, last, jobs = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'last_event', 'jobs'))
 if tenant ~= owner then return 'MISSING' end
 local digest, before = redis.sha1hex(meant .. decision .. known_as), given(id, 'review', command)
 if before then
@@ -17,8 +17,13 @@ end
 if differs(versions, last) then return 'DIFFERS ' .. last end
 if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
 if status ~= 'paused' then return 'UNASKED' end
-local pending, said = cjson.decode(asked), cjson.decode(decision)
-if meant ~= '' and meant ~= pending.key then return 'OTHER ' .. pending.key end
+local open, known, place = open_reviews(id), {}, nil
+for i, it in ipairs(open) do
+  known[i] = it.data.key
+  if meant == it.data.key or meant == '' and #open == 1 then place = i end
+end
+if not place then return (meant == '' and 'SEVERAL ' or 'OTHER ') .. table.concat(known, ', ') end
+local pending, said = open[place].data, cjson.decode(decision)
 local resumes, has_arguments = said.action == 'resume', type(said.arguments) == 'table'
 if pending.when == 'requested' and not resumes then return 'REQUESTED' end
 if pending.when ~= 'requested' and resumes then return 'UNREQUESTED' end
@@ -63,7 +68,7 @@ local function sums_of(given)
 end
 
 if said.action == 'approve' and needed > 1 then
-  local given = cjson.decode(approvals or '[]')
+  local given = cjson.decode(open[place].approvals)
   for _, it in ipairs(given) do
     if it.reviewer == reviewer then return 'OK' end  -- a reviewer counts once
   end
@@ -71,7 +76,9 @@ if said.action == 'approve' and needed > 1 then
   if #given < needed then
     write(id, n, at, 'refinement.approval_given', cjson.encode({ key = pending.key, reviewer = reviewer,
       feedback = said.feedback, score = said.score, given = #given, needed = needed }))
-    redis.call('HSET', key, 'approvals', cjson.encode(given), 'last_event', n)
+    open[place].approvals = cjson.encode(given)
+    keep_open(id, open)
+    redis.call('HSET', key, 'last_event', n)
     record(id, 'review', command, digest)
     publish(id)
     return 'OK'
@@ -81,6 +88,13 @@ if said.action == 'approve' and needed > 1 then
     by = said.by, approved_by = approved_by })
 end
 if reviewer then decision = '{"reviewer":' .. cjson.encode(reviewer) .. ',' .. string.sub(decision, 2) end
-reviewed(id, n, at, asked, decision)
+reviewed(id, n, at, open[place].asked, decision)
 record(id, 'review', command, digest)
+table.remove(open, place)
+if #open > 0 then
+  keep_open(id, open)
+  redis.call('HSET', key, 'last_event', n)
+  publish(id)
+  return 'OK'
+end
 return unpaused(id, tenant, n, at, lease_ms)

@@ -15,13 +15,25 @@ local function enqueue(id, set, doubted_at)
   found[#found + 1] = redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
 end
 
--- Applies `on_timeout` to a review that timed out. Returns the number of the RQ job.
+-- Applies `on_timeout` to the reviews that timed out. Returns the number of the RQ job, or nothing if others are
+-- open.
 local function timed_out(id, tenant, n)
-  local asked = redis.call('HGET', SUMMARY .. id, 'review')
-  local action = cjson.decode(asked).on_timeout
-  if action == 'finish' then return finished_early(id, tenant, n, at, lease_ms) end
-  reviewed(id, n, at, asked, '{"action":"' .. action .. '","by":"timeout"}')
-  return unpaused(id, tenant, n, at, lease_ms)
+  local open, soonest, left = open_reviews(id), math.huge, {}
+  for _, it in ipairs(open) do soonest = math.min(soonest, it.deadline) end
+  for _, it in ipairs(open) do
+    if it.deadline > math.max(at, soonest) then
+      left[#left + 1] = it
+    elseif it.data.on_timeout == 'finish' then
+      return finished_early(id, tenant, n, at, lease_ms)
+    else
+      reviewed(id, n, at, it.asked, '{"action":"' .. it.data.on_timeout .. '","by":"timeout"}')
+      n = n + 1
+    end
+  end
+  if #left == 0 then return unpaused(id, tenant, n - 1, at, lease_ms) end
+  keep_open(id, left)
+  redis.call('HSET', SUMMARY .. id, 'last_event', n - 1)
+  publish(id)
 end
 
 -- Journals that a limit of time has passed for a refinement that no worker holds, and lets it end.
@@ -63,8 +75,8 @@ local function take(id)
     local later = batch and kept_until(batch)
     if later then redis.call('ZADD', DUE, later, id) else forget(id) end
   elseif status == 'paused' then
-    found[#found + 1] = id
-    found[#found + 1] = timed_out(id, tenant, last + 1)
+    local job = timed_out(id, tenant, last + 1)
+    if job then found[#found + 1] = id; found[#found + 1] = job end
   elseif status == 'canceling' then
     cancel_now(id, tenant, status, at, last + 1, retention_ms)
     publish(id)
