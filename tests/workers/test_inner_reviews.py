@@ -3,6 +3,7 @@
 import pytest
 
 from app.contract.errors import Conflict
+from app.contract.events import IterationCompleted
 from app.contract.reviews import Paused
 from app.contract.status import Status, StopReason
 from app.contract.waiting import Waiting
@@ -28,6 +29,22 @@ async def test_a_rejected_first_stage_ends_it_with_the_draft_that_was_rejected(
     assert ended.result is not None
     assert (ended.passed, ended.result.missing) == (False, ("stages/text",))
     assert ended.result.path == "stages/outline/iterations/1"
+
+
+async def test_a_draft_that_a_reviewer_of_a_stage_wants_names_the_one_it_was_made_from(
+    harness: RefinementHarness,
+) -> None:
+    stages = [{"name": "outline", "review": {"when": "before_completion"}}]
+    refinement_id = await harness.submit(strategy={"kind": "stepwise", "stages": stages})
+    models = improving(0.8, 0.1)
+    await harness.play(refinement_id, models)
+    await harness.say(refinement_id, action="revise", feedback="Name the deadline.")
+    now = await harness.play(refinement_id, models, "second")
+    assert now.review is not None
+    judged = [it.data for it in await harness.events(refinement_id)]
+    *_, last = [it for it in judged if isinstance(it, IterationCompleted)]
+    assert last.path == now.review.path == "stages/outline/reviews/1/iterations/1"
+    assert last.parent == "stages/outline/iterations/1"
 
 
 async def test_a_part_is_reviewed_when_no_other_part_can_go_on_not_even_after_a_wait(
