@@ -1991,6 +1991,7 @@ class Snapshot:
     metadata: dict[str, str]
     links: Links
     review: PendingReview | None = None
+    reviews: list[PendingReview] | None = None
     reviewed: LastReview | None = None
     waiting: Waiting | None = None
     priority: Literal["interactive", "batch"] | None = None

@@ -4265,10 +4265,16 @@ export interface components {
             result: components["schemas"]["Result"] | null;
             error: components["schemas"]["Failure"] | null;
             /**
-             * @description Review it waits for while `paused`.
+             * @description Review it waits for while `paused`; the first of several.
              * @default null
              */
             review?: components["schemas"]["PendingReview"] | null;
+            /**
+             * Reviews
+             * @description All reviews it waits for: of parts side by side there can be several.
+             * @default []
+             */
+            reviews?: components["schemas"]["PendingReview"][];
             /**
              * @description Decision about the last review; null before one.
              * @default null
