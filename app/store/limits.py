@@ -128,7 +128,7 @@ async def stored_limits(committer: Committer) -> tuple[StoredLimit, ...]:
     seconds, micros = await committer.execute("TIME")
     now_ms = int(seconds) * 1000 + int(micros) // 1000
     names = await committer.execute("ZREVRANGE", keys.LIMITS, 0, MOST_SHOWN - 1)
-    read = [(name.decode(), _state(committer, name.decode())) for name in names]
+    read = [(name.decode(), _state(committer, name.decode(), now_ms)) for name in names]
     states = {name: await state for name, state in read}
     found = [
         _stored_limit(name, *state, _provider_of(name, states), now_ms)
@@ -143,12 +143,14 @@ def _provider_of(name: str, states: Mapping[str, tuple[dict[str, str], int]]) ->
     return found
 
 
-async def _state(committer: Committer, name: str) -> tuple[dict[str, str], int]:
+async def _state(committer: Committer, name: str, now_ms: float) -> tuple[dict[str, str], int]:
+    """Return the fields of a limit, and the calls under way of workers that still report."""
     fields, workers = await asyncio.gather(
         committer.execute("HGETALL", keys.LIMIT + name),
         committer.execute("HVALS", f"{keys.LIMIT}{name}:workers"),
     )
-    in_flight = sum(int(it.split()[0]) for it in workers if it.count(b" ") == 1)
+    reports = (it.split() for it in workers if it.count(b" ") == 1)
+    in_flight = sum(int(calls) for calls, expires in reports if float(expires) > now_ms)
     return {key.decode(): value.decode() for key, value in fields.items()}, in_flight
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -117,6 +118,18 @@ def test_a_look_costs_the_same_however_many_refinements_there_are(
     assert commands() == few
     assert not {f"cmdstat_{it}" for it in ("keys", "scan", "sort", "smembers_all")} & few.keys()
     assert sum(few.values()) < 60
+
+
+def test_the_calls_of_a_worker_that_has_died_are_in_progress_no_more(
+    hone: Run, redis_url: str
+) -> None:
+    with Redis.from_url(redis_url) as redis:
+        soon = (time.time() + 60) * 1000
+        redis.hset(f"{keys.LIMIT}{MODEL}@f", mapping={"rate": 2, "leased_until": soon})
+        redis.hset(f"{keys.LIMIT}{MODEL}@f:workers", mapping={"a": f"3 {soon:.0f}", "b": "9 1"})
+        redis.zadd(keys.LIMITS, {f"{MODEL}@f": soon})
+    [limit] = looked(hone, redis_url)["limits"]
+    assert (limit["calls_per_s"], limit["in_flight"]) == (2, 3)
 
 
 NOTHING = Overview(
