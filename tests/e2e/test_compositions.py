@@ -75,6 +75,10 @@ async def test_a_story_has_as_many_chapters_as_its_outline_and_each_knows_those_
     (asked,) = steps["data"]
     for shown in ("At dawn all boats come home.", chapters[1], "1. Dawn\n2. Noon\n3. Dusk"):
         assert shown in asked["prompt"]["user"]
+    url = f"/v1/refinements/{ended['id']}/report?format=md"
+    report = (await service.client.get(url)).text
+    rows = re.findall(r"(?m)^\| `parts/part-(\d)` \| (\w+) \| passed \|", report)
+    assert rows == [("1", "Dawn"), ("2", "Noon"), ("3", "Dusk")]
 
 
 async def test_of_a_contract_of_60_sections_58_stay_byte_for_byte(service: RunningService) -> None:

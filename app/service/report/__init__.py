@@ -11,6 +11,7 @@ from markdown_it.token import Token
 
 from app.service.report.gains import gains
 from app.service.report.markdown import joined, path
+from app.service.report.parts import parts
 from app.service.report.sections import (
     Story,
     asked,
@@ -41,6 +42,7 @@ def markdown_of(story: Story) -> str:
         ending(story),
         result(story),
         asked(story),
+        parts(story),
         gains(story),
         difference(story),
         iterations(story),
