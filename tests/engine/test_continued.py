@@ -1,0 +1,57 @@
+"""Every strategy goes on from the result of every other one, unless it takes no draft."""
+
+from typing import Any
+
+import pytest
+
+from app.contract.continuations import Continuation
+from app.contract.drafts import sha256_of
+from app.contract.errors import InvalidRequest
+from app.contract.strategies import STRATEGIES
+from app.service.service import continued
+from tests.engine.engine_driver import drafts, judged_by
+from tests.engine.test_every_strategy import asked_of
+from workers.engine.moves import Judged
+from workers.engine.pipeline import strategy_for
+
+RESULT = "1. We refund within 14 days.\n2. So nobody waits longer."
+TAKES_NO_DRAFT = {"self_consistency"}
+NEEDED: dict[str, dict[str, Any]] = {
+    "self_correction": {"validators": [{"kind": "json"}], "criteria": []},
+    "best_of_n": {"strategy": {"refine": True}},
+    "plan_execute": {"tools": []},
+}
+"""What a continuation must say beside the strategy."""
+
+
+def going_on_as(kind: str) -> Continuation:
+    wishes = NEEDED.get(kind, {})
+    strategy = {**wishes.get("strategy", {}), "kind": kind}
+    return Continuation.model_validate({"max_iterations": 4, **wishes, "strategy": strategy})
+
+
+@pytest.mark.parametrize("to", STRATEGIES)
+@pytest.mark.parametrize("of", STRATEGIES)
+def test_every_strategy_goes_on_from_the_result_of_every_other_one(of: str, to: str) -> None:
+    parent = asked_of(of)
+    if to in TAKES_NO_DRAFT:
+        with pytest.raises(InvalidRequest) as refused:
+            continued(parent, RESULT, going_on_as(to))
+        assert refused.value.errors[0].pointer == "/draft"
+        return
+    request = continued(parent, RESULT, going_on_as(to))
+    model = judged_by(lambda path, name: 0.5, (f"1. {it}" for it in drafts()))
+    outcome = model.run(strategy_for(request), request.limits())
+    judged = [it for it in model.moves if isinstance(it, Judged)]
+    assert judged[0].judgement.scored.draft.sha256 == sha256_of(RESULT)
+    assert (judged[0].path, judged[0].judgement.iteration) == ("iterations/0", 0)
+    assert outcome.best.scored.draft.text
+
+
+@pytest.mark.parametrize("of", STRATEGIES)
+def test_without_a_strategy_it_goes_on_as_it_was_or_as_the_default(of: str) -> None:
+    request = continued(asked_of(of), RESULT, Continuation())
+    gives_way = of in TAKES_NO_DRAFT or (of == "nested" and asked_of(of).draft is None)
+    assert request.strategy.kind == ("iterative" if gives_way else of)
+    model = judged_by(lambda path, name: 0.5, (f"1. {it}" for it in drafts()))
+    assert model.run(strategy_for(request), request.limits()).best.scored.draft.text
