@@ -62,6 +62,15 @@ def test_every_revision_changes_nothing_but_the_passages() -> None:
     assert outcome.best.iteration == 2
 
 
+def test_a_passage_that_was_deleted_can_be_written_again() -> None:
+    model = driver_scoring(0.4, 0.9, writer=[passages(""), passages("Cash takes 336 hours")])
+    outcome = play(model, **CASH)
+    texts = ["", "Cash takes 336 hours"]
+    assert judged(model) == [DRAFT.replace("Cash takes 14 days", it) for it in texts]
+    assert "passage p1" in model.asked("generator")[1].prompt.user
+    assert outcome.best.iteration == 2
+
+
 def test_what_is_found_elsewhere_is_not_asked_for_in_the_passages() -> None:
     start = DRAFT.index("Cash")
     here, there = (

@@ -73,7 +73,43 @@ def amending() -> ScriptedAnswers:
     return ScriptedAnswers(answer)
 
 
+def marking() -> ScriptedAnswers:
+    """A reviser of passages whose first reply has none; the critic's score rises."""
+    replies = {
+        "iterations/1/revise": "none",
+        "iterations/1/revise/again/1": '{"passages": {"p1": "In 14 days"}}',
+        "iterations/2/revise": '{"passages": {"p1": "All is refunded", "p2": ""}}',
+        "iterations/3/revise": '{"passages": {"p1": "We refund all", "p2": "In two weeks"}}',
+    }
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.prompt_request, Judge):
+            return verdict(round(0.2 + 0.1 * int(key.split("/")[1]), 3), call)
+        return replies[key]
+
+    return ScriptedAnswers(answer)
+
+
 REVISED: dict[str, ReplayCase] = {
+    "feedback on passages": ReplayCase(
+        {
+            "draft": "We refund you. Soon. Write to us.",
+            "feedback": "Name the deadline.",
+            "spans": [{"quote": "Soon"}],
+            "strategy": {"kind": "iterative"},
+            "review": {"when": "each_iteration"},
+        },
+        marking,
+        {
+            "iterations/1/review": {
+                "action": "revise",
+                "feedback": "Say less.",
+                "spans": [{"start": 0, "end": 13}, {"quote": "In 14 days"}],
+            },
+            "iterations/2/review": {"action": "rate", "score": 0.3},
+            "iterations/3/review": {"action": "approve"},
+        },
+    ),
     "edits": ReplayCase(
         {
             "draft": "We refund you. Soon.",

@@ -245,7 +245,8 @@ class RevisePassages(PromptRequest):
             (f"passage {name}", draft[span.start : span.end]),
             (f"after {name}", after),
         )
-        return [fenced(self.task, label, text) for label, text in found if text]
+        shown = ((label, text) for label, text in found if text or label.startswith("passage"))
+        return [fenced(self.task, label, text) for label, text in shown]
 
 
 DERIVE_VERSION = 2
