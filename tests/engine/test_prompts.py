@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
-from inspect import isabstract
 from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
@@ -65,7 +64,7 @@ def requests_of(module: ModuleType) -> list[type[PromptRequest]]:
         if isinstance(it, type)
         and issubclass(it, PromptRequest)
         and it.__module__ == module.__name__
-        and not isabstract(it)
+        and it is not PromptRequest
     ]
 
 
