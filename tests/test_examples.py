@@ -87,6 +87,9 @@ REPLIES: dict[str, Replies] = {
         "subject": "Your refund is on its way",
         "sms": "Your refund is on its way.",
     },
+    "revise-one-passage.json": {
+        "revise": json.dumps({"passages": {"p1": "We refund within 14 days of the return."}}),
+    },
     "panel-of-critics.json": {"revise": "The price rises from 9 to 11 euros: energy costs more."},
     "report-on-topics.json": {
         "draft": "12 of 400 parcels came back.",

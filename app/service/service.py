@@ -488,9 +488,10 @@ class Service:
         seen = await self._store.snapshot(tenant, refinement_id)
         pending = meant(review, seen.reviews)
         found = await self.iterations(tenant, refinement_id, None) if pending else ()
-        for it in found:
-            if pending and it.path == pending.path:
-                require_passages(review, it.draft, request.locked)
+        drafts = [it.draft for it in found if pending and it.path == pending.path]
+        if not drafts:
+            raise Conflict(f"{refinement_id} is not waiting for this review of a draft")
+        require_passages(review, drafts[-1], request.locked)
         if versions is not None:
             pinned = [it for it in versions if it == seen.last_event]
             return await decide(pinned)
