@@ -64,8 +64,11 @@ RECOVERS_EVERY_S = 2.0
 ANSWERED_S = 0.05  # a worker that is not stalled has acted upon an answer after that
 LINGERS_S = 1.0  # how long workers go on after everything has ended
 
-NEEDS_A_CHECK_PROCESS = {"plan_execute", "self_correction"}
-KINDS = [name for name in EVERY if name not in NEEDS_A_CHECK_PROCESS]
+NEEDS_OTHER_PROCESSES = {
+    *("plan_execute", "plan_execute, before a call", "facts looked up"),  # tools
+    *("self_correction", "SQL", "a function"),
+}
+KINDS = [name for name in EVERY if name not in NEEDS_OTHER_PROCESSES]
 
 
 APPROVED = {"action": "approve"}
