@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
+from struct import pack, unpack
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -77,6 +78,8 @@ _REASON: dict[bytes, StopReason | None] = {
 }
 
 
+PACKED = b"d"  # before numbers of 8 bytes each; no JSON begins with it
+
 NO_PROMPTS: Mapping[bytes, bytes] = {}
 NO_SECRETS: Mapping[str, str] = {}
 
@@ -135,21 +138,37 @@ def encode_append(
 
 def encode_additions(additions: Iterable[Addition]) -> list[str | bytes]:
     """Return key and content of what is added to sums, one after the other."""
-    return [word for it in additions for word in (f"={it.key}", _addition(it))]
+    return [word for it in additions for word in (f"={it.key}", encode_addition(it))]
 
 
-def _addition(it: Addition) -> bytes:
-    """Encode what is added, and on a line of its own what the sums are of.
+def encode_addition(it: Addition) -> bytes:
+    """Encode what prelude.lua's `add` adds: decay, version, number of sums and list on one line.
 
-    Empty sums are left out, since Lua cannot tell [] from {}.
+    The sums follow, each with its name, and what they are of. Empty sums are left out.
     """
-    sums = {name: numbers for name, numbers in it.sums.items() if numbers}
-    told: dict[str, Any] = {"sums": sums, "decay": it.decay}
-    if it.version is not None:
-        told["version"] = it.version
-    if it.listed_in is not None:
-        told["list"] = it.listed_in
-    return b"%b\n%b" % (to_json(told), it.about.encode())
+    sums = [(name.encode(), _packed(numbers)) for name, numbers in it.sums.items() if numbers]
+    version = "-" if it.version is None else it.version
+    head = f"{it.decay} {version} {len(sums)} {it.listed_in or ''}\n"
+    named = (_sized(name) + _sized(numbers) for name, numbers in sums)
+    return b"".join((head.encode(), *named, it.about.encode()))
+
+
+def _sized(word: bytes) -> bytes:
+    return pack("<I", len(word)) + word
+
+
+def _packed(numbers: Sequence[float]) -> bytes:
+    return pack(f"<c{len(numbers)}d", PACKED, *numbers)
+
+
+def decode_sums(stored: bytes) -> Any:
+    """Decode one field of a hash of sums: packed numbers, or JSON as an earlier release wrote it.
+
+    What the sums are of, and their version, are JSON as well.
+    """
+    if stored[:1] != PACKED:
+        return from_json(stored)
+    return [*unpack(f"<{len(stored) // 8}d", stored[1:])]
 
 
 def encode_continued_from(began: ContinuedFrom | None) -> tuple[str | bytes, ...]:

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 
-from pydantic_core import from_json
-
 from app.contract.insights import Dimension, Key, Sums
 from app.store import keys
+from app.store.codec import decode_sums
 from app.store.state import Addition
 
 
@@ -38,5 +37,5 @@ def decode_insights(
     for dimension, day in stored:
         for value, sums in day.items():
             key = dimension, value.decode()
-            total[key] = total.get(key, Sums()) + from_json(sums)
+            total[key] = total.get(key, Sums()) + decode_sums(sums)
     return total

@@ -56,11 +56,11 @@ hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinemen
                                 hours; DAY counts from 1970
 hone:1:achieved:TENANT:KIND:DAY hash: sums of what drawn models achieved, see selection.py; DAY
                                 counts from 1970
-hone:1:insights:TENANT:DAY:BY   hash: value -> JSON list of `Sums`; BY such as `model`; DAY such
-                                as 2026-01-31, UTC: of the refinements that ended then
+hone:1:insights:TENANT:DAY:BY   hash: value -> `Sums`, packed; BY such as `model`; DAY such as
+                                2026-01-31, UTC: of the refinements that ended then
 hone:1:learnt:TENANT            sorted set: the hashes below -> when they were last added to
 hone:1:learnt:TENANT:KIND       hash: sums over the refinements of a kind, see learning.py
-hone:1:trust:TENANT             hash: `pairs C`, `ratings C` of critic C
+hone:1:trust:TENANT             hash: sums `pairs C`, `ratings C` of critic C
 hone:1:limit:MODEL@F            hash: rate and breaker of a model; F: keyed hash of key and URL
 hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its credit
 hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->

@@ -19,6 +19,7 @@ from app.contract.learnt import Learnt
 from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.store import keys
+from app.store.codec import decode_sums
 from app.store.state import Addition
 
 DECAY = 0.99
@@ -206,7 +207,7 @@ def calibrations(
     kinds: Iterable[Mapping[bytes, bytes]], critics: Mapping[bytes, bytes]
 ) -> tuple[CalibratedKind, ...]:
     """Return what is stored of kinds, and of critics of whom nothing else is known."""
-    known = {name.decode(): from_json(sums) for name, sums in critics.items()}
+    known = {name.decode(): decode_sums(sums) for name, sums in critics.items()}
     rows = [_calibration(_members(it), known) for it in kinds if it]
     named = {name.partition(" ")[2] for name in known} - {it.critic for it in rows}
     alone = [_calibration({"about": {"critic": critic}}, known) for critic in sorted(named)]
@@ -214,7 +215,7 @@ def calibrations(
 
 
 def _members(stored: Mapping[bytes, bytes]) -> dict[str, Any]:
-    return {name.decode(): from_json(value) for name, value in stored.items()}
+    return {name.decode(): decode_sums(value) for name, value in stored.items()}
 
 
 def _calibration(found: Mapping[str, Any], critics: Mapping[str, Any]) -> CalibratedKind:

@@ -1,12 +1,12 @@
 """The Lua scripts.
 
-Each script is one file, preceded by what it uses of the prelude and of the constants generated from
+Each script is one file, preceded by what it uses of the prelude and of the functions generated from
 Python: Redis creates all of them anew at every call, which costs more than most scripts do.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,13 @@ ERASED_MS = 600_000  # longer than a submission can be under way
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 DEADLINE_MS = 30 * 24 * 3_600_000  # how far a deadline may be away
-KEPT_MS = 90 * DAY_MS  # how long sums are kept that nothing is added to
+KEPT_MS = 90 * DAY_MS  # how long sums are kept that nothing is added to, or up to a day less
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 MOST_SUMS = 1_000  # fields of one hash of sums; others are not added
 FEWEST_KNOWN = 10  # refinements of a kind from which on its own sums are taken
 MOST_RATINGS = 200  # of one refinement
 MOST_PUBLISHED = 16_000  # bytes of entries in one message to watchers
+MOST_STEPS = 1_000_000  # of one refinement, more than it can have
 MOST_ENDPOINTS = 1_000  # registered by one tenant
 RECHECK_MS = 60_000  # after which it is checked that an id still stands in line
 JOB_OF, JOB_NUMBER = "00REFINEMENT00", "00NUMBER00"  # stand for those of a job to be enqueued
@@ -63,60 +64,89 @@ class LuaScript:
     sha: str
 
 
-def _lua(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"['{key}'] = {_lua(of)}" for key, of in value.items()) + "}"
-    return "true" if value is True else f"'{value}'"
+CONSTANTS: dict[str, str | int | float] = {
+    **keys.LUA,
+    "NEWS_MS": NEWS_MS,
+    "ERASED_MS": ERASED_MS,
+    "UNLIMITED": str(UNLIMITED),
+    "UNSTORED_MS": UNSTORED_MS,
+    "ANY_BODY": ANY_BODY,
+    "HOUR_MS": HOUR_MS,
+    "DAY_MS": DAY_MS,
+    "BATCH_COMPLETED": BATCH_COMPLETED,
+    "KEPT_MS": KEPT_MS,
+    "MOST_SUMS": MOST_SUMS,
+    "MOST_LISTED": MOST_LISTED,
+    "MOST_USED": MOST_USED,
+    "UNKNOWN_MODEL": UNKNOWN_MODEL,
+    "OTHER": OTHER,
+    "FEWEST_KNOWN": FEWEST_KNOWN,
+    "MOST_RATINGS": MOST_RATINGS,
+    "MOST_PUBLISHED": MOST_PUBLISHED,
+    "MOST_STEPS": MOST_STEPS,
+    "MAX_WAIT_S": MAX_WAIT_S,
+    "DEADLINE_MS": DEADLINE_MS,
+    "FULL": FULL,
+    "RECHECK_MS": RECHECK_MS,
+    "LOW_PLACE": LOW_PLACE,
+    "JOB_OF": JOB_OF,
+    "JOB_NUMBER": JOB_NUMBER,
+    "MOST_ENDPOINTS": MOST_ENDPOINTS,
+}
+"""What scripts name: its value stands in their text, where a local variable costs every call."""
+
+
+def _is_one_of(name: str, values: Iterable[str]) -> str:
+    either = " or ".join(f"it == '{value}'" for value in sorted(values))
+    return f"local function {name}(it) return {either} end\n"
 
 
 def _tables() -> Iterable[str]:
-    moves = {start: dict.fromkeys(sorted(ends), True) for start, ends in MOVES.items()}
-    yield from (f"local {name} = {_lua(key)}" for name, key in keys.LUA.items())
-    yield f"local MOVES = {_lua(moves)}"
-    yield f"local TERMINAL = {_lua(dict.fromkeys(sorted(TERMINAL), True))}"
-    yield f"local END = {_lua(END)}"
-    yield f"local NEWS_MS, ERASED_MS, UNLIMITED = {NEWS_MS}, {ERASED_MS}, '{UNLIMITED}'"
-    yield f"local UNSTORED_MS, ANY_BODY = {UNSTORED_MS}, '{ANY_BODY}'"
-    yield f"local HOUR_MS, DAY_MS = {HOUR_MS}, {DAY_MS}"
-    yield f"local BATCH_COMPLETED = {_lua(BATCH_COMPLETED)}"
-    yield f"local KEPT_MS, MOST_SUMS, MOST_LISTED = {KEPT_MS}, {MOST_SUMS}, {MOST_LISTED}"
-    yield f"local MOST_USED, UNKNOWN_MODEL, OTHER = {MOST_USED}, '{UNKNOWN_MODEL}', '{OTHER}'"
-    yield f"local FEWEST_KNOWN, MOST_RATINGS = {FEWEST_KNOWN}, {MOST_RATINGS}"
-    yield f"local MOST_PUBLISHED = {MOST_PUBLISHED}"
-    yield f"local MAX_WAIT_S, DEADLINE_MS = {MAX_WAIT_S:g}, {DEADLINE_MS}"
-    yield f"local FULL = {FULL}"
-    yield f"local RECHECK_MS, LOW_PLACE = {RECHECK_MS}, {LOW_PLACE}"
-    yield f"local JOB_OF, JOB_NUMBER = '{JOB_OF}', '{JOB_NUMBER}'"
-    yield f"local MOST_ENDPOINTS = {MOST_ENDPOINTS}"
-    yield f"local TOLD = {_lua(dict.fromkeys(WEBHOOK_EVENTS, True))}"
-    yield f"local ENDS = {_lua(dict.fromkeys(END.values(), True))}"
+    """Yield what the contract has in tables as functions, which cost less at every call."""
+    moves = (f"{start}>{end}" for start, ends in MOVES.items() for end in ends)
+    ends = " or ".join(f"status == '{status}' and '{kind}'" for status, kind in END.items())
+    yield _is_one_of("is_move", moves)
+    yield _is_one_of("is_terminal", TERMINAL)
+    yield _is_one_of("is_end", END.values())
+    yield _is_one_of("is_told", WEBHOOK_EVENTS)
+    yield f"local function end_of(status) return {ends} end\n"
 
 
 COMMENT = re.compile(r"(?<![^\s])--.*")
 NEXT_DEFINITION = re.compile(r"^(?=local )", re.MULTILINE)
-DEFINED = re.compile(r"local (?:function )?(\w+(?:, \w+)*)")
+DEFINED = re.compile(r"local (?:function )?(\w+)")
 WORD = re.compile(r"\w+")
+TEXT_OR_NAME = re.compile(r"'[^'\n]*'|\b[A-Z][A-Z_]+\b")
+
+
+def _read(name: str) -> str:
+    """Return the text of a file without comments, and with the values of constants."""
+    text = COMMENT.sub("", (DIRECTORY / f"{name}.lua").read_text())
+    return TEXT_OR_NAME.sub(lambda found: _LITERALS.get(found[0], found[0]), text)
 
 
 def _definitions() -> Iterable[str]:
     """Yield what scripts may use, each after what it uses itself."""
-    yield from (f"{line}\n" for line in _tables())
-    prelude = COMMENT.sub("", (DIRECTORY / "prelude.lua").read_text())
-    yield from NEXT_DEFINITION.split(prelude)[1:]
+    yield from _tables()
+    yield from NEXT_DEFINITION.split(_read("prelude"))[1:]
 
 
+_LITERALS = {
+    name: f"'{value}'" if isinstance(value, str) else f"{value:.15g}"
+    for name, value in CONSTANTS.items()
+}
 _DEFINITIONS = tuple(
-    (frozenset(found[1].split(", ")), frozenset(WORD.findall(it)), it)
+    (found[1], frozenset(WORD.findall(it)), it)
     for it in _definitions()
     if (found := DEFINED.match(it))
 )
 
 
 def _load(name: str) -> LuaScript:
-    text = (DIRECTORY / f"{name}.lua").read_text()
-    used = {*WORD.findall(COMMENT.sub("", text))}
-    for names, words, definition in reversed(_DEFINITIONS):
-        if names & used:
+    text = _read(name)
+    used = {*WORD.findall(text)}
+    for defined, words, definition in reversed(_DEFINITIONS):
+        if defined in used:
             used |= words
             text = definition + text
     return LuaScript(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())

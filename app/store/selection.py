@@ -10,11 +10,12 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from app.contract.criteria import AUTO
 from app.contract.requests import RefinementRequest
 from app.store import keys
+from app.store.codec import decode_sums
 from app.store.committer import Committer
 from app.store.learning import Agreement
 from app.store.state import NewRefinement
@@ -119,5 +120,5 @@ async def agreements_of(
         return {}
     names = [f"pairs {critic}" for critic in critics]
     stored = await committer.execute("HMGET", keys.trust(tenant), *names)
-    sums = (() if it is None else from_json(it) for it in stored)
+    sums = (() if it is None else decode_sums(it) for it in stored)
     return {critic: Agreement(*it) for critic, it in zip(critics, sums, strict=True)}

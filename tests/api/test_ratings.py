@@ -4,10 +4,10 @@ from typing import Any
 
 import httpx
 import pytest
-from pydantic_core import from_json
 from redis.asyncio import Redis
 
 from app.store import WorkerStore, keys
+from app.store.codec import decode_sums
 from tests.api.api_client import DRAFT, ManualWorker, ended, problem, submitted
 from tests.store.store_harness import TENANT
 
@@ -23,7 +23,7 @@ async def rate(
 async def trust_sums(redis_url: str) -> dict[str, Any]:
     async with Redis.from_url(redis_url) as redis:
         found: Any = await redis.hgetall(keys.trust(TENANT))
-    return {name.decode(): from_json(value) for name, value in found.items()}
+    return {name.decode(): decode_sums(value) for name, value in found.items()}
 
 
 async def test_a_rating_is_shown_with_its_iteration_in_the_events_and_in_the_report(

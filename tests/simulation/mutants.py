@@ -7,7 +7,7 @@ from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.events import StepCompleted
-from app.store import Claimed, Fenced, Journal, State, WorkerStore
+from app.store import Claimed, Fenced, Journal, State, WorkerStore, keys
 from app.store.committer import Committer
 from app.store.connection import until_answered
 from app.store.scripts import APPEND, CLAIM, LuaScript
@@ -145,11 +145,11 @@ MUTANTS: dict[str, Mutant] = {
         without("if held ~= nonce then return 'FENCED' end"), faults=ZOMBIES
     ),
     "append: the operation number is not compared": Mutant(
-        without("if tonumber(op) <= tonumber(done) then return repeated() end"),
+        without("if tonumber(op) <= tonumber(done) then\n", "if false then\n"),
         TWICE,
     ),
     "append: an ended refinement takes entries": Mutant(
-        without("if not holder or TERMINAL[status] then return 'FENCED' end"),
+        without("if not holder or is_terminal(status) then return 'FENCED' end"),
         faults=LATE,
         commands=("cancel",),
     ),
@@ -165,7 +165,9 @@ MUTANTS: dict[str, Mutant] = {
         without("if is_held(holder, lease, at) then return false end")
     ),
     "create: a repeated command creates again": Mutant(
-        without("if redis.call('EXISTS', key, ERASED .. id) > 0 then return answer(id, 0) end")
+        without(
+            f"if redis.call('EXISTS', key, '{keys.ERASED}' .. id) > 0 then return answer(id, 0) end"
+        )
     ),
     "cancel: a worker that still works is not waited for": Mutant(
         without("if status ~= 'canceling' or not is_held(holder, lease, at) then", "if true then"),
@@ -181,7 +183,7 @@ MUTANTS: dict[str, Mutant] = {
         commands=("change",),
     ),
     "an end leaves the refinement on its old list": Mutant(
-        without("redis.call('ZREM', LIST .. tenant .. BY_STATUS .. from, id)")
+        without(f"redis.call('ZREM', '{keys.LIST}' .. tenant .. '{keys.BY_STATUS}' .. from, id)")
     ),
     "an end is not counted": Mutant(
         without("  count_usage(id, tenant, outcome, at)"), shows="were counted"

@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from pydantic_core import from_json
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.status import Status
 from app.store import Addition, Fenced, Journal, Store, WorkerStore
+from app.store.codec import decode_sums
 from app.store.scripts import KEPT_MS, MOST_LISTED, MOST_SUMS
 from tests.store.store_harness import (
     BROKEN,
@@ -46,7 +46,7 @@ async def succeed(held: HeldClaim) -> None:
 
 async def sums(redis: Redis, key: str = SUMS) -> dict[str, Any]:
     found = cast("dict[bytes, bytes]", await redis.hgetall(key))
-    return {name.decode(): from_json(value) for name, value in found.items()}
+    return {name.decode(): decode_sums(value) for name, value in found.items()}
 
 
 async def test_numbers_are_added_place_by_place(
@@ -84,6 +84,15 @@ async def test_equal_numbers_added_to_two_sums_keep_apart_what_each_is_of(
     assert await sums(redis, "test:others") == {"version": 1, "about": {"model": "n"}, "a": [1]}
 
 
+async def test_sums_that_an_earlier_release_stored_as_json_are_added_to(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    await redis.hset(SUMS, "a", "[0.5,2]")
+    assert await sums(redis) == {"a": [0.5, 2]}
+    await added(store, worker, ONE_TWO)
+    assert await sums(redis) == {"a": [1.5, 4.5]}
+
+
 async def test_sums_expire_and_the_list_of_them_as_well(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
@@ -98,9 +107,9 @@ async def test_a_full_list_drops_what_was_added_to_longest_ago(
     held = await added(store, worker, Addition("test:first", {"a": (1,)}, listed_in=LIST))
     ended_at = (await store.snapshot(TENANT, held.id)).ended_at
     assert ended_at is not None
-    times = {f"test:{n}": ended_at.timestamp() * 1000 + n for n in range(MOST_LISTED - 1)}
+    times = {f"test:{n}": ended_at.timestamp() * 1000 + n for n in range(1, MOST_LISTED - 1)}
     await redis.zadd(LIST, {**times, "test:expired": 1})
-    await added(store, worker, Addition("test:0", {"a": (1,)}, listed_in=LIST))
+    await added(store, worker, Addition("test:new", {"a": (1,)}, listed_in=LIST))
     assert await redis.exists("test:first") == 1
     assert await redis.zscore(LIST, "test:expired") is None
     await added(store, worker, Addition("test:last", {"a": (1,)}, listed_in=LIST))

@@ -14,10 +14,17 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.status import Status
 from app.contract.webhooks import Webhook
-from app.store import Store, WorkerStore, keys
-from app.store.codec import Summary, encode_decision, encode_entries, encode_limits, encode_retry
+from app.store import Addition, Store, WorkerStore, keys
+from app.store.codec import (
+    Summary,
+    encode_additions,
+    encode_decision,
+    encode_entries,
+    encode_limits,
+    encode_retry,
+)
 from app.store.limits import PermitReport, permit_words
-from app.store.scripts import DIRECTORY, SCRIPTS, run
+from app.store.scripts import CONSTANTS, DIRECTORY, SCRIPTS, run
 from tests.store.store_harness import (
     BROKEN,
     FAILED,
@@ -90,7 +97,7 @@ async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 async def _end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    adds = ("=test:sums", '{"sums":{"a":[1]},"decay":0.5,"list":"test:list"}')
+    adds = encode_additions([Addition("test:sums", {"a": (1,)}, decay=0.5, listed_in="test:list")])
     ends = (1, 2, "", 1, "failed", "", 0, 0, "refinement.failed", "")
     return (held.id, held.claimed.nonce, *ends, *adds)
 
@@ -387,8 +394,7 @@ async def _rate(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
         2,
         "{}",
         "",
-        "=test:sums",
-        '{"sums":{"a":[1]},"decay":1}',
+        *encode_additions([Addition("test:sums", {"a": (1,)})]),
     )
 
 
@@ -669,5 +675,13 @@ def test_a_script_has_of_the_prelude_what_it_uses_directly_or_not_and_nothing_el
     # finish.lua calls `finished_early`, that calls `stop`, and that calls `write` and `publish`.
     assert "local function write(" in finish
     assert "local function publish(" in finish
-    assert "local MOST_PUBLISHED" in finish
-    assert "local MOST_PUBLISHED" not in look
+    assert "local function is_told(" in finish
+    assert "local function is_told(" not in look
+
+
+def test_the_names_of_constants_are_replaced_by_their_values_but_not_in_strings() -> None:
+    texts = {name: script.text for name, script in SCRIPTS.items()}
+    assert f"redis.call('HGETALL', '{keys.SUMMARY}' .. created)" in texts["create"]
+    assert "return 'FULL'" in texts["create"]  # an answer, and the name of a constant as well
+    code = (re.sub("'[^']*'", "", text) for text in texts.values())
+    assert not any({*re.findall(r"\w+", it)} & CONSTANTS.keys() for it in code)

@@ -2,7 +2,7 @@
 -- id, nonce of the claim, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
 -- or '', models under which it is parked (JSON) or '', ms that it has waited, number of summary
 -- arguments, those (name, value), the entries (type, data), parts of prompts (`+` and name, content), numbers
--- that its end adds to sums (`=` and key, JSON).
+-- that its end adds to sums (`=` and key, as `add` takes them).
 local id, nonce, op, seen, relied, known, to, models, waited_ms = unpack(ARGV, 1, 9)
 local first = 11 + ARGV[10]
 local key = SUMMARY .. id
@@ -21,26 +21,20 @@ local function answer(code)
   return state(code, status, last, stopping, finish_requested, pause, seq, limits)
 end
 
-local function repeated()
+if tonumber(op) <= tonumber(done) then
   return answer(parked_at and not holder and 'PARKED' or 'OK')
 end
-
-if tonumber(op) <= tonumber(done) then return repeated() end
-if not holder or TERMINAL[status] then return 'FENCED' end
+if not holder or is_terminal(status) then return 'FENCED' end
 if relied ~= '' and relied ~= seq then return answer('STALE') end
-
--- A refinement that ends anyway does not pause for a review.
-local function ends_anyway()
-  for i = first, #ARGV, 2 do
-    if ARGV[i] == 'refinement.stopping' then return true end
-  end
-  return status == 'canceling' or stopping or finish_requested
-end
 
 local overruled = status == 'canceling' and (to == 'succeeded' or to == 'failed')
 if overruled then to = 'canceled' end
-if to == 'paused' and ends_anyway() then to = '' end
-if to ~= '' and not MOVES[status][to] then
+if to == 'paused' then  -- one that ends anyway does not pause for a review
+  local ends_anyway = status == 'canceling' or stopping or finish_requested
+  for i = first, #ARGV, 2 do ends_anyway = ends_anyway or ARGV[i] == 'refinement.stopping' end
+  if ends_anyway then to = '' end
+end
+if to ~= '' and not is_move(status .. '>' .. to) then
   return redis.error_reply('MOVE ' .. status .. ' to ' .. to .. ' is not in the table')
 end
 
@@ -54,7 +48,7 @@ for i = first, #ARGV, 2 do
   if kind == 'step.completed' or kind == 'step.failed' then recorded = recorded + 1 end
   if kind == 'iteration.completed' then progress = true end
   if kind == 'refinement.paused' then asked[#asked + 1] = data end
-  if ENDS[kind] then kind = END[to] or kind end
+  if is_end(kind) then kind = end_of(to) or kind end
   local mark = string.sub(kind, 1, 1)
   if mark == '+' then
     prompts[#prompts + 1] = string.sub(kind, 2); prompts[#prompts + 1] = data
@@ -72,14 +66,14 @@ local set = { 'op', op, 'last_event', n }
 if n > tonumber(last) then  -- a summary changes only with an entry
   for i = 11, first - 1 do set[#set + 1] = ARGV[i] end
 end
-set[#set + 1] = 'waited_ms'; set[#set + 1] = waited_ms
+if waited_ms ~= '0' then set[#set + 1] = 'waited_ms'; set[#set + 1] = waited_ms end
 if stopping then set[#set + 1] = 'stopping'; set[#set + 1] = stopping end
 if recorded > 0 or progress then
+  if attempt ~= '0' then set[#set + 1] = 'attempt'; set[#set + 1] = 0 end
   attempt = 0
-  set[#set + 1] = 'attempt'; set[#set + 1] = attempt
   set[#set + 1] = 'steps'; set[#set + 1] = steps + recorded
 end
-if to ~= '' and TERMINAL[to] then
+if to ~= '' and is_terminal(to) then
   redis.call('HSET', key, unpack(set))
   set = {}
   for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms) }) do set[#set + 1] = v end

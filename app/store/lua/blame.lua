@@ -14,7 +14,7 @@ if failure == '' or status ~= 'running' or tonumber(attempt) < tonumber(attempts
   redis.call('ZADD', DUE, status == 'canceling' and at or at + lease_ms, id)
   return status
 end
-write(id, last + 1, at, END['failed'])
+write(id, last + 1, at, end_of('failed'))
 redis.call('HSET', key, 'last_event', last + 1, 'stop_reason', 'error', 'error', failure,
   ended(id, tenant, status, 'failed', at, retention_ms))
 publish(id)

@@ -6,7 +6,7 @@ if given(id, 'cancel', command) or status == 'canceling' or status == 'canceled'
   return 'OK'
 end
 if differs(versions, last) then return 'DIFFERS ' .. last end
-if TERMINAL[status] then return 'ENDED' end
+if is_terminal(status) then return 'ENDED' end
 record(id, 'cancel', command)
 cancel(id, clock())
 return 'OK'

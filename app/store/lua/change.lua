@@ -7,7 +7,7 @@ local tenant, status, last, seq, holder, parked = unpack(redis.call('HMGET', key
 if tenant ~= owner then return 'MISSING' end
 if given(id, 'change', command) then return 'OK' end
 if differs(versions, last) then return 'DIFFERS ' .. last end
-if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
+if status == 'canceling' or is_terminal(status) then return 'ENDED' end
 if seq ~= from then return 'STALE' end
 
 write(id, last + 1, clock(), 'refinement.changed', '{"limits":' .. limits .. '}')

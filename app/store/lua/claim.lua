@@ -14,7 +14,7 @@ local status, lease, holder, before, token, attempt, started, last, tenant, step
 local waited_ms, parked, parked_at, deadline, permit, pause = unpack(redis.call('HMGET', key,
   'waited_ms', 'parked', 'parked_at', 'deadline', 'permit', 'pause'))
 waited_ms = tonumber(waited_ms or 0)
-if not status or TERMINAL[status] then return false end
+if not status or is_terminal(status) then return false end
 
 local at = clock()
 local function granted(resumed)
@@ -24,20 +24,27 @@ local function granted(resumed)
     redis.call('HGET', REQUEST .. id, 'learnt') or '' }
 end
 
+local function as_json(stored)
+  if string.sub(stored, 1, 1) ~= 'd' then return stored end
+  local numbers = numbers_of(stored)
+  for i, number in ipairs(numbers) do numbers[i] = string.format('%.17g', number) end
+  return '[' .. table.concat(numbers, ',') .. ']'
+end
+
 -- Copies what was learnt, so that every replay finds the same: the sums of its kind once that knows enough,
 -- else those of all kinds with its models, and how its critic agrees with others.
 local function copy_learnt()
   if kind == '' then return end
   local hash = LEARNT .. tenant .. ':' .. kind
   local known = redis.call('HGET', hash, 'refinements')
-  local is_own = known and cjson.decode(known)[1] >= FEWEST_KNOWN
+  local is_own = known and numbers_of(known)[1] >= FEWEST_KNOWN
   if not is_own then hash = LEARNT .. tenant .. ':' .. of_models end
   local found, members = redis.call('HGETALL', hash), {}
   for i = 1, #found, 2 do
-    if found[i] ~= 'about' then members[#members + 1] = '"' .. found[i] .. '":' .. found[i + 1] end
+    if found[i] ~= 'about' then members[#members + 1] = '"' .. found[i] .. '":' .. as_json(found[i + 1]) end
   end
   local agreed = redis.call('HGET', TRUST .. tenant, 'pairs ' .. critic)
-  if agreed then members[#members + 1] = '"pairs":' .. agreed end
+  if agreed then members[#members + 1] = '"pairs":' .. as_json(agreed) end
   if #members == 0 then return end
   members[#members + 1] = '"is_own":' .. tostring(is_own or false)
   redis.call('HSET', REQUEST .. id, 'learnt', '{' .. table.concat(members, ',') .. '}')

@@ -8,10 +8,10 @@ local tenant, status, last_event, ended_event = unpack(
   redis.call('HMGET', key, 'tenant', 'status', 'last_event', 'ended_event'))
 if tenant ~= owner then return false end
 if redis.call('HEXISTS', key, 'erased_at') == 1 then return 'UNSTORED' end
-local ended = TERMINAL[status] and tonumber(ended_event or last_event) or 0
+local ended = is_terminal(status) and tonumber(ended_event or last_event) or 0
 local entries = redis.call('XRANGE', JOURNAL .. id, '(' .. after .. '-0', '+', 'COUNT', limit + 1)
 local last = entries[#entries]
-if last and #entries <= tonumber(limit) and ENDS[last[2][2]] then
+if last and #entries <= tonumber(limit) and is_end(last[2][2]) then
   return { entries, redis.call('HGETALL', key), ended }
 end
 return { entries, {}, ended }

@@ -10,7 +10,7 @@ if given(id, 'finish', command) then
   return status == 'queued' and stopping and tonumber(jobs) or 'OK'
 end
 if differs(versions, last) then return 'DIFFERS ' .. last end
-if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
+if status == 'canceling' or is_terminal(status) then return 'ENDED' end
 
 record(id, 'finish', command)
 if status == 'paused' then return finished_early(id, tenant, last + 1, clock(), lease_ms) end

@@ -4,7 +4,7 @@ local id, token, counts = unpack(ARGV)
 local key = SUMMARY .. id
 local held, holder, status, attempt, jobs = unpack(
   redis.call('HMGET', key, 'token', 'holder', 'status', 'attempt', 'jobs'))
-if held ~= token or TERMINAL[status] then return false end
+if held ~= token or is_terminal(status) then return false end
 if holder then  -- else the command was sent twice
   jobs = jobs + 1
   if counts == '0' then redis.call('HSET', key, 'attempt', math.max(attempt - 1, 0)) end

@@ -9,7 +9,7 @@ local tenant, status, last, stopping, finish_requested, holder, parked, limits, 
 if tenant ~= owner then return 'MISSING' end
 if given(id, 'pause', command) then return 'OK' end
 if differs(versions, last) then return 'DIFFERS ' .. last end
-if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
+if status == 'canceling' or is_terminal(status) then return 'ENDED' end
 if stopping or finish_requested then return 'STOPPING' end
 
 record(id, 'pause', command)

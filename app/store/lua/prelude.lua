@@ -1,7 +1,5 @@
--- Functions shared by all scripts. scripts.py puts the names of keys in front of it, and the tables
--- MOVES, TERMINAL, END and ENDS.
-
-local MOST_STEPS = 1000000
+-- Functions shared by all scripts. scripts.py puts in the values of what is written in capitals, and adds is_move,
+-- is_terminal, is_end, is_told and end_of.
 
 local function clock()
   local t = redis.call('TIME')
@@ -224,7 +222,7 @@ local function tell(id, n, at, kind)
 end
 
 local function write(id, n, at, kind, data)
-  if TOLD[kind] then tell(id, n, at, kind) end
+  if is_told(kind) then tell(id, n, at, kind) end
   if data and data ~= '' then
     redis.call('XADD', JOURNAL .. id, n .. '-0', 'type', kind, 'at', at, 'data', data)
   else
@@ -242,7 +240,7 @@ local function message(entries)
   for i, entry in ipairs(entries) do
     lines[i] = table.concat(entry, ' ')
     size = size + #lines[i]
-    if ENDS[entry[3]] or size > MOST_PUBLISHED then return '' end
+    if is_end(entry[3]) or size > MOST_PUBLISHED then return '' end
   end
   return table.concat(lines, '\n')
 end
@@ -460,7 +458,7 @@ end
 
 -- Cancels a refinement that no worker holds; `n` is the number of the entry.
 local function cancel_now(id, tenant, from, at, n, retention_ms)
-  write(id, n, at, END['canceled'])
+  write(id, n, at, end_of('canceled'))
   redis.call('HSET', SUMMARY .. id, 'last_event', n, 'stop_reason', 'canceled',
     ended(id, tenant, from, 'canceled', at, retention_ms))
 end
@@ -495,42 +493,57 @@ local function tally(id, tenant, at, by)
   else redis.call('HDEL', SUMMARY .. id, 'tallied') end
 end
 
--- Adds numbers to the sums in a hash: `Addition` in state.py says what the JSON has, and `about`, which stands on
--- a line of its own. The fields of the hash hold JSON. Nothing is kept for longer than KEPT_MS after it was last
--- added to.
-local decoded = {}
+-- Returns the numbers of sums: they are packed after a `d`, and a release before stored JSON.
+local function numbers_of(stored)
+  if string.sub(stored, 1, 1) ~= 'd' then return cjson.decode(stored) end
+  local numbers = { struct.unpack('<' .. string.rep('d', (#stored - 1) / 8), stored, 2) }
+  numbers[#numbers] = nil  -- where unpacking has ended
+  return numbers
+end
+
+-- Lets a key expire KEPT_MS after now, or up to a day earlier: that need not be written every time.
+local function keep(key)
+  if redis.call('PTTL', key) < KEPT_MS - DAY_MS then redis.call('PEXPIRE', key, KEPT_MS) end
+end
+
+-- Adds numbers to the sums in a hash: `Addition` in state.py says what is added, and `encode_addition` in codec.py
+-- in which form. Nothing is kept for longer than KEPT_MS after it was last added to.
 local function add(hash, addition, at)
-  local json, about = string.match(addition, '^([^\n]*)\n?(.*)$')
-  decoded[json] = decoded[json] or cjson.decode(json)  -- the same is often added to several sums
-  local it, names = decoded[json], {}
-  for name in pairs(it.sums) do names[#names + 1] = name end
-  names[#names + 1] = 'version'
+  local decay, version, count, list, place = string.match(addition, '^(%S+) (%S+) (%d+) (%S*)\n()')
+  decay, count = tonumber(decay), tonumber(count)
+  local names, added = {}, {}
+  for i = 1, count do
+    names[i], added[i], place = struct.unpack('<I4c0I4c0', addition, place)
+  end
+  names[count + 1] = 'version'
   local before, room = redis.call('HMGET', hash, unpack(names)), nil
-  local version = it.version and tonumber(before[#names] or 0)
-  if version and version > it.version then return end
-  if version and version < it.version then
+  local newer = version ~= '-' and version - (before[#names] or 0)
+  if newer and newer < 0 then return end
+  if newer and newer > 0 then
     redis.call('UNLINK', hash)
-    redis.call('HSET', hash, 'version', it.version, 'about', about)
+    redis.call('HSET', hash, 'version', version, 'about', string.sub(addition, place))
     before = {}
   end
   local set = {}
-  for i = 1, #names - 1 do
+  for i = 1, count do
     if not before[i] then room = (room or MOST_SUMS - redis.call('HLEN', hash)) - 1 end
     if before[i] or room >= 0 then
-      local sums = cjson.decode(before[i] or '[]')
-      for j, number in ipairs(it.sums[names[i]]) do sums[j] = (sums[j] or 0) * it.decay + number end
-      set[#set + 1] = names[i]; set[#set + 1] = cjson.encode(sums)
+      local sums, new = before[i] and numbers_of(before[i]) or {}, numbers_of(added[i])
+      for j = 1, #new do sums[j] = (sums[j] or 0) * decay + new[j] end
+      set[#set + 1] = names[i]
+      set[#set + 1] = 'd' .. struct.pack('<' .. string.rep('d', #sums), unpack(sums))
     end
   end
   if #set > 0 then redis.call('HSET', hash, unpack(set)) end
-  redis.call('PEXPIRE', hash, KEPT_MS)
-  if not it.list then return end
-  redis.call('ZADD', it.list, at, hash)
-  redis.call('ZREMRANGEBYSCORE', it.list, '-inf', at - KEPT_MS)
-  if redis.call('ZCARD', it.list) > MOST_LISTED then
-    redis.call('UNLINK', redis.call('ZPOPMIN', it.list)[1])
+  keep(hash)
+  if list == '' then return end
+  if redis.call('ZADD', list, at, hash) == 1 then
+    redis.call('ZREMRANGEBYSCORE', list, '-inf', at - KEPT_MS)
+    if redis.call('ZCARD', list) > MOST_LISTED then
+      redis.call('UNLINK', redis.call('ZPOPMIN', list)[1])
+    end
   end
-  redis.call('PEXPIRE', it.list, KEPT_MS)
+  keep(list)
 end
 
 -- Returns the state for a worker, with the limits only if it does not have them yet.
@@ -565,7 +578,7 @@ end
 -- Returns whether the text of an ended refinement is to be erased and was not yet.
 local function is_to_be_erased(id)
   local status, store, erased = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'store', 'erased_at'))
-  return status and TERMINAL[status] and store == '0' and not erased
+  return status and is_terminal(status) and store == '0' and not erased
 end
 
 -- Erases all text of an ended refinement, what was derived from it, and its metadata. Status, scores, usage and
@@ -645,7 +658,7 @@ end
 -- Deletes a refinement in any status; its worker and its watchers learn of it.
 local function erase(id)
   local holder, tenant, status = unpack(redis.call('HMGET', SUMMARY .. id, 'holder', 'tenant', 'status'))
-  local is_live = tenant and not TERMINAL[status]
+  local is_live = tenant and not is_terminal(status)
   if is_live and used_by(id) ~= '{}' then count_usage(id, tenant, 'erased', clock()) end
   forget(id)
   redis.call('SET', ERASED .. id, 1, 'PX', ERASED_MS)  -- against a submission that comes late
@@ -679,7 +692,7 @@ local function settle(batch, at)
   local seen, left = { queued = 0, running = 0, paused = 0, canceling = 0 }, 0
   for _, id in ipairs(redis.call('SMEMBERS', live)) do
     local status = redis.call('HGET', SUMMARY .. id, 'status')
-    if status and not TERMINAL[status] then
+    if status and not is_terminal(status) then
       seen[status], left = (seen[status] or 0) + 1, left + 1
     else
       redis.call('SREM', live, id)
@@ -759,7 +772,7 @@ local function cancel_some(batch, at, most)
   local hash, room = BATCH .. batch, most
   for _, id in ipairs(redis.call('SMEMBERS', BATCH_LIVE .. batch)) do
     local status = redis.call('HGET', SUMMARY .. id, 'status')
-    if status and not TERMINAL[status] and status ~= 'canceling' then
+    if status and not is_terminal(status) and status ~= 'canceling' then
       if room == 0 then return true end
       cancel(id, at)
       room = room - 1

@@ -1,5 +1,5 @@
 -- Journals a person's rating, in any status: id, tenant, command id, what was asked for, number of the last
--- event that the snapshot is of, data of refinement.rated, snapshot, what it adds to sums (`=` and key, JSON).
+-- event that the snapshot is of, data of refinement.rated, snapshot, what it adds to sums (`=` and key, as `add` takes it).
 -- Returns OK, or for a repeated command REPLAYED, and the number of the event; or MISMATCH, MISSING, UNSTORED, STALE or RATED.
 local id, owner, command, asked, from, data, snapshot = unpack(ARGV, 1, 7)
 local key = SUMMARY .. id
@@ -14,7 +14,7 @@ if before then
   return first == digest and 'REPLAYED ' .. number or 'MISMATCH'
 end
 if tonumber(ratings or 0) >= MOST_RATINGS then return 'RATED' end
-local is_first_after_end = TERMINAL[status] and not ended_event
+local is_first_after_end = is_terminal(status) and not ended_event
 if is_first_after_end and last ~= from then return 'STALE' end
 
 local n, at = last + 1, clock()

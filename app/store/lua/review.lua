@@ -15,7 +15,7 @@ if before then
   return status == 'queued' and tonumber(jobs) or 'OK'
 end
 if differs(versions, last) then return 'DIFFERS ' .. last end
-if status == 'canceling' or TERMINAL[status] then return 'ENDED' end
+if status == 'canceling' or is_terminal(status) then return 'ENDED' end
 if status ~= 'paused' then return 'UNASKED' end
 local open, known, place = open_reviews(id), {}, nil
 for i, it in ipairs(open) do

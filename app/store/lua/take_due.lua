@@ -44,7 +44,7 @@ local function overdue(id, tenant, status, last, retention_ms, limit)
     stop(id, last, at, 'deadline', limit)
   end
   if not started then  -- there is nothing to play
-    write(id, last + 1, at, END['failed'])
+    write(id, last + 1, at, end_of('failed'))
     redis.call('HSET', SUMMARY .. id, 'last_event', last + 1, 'stop_reason', 'error', 'error', NEVER_STARTED,
       ended(id, tenant, status, 'failed', at, retention_ms))
     tally(id, tenant, at, 1)
@@ -71,7 +71,7 @@ local function take(id)
     redis.call('HMGET', SUMMARY .. id, 'status', 'tenant', 'last_event', 'retention_ms', 'batch'))
   if is_to_be_erased(id) and tonumber(redis.call('HGET', SUMMARY .. id, 'expires_at')) > at then
     erase_text(id)
-  elseif not status or TERMINAL[status] then
+  elseif not status or is_terminal(status) then
     local later = batch and kept_until(batch)
     if later then redis.call('ZADD', DUE, later, id) else forget(id) end
   elseif status == 'paused' then
@@ -95,7 +95,7 @@ local function past_deadline(id)
   local status, tenant, last, retention_ms, holder, lease = unpack(redis.call('HMGET', SUMMARY .. id,
     'status', 'tenant', 'last_event', 'retention_ms', 'holder', 'lease'))
   redis.call('ZREM', DEADLINES, id)
-  if not status or TERMINAL[status] or status == 'canceling' then return end
+  if not status or is_terminal(status) or status == 'canceling' then return end
   if is_held(holder, lease, at) then
     redis.call('ZADD', DEADLINES, at + lease_ms, id)
   else
