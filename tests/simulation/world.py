@@ -64,11 +64,13 @@ RECOVERS_EVERY_S = 2.0
 ANSWERED_S = 0.05  # a worker that is not stalled has acted upon an answer after that
 LINGERS_S = 1.0  # how long workers go on after everything has ended
 
-NEEDS_OTHER_PROCESSES = {
-    *("plan_execute", "plan_execute, before a call", "facts looked up"),  # tools
-    *("self_correction", "SQL", "a function"),
-}
-KINDS = [name for name in EVERY if name not in NEEDS_OTHER_PROCESSES]
+# In another process validators compute for long, and the arguments of tools are checked.
+NEEDS_OTHER_PROCESSES = {"self_correction", "SQL", "a function"}
+KINDS = [
+    name
+    for name, case in EVERY.items()
+    if name not in NEEDS_OTHER_PROCESSES and "tools" not in case.request
+]
 
 
 APPROVED = {"action": "approve"}
