@@ -307,8 +307,9 @@ class Service:
         Without a path that is the result. Raises Conflict unless the parent has ended with a
         result, and what `submit` raises.
         """
-        result = require_continuable(await self._store.snapshot(tenant, refinement_id))
+        parent = await self._store.snapshot(tenant, refinement_id)
         request = await self._store.request(tenant, refinement_id)
+        result = require_continuable(parent)
         path, number, draft = continuation.path, result.iteration, result.draft
         if path is not None and path != result.path:
             found = await self._judged_at(tenant, refinement_id, path)
