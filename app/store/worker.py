@@ -330,6 +330,8 @@ class WorkerStore:
         self._lease_ms = lease_ms
         self._committer = committer
         self._ended = EndedJournals()
+        self.orphaned = 0
+        """Refinements that `recover` has taken over from workers that were gone."""
 
     async def claim(
         self,
@@ -519,7 +521,7 @@ class WorkerStore:
         queue: set it only with free slots and an empty RQ queue. Otherwise only those that later
         ones have overtaken do.
         """
-        looked_at, *taken = await run(
+        looked_at, orphaned, *taken = await run(
             self._client,
             TAKE_DUE,
             limit,
@@ -527,6 +529,7 @@ class WorkerStore:
             self._lease_ms,
             self._usage_days,
         )
+        self.orphaned += orphaned
         return looked_at, _jobs(taken)
 
     async def parked(self, most: int) -> dict[str, int]:

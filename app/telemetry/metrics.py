@@ -72,6 +72,7 @@ RATES = Gauge(
 )
 APPENDS = Counter("hone_appends", "Appends to journals.")
 RECOVERED = Counter("hone_recovered", "Refinements enqueued again because they were due or lost.")
+ORPHANED = Counter("hone_orphaned", "Refinements taken over from workers that died or stood still.")
 WEBHOOKS = Counter("hone_webhooks", "Attempts to deliver a webhook.", ["result"])
 LAG = Gauge("hone_loop_lag_seconds", "How late the event loop is, at the last look.")
 STANDING = Gauge(

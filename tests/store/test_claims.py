@@ -136,14 +136,14 @@ async def test_a_suspect_is_left_to_a_process_of_its_own_and_due_after_a_lease(
 ) -> None:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    assert await worker.recover(include_queued=False) == 1
+    assert (await worker.recover(include_queued=False), worker.orphaned) == (1, 1)
     before = await kinds(store, held.id)
     with pytest.raises(Suspected):
         await worker.claim(held.id, f"{held.id}-2", "worker-1", takes_suspects=False)
     assert await kinds(store, held.id) == before
     assert await worker.recover(include_queued=True) == 0
     await redis.zadd(keys.DUE, {held.id: 1})
-    assert await worker.recover(include_queued=False) == 1
+    assert (await worker.recover(include_queued=False), worker.orphaned) == (1, 1)
     assert (await claim(worker, held.id, job=3)).claimed.attempt == 2
 
 

@@ -363,10 +363,15 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
     """
     while True:
         try:
+            before = store.orphaned
             recovered = await store.recover(include_queued=is_idle())
             if recovered:
                 metrics.RECOVERED.inc(recovered)
                 log.info("recovered what was due or lost", extra={"refinements": recovered})
+            if orphaned := store.orphaned - before:
+                metrics.ORPHANED.inc(orphaned)
+                told = {"refinements": orphaned}
+                log.warning("took over what a worker held that is gone", extra=told)
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(RECOVER_EVERY_S)

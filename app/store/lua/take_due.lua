@@ -1,10 +1,10 @@
 -- Takes what is due, and what workers held whose lease has expired: maximum count, whether an idle
 -- worker found the queue empty, lease in ms, days for which usage is kept.
--- Returns the number of checked ones, then id and RQ job number of each that needs a worker; minus the
--- number for a job at the front of the queue.
+-- Returns the number of checked ones, of how many of them the worker is gone, then id and RQ job number
+-- of each that needs a worker; minus the number for a job at the front of the queue.
 local limit, idle, lease_ms, usage_days = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3], ARGV[4]
 local at = clock()
-local found = { 0 }
+local found = { 0, 0 }
 local NEVER_STARTED = '{"code":"nothing_judged","detail":"stopped before a draft was judged'
   .. ' (deadline): no worker took it before its deadline"}'
 if at - up_since(at, lease_ms) < lease_ms / 2 then return found end  -- workers renew their leases first
@@ -110,6 +110,7 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', at)) do
     count = count + 1
     redis.call('SREM', HELD .. name, id)
     if redis.call('HGET', SUMMARY .. id, 'holder') == name then
+      found[2] = found[2] + 1
       take(id)
       notify(id, name)  -- if it still runs, it has lost this one
     end
