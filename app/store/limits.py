@@ -147,9 +147,10 @@ async def _state(committer: Committer, name: str, now_ms: float) -> tuple[dict[s
     """Return the fields of a limit, and the calls under way of workers that still report."""
     fields, workers = await asyncio.gather(
         committer.execute("HGETALL", keys.LIMIT + name),
-        committer.execute("HVALS", f"{keys.LIMIT}{name}:workers"),
+        committer.execute("HGETALL", f"{keys.LIMIT}{name}:workers"),
     )
-    reports = (it.split() for it in workers if it.count(b" ") == 1)
+    # Under `=` and a worker's name stands what it was answered last.
+    reports = (it.split() for worker, it in workers.items() if not worker.startswith(b"="))
     in_flight = sum(int(calls) for calls, expires in reports if float(expires) > now_ms)
     return {key.decode(): value.decode() for key, value in fields.items()}, in_flight
 
