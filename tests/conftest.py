@@ -22,6 +22,7 @@ collect_ignore = ["extending"]
 ROOT = Path(__file__).parent.parent
 READ_BY_SETTINGS = ("HONE_", "OPENAI_", "ANTHROPIC_")
 STDERR = pytest.StashKey[int]()  # of the process itself, which pytest captures during tests
+FAILED = pytest.StashKey[set[str]]()
 DEFAULT_HANDLERS: dict[signal.Signals, Any] = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
@@ -69,7 +70,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> None:
     """Name what failed at once: a run that is cut off writes no summary."""
-    if report.failed:
+    named = config.stash.setdefault(FAILED, set())
+    if report.failed and report.nodeid not in named:
+        named.add(report.nodeid)
         os.write(config.stash[STDERR], f"\nfailed: {report.nodeid} ({report.when})\n".encode())
 
 

@@ -111,6 +111,10 @@ class Strategy(Contract):
         """Return what only a language model can do for it with these parameters."""
         return self.needs_language
 
+    def titles(self) -> Iterator[tuple[str, str]]:
+        """Yield the path of each stage, pass or part that it names, and what it is to do."""
+        yield from ()
+
     def may_call(self, tool: Tool) -> bool:
         """Return whether it may call a tool of the request, with these parameters."""
         return self.uses_tools

@@ -137,6 +137,9 @@ class MultiPassStrategy(Strategy):
             it.body.calls(rates, it.max_iterations, text) for it, text in passes
         )
 
+    def titles(self) -> Iterator[tuple[str, str]]:
+        yield from ((f"passes/{it.focus}", it.instructions) for it in self.passes)
+
     def inner(self) -> tuple[Strategy, ...]:
         return tuple(it.body for it in self.passes)
 
@@ -269,6 +272,9 @@ class StepwiseStrategy(Strategy):
         before = [draft, *[UNWRITTEN] * (len(self.stages) - 1)]
         stages = zip(self.stages, before, strict=True)
         return _as_a_whole(rates, draft) + sum(it.calls(rates, text) for it, text in stages)
+
+    def titles(self) -> Iterator[tuple[str, str]]:
+        yield from ((f"stages/{it.name}", it.instructions) for it in self.stages)
 
     def inner(self) -> tuple[Strategy, ...]:
         return tuple(it.body for it in self.stages)
@@ -413,6 +419,9 @@ class NestedStrategy(Strategy):
         summed_up = (number - 1) * rates.ask * (self.order == "sequence")
         asked = rates.ask * self._asks_for_an_outline + summed_up
         return _as_a_whole(rates, draft) + asked + number * part
+
+    def titles(self) -> Iterator[tuple[str, str]]:
+        yield from ((f"parts/{it.name}", it.instructions) for it in self.named())
 
     def inner(self) -> tuple[Strategy, ...]:
         return (self.body,)

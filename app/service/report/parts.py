@@ -9,8 +9,6 @@ from app.contract.events import IterationCompleted, StepCompleted, TextReply
 from app.contract.gains import PARTS, search_of
 from app.contract.sections import items_of
 from app.contract.snapshot import Iteration
-from app.contract.strategies import Strategy
-from app.contract.strategies.parts import MultiPassStrategy, NestedStrategy, StepwiseStrategy
 from app.service.report import wording
 from app.service.report.markdown import path, plain, table, under
 from app.service.report.sections import Story
@@ -71,7 +69,7 @@ def items_in(story: Story) -> Iterator[Item]:
 
 def _planned(story: Story) -> dict[str, str]:
     """Return the title of every item that the request or an outline names."""
-    titles = dict(_named(story.request.strategy))
+    titles = dict(story.request.strategy.titles())
     outlines = {"": getattr(story.request.strategy, "outline", None) or ""}
     for step in story.steps():
         first = step.key.partition("/again/")[0]
@@ -82,17 +80,6 @@ def _planned(story: Story) -> dict[str, str]:
         for number, it in enumerate(items_of(outline) if outline else (), 1):
             titles[f"{prefix}parts/part-{number}"] = it.partition(":")[0]
     return titles
-
-
-def _named(strategy: Strategy) -> Iterator[tuple[str, str]]:
-    """Yield the path and the title of every item that a strategy names."""
-    match strategy:
-        case NestedStrategy():
-            yield from ((f"parts/{it.name}", it.instructions) for it in strategy.named())
-        case StepwiseStrategy():
-            yield from ((f"stages/{it.name}", it.instructions) for it in strategy.stages)
-        case MultiPassStrategy():
-            yield from ((f"passes/{it.focus}", it.instructions) for it in strategy.passes)
 
 
 def _begun(story: Story) -> Iterator[str]:
