@@ -122,8 +122,9 @@ def first_judgement(request: RefinementRequest, models: Models) -> tuple[Estimat
 def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
     """Return the calls up to the first judged draft, without those that list the criteria."""
     if request.draft is not None:
-        judged = to_judge(request, models, tokens_in(request.draft))
-        return (*_to_follow(request, models, request.draft), *judged)
+        followed = _to_follow(request, models, request.draft)
+        written = sum(read_again(it.output_tokens) for it in followed)
+        return (*followed, *to_judge(request, models, tokens_in(request.draft) + written))
     if request.strategy.prepared():
         return _first_prepared(request, models)
     generator, written = models["generator"], _first_draft(request, models)

@@ -74,11 +74,11 @@ def amending() -> ScriptedAnswers:
 
 
 def marking() -> ScriptedAnswers:
-    """A reviser of passages whose first reply has none; the critic's score rises."""
+    """A reviser of passages whose second reply has none; the critic's score rises."""
     replies = {
-        "iterations/1/revise": "none",
-        "iterations/1/revise/again/1": '{"passages": {"p1": "In 14 days"}}',
-        "iterations/2/revise": '{"passages": {"p1": "All is refunded", "p2": ""}}',
+        "iterations/1/revise": '{"passages": {"p1": "In 14 days"}}',
+        "iterations/2/revise": "none",
+        "iterations/2/revise/again/1": '{"passages": {"p1": "All is refunded", "p2": ""}}',
         "iterations/3/revise": '{"passages": {"p1": "We refund all", "p2": "In two weeks"}}',
     }
 

@@ -23,7 +23,7 @@ from workers.models.port import ModelCall, ModelReply
 
 BUDGETS = 4
 UNLIMITED = ModelChoice(model="scripted:test")
-ASKED_AGAIN = {"reasoning_revision", "edits"}
+ASKED_AGAIN = {"reasoning_revision", "edits", "feedback on passages"}
 """Cases in which a text cannot be used, and no budget may be left to ask for it again."""
 
 
