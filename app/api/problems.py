@@ -148,7 +148,9 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _unreadable(request: Request, error: Exception) -> Response:
     """Reject a path, query parameter or header; bodies are parsed elsewhere."""
     assert isinstance(error, RequestValidationError)
-    wrong = [(it["loc"][0], (*it["loc"], "")[1], it["msg"]) for it in error.errors()]
+    # That nothing was wanted helps nobody: it is how parameters are declared that may be omitted.
+    found = [it for it in error.errors() if it["type"] != "none_required"]
+    wrong = [(it["loc"][0], (*it["loc"], "")[1], it["msg"]) for it in found]
     if any(where == "path" for where, *_ in wrong):
         return await _refused(request, NotFound(f"no resource at {request.url.path}"))
     for where, name, why in wrong:

@@ -32,7 +32,7 @@ class Wanted(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(description="A short name, such as `accuracy`.")
-    description: str = Field(description="What a good draft does.")
+    description: str | None = Field(None, description="What a good draft does.")
     weight: float = Field(1, gt=0, le=100)
     floor: float | None = Field(None, ge=0, le=1, description="Lowest score that can pass.")
 
@@ -80,7 +80,10 @@ def mcp_server(hone: Client) -> MCPServer[Any]:
             "max_iterations": max_iterations,
             "criteria": [it.model_dump(exclude_none=True) for it in criteria or ()] or None,
         }
-        started = await _ask(hone.submit, (options or {}) | _known(given))
+        asked = _known(given)
+        if twice := sorted(asked.keys() & (options or {}).keys()):
+            raise ToolError(f"{', '.join(twice)}: given both as an argument and in `options`")
+        started = await _ask(hone.submit, asked | (options or {}))
         try:
             await _follow(hone, started.id, context)
         except asyncio.CancelledError:
@@ -162,8 +165,12 @@ def _state(hone: Client, refinement_id: str) -> Refined:
 
 
 def _notes(now: Snapshot) -> Iterator[str]:
-    if now.review:
-        yield f"a person is asked: {now.review.question}"
+    for review in now.reviews or (now.review,):
+        if review:
+            given = [it.reviewer for it in review.approvals]
+            yield f"a person is asked: {review.question}" + (
+                f" Approved so far by: {', '.join(given)}." if given else ""
+            )
     if now.waiting:
         yield f"waits for {now.waiting.model}: {now.waiting.reason}"
     if now.error:

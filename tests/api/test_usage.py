@@ -161,25 +161,28 @@ async def test_usage_comes_as_csv_on_request(
 
 
 @pytest.mark.parametrize(
-    ("query", "pointer"),
+    ("query", "pointer", "says"),
     [
-        ({"from": "2026-02-01", "to": "2026-01-31"}, "/from"),
-        ({"from": "yesterday"}, "/from"),
-        ({"to": "1700000000"}, "/to"),
-        ({"group_by": "day,model"}, "/group_by"),
-        ({"group_by": "colour"}, "/group_by"),
-        ({"format": "xml"}, "/format"),
-        ({"tenant": "ACME"}, "/tenant"),
+        ({"from": "2026-02-01", "to": "2026-01-31"}, "/from", "after the last day"),
+        ({"from": "yesterday"}, "/from", "such as 2026-01-31"),
+        ({"from": "2026-02-30"}, "/from", "date"),
+        ({"from": ""}, "/from", "such as 2026-01-31"),
+        ({"to": "1700000000"}, "/to", "such as 2026-01-31"),
+        ({"group_by": "day,model"}, "/group_by", "one of day,"),
+        ({"group_by": "colour"}, "/group_by", "one of day,"),
+        ({"format": "xml"}, "/format", "json or csv"),
+        ({"tenant": "ACME"}, "/tenant", "pattern"),
     ],
 )
 async def test_a_query_that_cannot_be_answered_is_refused(
-    api: httpx.AsyncClient, keyring: Keyring, query: dict[str, str], pointer: str
+    api: httpx.AsyncClient, keyring: Keyring, query: dict[str, str], pointer: str, says: str
 ) -> None:
     _, headers = await key_of(keyring, "acme")
     refused = problem(
         await api.get("/v1/usage", params=query, headers=headers), 422, "invalid_request"
     )
-    assert refused["errors"][0]["pointer"] == pointer
+    (error,) = refused["errors"]
+    assert (error["pointer"], says in error["detail"]) == (pointer, True), error
 
 
 async def test_another_format_is_not_acceptable(api: httpx.AsyncClient, keyring: Keyring) -> None:

@@ -46,6 +46,8 @@ async def test_an_assistant_refines_and_sees_progress(service: RunningService) -
         wrong = await client.call_tool("refine", {"task": "T", "options": {"treshold": 1}})
         assert wrong.is_error
         assert "/treshold" in str(wrong.content)
+        twice = await client.call_tool("refine", {"draft": "a", "options": {"draft": "b"}})
+        assert "draft: given both" in str(twice.content)
 
 
 async def test_a_person_decides_through_an_assistant(service: RunningService) -> None:

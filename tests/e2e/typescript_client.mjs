@@ -56,6 +56,7 @@ async function steers() {
   const results = [];
   for await (const it of hone.batchResults(batch)) results.push(it.status);
   assert.deepEqual(results, ['succeeded', 'invalid']);
+  assert.match(await hone.request('/v1/usage', { query: { format: 'csv' } }), /^day,/);
   say('steered');
 }
 

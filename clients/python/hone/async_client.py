@@ -364,12 +364,15 @@ class AsyncHone:
     # Everything else
 
     async def request(self, method: str, path: str, **options: Any) -> Any:
-        """Send any request of the API, such as `("GET", "/v1/models")`; return its JSON.
+        """Send any request of the API, such as `("GET", "/v1/models")`.
 
-        Takes `json`, `params`, `headers`, `content` and `timeout` as httpx does.
+        Returns its JSON, or the text of another kind of answer. Takes `json`, `params`, `headers`,
+        `content` and `timeout` as httpx does.
         """
         response = await self._send(method, path, **options)
-        return response.json() if response.content else None
+        if "json" in response.headers.get("Content-Type", ""):
+            return response.json()
+        return response.text or None
 
     async def _get(self, kind: type[Answer], method: str, path: str, **options: Any) -> Answer:
         return decode(kind, (await self._send(method, path, **options)).json())

@@ -300,10 +300,12 @@ export class Hone {
     return this.request(`${batchPath(batch)}/cancel`, { method: 'POST' });
   }
 
-  /** Send any request of the API, such as `('/v1/models')`; return its JSON. */
+  /** Send any request of the API, such as `('/v1/models')`; return its JSON, or the text of another kind of answer. */
   async request<Answer = unknown>(path: string, call: Call = {}): Promise<Answer> {
-    const text = await (await this.#send(path, call)).text();
-    return (text ? JSON.parse(text) : null) as Answer;
+    const response = await this.#send(path, call);
+    const text = await response.text();
+    const isJson = response.headers.get('Content-Type')?.includes('json');
+    return (isJson ? JSON.parse(text) : text || null) as Answer;
   }
 
   /** Send a request until it is answered for good. */
