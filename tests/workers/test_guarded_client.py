@@ -1,5 +1,7 @@
 """What is not public is reached only if the operator allows it, by name, network and port."""
 
+from collections.abc import Mapping
+
 import pytest
 from pydantic import SecretStr, ValidationError
 from standardwebhooks import Webhook
@@ -7,7 +9,14 @@ from standardwebhooks import Webhook
 from app.contract.endpoints import AllowedTargets, Endpoint
 from app.settings import Settings
 from tests.local_endpoint import FixedResolver, answering_with, endpoint, secrets_of
-from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
+from workers.outbound.guarded_client import (
+    MAX_REPLY,
+    BeginningReader,
+    EndpointUnavailable,
+    open_endpoints,
+)
+from workers.outbound.http1 import ConnectionBroken
+from workers.outbound.transport import Request, RetryPolicy, Transport
 
 OWN = "whsec_" + "QUFB" * 10
 ANSWER = answering_with("yes")
@@ -132,3 +141,44 @@ async def test_an_error_does_not_repeat_the_secrets_of_the_call(said: str) -> No
     for detail in (refused.value.detail, answer.detail):
         assert "answered 401" in detail
         assert "canary" not in detail
+
+
+class ResponseInPieces:
+    """A client whose one response, a 200, arrives in these pieces and then breaks off."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.status = 200
+        self.fields: Mapping[str, str] = {}
+        self.is_whole = False
+        self._sizes = list(sizes)
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> "ResponseInPieces":
+        """Return itself."""
+        return self
+
+    async def read(self) -> bytes:
+        """Return the next piece."""
+        if not self._sizes:
+            raise ConnectionBroken
+        return b"x" * self._sizes.pop(0)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [MAX_REPLY + 1],
+        [1_000_000],
+        [1, 300_000],
+        [MAX_REPLY, 1],
+        [MAX_REPLY, 1_000_000],
+        [100_000] * 3,
+    ],
+)
+async def test_a_beginning_is_read_in_whatever_pieces_it_arrives(sizes: list[int]) -> None:
+    once = RetryPolicy(total_s=30, connect_s=5, tries=1)
+    attempts = Transport(ResponseInPieces(*sizes), once, MAX_REPLY).step("key")
+    request = Request("https://tools.example.com", {}, b"{}")
+    assert await attempts.stream(request, "", BeginningReader) == b"x" * (MAX_REPLY + 1)

@@ -1,8 +1,11 @@
 """A tool is called as it says, and whatever goes wrong is a result."""
 
 import asyncio
+import gzip
 import json
 import re
+import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,12 +17,14 @@ from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
 from tests.local_endpoint import (
     SECRET,
+    THIS_MACHINE,
     EndpointAnswer,
     FixedResolver,
     answering_with,
     endpoint,
     secrets_of,
 )
+from tests.outbound.raw_server import RawAnswer, raw_server
 from workers.engine.moves import Call, Check, ToolResult
 from workers.model_registry import ModelRegistry
 from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
@@ -85,6 +90,57 @@ async def test_an_answer_that_is_too_long_to_be_read_whole_is_cut_and_not_a_fail
     assert cut.ok
     assert cut.text.startswith(letter * 19_000)
     assert cut.text.endswith("\n[cut off here: the whole answer has more than 262144 bytes]")
+
+
+LONG = "€".encode() * 400_000
+"""More than is read, and the last byte that is read is the first of a character."""
+CHUNKED = b"".join(b"%x\r\n%b\r\n" % (len(it), it) for it in (LONG[:99_999], LONG[99_999:]))
+
+
+@pytest.mark.parametrize("piece", [10_000, 2_000_000])
+@pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        (b"Content-Length: %d" % len(LONG), LONG),
+        (b"Connection: close", LONG),
+        (b"Transfer-Encoding: chunked", CHUNKED + b"0\r\n\r\n"),
+        (b"Content-Length: 90000000", LONG),
+        (b"Content-Encoding: gzip", gzip.compress(LONG)),
+        (b"Content-Encoding: gzip", gzip.compress(LONG, 0)),
+        (b"Content-Encoding: deflate", zlib.compress(LONG)),
+    ],
+    ids=[
+        "with length",
+        "until the end",
+        "chunked",
+        "unfinished",
+        "gzip",
+        "gzip, stored",
+        "deflate",
+    ],
+)
+async def test_a_call_with_effects_does_not_fail_because_its_answer_is_long(
+    field: bytes, body: bytes, piece: int
+) -> None:
+    answer = RawAnswer(b"HTTP/1.1 200 OK\r\n%b\r\n\r\n%b" % (field, body), "close", piece)
+    if b"90000000" in field:
+        answer = replace(answer, then="hang")
+    booking = {"effects": True, "timeout_s": 30}
+    async with raw_server(answer) as server, open_endpoints(secrets_of, allowed=THIS_MACHINE) as it:
+        cut = await Tools([tool(server.url, **booking)], it).call("look_up", {"id": 7}, STEP)
+    assert cut.ok, cut.text
+    assert cut.text.startswith("€" * 19_900)
+    assert cut.text.endswith("€\n[cut off here: the whole answer has more than 262144 bytes]")
+    assert len(server.requests) == 1
+
+
+async def test_no_more_of_a_long_answer_is_read_than_its_beginning() -> None:
+    length = 100_000_000
+    body = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length + b" " * length
+    answer = RawAnswer(body, "close", 100_000)
+    async with raw_server(answer) as server, open_endpoints(secrets_of, allowed=THIS_MACHINE) as it:
+        assert (await Tools([tool(server.url)], it).call("look_up", {"id": 7}, STEP)).ok
+    assert server.bytes_sent < length / 5
 
 
 async def latin1(_request: web.Request) -> web.StreamResponse:

@@ -195,7 +195,7 @@ class GuardedClient:
             request = await self._request(endpoint, body, message_id, tenant)
             attempts = self._attempts(endpoint, key, endpoint.tries)
             if endpoint.is_cut:
-                return await attempts.stream(request, "", _Beginning)
+                return await attempts.stream(request, "", BeginningReader)
             return await attempts.post(request)
         except Unavailable:
             raise EndpointAway("its secret cannot be read now", "unreachable") from None
@@ -248,8 +248,8 @@ class GuardedClient:
         return self._sessions.unguarded if is_allowed else self._sessions.guarded
 
 
-class _Beginning:
-    """Reads `MAX_REPLY` bytes of a response, and one more if there are more."""
+class BeginningReader:
+    """Reads `MAX_REPLY` bytes of a response, and one more if there are more, in whatever pieces."""
 
     is_stream = is_complete = False  # its time is over when that of the call is
 

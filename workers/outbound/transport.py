@@ -404,7 +404,11 @@ class RequestAttempts:
         reader: ResponseReader,
         deadline: Deadline,
     ) -> None:
-        """Pass on every piece, which puts off the deadline."""
+        """Pass on every piece, which puts off the deadline, until the reader is done.
+
+        Raises `UnusableResponse` above the limit on bytes: for a piece that the decoder may have
+        cut, too, unless nothing is needed that follows it.
+        """
         most, total = self._transport.max_reply_bytes, 0
         decoded = _decoder(reply, most, request)
         while sent := await reply.read():
@@ -413,12 +417,12 @@ class RequestAttempts:
             reader.take(piece)
             if reader.is_stream:
                 self._deadline = deadline.when = self._clock() + self._retry_policy.total_s
-            held = max(reader.held_bytes, len(piece))
-            if held > most or total > most * MOST_FRAMING:
+            is_cut = len(piece) > most and not reader.is_done
+            if is_cut or reader.held_bytes > most or total > most * MOST_FRAMING:
                 raise UnusableResponse(f"{request.host} sent more than {most} bytes")
             if reader.is_done:
                 break
-        if not reply.is_whole:  # only then is its connection kept
+        if reader.is_stream and not reply.is_whole:  # only then is its connection kept
             with suppress(TimeoutError):
                 async with asyncio.timeout(TO_THE_END_S):
                     while await reply.read():
