@@ -437,6 +437,13 @@ def test_a_call_with_effects_comes_alone_and_after_what_may_change_the_plan() ->
     assert [it.tool for it in failing.moves if isinstance(it, Call)] == ["look_up"] * 3
 
 
+def test_steps_may_share_a_name_that_no_step_needs() -> None:
+    steps = named("a", id=1), named("a", id=3), named("b", id=4)
+    model = planning(plan(*steps), revised(), tool=by_id)
+    model.play(asked())
+    assert [arguments["id"] for _, arguments in calls(model)] == [1, 3, 4]
+
+
 def test_arguments_that_a_reviewer_changed_change_the_plan() -> None:
     change = {**LOOK_UP, "name": "change", "effects": True}
     steps = named("book", tool="change", id=7), named("a", "book", id=1)
