@@ -81,6 +81,32 @@ def test_evidence_is_looked_up(said: list[tuple[int, str]], is_met: bool) -> Non
     assert read.is_met is is_met
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"goal_met": False, "steps": []}, "goal_met: it is not an object"),
+        ({"goal_met": {"met": False}, "steps": "none"}, "steps: it is not a list"),
+        ({"goal_met": {"met": False}, "steps": ["Look."]}, "steps/0: it is not an object"),
+        (
+            {"goal_met": {"met": True, "evidence": "14 days"}, "steps": []},
+            "goal_met/evidence: it is not a list",
+        ),
+        (
+            {
+                "goal_met": {"met": False},
+                "steps": [{"instruction": "Look.", "tool": "send", "arguments": "id 7"}],
+            },
+            "steps/0/arguments: the text is not a JSON object",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_said_in_terms_of_json(
+    wrong: dict[str, object], said: str
+) -> None:
+    with pytest.raises(Unreadable, match=f"^{said}$"):
+        revision_reader(TOOLS, SEEN)(replied(json.dumps(wrong)))
+
+
 PAGE = "## Opening hours\n\nThe shop opens at 9 and closes at 18:30 on all days of the week."
 
 

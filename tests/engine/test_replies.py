@@ -1,11 +1,14 @@
 """What is certain in a reply is read, everything else is asked for again, nothing is guessed."""
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from app.contract.criteria import Criterion
 from tests.engine.engine_driver import driver_scoring, request, verdict
@@ -20,7 +23,7 @@ from workers.engine.pipeline import strategy_for
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Write
 from workers.engine.prompts.judging import Judge
-from workers.engine.replies import ReplyReader, Unreadable
+from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, first_flaw
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replies.md").read_text()
 VALUES = st.recursive(
@@ -42,6 +45,29 @@ def test_the_corpus_has_at_least_150_different_replies() -> None:
 
 def test_the_page_on_replies_has_the_table_of_the_corpus() -> None:
     assert table(CASES) in PAGE
+
+
+def shapes(of: type[ReplyModel] = ReplyModel) -> Iterator[type[ReplyModel]]:
+    """Every form of a reply that the engine reads."""
+    for shape in of.__subclasses__():
+        yield shape
+        yield from shapes(shape)
+
+
+NO_WORD_OF_JSON = re.compile(r"instance of|dictionar|tuple|\[|Value error|\b_[A-Z]")
+
+
+def test_what_is_wrong_with_a_reply_names_no_class_and_no_type_of_python() -> None:
+    said = list[tuple[str, str]]()
+    flaws: tuple[object, ...] = (False, "a", 7, [7], ["a"], {"a": []})
+    for shape in shapes():
+        for wrong in flaws:
+            try:
+                shape.model_validate(dict.fromkeys(shape.model_fields, wrong))
+            except ValidationError as error:
+                said.append((shape.__name__, first_flaw(error)))
+    assert len(said) > 50
+    assert [it for it in said if NO_WORD_OF_JSON.search(it[1])] == []
 
 
 @given(

@@ -325,7 +325,7 @@ def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], li
             try:
                 read = shape.model_validate(form)
             except ValidationError as error:
-                reasons.append(_first_of(error))
+                reasons.append(first_flaw(error))
             else:
                 found += [read] if read not in found else []
                 break
@@ -394,10 +394,22 @@ def _name(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().replace("\\_", "_")).casefold()
 
 
-def _first_of(error: ValidationError) -> str:
+def first_flaw(error: ValidationError, *within: str) -> str:
+    """Return where and what the first error is, in terms of JSON; `within` begins the place."""
     first = error.errors(include_url=False, include_input=False)[0]
-    where = "/".join(str(part) for part in first["loc"]) or "the object"
-    return f"{where}: {first['msg']}"
+    names = [it for it in map(str, first["loc"]) if not OF_A_TYPE.match(it)]
+    where = "/".join([*within, *names]) or "the object"
+    return f"{where}: {IN_JSON.get(first['type']) or first['msg'].removeprefix('Value error, ')}"
+
+
+IN_JSON = {
+    **dict.fromkeys(("model_type", "dict_type", "mapping_type"), "it is not an object"),
+    **dict.fromkeys(("list_type", "tuple_type"), "it is not a list"),
+}
+"""Messages of pydantic that name classes of ours and types of Python, by their kind."""
+
+OF_A_TYPE = re.compile(r"(?:dict|list|tuple|function-\w+)\[")
+"""A part of a place that is no name in the reply, but the one of several types that was tried."""
 
 
 def _strictly(shape: type[Shape], raw: str) -> Shape:
@@ -411,7 +423,7 @@ def _strictly(shape: type[Shape], raw: str) -> Shape:
     try:
         return shape.model_validate_json(text[start : end + 1])
     except ValidationError as error:
-        raise Unreadable(_first_of(error)) from None
+        raise Unreadable(first_flaw(error)) from None
 
 
 def _with_each_name_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -525,7 +537,7 @@ def items_in(reply: ReplyReader, said: Any, shape: type[Item], what: str) -> lis
         try:
             found.append(shape.model_validate(with_plain_names(it)))
         except ValidationError as error:
-            reply.drop(what, f"{what}: {_first_of(error)}")
+            reply.drop(what, first_flaw(error, what))
     return found
 
 

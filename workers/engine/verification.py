@@ -32,6 +32,7 @@ from workers.engine.replies import (
     ReplyModel,
     ReplyReader,
     Unreadable,
+    first_flaw,
     items_in,
     listed_in,
     require_one,
@@ -333,8 +334,7 @@ def _look_up(given: Any, number: int, names: Sequence[str]) -> ChosenCall | None
     try:
         said = _LookUp.model_validate(given or {})
     except ValidationError as error:
-        flaw = error.errors(include_input=False, include_url=False)[0]
-        raise Unreadable(f"q{number}: {flaw['msg']}") from None
+        raise Unreadable(first_flaw(error, f"q{number}")) from None
     if said.tool is None or (said.tool.casefold() in NOTHING and said.tool not in names):
         return None
     if said.tool not in names:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.judgement import Span
 from app.contract.validators.http import HttpValidator
+from workers.engine.replies import first_flaw
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
 from workers.validators.violation import Measurement, ValidatorUnavailable, Violation, shortened
 
@@ -61,10 +62,9 @@ async def check_http(
     try:
         verdict = form.model_validate_json(reply)
     except ValidationError as error:
-        flaw = error.errors(include_input=False, include_url=False)[0]
-        where = "/".join(map(str, flaw["loc"])) or "the reply"
+        flaw = first_flaw(error)
         raise ValidatorUnavailable(
-            f"invalid answer of the endpoint, expected {_fields(form)}: {where}: {flaw['msg']}"
+            f"invalid answer of the endpoint, expected {_fields(form)}: {flaw}"
         ) from None
     return (*_measured(verdict), *_violations(verdict, draft))
 
