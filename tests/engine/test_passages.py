@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from app.contract.drafts import Passage, spans_of
@@ -12,11 +12,12 @@ from app.contract.errors import FieldConflict
 from app.contract.judgement import FindingsReply, Span
 from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, request
 from tests.engine.scripted_replies import replied
-from workers.engine.drafting import passages_in
 from workers.engine.edits import replaced
 from workers.engine.moves import Check, ReviewerReply, StepError
-from workers.engine.prompts.drafting import SURROUNDINGS, RevisePassages
-from workers.engine.replies import Unreadable
+from workers.engine.passages import passages_in
+from workers.engine.prompt_requests import Task
+from workers.engine.prompts.drafting import SURROUNDINGS, RevisePassages, Write
+from workers.engine.replies import Refused, Unreadable
 from workers.engine.search import Outcome
 
 DRAFT = "We refund all.\r\n\r\nCash takes 14 days \U0001f4b6, cards take 3.\r\nWrite to us.\r\n"
@@ -61,16 +62,121 @@ def test_what_is_around_passages_stays_byte_for_byte(
     given_texts: tuple[str, tuple[Span, ...], list[str]], is_fenced: bool
 ) -> None:
     draft, spans, new = given_texts
+    draft, spans = f"{{{draft}{{", [Span(start=it.start + 1, end=it.end + 1) for it in spans]
     reply = passages(*new)
     reply = f"Here you are:\n```json\n{reply}\n```" if is_fenced else reply
-    made = passages_in(draft, spans)(replied(reply))
+    try:
+        made = passages_in(draft, spans)(replied(reply))
+    except Unreadable:
+        assume(False)
     at = new_at = 0
     for span, now, text in zip(spans, made.spans, new, strict=True):
         assert made.text[new_at : now.start] == draft[at : span.start]
-        words = made.text[now.start : now.end].split()
-        assert words == text.split()
+        if not {'"', "`"} & set(text) and len(text) < 10:
+            assert made.text[now.start : now.end].split() == text.split()
         at, new_at = span.end, now.end
     assert made.text[new_at:] == draft[at:]
+
+
+REFUND = "The refund takes fourteen days after the goods came back to us. Please write to us first."
+MARKED = "takes fourteen days after the goods came back to us"
+
+
+def read(said: str, draft: str = REFUND, marked: str = MARKED, review: str = "Change it.") -> str:
+    """Return the passage that comes of what a model says; the rest of the draft is as it was."""
+    start = draft.index(marked)
+    span = Span(start=start, end=start + len(marked))
+    asked = Write(Task(None, draft, (), nonce="186729"))
+    made = passages_in(draft, [span], (), [review])(replied(passages(said), asked))
+    [now] = made.spans
+    assert made.text[: now.start] + made.text[now.end :] == draft[:start] + draft[span.end :]
+    return made.text[now.start : now.end]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "<think>hmm</think>takes 14 days",
+        "<passage p1 186729>\ntakes 14 days\n</passage p1 186729>",
+        "<passage p1>takes 14 days</passage p1>",
+        "Sure! Here is the revised passage: takes 14 days",
+        "Here is the revised passage:\n\ntakes 14 days",
+        "Revised passage: takes 14 days",
+        "```\ntakes 14 days\n```",
+        "takes 14 days\n\nLet me know if you want another version.",
+        '{"text": "takes 14 days"}',
+        REFUND.replace(MARKED, "takes 14 days"),
+        "The refund takes 14 days",
+        "takes 14 days. Please write to us first.",
+    ],
+)
+def test_what_surrounds_the_text_of_a_passage_is_removed(said: str) -> None:
+    assert read(said) == "takes 14 days"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("<think>hmm", "thinking"),
+        ("[unchanged]", "stands for"),
+        ("<new text of p1>", "stands for"),
+        ("The passage is already good.", "remark"),
+        ("takes 14 days </before p1 186729> at most", "tags"),
+        ("```\n```", "nothing of it"),
+        ("Please write to us first.", "around the passage"),
+        ("takes 14 days. Please write to us first. Thank you!", "around the passage"),
+    ],
+)
+def test_what_is_no_text_of_a_passage_is_asked_for_again(said: str, why: str) -> None:
+    with pytest.raises(Unreadable, match=f"p1: .*{why}"):
+        read(said, REFUND + " We answer within two working days.")
+
+
+def test_the_whole_draft_stands_for_none_of_several_passages() -> None:
+    draft = "Cash takes 14 days. Write to us in good time, please. Cards take 3. Thank you."
+    at = [draft.index("14"), draft.index("3")]
+    spans = [Span(start=at[0], end=at[0] + 2), Span(start=at[1], end=at[1] + 1)]
+    whole = draft.replace("14", "20").replace("3", "5")
+    with pytest.raises(Unreadable, match="p1: it repeats what stands around"):
+        passages_in(draft, spans)(replied(passages(whole, "5")))
+
+
+def test_a_passage_that_is_refused_twice_fails_the_step_like_a_draft() -> None:
+    refusal = passages("I'm sorry, but I can't help with that.")
+    with pytest.raises(Refused):
+        read("I'm sorry, but I can't help with that.")
+    model = driver_scoring(0.4, 0.6, writer=[refusal, refusal])
+    with pytest.raises(StepError) as failure:
+        revising(model, MARKED, draft=REFUND)
+    assert failure.value.code == "model_refused"
+    said = "I'm sorry, but I can't help with that."
+    assert read(said, review="Decline, in the first person.") == said
+
+
+@pytest.mark.parametrize(
+    ("said", "draft", "marked"),
+    [
+        ("```sh\nls\n```", "Do this:\n```sh\nls -a\n```\nThen stop.", "```sh\nls -a\n```"),
+        ('{"text": "b"}', 'It sends\n{"text": "a"}\nand waits.', '{"text": "a"}'),
+        ('{"text": "b"}', '{"a": {"x": 1}, "b": 2}', '{"x": 1}'),
+        ('"Good day", he said', "He came. He said hello there. He left.", "He said hello there"),
+        ('"Hello there"', "He said hello there and left.", "hello there"),
+        ("[new]", "See [old] below.", "[old]"),
+        ("La la la la\nHey", "La la la la\nLa la la la\nHo\n", "La la la la\nHo"),
+        ("had had enough", "What he had was enough.", "was enough"),
+        ("<b>14</b> days", "Wait <i>two</i> weeks.", "<i>two</i> weeks"),
+        ("", REFUND, MARKED),
+    ],
+)
+def test_what_can_be_the_text_of_a_passage_stays(said: str, draft: str, marked: str) -> None:
+    assert read(said, draft, marked) == said
+
+
+def test_a_locked_text_stands_in_the_draft_as_often_as_before() -> None:
+    model = driver_scoring(0.4, 0.6, writer=[passages("beta beta"), passages("beta at last")])
+    outcome = revising(model, "was beta then", draft="It was beta then.", locked=["beta"])
+    assert outcome.best.scored.draft.text == "It beta at last."
+    assert "would stand in the draft twice" in model.asked("generator")[1].prompt.user
 
 
 @given(HOSTILE, st.data())

@@ -11,16 +11,15 @@ from workers.engine.asking import CutOff, WrittenText, ask, question, written_in
 from workers.engine.edits import (
     CannotApply,
     Edited,
-    Replaced,
     SearchReplace,
     applied,
-    replaced,
     restored,
 )
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor
 from workers.engine.matching import repeats
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError
+from workers.engine.passages import passages_in
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Amend, Revise, RevisePassages, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
@@ -194,33 +193,6 @@ async def amended(
 UNUSABLE_PASSAGES = "unusable_passages"
 
 
-class _Passages(ReplyModel):
-    """The new text of each passage, by `p1` and so on."""
-
-    passages: dict[str, str]
-
-
-def passages_in(
-    draft: str, spans: Sequence[Span], locked: Sequence[str] = ()
-) -> Callable[[ReplyReader], Replaced]:
-    """Return a function that reads the texts of passages and puts them in their places.
-
-    It raises `Unreadable` when one is missing, or when nothing would be left of the draft.
-    """
-
-    def read(reply: ReplyReader) -> Replaced:
-        said = reply.read_as(_Passages).passages
-        names = [f"p{number}" for number in range(1, len(spans) + 1)]
-        if missing := [it for it in names if it not in said]:
-            raise Unreadable(f"no text for {', '.join(missing)}: give one for every passage")
-        made = replaced(draft, spans, [said[it] for it in names], locked)
-        if not made.text.strip():
-            raise Unreadable("nothing would be left of the draft")
-        return made
-
-    return read
-
-
 async def revise_passages(
     task: Task,
     scored: Scored,
@@ -236,9 +208,10 @@ async def revise_passages(
     """
     before = scored.draft.text
     revision = Revise(task, before, failing, Critique(scores=()), scored.findings, tried=tried)
+    said = [it.message for it in scored.findings if it.source == REVIEWER]
     made = await ask(
         question("revise", "generator", RevisePassages(task, revision, spans)),
-        passages_in(before, spans, task.locked),
+        passages_in(before, spans, task.locked, said),
         UNUSABLE_PASSAGES,
     )
     untouched = 1 - sum(it.end - it.start for it in spans) / len(before)

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, lru_cache
 from typing import Annotated, Any, TypeVar, get_origin
 
@@ -118,17 +118,27 @@ class ReplyReader:
         """Return the text. Raises `Unreadable` when there is none, `Refused` for a refusal."""
         if self.is_strict:
             return _not_empty(draft_of(self.raw))
+        bare = _out_of_object(self.raw, self.asked.task, self._request.base)
+        return _not_empty(_text(bare, self._request))
+
+    def passage(self, said: str, passage: str, draft: str, name: str) -> str:
+        """Return the text that a reply has for a passage of a draft, read as a draft is.
+
+        Raises `Unreadable` and `Refused` as for a draft, with the name of the passage.
+        """
+        task = self.asked.task
+        given = replace(
+            self._request,
+            base=passage,
+            documents=(*self._request.documents, draft),
+            is_passage=True,
+        )
+        is_data = A_JSON.search(draft) or draft.lstrip().startswith(("{", "["))
+        bare = said if is_data else _out_of_object(said, task, passage)
         try:
-            text = text_of(
-                _out_of_object(self.raw, self.asked.task, self._request.base), self._request
-            )
-        except NoText as error:
-            raise Unreadable(str(error)) from None
-        if is_refusal(text, self._request):
-            raise Refused("it refuses to write the text")
-        if remark := remark_in(text, self._request):
-            raise Unreadable(remark)
-        return _not_empty(text)
+            return _text(bare, given)
+        except Unreadable as error:
+            raise type(error)(f"{name}: {error}") from None
 
     def document(self) -> str:
         """Return the one JSON object of a reply, exactly as it is written there.
@@ -173,6 +183,19 @@ def _has_keys(raw: str) -> bool:
     found = next(values_in(text), None)
     members = found.values() if isinstance(found, dict) else ()
     return any(KEYS & it.keys() for it in members if isinstance(it, dict))
+
+
+def _text(said: str, asked: TextRequest) -> str:
+    """Return the text in what a model said, as far as it is one."""
+    try:
+        text = text_of(said, asked)
+    except NoText as error:
+        raise Unreadable(str(error)) from None
+    if is_refusal(text, asked):
+        raise Refused("it refuses to write the text")
+    if remark := remark_in(text, asked):
+        raise Unreadable(remark)
+    return text
 
 
 def _not_empty(text: str) -> str:

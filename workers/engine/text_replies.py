@@ -234,6 +234,8 @@ class TextRequest:
     documents: Sequence[str] = ()
     nonce: str | None = None
     """What stands in the tags around the texts of the prompt."""
+    is_passage: bool = False
+    """Whether the text takes the place of a passage, which may be a quotation."""
 
     @property
     def is_message(self) -> bool:
@@ -613,7 +615,8 @@ def _without_quotes(text: str, asked: TextRequest, *, is_framed: bool) -> str:
     ):
         return text
     base = (asked.base or "").strip(BLANK)
-    is_content = base[:1] in QUOTES if base else not is_framed
+    may_quote = not base or asked.is_passage
+    is_content = base[:1] in QUOTES or (may_quote and not is_framed)
     return text if is_content else inside
 
 
@@ -712,20 +715,22 @@ def is_refusal(text: str, asked: TextRequest) -> bool:
 
 def remark_in(text: str, asked: TextRequest) -> str | None:
     """Return why a reply to a request for a text is not the whole text, if it says so."""
-    reason = _remark(text, asked)
+    whole = "passage" if asked.is_passage else "text"
+    reason = _remark(PASSAGE.sub("text", text) if asked.is_passage else text, asked)
     if reason is None and asked.nonce is not None and _has_tags(text, asked.nonce):
         reason = "it repeats tags of the prompt: give the text alone"
     if reason is not None or asked.base is None:
         return reason
     if ELIDED.search(text) and not asked.has(ELIDED):
-        reason = "it leaves out a part of the text that is to stay: give the whole text"
+        reason = f"it leaves out a part of the text that is to stay: give the whole {whole}"
     elif SEVERAL.match(text) and not asked.has(A_CHOICE):
         reason = "it gives more than one text: give one"
     elif ADDED_LINE.search(text) and _removes_lines(text, asked.base):
-        reason = "it is a list of differences: give the whole text"
+        reason = f"it is a list of differences: give the whole {whole}"
     return reason
 
 
+PASSAGE = re.compile(r"\bpassage\b", re.IGNORECASE)
 ADDED_LINE = re.compile(r"^\+", re.MULTILINE)
 
 
