@@ -127,7 +127,8 @@ def test_a_reviewer_may_mark_other_passages_and_replace_the_text() -> None:
 @settings(max_examples=15)
 def test_what_is_around_the_passages_stays_in_every_draft(kind: str, data: st.DataObject) -> None:
     pieces = data.draw(st.lists(HOSTILE, min_size=3, max_size=3))
-    new = data.draw(st.lists(HOSTILE, min_size=3, max_size=3))
+    texts = HOSTILE.filter(lambda it: "`" not in it)  # a fence around nothing is asked for again
+    new = data.draw(st.lists(texts, min_size=3, max_size=3))
     before, marked, after = pieces
     span = {"start": len(before), "end": len(before) + len(marked)}
     model = judged_by(lambda path, name: 0.4, [passages(it) for it in new])

@@ -62,7 +62,8 @@ def test_what_is_around_passages_stays_byte_for_byte(
     given_texts: tuple[str, tuple[Span, ...], list[str]], is_fenced: bool
 ) -> None:
     draft, spans, new = given_texts
-    draft, spans = f"{{{draft}{{", [Span(start=it.start + 1, end=it.end + 1) for it in spans]
+    draft = f"{{{draft}{{"
+    spans = tuple(Span(start=it.start + 1, end=it.end + 1) for it in spans)
     reply = passages(*new)
     reply = f"Here you are:\n```json\n{reply}\n```" if is_fenced else reply
     try:
@@ -105,6 +106,7 @@ def read(said: str, draft: str = REFUND, marked: str = MARKED, review: str = "Ch
         "```\ntakes 14 days\n```",
         "takes 14 days\n\nLet me know if you want another version.",
         '{"text": "takes 14 days"}',
+        '{"passages": {"p1": "takes 14 days"}}',
         REFUND.replace(MARKED, "takes 14 days"),
         "The refund takes 14 days",
         "takes 14 days. Please write to us first.",

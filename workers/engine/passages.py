@@ -4,6 +4,7 @@ A model shows its manners within the object too: it refuses there, thinks there,
 sentences around the passage again. What is around a passage stands in the draft already.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ def _read(reply: ReplyReader, name: str, said: str, place: _Place) -> str:
     """Return the text of one passage, empty if it is to be deleted."""
     if not said.strip() or said.strip() == place.passage.strip():
         return said
-    text = _without_lead_in(said.strip(), place)
+    text = _without_lead_in(_out_of_form(said, name, place).strip(), place)
     try:
         text = reply.passage(text, place.passage, place.draft, name)
     except Refused:
@@ -113,6 +114,19 @@ def _read(reply: ReplyReader, name: str, said: str, place: _Place) -> str:
     if not text.strip():
         raise Unreadable(f"{name}: nothing of it is the text of the passage")
     return text
+
+
+def _out_of_form(said: str, name: str, place: _Place) -> str:
+    """Return the text of a passage out of the form of the whole reply, if it is in that again."""
+    if "{" in place.passage or not said.strip().startswith("{"):
+        return said
+    try:
+        form = json.loads(said)
+    except (ValueError, RecursionError):
+        return said
+    form = form.get("passages", form)
+    text = form.get(name) if isinstance(form, dict) and len(form) == 1 else None
+    return text if isinstance(text, str) else said
 
 
 def _without_lead_in(text: str, place: _Place) -> str:
